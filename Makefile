@@ -1,0 +1,34 @@
+# Each target makes the environment it needs. PYTHON must be 3.11 or newer.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint bench table docs-check clean
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/.ready  ## train on digit scenes, compare, write demo-output/report.html
+	$(BIN)/onepos demo --out demo-output
+
+lint: $(VENV)/.ready  ## style, types, import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## everything that must hold
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.ready  ## timings as ratios, measured in one run
+	$(BIN)/python benchmarks/run.py
+
+table: $(VENV)/.ready  ## the seven-set table; resumes where it stopped
+	$(BIN)/python studies/seven_sets/run.py
+	$(BIN)/python studies/seven_sets/table.py
+
+clean:
+	rm -rf $(VENV) build dist demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,50 @@
+"""onepos: multi-label classification from one positive label per example."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onepos.labels import one_positive as one_positive
+    from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
+    from onepos.methods.frequency import FrequencyClassifier as FrequencyClassifier
+    from onepos.methods.full_supervision import FullySupervisedClassifier as FullySupervisedClassifier
+    from onepos.methods.linear import LinearClassifier as LinearClassifier
+    from onepos.methods.smile import SMILEClassifier as SMILEClassifier
+    from onepos.methods.softmax import SoftmaxClassifier as SoftmaxClassifier
+    from onepos.persistence import load as load
+    from onepos.registry import list_methods as list_methods
+    from onepos.registry import make_classifier as make_classifier
+
+__version__ = "0.1.0"
+
+# Imported on first use: `import onepos` must not pull in torch.
+_HOME = {
+    "AssumeNegativeClassifier": "onepos.methods.assume_negative",
+    "FrequencyClassifier": "onepos.methods.frequency",
+    "FullySupervisedClassifier": "onepos.methods.full_supervision",
+    "LinearClassifier": "onepos.methods.linear",
+    "SMILEClassifier": "onepos.methods.smile",
+    "SoftmaxClassifier": "onepos.methods.softmax",
+    "list_methods": "onepos.registry",
+    "load": "onepos.persistence",
+    "make_classifier": "onepos.registry",
+    "one_positive": "onepos.labels",
+}
+_SUBMODULES = ("datasets", "metrics")
+
+__all__ = sorted([*_HOME, *_SUBMODULES])  # noqa: PLE0605 - the table above is the one list of names
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name in _SUBMODULES:
+        value = import_module(f"onepos.{name}")
+    else:
+        raise AttributeError(f"module 'onepos' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,150 @@
+"""What the estimators accept as labels, checked in one place."""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from onepos.exceptions import LabelWarning
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Observed labels in the one form that the library works with.
+
+    Attributes
+    ----------
+    observed : int8 array of shape (n_samples, n_labels)
+        1 observed, 0 unknown, −1 known to be absent (the paper's L, where a 0 means *unknown*).
+    classes : array of shape (n_labels,)
+        Names of the labels: column names, class values, or 0 … c−1.
+    single_label : bool
+        True when y came 1-D: scikit-learn's multi-class contract applies to the output.
+    complete : bool
+        True when every 0 is a true negative: then a row without a positive is an example like any other.
+    """
+
+    observed: NDArray[np.int8]
+    classes: NDArray[Any]
+    single_label: bool
+    complete: bool = False
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Rows to learn from, shape (n_samples,): those with an observed positive, or all if labels are complete."""
+        if self.complete:
+            return np.ones(len(self.observed), dtype=np.bool_)
+        return np.asarray((self.observed > 0).any(axis=1))
+
+
+def check_labels(y: Any, *, complete: bool = False) -> Labels:
+    """Validate training labels: a 1-D vector of classes or a 2-D indicator with entries 1, 0, −1."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None: pass the observed labels as y.")
+    if _is_vector(y):
+        return _check_classes(y)
+    labels = replace(_check_indicator(y), complete=complete)
+    _warn_about(labels)
+    return labels
+
+
+def _is_vector(y: Any) -> bool:
+    """Tell scikit-learn's 1-D contract (also a single column) from an indicator matrix."""
+    shape = y.shape if sparse.issparse(y) else np.asarray(y).shape
+    if len(shape) not in (1, 2):
+        raise ValueError(f"y must be 1-D (one class per row) or 2-D (an indicator matrix); got shape {shape}.")
+    return len(shape) == 1 or shape[1] == 1
+
+
+def _check_classes(y: Any) -> Labels:
+    vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
+    check_classification_targets(vector)
+    classes, codes = np.unique(vector, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class only ({classes.tolist()}): at least two labels are needed to learn anything. "
+            "Check that y is the column of labels and not a constant."
+        )
+    observed = np.zeros((len(vector), len(classes)), dtype=np.int8)
+    observed[np.arange(len(vector)), codes] = 1
+    return Labels(observed, classes, single_label=True)
+
+
+def _check_indicator(y: Any) -> Labels:
+    names = np.asarray(y.columns) if hasattr(y, "columns") else None
+    dense = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    if dense.dtype.kind not in "biuf":
+        try:
+            dense = dense.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "y must be an indicator matrix of numbers 1 (observed), 0 (unknown), -1 (known absent); "
+                f"got dtype {dense.dtype}. For tags use onepos.one_positive(labels)."
+            ) from error
+    observed = dense.astype(np.int8) if not np.isnan(dense).any() else None
+    if observed is None or not np.array_equal(observed, dense) or np.abs(observed).max(initial=0) > 1:
+        bad = dense[~np.isin(dense, (-1, 0, 1))]
+        raise ValueError(
+            "Unknown label type: y must hold 1 (observed), 0 (unknown) or -1 (known absent) only; "
+            f"found {bad.flat[0]!r}. For tags, one per row, use onepos.one_positive(labels)."
+        )
+    if names is None:
+        names = np.arange(observed.shape[1])
+    elif len(set(names.tolist())) != len(names):
+        raise ValueError(f"the label names (columns of y) must be distinct; got {names.tolist()}.")
+    return Labels(observed, names, single_label=False)
+
+
+def _warn_about(labels: Labels) -> None:
+    empty = int((~labels.labelled).sum())
+    if not (labels.observed > 0).any():
+        raise ValueError(
+            "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
+        )
+    if empty:
+        warnings.warn(
+            f"{empty} of {len(labels.observed)} rows have no observed positive label; "
+            "their features are kept, but they do not count in the loss.",
+            LabelWarning,
+            stacklevel=4,
+        )
+    unseen = np.flatnonzero(~(labels.observed > 0).any(axis=0))
+    if unseen.size:
+        shown = ", ".join(str(labels.classes[j]) for j in unseen[:5]) + (", …" if unseen.size > 5 else "")
+        warnings.warn(
+            f"{unseen.size} of {len(labels.classes)} labels are never observed ({shown}): "
+            "nothing can be learnt about them and they will be ranked low.",
+            LabelWarning,
+            stacklevel=4,
+        )
+
+
+def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
+    """Validation labels as an int8 indicator whose columns are those of training, in the same order."""
+    if _is_vector(y):
+        vector = column_or_1d(y.toarray() if sparse.issparse(y) else y)
+        unknown = ~np.isin(vector, classes)
+        if unknown.any():
+            raise ValueError(
+                f"validation labels hold classes that training never saw: {sorted(set(vector[unknown].tolist()))[:5]}."
+            )
+        return np.asarray(vector[:, None] == classes[None, :], dtype=np.int8)
+    labels = _check_indicator(y)
+    if hasattr(y, "columns") and labels.classes.tolist() != classes.tolist():
+        if set(labels.classes.tolist()) != set(classes.tolist()):
+            raise ValueError(
+                f"the validation labels' columns must be those of training; training has {classes.tolist()[:5]}…, "
+                f"validation has {labels.classes.tolist()[:5]}…"
+            )
+        position = {name: j for j, name in enumerate(labels.classes.tolist())}
+        return labels.observed[:, [position[name] for name in classes.tolist()]]
+    if labels.observed.shape[1] != len(classes):
+        raise ValueError(
+            f"validation labels must have {len(classes)} columns as in training; got {labels.observed.shape[1]}."
+        )
+    return labels.observed

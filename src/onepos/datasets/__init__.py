@@ -1,0 +1,25 @@
+"""Data: the paper's data sets, readers for the usual file formats, and generators."""
+
+from onepos.datasets._digit_scenes import make_digit_scenes
+from onepos.datasets._fetch import fetch_dataset
+from onepos.datasets._known_posterior import make_known_posterior
+from onepos.datasets._load import list_datasets, load_dataset
+from onepos.datasets._read import read
+from onepos.datasets._single_positive import make_single_positive
+from onepos.datasets._split import split, split_indices
+from onepos.datasets._table import Table
+from onepos.datasets._verify import verify_dataset
+
+__all__ = [
+    "Table",
+    "fetch_dataset",
+    "list_datasets",
+    "load_dataset",
+    "make_digit_scenes",
+    "make_known_posterior",
+    "make_single_positive",
+    "read",
+    "split",
+    "split_indices",
+    "verify_dataset",
+]

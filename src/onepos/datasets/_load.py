@@ -1,0 +1,162 @@
+"""Load a data set of the registry by name, and list what there is."""
+
+import warnings
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onepos.datasets._cache import data_folder, locate
+from onepos.datasets._entry import DataSetEntry
+from onepos.datasets._fetch import fetch_dataset
+from onepos.datasets._read import read
+from onepos.datasets._registry import REGISTRY, get_entry
+from onepos.datasets._sparse import csr, to_dense
+from onepos.datasets._table import Table, stack
+from onepos.exceptions import DataFileError, LabelWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load_dataset(
+    name: str,
+    *,
+    data_home: str | Path | None = None,
+    offline: bool | None = None,
+    progress: bool = False,
+    drop_unlabelled: bool = True,
+) -> Any:
+    """Load a data set, downloading its files on first use.
+
+    Parameters
+    ----------
+    name : str
+        A name from ``list_datasets()``, in any case.
+    data_home : path, optional
+        Cache folder; default ``$ONEPOS_DATA``, else the user's cache.
+    offline : bool, optional
+        Never download; default: whether ``$ONEPOS_OFFLINE`` is set.
+    progress : bool, default=False
+        Show a progress bar while downloading.
+    drop_unlabelled : bool, default=True
+        Drop rows without any label, which no single-positive method can use, with a LabelWarning.
+
+    Returns
+    -------
+    sklearn.utils.Bunch
+        ``X`` float32, shape (n_samples, n_features): CSR for the sets whose features are binary and mostly
+        zero (density below 10 %: corel5k, rcv1-s1, corel16k-s1, delicious, tmc2007, mirflickr-tags),
+        else ndarray; ``Y`` uint8 ndarray of shape (n_samples, n_labels), all labels; ``label_names``,
+        ``feature_names`` lists of str; ``info`` dict: the registry's entry and ``rows_dropped``.
+
+    Raises
+    ------
+    DownloadError, ChecksumError, DataFileError
+        The files cannot be had, are not the registry's, or do not have its dimensions.
+
+    Examples
+    --------
+    >>> from onepos.datasets import load_dataset
+    >>> yeast = load_dataset("yeast")  # doctest: +SKIP
+    """
+    from sklearn.utils import Bunch
+
+    entry = get_entry(name)
+    table = load_table(entry, data_home=data_home, offline=offline, progress=progress)
+    X, Y = table.X, table.Y
+    labelled = Y.any(axis=1)
+    dropped = int(np.count_nonzero(~labelled)) if drop_unlabelled else 0
+    if dropped:
+        warnings.warn(
+            f"{entry.name}: {dropped} of {len(Y)} rows carry no label and were dropped "
+            "(drop_unlabelled=False keeps them).",
+            LabelWarning,
+            stacklevel=2,
+        )
+        X, Y = X[labelled], Y[labelled]
+    return Bunch(
+        X=X,
+        Y=Y,
+        label_names=list(table.label_names),
+        feature_names=list(table.feature_names),
+        info=describe(entry) | {"rows_dropped": dropped},
+    )
+
+
+def load_table(entry: DataSetEntry, **where: Any) -> Table:
+    """Read all rows of a data set as the registry says, and check its dimensions.
+
+    Parameters
+    ----------
+    entry : DataSetEntry
+    **where
+        ``data_home``, ``offline``, ``progress`` of ``fetch_dataset``.
+    """
+    paths = fetch_dataset(entry.name, **where)
+    options = dict(entry.options)
+    for path in paths:
+        if path.suffix == ".xml":
+            options["xml"] = path
+    table = stack([read(path, **options) for path in paths if path.suffix != ".xml"])
+    _check_dimensions(table, entry, paths[0])
+    if entry.sparse:
+        return Table(csr(table.X), table.Y, table.feature_names, table.label_names)
+    return Table(to_dense(table.X), table.Y, table.feature_names, table.label_names)
+
+
+def _check_dimensions(table: Table, entry: DataSetEntry, path: Path) -> None:
+    # A user's own copy may have lost its unlabelled rows already, as the authors' files have.
+    rows = {
+        entry.instances,
+        entry.instances - entry.rows_without_label if entry.supplied else entry.instances,
+    }
+    found = (len(table.Y), table.X.shape[1], table.Y.shape[1])
+    if found[0] not in rows or found[1:] != (entry.features, entry.labels):
+        raise DataFileError(
+            f"{path} is not {entry.name}: {' or '.join(map(str, sorted(rows)))} rows, {entry.features} "
+            f"features and {entry.labels} labels expected; got {found[0]}, {found[1]} and {found[2]}. "
+            f"{entry.obtain}".rstrip()
+        )
+
+
+def describe(entry: DataSetEntry) -> dict[str, Any]:
+    """Return an entry as plain values, ready for JSON."""
+    facts = {part.name: getattr(entry, part.name) for part in fields(entry)}
+    facts["options"] = dict(entry.options)
+    facts["supplied"] = list(entry.supplied)
+    facts["files"] = [asdict(file) | {"urls": list(file.urls)} for file in entry.files]
+    return facts
+
+
+def list_datasets(*, data_home: str | Path | None = None) -> "pd.DataFrame":
+    """List the data sets: the paper's twelve in its order, then three with other features.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        The cache folder in which ``available`` looks.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns name, instances, features, labels, cardinality, matches_paper, available (all files are
+        in the cache folder), note.
+    """
+    import pandas as pd
+
+    home = data_folder(data_home)
+    columns = ["name", "instances", "features", "labels", "cardinality", "matches_paper", "available", "note"]
+    rows = [
+        {column: getattr(entry, column, None) for column in columns}
+        | {"available": _is_available(entry, home)}
+        for entry in REGISTRY.values()
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _is_available(entry: DataSetEntry, home: Path) -> bool:
+    if entry.supplied:
+        return any(locate(home, file).is_file() for file in entry.supplied)
+    return all(locate(home, file.file).is_file() for file in entry.files)

@@ -1,0 +1,74 @@
+"""NumPy archives: ``X`` dense, or sparse as its CSR parts, with ``Y`` and optional names."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onepos.datasets._sparse import csr
+from onepos.datasets._table import Table, as_features, as_indicator, numbered
+from onepos.exceptions import DataFileError
+
+_CSR_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
+
+
+def read_npz(path: Path) -> Table:
+    """Read an ``.npz`` archive; nothing in it is ever unpickled.
+
+    Parameters
+    ----------
+    path : Path
+        Holds ``Y`` (n_samples, n_labels) and either ``X`` (n_samples, n_features) or the parts
+        ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` of a CSR matrix; optionally
+        ``feature_names`` and ``label_names``. Other arrays are ignored.
+
+    Returns
+    -------
+    Table
+    """
+    arrays = _load(path)
+    if "Y" not in arrays or not ("X" in arrays or all(part in arrays for part in _CSR_PARTS)):
+        raise DataFileError(
+            f"{path.name}: arrays Y and X (or {', '.join(_CSR_PARTS)}) expected; it holds {sorted(arrays)}."
+        )
+    X = arrays["X"] if "X" in arrays else _csr(arrays, path)
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or arrays["Y"].ndim != 2:
+        raise DataFileError(
+            f"{path.name}: X and Y must be numeric matrices; got X {X.dtype} {X.shape} and Y "
+            f"{arrays['Y'].shape}."
+        )
+    Y = as_indicator(arrays["Y"], path, "Y")
+    names = {
+        key: tuple(str(name) for name in arrays[key].ravel()) if key in arrays else default
+        for key, default in (
+            ("feature_names", numbered("feature", X.shape[1])),
+            ("label_names", numbered("label", Y.shape[1])),
+        )
+    }
+    return Table(as_features(X), Y, names["feature_names"], names["label_names"])
+
+
+def _load(path: Path) -> dict[str, Any]:
+    wanted = {"X", "Y", *_CSR_PARTS, "feature_names", "label_names"}
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if not hasattr(archive, "files"):
+            raise ValueError("a single array, not an archive")
+        with archive:
+            return {name: archive[name] for name in archive.files if name in wanted}
+    except Exception as error:  # zipfile, zlib, struct and NumPy each raise errors of their own
+        raise DataFileError(
+            f"{path.name}: not a readable .npz archive of plain arrays ({type(error).__name__}: {error}). "
+            "Is the file complete, and free of pickled objects?"
+        ) from error
+
+
+def _csr(arrays: dict[str, Any], path: Path) -> Any:
+    data, indices, indptr, shape = (arrays[part] for part in _CSR_PARTS)
+    try:
+        matrix = csr((data, indices, indptr), shape=tuple(int(side) for side in shape))
+        # Compiled code trusts the indices: without this check a bad file could read outside the arrays.
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
+        raise DataFileError(f"{path.name}: X_data … X_shape are not a CSR matrix ({error}).") from error
+    return matrix

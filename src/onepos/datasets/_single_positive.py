@@ -1,0 +1,157 @@
+"""Turn full labels into single-positive ones: per row, one of its labels is observed."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._typing import FloatArray, IntArray, MatrixLike
+from onepos.datasets._rng import generator
+from onepos.datasets._sparse import csr, is_sparse, to_dense
+
+Selection = Literal["uniform", "frequency", "dominance", "weights"]
+
+
+def make_single_positive(
+    Y: MatrixLike,
+    selection: Selection = "uniform",
+    weights: Any = None,
+    scores: Any = None,
+    *,
+    temperature: float = 1.0,
+    random_state: Any = None,
+) -> MatrixLike:
+    """Keep one positive label per row, drawn at random from the row's positives.
+
+    Parameters
+    ----------
+    Y : ndarray, sparse matrix or DataFrame of shape (n_samples, n_labels)
+        Full labels, 0/1, with at least one 1 in every row.
+    selection : {"uniform", "frequency", "dominance", "weights"}, default="uniform"
+        How probable each positive of a row is: all equally; in proportion to the label's count in ``Y``;
+        by the softmax of ``scores`` over the row's positives (the label a model finds most evident is
+        observed most often); in proportion to ``weights``.
+    weights : array of shape (n_labels,) or (n_samples, n_labels), optional
+        Non-negative, for "weights" only; each row needs a positive label with a positive weight.
+    scores : array of shape (n_samples, n_labels), optional
+        For "dominance" only: logits or other real scores of a model.
+    temperature : float, default=1.0
+        For "dominance" only: scores are divided by it; near 0 the highest score always wins.
+    random_state : None, int, Generator or RandomState
+        The same seed gives the same draw for every container type.
+
+    Returns
+    -------
+    ndarray, sparse matrix or DataFrame of shape (n_samples, n_labels)
+        uint8, in the container type of ``Y``, exactly one 1 per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onepos.datasets import make_single_positive
+    >>> make_single_positive(np.array([[1, 0, 0], [0, 1, 0]]), random_state=0)
+    array([[1, 0, 0],
+           [0, 1, 0]], dtype=uint8)
+    """
+    rows, columns, shape = _positives(Y)
+    _check_usage(selection, weights, scores, temperature)
+    log_weight = _log_weights(selection, rows, columns, shape, weights, scores, temperature)
+    # Gumbel's trick: the largest of log-weight plus Gumbel noise is a draw in proportion to the weights.
+    key = log_weight + generator(random_state).gumbel(size=len(rows))
+    order = np.lexsort((key, rows))
+    last_of_row = np.cumsum(np.bincount(rows, minlength=shape[0])) - 1
+    winners = order[last_of_row]
+    stuck = np.flatnonzero(np.isneginf(key[winners]))
+    if stuck.size:
+        raise ValueError(
+            f"in {stuck.size} rows (first: row {stuck[0]}) all positives have weight 0: none can be drawn. "
+            "Give at least one positive of each row a weight above 0."
+        )
+    return _in_container(Y, columns[winners], shape)
+
+
+def _positives(Y: MatrixLike) -> tuple[IntArray, IntArray, tuple[int, int]]:
+    """Return row and column of each positive in row order, and the shape."""
+    if is_sparse(Y):
+        matrix = csr(Y)
+        shape, stored = matrix.shape, np.asarray(matrix.data)
+    else:
+        matrix = np.asarray(Y)
+        shape, stored = matrix.shape, matrix
+    if len(shape) != 2 or stored.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Y must be a 2-D indicator matrix of 0 and 1; got shape {shape} and dtype {stored.dtype}."
+        )
+    if not ((stored == 0) | (stored == 1)).all():
+        raise ValueError(
+            "Y must hold only 0 and 1; it holds other values (or NaN). Pass (Y > 0) if that is meant."
+        )
+    if is_sparse(Y):
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+    rows, columns = matrix.nonzero()
+    empty = shape[0] - len(np.unique(rows))
+    if empty:
+        raise ValueError(
+            f"{empty} of {shape[0]} rows have no positive label, so none can be drawn. Drop these rows from "
+            "X and Y first: keep = np.asarray(Y.sum(axis=1)).ravel() > 0; X, Y = X[keep], Y[keep]."
+        )
+    return np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64), (shape[0], shape[1])
+
+
+def _check_usage(selection: str, weights: Any, scores: Any, temperature: float) -> None:
+    known = ("uniform", "frequency", "dominance", "weights")
+    if selection not in known:
+        raise ValueError(f"selection must be one of {', '.join(known)}; got {selection!r}.")
+    for name, given, owner in (("weights", weights, "weights"), ("scores", scores, "dominance")):
+        if (given is not None) != (selection == owner):
+            verb = "needs" if given is None else "takes no"
+            raise ValueError(
+                f"selection={selection!r} {verb} {name}=; {name}= belongs to selection={owner!r}."
+            )
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise ValueError(f"temperature must be a finite number above 0; got {temperature!r}.")
+
+
+def _log_weights(
+    selection: str,
+    rows: IntArray,
+    columns: IntArray,
+    shape: tuple[int, int],
+    weights: Any,
+    scores: Any,
+    temperature: float,
+) -> FloatArray:
+    if selection == "uniform":
+        return np.zeros(len(rows))
+    if selection == "frequency":
+        return np.asarray(np.log(np.bincount(columns, minlength=shape[1]))[columns])
+    values = np.asarray(to_dense(scores if selection == "dominance" else weights), dtype=np.float64)
+    if selection == "weights" and values.shape == (shape[1],):
+        values = np.broadcast_to(values, shape)
+    if values.shape != shape:
+        alternative = f" or ({shape[1]},)" if selection == "weights" else ""
+        name = "scores" if selection == "dominance" else "weights"
+        raise ValueError(f"{name} must have shape {shape}{alternative}, as Y has; got {values.shape}.")
+    chosen = values[rows, columns]
+    if not np.isfinite(chosen).all():
+        raise ValueError("scores and weights must be finite at the positives of Y; NaN or infinity found.")
+    if selection == "dominance":
+        return np.asarray(chosen / temperature)
+    if (values < 0).any():
+        raise ValueError(f"weights must not be negative; the smallest is {values.min()}.")
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(chosen))
+
+
+def _in_container(Y: MatrixLike, winners: IntArray, shape: tuple[int, int]) -> MatrixLike:
+    n = shape[0]
+    if is_sparse(Y):
+        ones = np.ones(n, dtype=np.uint8)
+        result = csr((ones, winners, np.arange(n + 1)), shape=shape)
+        return type(Y)(result)  # csc_matrix in, csc_matrix out
+    indicator: NDArray[np.uint8] = np.zeros(shape, dtype=np.uint8)
+    indicator[np.arange(n), winners] = 1
+    if hasattr(Y, "columns") and hasattr(Y, "iloc"):
+        return type(Y)(indicator, index=Y.index, columns=Y.columns)
+    return indicator

@@ -1,0 +1,115 @@
+"""CSV, TSV and parquet: numeric feature columns, and labels as indicator columns or as one tag column."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onepos._optional import require
+from onepos.datasets._table import Table, as_features, as_indicator
+from onepos.exceptions import DataFileError
+from onepos.labels import one_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def read_csv(
+    path: Path,
+    *,
+    labels: Sequence[str] | None = None,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    sep: str | None = None,
+) -> Table:
+    """Read a CSV or TSV file with a header line.
+
+    Parameters
+    ----------
+    path : Path
+        A name ending in ``.tsv`` or ``.tab`` means tab-separated.
+    labels : sequence of str, optional
+        The label columns, each 0/1 or −1/1.
+    label : str, optional
+        The one column that holds a tag per row. Give either ``labels`` or ``label``.
+    drop : sequence of str, default=()
+        Columns to leave out, such as an identifier.
+    sep : str, optional
+        Another separator.
+
+    Returns
+    -------
+    Table
+    """
+    import pandas as pd
+
+    if sep is None:
+        sep = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+    try:
+        frame = pd.read_csv(path, sep=sep, index_col=False, dtype={label: str} if label else None)
+    except (ValueError, UnicodeError) as error:  # pandas' ParserError, a ValueError, names the line
+        raise DataFileError(f"{path.name}: not a readable table ({error}). Is the file complete?") from error
+    return _to_table(frame, path, labels, label, drop)
+
+
+def read_parquet(
+    path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
+) -> Table:
+    """Read a parquet file; the parameters are those of ``read_csv``."""
+    parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
+    arrow = require("pyarrow", extra="data", purpose="reading parquet")
+    try:
+        frame = parquet.read_table(path).to_pandas()
+    except (arrow.ArrowException, ValueError, OSError) as error:
+        raise DataFileError(f"{path.name}: not a readable parquet file ({error}). Is it complete?") from error
+    return _to_table(frame, path, labels, label, drop)
+
+
+def _to_table(
+    frame: "pd.DataFrame", path: Path, labels: Sequence[str] | None, label: str | None, drop: Sequence[str]
+) -> Table:
+    if (labels is None) == (label is None):
+        raise ValueError(
+            "say which columns are the labels: labels=[names] (indicator columns) or "
+            "label=name (one tag per row)."
+        )
+    chosen = [label] if label is not None else list(labels or ())
+    missing = [name for name in (*chosen, *drop) if name not in frame.columns]
+    if missing:
+        raise DataFileError(
+            f"{path.name}: has no column {missing[:5]}; its columns are {list(map(str, frame.columns[:10]))}…"
+        )
+    features = frame.drop(columns=[*chosen, *drop])
+    words = [str(name) for name in features.columns if features[name].dtype.kind not in "biuf"]
+    if words:
+        raise DataFileError(
+            f"{path.name}: feature columns must be numbers; these are not: {words[:5]}. "
+            "Encode them, or leave them out with drop=."
+        )
+    Y, names = _tags(frame[label], path) if label is not None else _indicator(frame[chosen], path)
+    X = features.to_numpy(dtype=np.float32, na_value=np.nan)
+    return Table(as_features(X), Y, tuple(map(str, features.columns)), names)
+
+
+def _tags(column: "pd.Series[Any]", path: Path) -> tuple[Any, tuple[str, ...]]:
+    empty = np.flatnonzero(column.isna().to_numpy())
+    if empty.size:
+        raise DataFileError(
+            f"{path.name}: {empty.size} rows have no tag in column {column.name!r} (first: row {empty[0]}, "
+            "counted from 0). Fill in the label or drop these rows."
+        )
+    indicator = one_positive(column)
+    return indicator.to_numpy(dtype=np.uint8), tuple(map(str, indicator.columns))
+
+
+def _indicator(block: "pd.DataFrame", path: Path) -> tuple[Any, tuple[str, ...]]:
+    words = [str(name) for name in block.columns if block[name].dtype.kind not in "biuf"]
+    if words:
+        raise DataFileError(
+            f"{path.name}: label columns must be 0/1; these are not numbers: {words[:5]}. "
+            "A column of tags is given as label=."
+        )
+    return as_indicator(block.to_numpy(dtype=np.float64), path, "label columns"), tuple(
+        map(str, block.columns)
+    )

@@ -1,0 +1,33 @@
+"""The library's own errors and warnings; every message says what was expected, what came, what to do."""
+
+
+class OneposError(Exception):
+    """Base class of the errors that onepos raises for reasons of its own."""
+
+
+class DataFileError(OneposError, ValueError):
+    """A data file is corrupt, truncated, of another format, or not what its registry entry says."""
+
+
+class ChecksumError(DataFileError):
+    """A file's sha256 differs from the one the registry expects."""
+
+
+class DownloadError(OneposError, OSError):
+    """No source of a data file could be reached, or offline mode forbids trying."""
+
+
+class ModelFileError(OneposError, ValueError):
+    """A saved model is corrupt, of another kind, or from a newer version."""
+
+
+class MissingDependencyError(OneposError, ImportError):
+    """An optional dependency is needed for this call and is not installed."""
+
+
+class LabelWarning(UserWarning):
+    """Labels were accepted but handled in a way that the user should know of."""
+
+
+class TrainingWarning(UserWarning):
+    """Training ended in a way that the user should know of (interrupted, diverged)."""

@@ -1,0 +1,69 @@
+"""Losses as pure functions of logits, (batch, labels) → ().
+
+All sum over labels and average over rows, as the paper's risks do: with an adaptive optimiser the
+constant factor c against an entry-wise mean changes nothing, and one convention keeps sums of losses readable.
+``observed`` is 1 observed, 0 unknown, −1 known to be absent.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def binary_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_j w·[ t·(−log f) + (1−t)·(−log(1−f)) ], averaged over rows; f = sigmoid(logits)."""
+    total = functional.binary_cross_entropy_with_logits(logits, targets, weights, reduction="sum")
+    return total / logits.shape[0]
+
+
+def assume_negative(
+    logits: Tensor, observed: Tensor, *, unobserved_weight: float = 1.0, label_smoothing: float = 0.0
+) -> Tensor:
+    """AN: unknown counts as negative. With ``unobserved_weight`` 1/(c−1): WAN; with ``label_smoothing`` ε: AN-LS.
+
+    Smoothed targets are 1−ε where observed and ε elsewhere (Cole et al., CVPR 2021). Entries known to be
+    absent keep full weight.
+    """
+    positives = observed.clamp(min=0).to(logits.dtype)
+    weights = None
+    if unobserved_weight != 1.0:
+        weights = torch.ones_like(logits).masked_fill_(observed == 0, unobserved_weight)
+    if label_smoothing:
+        positives = positives * (1.0 - 2.0 * label_smoothing) + label_smoothing
+    return binary_cross_entropy(logits, positives, weights)
+
+
+def softmax_cross_entropy(logits: Tensor, observed: Tensor) -> Tensor:
+    """Single-label cross-entropy: −log softmax at the observed label (their mean if several), averaged over rows."""
+    positives = observed.clamp(min=0).to(logits.dtype)
+    share = positives / positives.sum(dim=1, keepdim=True).clamp(min=1.0)
+    return -(share * torch.log_softmax(logits, dim=1)).sum() / logits.shape[0]
+
+
+def risk_weights(logits: Tensor, observed: Tensor, bound: float) -> Tensor:
+    """w_i = min( 1 / (f_γ(x_i) · c), κ ), shape (batch, 1), without gradient.
+
+    f_γ, the classifier's own confidence in the observed label, stands for p(y^γ=1|x). Theorem 1 needs the weights
+    bounded by κ (``bound``). Rows with several observed positives use the mean confidence.
+    """
+    with torch.no_grad():
+        positives = observed.clamp(min=0).to(logits.dtype)
+        confidence = (logits.sigmoid() * positives).sum(dim=1, keepdim=True)
+        confidence = confidence / positives.sum(dim=1, keepdim=True).clamp(min=1.0)
+        return (1.0 / (confidence * logits.shape[1])).clamp(max=bound)
+
+
+def single_positive_risk(logits: Tensor, soft_labels: Tensor, weights: Tensor) -> Tensor:
+    """R̂_sp, Eq. (6): mean over rows of w_i Σ_j [ d·(−log f) + (1−d)·(−log(1−f)) ]; d and w carry no gradient."""
+    entries = functional.binary_cross_entropy_with_logits(logits, soft_labels.detach(), reduction="none")
+    return (weights.detach() * entries).sum() / logits.shape[0]
+
+
+def adjacency_reconstruction(soft_labels: Tensor, adjacency: Tensor) -> Tensor:
+    """‖A − sigmoid(D Dᵀ)‖²_F on the batch's block of A, per row; A is (batch, batch), D (batch, labels)."""
+    return (adjacency - torch.sigmoid(soft_labels @ soft_labels.T)).square().sum() / soft_labels.shape[0]
+
+
+def feature_reconstruction(reconstruction: Tensor, features: Tensor) -> Tensor:
+    """‖Ξ − X‖²_F per row: minus the Gaussian log-likelihood up to scale and constant."""
+    return (reconstruction - features).square().sum() / features.shape[0]

@@ -1,0 +1,1 @@
+"""Estimators, one method a file."""

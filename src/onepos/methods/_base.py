@@ -1,0 +1,121 @@
+"""What every onepos classifier shares: scikit-learn's contract for 1-D y, the multi-label one for 2-D y."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from onepos._validation import Labels, check_labels
+from onepos.metrics import average_precision
+
+
+class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
+    """Base of all methods: validates, remembers names, turns logits into what the caller asked for.
+
+    Subclasses implement ``_fit(X, labels, …)`` and ``_logits(X)``.
+
+    A 2-D indicator ``Y`` (1 observed, 0 unknown, −1 known absent) gives multi-label output: marginal
+    probabilities and 0/1 sets. A 1-D ``y`` follows scikit-learn's multi-class contract: probabilities sum to one
+    and ``predict`` returns one class.
+    """
+
+    classes_: NDArray[Any]
+    n_features_in_: int
+    single_label_: bool
+
+    #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
+    _y_is_full: ClassVar[bool] = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, Labels]:
+        """Validate parameters and training data; sets ``classes_`` and the feature attributes."""
+        self._validate_params()
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_min_samples=2)
+        labels = check_labels(y, complete=self._y_is_full)
+        if len(labels.observed) != X.shape[0]:
+            raise ValueError(
+                f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}."
+            )
+        self.classes_ = labels.classes
+        self.single_label_ = labels.single_label
+        return X, labels
+
+    def _check_features(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
+        raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
+
+    def decision_function(self, X: Any) -> Any:
+        """Logits, shape (n_samples, n_labels); for a 1-D y of two classes the difference, shape (n_samples,)."""
+        logits = self._logits(self._check_features(X))
+        if self.single_label_ and len(self.classes_) == 2:
+            return logits[:, 1] - logits[:, 0]
+        return self._wrap(logits, X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each label, shape (n_samples, n_labels).
+
+        Marginal probabilities of a multi-label problem do not sum to one; those of a 1-D y do.
+        """
+        logits = self._logits(self._check_features(X))
+        return self._wrap(softmax(logits, axis=1) if self.single_label_ else expit(logits), X)
+
+    def predict(self, X: Any) -> Any:
+        """Predicted label sets as a 0/1 indicator (n_samples, n_labels), or classes (n_samples,) for a 1-D y."""
+        logits = self._logits(self._check_features(X))
+        if self.single_label_:
+            return self.classes_[np.argmax(logits, axis=1)]
+        return self._wrap((logits >= 0).astype(np.int64), X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Average precision on fully labelled rows; for a 1-D y the accuracy, as scikit-learn has it."""
+        check_is_fitted(self)
+        if self.single_label_:
+            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        return average_precision(y, np.asarray(self.decision_function(X)))
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose the container of predictions: ``transform="pandas"`` for DataFrames with the label names as columns.
+
+        ``"default"`` returns to NumPy arrays; None changes nothing.
+        """
+        if transform not in (None, "default", "pandas"):
+            raise ValueError(f'transform must be "pandas", "default" or None; got {transform!r}.')
+        if transform is not None:
+            # scikit-learn's own attribute, so that clone() carries the choice over.
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _wrap(self, values: NDArray[Any], X: Any) -> Any:
+        if getattr(self, "_sklearn_output_config", {}).get("transform") != "pandas":
+            return values
+        import pandas as pd
+
+        return pd.DataFrame(values, columns=self.classes_, index=getattr(X, "index", None))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted model to one file that ``onepos.load`` opens; loading it runs no code."""
+        from onepos.persistence import save
+
+        return save(self, path)
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what prediction needs: arrays by name, and JSON-able facts."""
+        raise NotImplementedError(f"{type(self).__name__} must say what to store.")
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        """Take back what ``_state`` gave."""
+        raise NotImplementedError(f"{type(self).__name__} must say how to restore itself.")

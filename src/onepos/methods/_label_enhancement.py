@@ -1,0 +1,119 @@
+"""Label enhancement (Eq. 7–15 of the SMILE paper): recover a soft label for every entry from one positive a row.
+
+======================  ==============  =============================================================
+here                    paper           meaning
+======================  ==============  =============================================================
+``encoder``             w₁              graph network, rows → (log α, log β) of q(D)
+``latent_encoder``      w₂              [x, d] → (μ, log σ²) of q(Z)
+``label_decoder``       η₁              d → logits of τ = P(L | D)
+``feature_decoder``     η₂              [d, z] → ξ, mean of X
+``consistency``         T_C             how well D agrees with what was observed
+``elbo_weight``         λ               T_LE = −λ·ELBO + T_C
+======================  ==============  =============================================================
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from onepos import losses
+from onepos.encoder import GraphEncoder
+from onepos.networks import MLP
+from onepos.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
+from onepos.training import Batch
+
+
+@dataclass(frozen=True)
+class EnhancementSettings:
+    """The constants of label enhancement that the paper leaves open; see ``SMILEClassifier`` for their meaning."""
+
+    elbo_weight: float
+    prior: tuple[float, float]
+    n_draws: int
+    consistency_on: str
+    unobserved_weight: float
+    latent_size: int
+    decoder_hidden: int
+
+
+class LabelEnhancement(nn.Module):
+    """The variational model of soft labels: one encoder, one latent encoder, three decoders.
+
+    Parameters
+    ----------
+    encoder : GraphEncoder
+    n_features, n_labels : int
+    feature_scale : float
+        Features are divided by it before they enter the latent encoder and the reconstruction, so that λ means the
+        same whatever the units of x are.
+    """
+
+    def __init__(
+        self,
+        encoder: GraphEncoder,
+        n_features: int,
+        n_labels: int,
+        settings: EnhancementSettings,
+        feature_scale: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        hidden, latent = settings.decoder_hidden, settings.latent_size
+        self.encoder = encoder
+        self.latent_encoder = MLP([n_features + n_labels, hidden, 2 * latent], generator=generator)
+        self.label_decoder = MLP([n_labels, hidden, n_labels], generator=generator)
+        self.feature_decoder = MLP([n_labels + latent, hidden, n_features], generator=generator)
+        self.settings = settings
+        self.feature_scale = feature_scale
+        self.generator = generator
+
+    def loss(self, batch: Batch) -> Tensor:
+        """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
+        settings = self.settings
+        log_alpha, log_beta = self.encoder(batch.rows)
+        observed = batch.observed.clamp(min=0).to(log_alpha.dtype)
+        consistency = self._consistency(log_alpha, log_beta, batch.observed)
+        if settings.elbo_weight == 0.0:
+            return consistency
+        alpha, beta = log_alpha.exp(), log_beta.exp()
+        features = batch.features / self.feature_scale
+        adjacency = self._adjacency(batch.rows).to(features.dtype)
+        negative_elbo = beta_kl(alpha, beta, *settings.prior).sum() / len(batch.rows)
+        for _ in range(settings.n_draws):
+            soft = sample_beta(alpha, beta, self.generator)  # (B, c), the paper's D⁽ᵐ⁾
+            terms = self._reconstruction(soft, features, observed, adjacency)
+            negative_elbo = negative_elbo + terms / settings.n_draws
+            if settings.consistency_on == "sample":
+                # T_C as printed, on the sample itself instead of the posterior mean.
+                logit = torch.log(soft) - torch.log1p(-soft)
+                consistency = consistency + self._weighted(logit, batch.observed) / settings.n_draws
+        return consistency + settings.elbo_weight * negative_elbo
+
+    def _reconstruction(self, soft: Tensor, features: Tensor, observed: Tensor, adjacency: Tensor) -> Tensor:
+        """−[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) for one draw of D."""
+        mean, log_variance = self.latent_encoder(torch.cat([features, soft], dim=1)).chunk(2, dim=1)
+        # Beyond ±10 the variance under- or overflows the reconstruction long before it fits anything.
+        log_variance = log_variance.clamp(-10.0, 10.0)
+        latent = sample_gaussian(mean, log_variance, self.generator)
+        reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
+        return (
+            losses.binary_cross_entropy(self.label_decoder(soft), observed)
+            + losses.feature_reconstruction(reconstructed, features)
+            + losses.adjacency_reconstruction(soft, adjacency)
+            + gaussian_kl(mean, log_variance).sum() / len(features)
+        )
+
+    def _consistency(self, log_alpha: Tensor, log_beta: Tensor, observed: Tensor) -> Tensor:
+        """T_C on the posterior mean α/(α+β), whose logit is log α − log β; zero if it is taken on samples instead."""
+        if self.settings.consistency_on == "sample":
+            return log_alpha.new_zeros(())
+        return self._weighted(log_alpha - log_beta, observed)
+
+    def _weighted(self, logits: Tensor, observed: Tensor) -> Tensor:
+        return losses.assume_negative(logits, observed, unobserved_weight=self.settings.unobserved_weight)
+
+    def _adjacency(self, rows: Tensor) -> Tensor:
+        """Block of A for a batch, (B, B): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""
+        neighbors = self.encoder.neighborhoods[rows][:, 1:]  # (B, k), without the row itself
+        return (rows[:, None, None] == neighbors[None, :, :]).any(dim=2)

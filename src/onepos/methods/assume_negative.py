@@ -1,0 +1,80 @@
+"""AN, AN-LS, WAN: treat what was not observed as negative (Cole et al., CVPR 2021)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch import Tensor, nn
+
+from onepos.losses import assume_negative
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.training import Batch, Objective
+
+
+class AssumeNegativeObjective(Objective):
+    """Binary cross-entropy with unknown taken for negative, optionally smoothed or down-weighted."""
+
+    def __init__(self, network: nn.Module, unobserved_weight: float, label_smoothing: float) -> None:
+        super().__init__(network)
+        self.unobserved_weight = unobserved_weight
+        self.label_smoothing = label_smoothing
+
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """One loss, one step."""
+        yield (
+            "assume_negative",
+            assume_negative(
+                self.network(batch.features),
+                batch.observed,
+                unobserved_weight=self.unobserved_weight,
+                label_smoothing=self.label_smoothing,
+            ),
+        )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AssumeNegativeClassifier(NeuralClassifier):
+    """Assume-negative learning: every label that was not observed counts as absent.
+
+    Keys: ``an`` (the defaults), ``an-ls`` (``label_smoothing=0.1``), ``wan`` (``unobserved_weight="auto"``).
+
+    Parameters
+    ----------
+    unobserved_weight : float or "auto"
+        Weight of unobserved entries in the loss; "auto" is WAN's 1/(c−1), which balances one positive against all
+        the others.
+    label_smoothing : float
+        ε of AN-LS: targets are 1−ε where observed and ε elsewhere.
+    network, learning_rate, … :
+        See ``NeuralClassifier``.
+
+    References
+    ----------
+    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
+
+    Examples
+    --------
+    >>> from onepos import AssumeNegativeClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> model = AssumeNegativeClassifier(max_epochs=3, random_state=0).fit(data.X, data.observed)
+    >>> model.predict_proba(data.X).shape
+    (200, 4)
+    """
+
+    unobserved_weight: float | str = 1.0
+    label_smoothing: float = 0.0
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NeuralClassifier._parameter_constraints,
+        "unobserved_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "label_smoothing": [Interval(Real, 0, 0.5, closed="left")],
+    }
+
+    def _make_objective(self, context: Context) -> Objective:
+        weight = self.unobserved_weight
+        if isinstance(weight, str):
+            weight = 1.0 / max(context.n_labels - 1, 1)
+        return AssumeNegativeObjective(context.network, float(weight), self.label_smoothing)

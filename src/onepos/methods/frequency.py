@@ -1,0 +1,53 @@
+"""The trivial baseline: rank labels by how often they were observed, whatever x is."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from onepos.methods._base import OnePositiveClassifier
+
+
+class _FittedFrequency(OnePositiveClassifier):
+    frequency_: NDArray[np.float64]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FrequencyClassifier(_FittedFrequency):
+    """Constant ranking by observed frequency; the number every method has to beat. Key: ``frequency``.
+
+    The score of a label is its share among the observed positives, smoothed by half a count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onepos import FrequencyClassifier
+    >>> model = FrequencyClassifier().fit(np.zeros((4, 1)), np.eye(3)[[0, 0, 1, 2]])
+    >>> model.predict_proba(np.zeros((1, 1))).round(2)
+    array([[0.5, 0.3, 0.3]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # it never looks at X
+        return tags
+
+    def fit(self, X: Any, y: Any, *, validation: Any = None, validation_labels: str = "single") -> Self:
+        """Count the observed labels; ``validation`` is accepted and not needed."""
+        X, labels = self._check_training(X, y)
+        counts = (labels.observed > 0).sum(axis=0)
+        self.frequency_ = (counts + 0.5) / (labels.labelled.sum() + 1.0)
+        return self
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        return np.tile(logit(self.frequency_), (X.shape[0], 1))
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        return {"frequency": self.frequency_}, {}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self.frequency_ = arrays["frequency"]

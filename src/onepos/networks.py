@@ -1,0 +1,65 @@
+"""Plain networks: features in, logits out. Initialised and dropped out from a given generator."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+def linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
+    """Return a linear layer with PyTorch's usual initialisation, U(−1/√n_inputs, 1/√n_inputs), from ``generator``."""
+    layer = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs)
+    bound = 1.0 / math.sqrt(max(n_inputs, 1))
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+    return layer
+
+
+class Dropout(nn.Module):
+    """Inverted dropout whose mask comes from a generator of its own, so that runs repeat bit by bit."""
+
+    def __init__(self, probability: float, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.probability = probability
+        self.generator = generator
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Zero entries with the given probability while training; identity otherwise."""
+        if not self.training or self.probability == 0.0:
+            return values
+        keep = 1.0 - self.probability
+        return values * torch.empty_like(values).bernoulli_(keep, generator=self.generator).div_(keep)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the generator behind: it belongs to the training run, not to the trained network."""
+        return {**self.__dict__, "generator": None}
+
+
+class MLP(nn.Sequential):
+    """Linear layers with ReLU between them: ``sizes[0] → sizes[1] → … → sizes[-1]``.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Width of every layer from input to output; two sizes make a linear model.
+    dropout : float
+        Probability of dropping a hidden unit.
+    generator : torch.Generator, optional
+        Source of the initial weights and of the dropout masks.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], *, dropout: float = 0.0, generator: torch.Generator | None = None
+    ) -> None:
+        layers: list[nn.Module] = []
+        for position, (n_inputs, n_outputs) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+            if position:
+                layers.append(nn.ReLU())
+                if dropout:
+                    layers.append(Dropout(dropout, generator))
+            layers.append(linear(n_inputs, n_outputs, generator))
+        super().__init__(*layers)
+        self.sizes = tuple(sizes)
+        self.dropout = dropout

@@ -1,0 +1,145 @@
+"""Save and load fitted models: one safetensors file, weights beside a JSON header. Loading never runs code."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos.exceptions import ModelFileError
+from onepos.registry import METHODS
+
+if TYPE_CHECKING:
+    from onepos.methods._base import OnePositiveClassifier
+
+FORMAT = "onepos-model"
+FORMAT_VERSION = 1
+
+
+def save(estimator: "OnePositiveClassifier", path: str | Path) -> Path:
+    """Write a fitted estimator to ``path``, atomically: an interrupted save leaves what was there before.
+
+    The file holds what prediction needs, the parameters and the history; not the training set nor ``soft_labels_``.
+    """
+    from safetensors.numpy import save as to_bytes
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    arrays, facts = estimator._state()
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "onepos_version": _version(),
+        "class": type(estimator).__name__,
+        "params": {name: _plain(value, name) for name, value in estimator.get_params(deep=False).items()},
+        "classes": [_plain(value, "classes_") for value in estimator.classes_.tolist()],
+        "classes_dtype": estimator.classes_.dtype.str if estimator.classes_.dtype.kind in "biufU" else "object",
+        "single_label": estimator.single_label_,
+        "n_features_in": estimator.n_features_in_,
+        "feature_names_in": [str(n) for n in estimator.feature_names_in_]
+        if hasattr(estimator, "feature_names_in_")
+        else None,
+        "facts": _plain(facts, "facts"),
+    }
+    content = to_bytes(
+        {name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata={"onepos": json.dumps(header)}
+    )
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def load(path: str | Path) -> "OnePositiveClassifier":
+    """Open a model written by ``estimator.save``.
+
+    Only numbers and JSON are read; classes are looked up in the table of methods, so a file cannot name code to run.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np, onepos
+    >>> model = onepos.FrequencyClassifier().fit(np.zeros((4, 1)), np.eye(3)[[0, 0, 1, 2]])
+    >>> path = model.save(pathlib.Path(tempfile.mkdtemp()) / "model.onepos")
+    >>> bool((onepos.load(path).predict_proba([[0.0]]) == model.predict_proba([[0.0]])).all())
+    True
+    """
+    header, arrays = _read(Path(path))
+    classes = {method.class_name: method for method in METHODS.values()}
+    name = header["class"]
+    if name not in classes:
+        raise ModelFileError(f"{path} holds a model of class {name!r}, which this version of onepos does not know.")
+    try:
+        params = {key: tuple(value) if isinstance(value, list) else value for key, value in header["params"].items()}
+        estimator = classes[name].load_class()(**params)
+        dtype = object if header["classes_dtype"] == "object" else np.dtype(header["classes_dtype"])
+        estimator.classes_ = np.array(header["classes"], dtype=dtype)
+        estimator.single_label_ = bool(header["single_label"])
+        estimator.n_features_in_ = int(header["n_features_in"])
+        if header["feature_names_in"] is not None:
+            estimator.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+        estimator._restore(arrays, header["facts"])
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ModelFileError(f"{path} is not a complete onepos model ({type(error).__name__}: {error}).") from error
+    return estimator
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {path}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(f"{path} is not a onepos model, or is truncated or corrupt ({error}).") from error
+    try:
+        header = json.loads(metadata["onepos"])
+    except (KeyError, ValueError) as error:
+        raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.")
+    if header.get("format_version") != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has model format {header.get('format_version')!r}; this version of onepos reads {FORMAT_VERSION}. "
+            "Update onepos, or save the model again with the version that wrote it."
+        )
+    return header, arrays
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Reduce to what JSON holds exactly; anything else is refused rather than approximated."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item, where) for key, item in value.items()}
+    if where == "random_state":
+        return None  # a generator's state is spent; a loaded model does not train on
+    raise ModelFileError(
+        f"{where} holds a {type(value).__name__}, which cannot be stored safely; use numbers, strings, lists."
+    )
+
+
+def _version() -> str:
+    from onepos import __version__
+
+    return __version__

@@ -1,0 +1,129 @@
+"""Every method by its key: which class, which settings, which paper, what it assumes and needs."""
+
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from onepos.methods._base import OnePositiveClassifier
+
+
+@dataclass(frozen=True)
+class Method:
+    """One line of the table of methods; ``preset`` are the parameters that make the class this method."""
+
+    key: str
+    name: str
+    module: str
+    class_name: str
+    paper: str
+    year: int | None
+    assumptions: str
+    needs: str
+    preset: dict[str, Any] = field(default_factory=dict)
+
+    def load_class(self) -> type["OnePositiveClassifier"]:
+        """Import the estimator class (torch comes with it)."""
+        return getattr(import_module(f"onepos.methods.{self.module}"), self.class_name)  # type: ignore[no-any-return]
+
+
+_COLE = "Cole et al., Multi-Label Learning from Single Positive Labels, CVPR"
+
+METHODS: dict[str, Method] = {
+    method.key: method
+    for method in (
+        Method(
+            "smile",
+            "SMILE",
+            "smile",
+            "SMILEClassifier",
+            "Xu et al., One Positive Label is Sufficient, NeurIPS",
+            2022,
+            "near rows share labels",
+            "mean number of positives (given, from full validation labels, or 2)",
+        ),
+        Method(
+            "an", "AN", "assume_negative", "AssumeNegativeClassifier", _COLE, 2021, "unknown means negative", "nothing"
+        ),
+        Method(
+            "an-ls",
+            "AN-LS",
+            "assume_negative",
+            "AssumeNegativeClassifier",
+            _COLE,
+            2021,
+            "unknown means probably negative",
+            "nothing",
+            {"label_smoothing": 0.1},
+        ),
+        Method(
+            "wan",
+            "WAN",
+            "assume_negative",
+            "AssumeNegativeClassifier",
+            _COLE,
+            2021,
+            "unknown means weakly negative",
+            "nothing",
+            {"unobserved_weight": "auto"},
+        ),
+        Method(
+            "softmax",
+            "Softmax",
+            "softmax",
+            "SoftmaxClassifier",
+            "textbook",
+            None,
+            "what is likely to be observed is likely to be present",
+            "nothing",
+        ),
+        Method("linear", "Linear AN", "linear", "LinearClassifier", "textbook", None, "unknown means negative", "nothing"),
+        Method(
+            "frequency", "Frequency", "frequency", "FrequencyClassifier", "textbook", None, "features do not matter", "nothing"
+        ),
+        Method(
+            "bce",
+            "Full supervision",
+            "full_supervision",
+            "FullySupervisedClassifier",
+            "textbook",
+            None,
+            "every 0 is a true negative",
+            "complete labels",
+        ),
+    )
+}
+
+
+def list_methods() -> "pd.DataFrame":
+    """One record a method: key, name, paper, year, assumptions, needs.
+
+    Examples
+    --------
+    >>> import onepos
+    >>> onepos.list_methods().loc["wan", "name"]
+    'WAN'
+    """
+    import pandas as pd
+
+    columns = ["key", "name", "class_name", "paper", "year", "assumptions", "needs"]
+    frame = pd.DataFrame([asdict(method) for method in METHODS.values()])[columns]
+    frame["year"] = frame["year"].astype("Int64")
+    return frame.set_index("key")
+
+
+def make_classifier(key: str, **params: Any) -> "OnePositiveClassifier":
+    """Build the estimator of a method by its key; ``params`` override its settings.
+
+    Examples
+    --------
+    >>> import onepos
+    >>> onepos.make_classifier("an-ls", max_epochs=5)
+    AssumeNegativeClassifier(label_smoothing=0.1, max_epochs=5)
+    """
+    if key not in METHODS:
+        raise ValueError(f"unknown method {key!r}; known: {', '.join(METHODS)}.")
+    method = METHODS[key]
+    return method.load_class()(**{**method.preset, **params})

@@ -1,0 +1,48 @@
+"""The training set as the loop sees it: contiguous tensors, and batches as index gathers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from onepos.features import as_features, gather
+
+
+@dataclass
+class Rows:
+    """Features and observed labels of all rows, and the index of those that may be trained on.
+
+    Attributes
+    ----------
+    features : float32 Tensor (n_samples, n_features), or a CSR array too large to expand
+    observed : int8 Tensor (n_samples, n_labels)
+    trainable : int64 Tensor
+        Rows that carry an observed positive and are not held out.
+    """
+
+    features: Any
+    observed: Tensor
+    trainable: Tensor
+
+    @classmethod
+    def from_arrays(
+        cls, X: Any, observed: NDArray[np.int8], trainable: NDArray[np.intp], device: str = "cpu"
+    ) -> "Rows":
+        """Build from scaled float32 features (ndarray or CSR) and int8 labels."""
+        features = as_features(X)
+        if isinstance(features, Tensor):
+            features = features.to(device)
+        labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
+        return cls(features, labels.to(device), index.to(device))
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """Features of the given rows as a dense float32 tensor."""
+        return gather(self.features, rows)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows, trainable or not."""
+        return int(self.observed.shape[0])

@@ -1,0 +1,52 @@
+"""The batch-local encoder against a graph network over all nodes, forward and gradient."""
+
+import numpy as np
+import pytest
+import torch
+
+from onepos.encoder import GraphEncoder
+from onepos.graph import nearest_neighbors, row_mean_matrix
+
+
+def _problem(n=60, q=7, k=4, labels=5, hidden=11, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, q))
+    neighbors, _ = nearest_neighbors(X, k)
+    average = torch.from_numpy(row_mean_matrix(neighbors).toarray().astype(np.float64))  # Â, dense: fine at this size
+    neighborhoods = torch.from_numpy(np.column_stack([np.arange(n), neighbors]))
+    encoder = GraphEncoder(
+        average @ torch.from_numpy(X),
+        neighborhoods,
+        hidden,
+        labels,
+        generator=torch.Generator().manual_seed(seed),
+    ).double()
+    return torch.from_numpy(X), average, encoder
+
+
+def _full_graph(X, average, encoder):
+    hidden = torch.relu(average @ (X @ encoder.first.weight.T) + encoder.first.bias)
+    out = average @ hidden @ encoder.second.weight.T + encoder.second.bias
+    return out.clamp(-encoder.log_bound, encoder.log_bound)
+
+
+@pytest.mark.parametrize("batch", [[3], [0, 1, 2, 3, 4], list(range(60)), [5, 5, 9]])
+def test_batch_encoder_equals_the_full_graph_network(batch):
+    X, average, encoder = _problem()
+    rows = torch.tensor(batch)
+    local = torch.cat(encoder(rows), dim=1)
+    everywhere = _full_graph(X, average, encoder)[rows]
+    assert (local - everywhere).abs().max() < 1e-10
+
+    direction = torch.randn(local.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    by_batch = torch.autograd.grad((local * direction).sum(), list(encoder.parameters()))
+    by_graph = torch.autograd.grad((everywhere * direction).sum(), list(encoder.parameters()))
+    for one, other in zip(by_batch, by_graph, strict=True):
+        assert (one - other).abs().max() < 1e-10
+
+
+def test_output_is_bounded():
+    _, _, encoder = _problem()
+    with torch.no_grad():
+        encoder.second.weight.mul_(1e6)
+    log_alpha, log_beta = encoder(torch.arange(60))
+    assert max(log_alpha.abs().max(), log_beta.abs().max()) <= encoder.log_bound

@@ -1,0 +1,112 @@
+"""Losses against closed forms, finite differences (gradcheck) and each other."""
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from onepos import losses
+
+
+def _inputs(rows=4, labels=5, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(rows, labels, generator=generator, dtype=torch.float64, requires_grad=True)
+    observed = torch.zeros(rows, labels, dtype=torch.int8)
+    observed[torch.arange(rows), torch.randint(labels, (rows,), generator=generator)] = 1
+    soft = torch.rand(rows, labels, generator=generator, dtype=torch.float64)
+    return logits, observed, soft
+
+
+def test_assume_negative_equals_its_definition():
+    logits, observed, _ = _inputs()
+    p = torch.sigmoid(logits)
+    expected = -(observed * p.log() + (1 - observed) * (1 - p).log()).sum() / len(logits)
+    assert losses.assume_negative(logits, observed).item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_label_smoothing_targets_are_one_minus_epsilon_and_epsilon():
+    logits, observed, _ = _inputs()
+    p, eps = torch.sigmoid(logits), 0.1
+    target = eps + (1 - 2 * eps) * observed.double()
+    expected = -(target * p.log() + (1 - target) * (1 - p).log()).sum() / len(logits)
+    got = losses.assume_negative(logits, observed, label_smoothing=eps)
+    assert got.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_unobserved_weight_leaves_known_negatives_alone():
+    logits, observed, _ = _inputs()
+    observed[0, observed[0] == 0] = -1
+    p, weight = torch.sigmoid(logits), 0.25
+    weights = 1.0 - (1.0 - weight) * (observed == 0).double()
+    target = (observed == 1).double()
+    expected = -(weights * (target * p.log() + (1 - target) * (1 - p).log())).sum() / len(logits)
+    got = losses.assume_negative(logits, observed, unobserved_weight=weight)
+    assert got.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_softmax_cross_entropy_equals_torch_on_single_labels():
+    logits, observed, _ = _inputs()
+    expected = torch.nn.functional.cross_entropy(logits, observed.argmax(dim=1))
+    assert losses.softmax_cross_entropy(logits, observed).item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_risk_weights_are_inverse_confidence_times_labels_up_to_the_bound():
+    logits, observed, _ = _inputs()
+    confidence = torch.sigmoid(logits)[observed == 1]
+    loose = losses.risk_weights(logits, observed, bound=1e9)
+    assert torch.allclose(loose[:, 0], 1 / (confidence * logits.shape[1]))
+    assert not loose.requires_grad
+    tight = losses.risk_weights(logits, observed, bound=0.3)
+    assert tight.max() == 0.3
+    assert torch.allclose(tight, loose.clamp(max=0.3))
+
+
+def test_risk_with_unit_weights_and_hard_labels_is_binary_cross_entropy():
+    logits, observed, _ = _inputs()
+    targets = observed.double()
+    risk = losses.single_positive_risk(logits, targets, torch.ones(len(logits), 1, dtype=torch.float64))
+    assert risk.item() == pytest.approx(losses.binary_cross_entropy(logits, targets).item(), rel=1e-12)
+
+
+def test_risk_is_minimised_where_the_network_equals_the_soft_label():
+    _, observed, soft = _inputs()
+    logits = torch.logit(soft).requires_grad_()
+    weights = losses.risk_weights(logits, observed, bound=1.0)
+    losses.single_positive_risk(logits, soft, weights).backward()
+    assert logits.grad.abs().max() < 1e-12
+
+
+def test_adjacency_reconstruction_hand_worked():
+    soft = torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    adjacency = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    s1, s2 = 1 / (1 + np.exp(-1.0)), 1 / (1 + np.exp(-2.0))
+    expected = (s1**2 + (1 - s1) ** 2 + s1**2 + s2**2) / 2
+    assert losses.adjacency_reconstruction(soft, adjacency).item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda z, o, s: losses.assume_negative(z, o),
+        lambda z, o, s: losses.assume_negative(z, o, unobserved_weight=0.2, label_smoothing=0.1),
+        lambda z, o, s: losses.softmax_cross_entropy(z, o),
+        lambda z, o, s: losses.binary_cross_entropy(z, s),
+        lambda z, o, s: losses.single_positive_risk(z, s, torch.full((len(z), 1), 0.7, dtype=torch.float64)),
+        lambda z, o, s: losses.adjacency_reconstruction(torch.sigmoid(z), torch.eye(len(z), dtype=torch.float64)),
+        lambda z, o, s: losses.feature_reconstruction(z, s),
+    ],
+)
+def test_gradients_match_finite_differences(loss):
+    logits, observed, soft = _inputs()
+    assert gradcheck(lambda z: loss(z, observed, soft), (logits,))
+
+
+@pytest.mark.parametrize("size", [30.0, 1e4])
+def test_losses_and_gradients_stay_finite_at_extreme_logits(size):
+    _, observed, soft = _inputs()
+    logits = (size * (2 * soft.round() - 1)).requires_grad_()
+    weights = losses.risk_weights(logits, observed, bound=1.0)
+    total = losses.assume_negative(logits, observed) + losses.single_positive_risk(logits, soft, weights)
+    (total + losses.softmax_cross_entropy(logits, observed)).backward()
+    assert torch.isfinite(total)
+    assert torch.isfinite(logits.grad).all()

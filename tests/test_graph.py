@@ -1,0 +1,207 @@
+"""The neighbour graph against brute force in float64 and scikit-learn."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from scipy.stats import ortho_group
+from sklearn.neighbors import NearestNeighbors
+
+from onepos.graph import adjacency, mean_aggregate, nearest_neighbors, row_mean_matrix
+
+
+def brute(X, k, metric="euclidean"):
+    """All distances, self excluded, ties by lower index."""
+    X = np.asarray(X, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        D = cdist(X, X, metric)
+    if metric == "cosine":
+        zero = ~X.any(axis=1)
+        D[zero], D[:, zero] = 1, 1
+    np.fill_diagonal(D, np.inf)
+    indices = np.argsort(D, axis=1, kind="stable")[:, :k]
+    return indices, np.take_along_axis(D, indices, axis=1)
+
+
+@st.composite
+def integer_data(draw):
+    """Small integers with many duplicates and ties, where float64 distances are exact; and a k."""
+    n, q = draw(st.integers(2, 25)), draw(st.integers(1, 4))
+    X = draw(hnp.arrays(np.int64, (n, q), elements=st.integers(-2, 2))).astype(np.float64)
+    return X, draw(st.integers(1, n - 1))
+
+
+@given(integer_data(), st.sampled_from([np.float32, np.float64]), st.booleans(), st.integers(1, 3000))
+@settings(deadline=None)
+def test_duplicates_and_ties_equal_brute_force_in_every_form(problem, dtype, as_csr, chunk_bytes):
+    X, k = problem
+    expected, distances = brute(X, k)
+    data = sparse.csr_array(X.astype(dtype)) if as_csr else X.astype(dtype)
+    found, lengths = nearest_neighbors(data, k, chunk_bytes=chunk_bytes)
+    assert found.dtype == np.int64
+    assert lengths.dtype == np.float64
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(lengths, distances, rtol=1e-14)
+
+
+@given(integer_data(), st.booleans())
+@settings(deadline=None)
+def test_cosine_distances_equal_brute_force_with_zero_rows(problem, as_csr):
+    X, k = problem
+    found, distances = nearest_neighbors(sparse.csr_array(X) if as_csr else X, k, metric="cosine")
+    np.testing.assert_allclose(distances, brute(X, k, "cosine")[1], atol=1e-14)
+    assert (found != np.arange(len(X))[:, None]).all()
+    assert all(len(set(row)) == k for row in found.tolist())
+
+
+@given(hnp.arrays(np.float64, (9, 3), elements=st.floats(-1e3, 1e3, allow_subnormal=False)))
+@settings(deadline=None)
+def test_any_floats_give_the_smallest_distances(X):
+    found, distances = nearest_neighbors(X, 4)
+    np.testing.assert_allclose(distances, brute(X, 4)[1], rtol=1e-12, atol=1e-150)
+    np.testing.assert_allclose(distances, cdist(X, X)[np.arange(9)[:, None], found], rtol=1e-12, atol=1e-150)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equals_scikit_learn(metric, dtype):
+    X = np.random.default_rng(0).normal(size=(400, 30)).astype(dtype)
+    oracle = NearestNeighbors(n_neighbors=7, algorithm="brute", metric=metric).fit(X.astype(np.float64))
+    distances, expected = oracle.kneighbors()
+    found, lengths = nearest_neighbors(X, 7, metric=metric)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(lengths, distances, atol=1e-7)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("density", [0.02, 0.5])
+def test_csr_equals_dense(metric, density):
+    X = sparse.random_array((300, 80), density=density, rng=np.random.default_rng(1), format="csr")
+    dense, lengths = nearest_neighbors(X.toarray(), 5, metric=metric)
+    for form in (X, sparse.csr_matrix(X), X.tocoo()):
+        found, distances = nearest_neighbors(form, 5, metric=metric)
+        np.testing.assert_allclose(distances, lengths, atol=1e-13)
+        # The last bit of distances that tie on paper may differ, so compare where neighbours are distinct.
+        distinct = (np.diff(brute(X.toarray(), 6, metric)[1], axis=1) > 1e-9).all(axis=1)
+        assert distinct.any()
+        np.testing.assert_array_equal(found[distinct], dense[distinct])
+
+
+def test_chunk_size_does_not_change_the_result():
+    X = np.random.default_rng(2).normal(size=(150, 6)).round(1)
+    whole = nearest_neighbors(X, 4)
+    for chunk_bytes in (1, 10_000, 100_000):
+        for one, other in zip(whole, nearest_neighbors(X, 4, chunk_bytes=chunk_bytes), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_translation_and_rotation_do_not_change_neighbours():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 8))
+    found, distances = nearest_neighbors(X, 5)
+    rotation = ortho_group.rvs(8, random_state=4)
+    for moved in (X + 1e4, X @ rotation, 1e-30 * X, 1e30 * X):
+        np.testing.assert_array_equal(nearest_neighbors(moved, 5)[0], found)
+    np.testing.assert_allclose(nearest_neighbors(X + 1e4, 5)[1], distances, rtol=1e-10)
+    np.testing.assert_allclose(nearest_neighbors(X @ rotation, 5)[1], distances, rtol=1e-10)
+    scaled = X * rng.uniform(0.1, 10, size=(200, 1))
+    cosine = nearest_neighbors(X, 5, metric="cosine")[0]
+    np.testing.assert_array_equal(nearest_neighbors(scaled, 5, metric="cosine")[0], cosine)
+
+
+def test_tight_clusters_far_apart_survive_cancellation():
+    # In float32 the products see no difference inside a cluster: 1e-5 against an offset of 1e4.
+    rng = np.random.default_rng(5)
+    X = np.repeat(rng.choice([-1e4, 1e4], size=(4, 6)), 30, axis=0) + 1e-5 * rng.normal(size=(120, 6))
+    np.testing.assert_array_equal(nearest_neighbors(X, 3)[0], brute(X, 3)[0])
+
+
+def test_an_outlier_does_not_spoil_the_others():
+    X = np.random.default_rng(6).normal(size=(100, 5))
+    X[7] = 1e12
+    np.testing.assert_array_equal(nearest_neighbors(X, 3)[0], brute(X, 3)[0])
+
+
+def test_all_rows_equal_and_all_rows_zero_take_the_lowest_indices():
+    expected = [[1, 2], [0, 2], [0, 1], [0, 1]]
+    for X, metric in [(np.full((4, 3), 0.1), "euclidean"), (np.zeros((4, 3)), "cosine")]:
+        for data in (X, sparse.csr_array(X)):
+            found, distances = nearest_neighbors(data, 2, metric=metric)
+            assert found.tolist() == expected
+            assert (distances == (1 if metric == "cosine" else 0)).all()
+
+
+def test_memory_stays_far_below_a_square_matrix():
+    X = np.random.default_rng(7).normal(size=(6000, 10)).astype(np.float32)
+    tracemalloc.start()
+    nearest_neighbors(X, 3, chunk_bytes=1 << 23)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24e6  # a 6000 x 6000 float32 array would be 144 MB
+
+
+def test_inputs_are_not_changed():
+    X = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
+    nearest_neighbors(X, 1, metric="cosine")
+    assert X.indices.tolist() == [1, 0, 1]
+    assert X.data.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("k", [0, 3, 4, -1])
+def test_too_many_or_too_few_neighbours_are_refused(k):
+    with pytest.raises(ValueError, match=rf"1 <= n_neighbors < 3.*got {k}: lower n_neighbors"):
+        nearest_neighbors(np.eye(3), k)
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(ValueError, match="'euclidean' or 'cosine'; got 'manhattan'"):
+        nearest_neighbors(np.eye(3), 1, metric="manhattan")
+    with pytest.raises(ValueError, match="finite features"):
+        nearest_neighbors([[np.nan], [1.0]], 1)
+    with pytest.raises(ValueError, match="shape"):
+        nearest_neighbors([1.0, 2.0], 1)
+    with pytest.raises(TypeError, match="integer"):
+        nearest_neighbors(np.eye(3), 1.5)
+    with pytest.raises(ValueError, match=r"indices of shape \(3, k\)"):
+        adjacency(np.zeros((2, 1), dtype=int), 3)
+    with pytest.raises(ValueError, match="from 0 to 1; got 0 to 2"):
+        row_mean_matrix(np.array([[0], [2]]))
+    with pytest.raises(ValueError, match="one row of indices per row"):
+        mean_aggregate(np.eye(3), np.array([[1], [0]]))
+
+
+@given(integer_data())
+@settings(deadline=None)
+def test_adjacency_is_equation_7(problem):
+    X, k = problem
+    n = len(X)
+    indices, _ = nearest_neighbors(X, k)
+    A = adjacency(indices, n)
+    expected = [[float(i in indices[j]) for j in range(n)] for i in range(n)]
+    assert A.format == "csr"
+    np.testing.assert_array_equal(A.toarray(), expected)
+    np.testing.assert_array_equal(A.sum(axis=0), np.full(n, k))
+
+
+@given(integer_data(), st.booleans())
+@settings(deadline=None)
+def test_mean_aggregate_is_the_mean_over_the_neighbourhood(problem, self_loop):
+    X, k = problem
+    indices, _ = nearest_neighbors(X, k)
+    members = np.column_stack([np.arange(len(X)), indices]) if self_loop else indices
+    expected = X[members].mean(axis=1)
+    np.testing.assert_allclose(mean_aggregate(X, indices, self_loop), expected, atol=1e-14)
+    single = mean_aggregate(X.astype(np.float32), indices, self_loop)
+    assert isinstance(single, np.ndarray)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected, atol=1e-6)
+    thin = mean_aggregate(sparse.csr_array(X.astype(np.float32)), indices, self_loop)
+    assert thin.format == "csr"
+    assert thin.dtype == np.float32
+    np.testing.assert_allclose(thin.toarray(), expected, atol=1e-6)
+    np.testing.assert_allclose(row_mean_matrix(indices, self_loop).sum(axis=1), 1, rtol=1e-6)
