@@ -205,3 +205,11 @@ def test_mean_aggregate_is_the_mean_over_the_neighbourhood(problem, self_loop):
     assert thin.dtype == np.float32
     np.testing.assert_allclose(thin.toarray(), expected, atol=1e-6)
     np.testing.assert_allclose(row_mean_matrix(indices, self_loop).sum(axis=1), 1, rtol=1e-6)
+
+
+def test_integers_and_lists_are_accepted():
+    X = [[0, 0], [3, 4], [3, 5]]
+    found, distances = nearest_neighbors(X, 1)
+    assert found.ravel().tolist() == [1, 2, 1]
+    assert distances.ravel().tolist() == [5, 1, 1]
+    assert mean_aggregate(X, found).tolist() == [[1.5, 2], [3, 4.5], [3, 4.5]]

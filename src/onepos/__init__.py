@@ -32,7 +32,7 @@ _HOME = {
 }
 _SUBMODULES = ("datasets", "metrics")
 
-__all__ = sorted([*_HOME, *_SUBMODULES])  # noqa: PLE0605 - the table above is the one list of names
+__all__ = sorted([*_HOME, *_SUBMODULES])
 
 
 def __getattr__(name: str) -> Any:

@@ -65,9 +65,7 @@ def nearest_neighbors(
     try:
         n_neighbors = index(n_neighbors)
     except TypeError as error:
-        raise TypeError(
-            f"expected an integer n_neighbors; got {n_neighbors!r}: pass a whole number"
-        ) from error
+        raise TypeError(f"expected an integer n_neighbors; got {n_neighbors!r}: pass a whole number") from error
     if not isinstance(X, np.ndarray):
         X = X.astype(np.float64)  # sparse products gain nothing from float32
     if not 1 <= n_neighbors < n:

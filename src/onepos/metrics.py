@@ -25,7 +25,7 @@ uses every row.
 
 ``Y_true`` may be an array, a DataFrame or sparse, with 1 or True for positive and 0, False or -1 for
 negative; ``scores`` an array or DataFrame. Rows are matched by position. Work goes in chunks of rows, so
-memory beyond the inputs stays at a few megabytes and float32 scores are never copied to float64.
+memory beyond arrays stays at tens of megabytes and float32 scores are never copied to float64.
 """
 
 from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ __all__ = [
 METRICS: tuple[str, ...] = ("average_precision", "one_error", "ranking_loss", "coverage", "hamming_loss")
 
 #: Entries per chunk: float32 scores of this size and their sorted copy stay near a core's cache.
-_CHUNK_ENTRIES = 1 << 18
+_CHUNK_ENTRIES = 1 << 19
 
 #: A sum over the rows that count, and their number.
 _Partial = tuple[float, int]
@@ -294,9 +294,7 @@ _PARTIALS: dict[str, Callable[[_Block, float], _Partial]] = {
 }
 
 
-def _means(
-    Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...], threshold: float = 0.5
-) -> dict[str, float]:
+def _means(Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...], threshold: float = 0.5) -> dict[str, float]:
     if not isfinite(threshold):
         raise ValueError(f"expected a finite threshold; got {threshold}: pass a number such as 0.5")
     totals = dict.fromkeys(names, 0.0)
@@ -404,8 +402,7 @@ def _dense(values: MatrixLike, name: str, what: str) -> NDArray[Any]:
 def _checked(array: Any, name: str, what: str) -> Any:
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
-            f"expected {name} of shape (n_samples, n_labels), neither of them 0; "
-            f"got shape {array.shape}: pass {what}"
+            f"expected {name} of shape (n_samples, n_labels), neither of them 0; got shape {array.shape}: pass {what}"
         )
     if array.dtype.kind not in "buif":
         raise ValueError(f"expected {name} with real numbers; got dtype {array.dtype}: pass {what}")

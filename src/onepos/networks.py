@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 def linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
     """Return a linear layer with PyTorch's usual initialisation, U(−1/√n_inputs, 1/√n_inputs), from ``generator``."""
-    layer = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs)
+    layer = nn.Linear(n_inputs, n_outputs, device="meta").to_empty(device="cpu")
     bound = 1.0 / math.sqrt(max(n_inputs, 1))
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
@@ -50,11 +51,9 @@ class MLP(nn.Sequential):
         Source of the initial weights and of the dropout masks.
     """
 
-    def __init__(
-        self, sizes: Sequence[int], *, dropout: float = 0.0, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, sizes: Sequence[int], *, dropout: float = 0.0, generator: torch.Generator | None = None) -> None:
         layers: list[nn.Module] = []
-        for position, (n_inputs, n_outputs) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        for position, (n_inputs, n_outputs) in enumerate(pairwise(sizes)):
             if position:
                 layers.append(nn.ReLU())
                 if dropout:

@@ -30,7 +30,7 @@ class _BetaSample(torch.autograd.Function):
 
 def sample_beta(alpha: Tensor, beta: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Differentiable sample d ~ Beta(α, β), elementwise, inside the open interval (0, 1)."""
-    sample = _BetaSample.apply(torch.stack([alpha, beta], dim=-1), generator)[..., 0]  # type: ignore[no-untyped-call]
+    sample: Tensor = _BetaSample.apply(torch.stack([alpha, beta], dim=-1), generator)[..., 0]  # type: ignore[no-untyped-call]
     # Small α or β put mass so close to the ends that floating point rounds it onto them; near 0 it resolves
     # down to the smallest normal number, near 1 only to one unit in the last place.
     limits = torch.finfo(sample.dtype)

@@ -79,9 +79,18 @@ METHODS: dict[str, Method] = {
             "what is likely to be observed is likely to be present",
             "nothing",
         ),
-        Method("linear", "Linear AN", "linear", "LinearClassifier", "textbook", None, "unknown means negative", "nothing"),
         Method(
-            "frequency", "Frequency", "frequency", "FrequencyClassifier", "textbook", None, "features do not matter", "nothing"
+            "linear", "Linear AN", "linear", "LinearClassifier", "textbook", None, "unknown means negative", "nothing"
+        ),
+        Method(
+            "frequency",
+            "Frequency",
+            "frequency",
+            "FrequencyClassifier",
+            "textbook",
+            None,
+            "features do not matter",
+            "nothing",
         ),
         Method(
             "bce",

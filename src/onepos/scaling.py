@@ -20,7 +20,7 @@ class FeatureScaler:
     kind : {"standard", "minmax", "none"}
         What was applied ("auto" has been decided by then).
     shift, factor : arrays of shape (n_features,), or None for "none"
-        Columns without any spread get factor 1, so that a constant column becomes zero, not NaN.
+        A column without spread is divided by its magnitude, so that a constant becomes zero, not NaN or noise.
     """
 
     kind: str
@@ -72,7 +72,8 @@ def fit_scaler(X: Any, kind: str) -> FeatureScaler:
     else:
         shift = X.min(axis=0).astype(np.float64)
         spread = X.max(axis=0).astype(np.float64) - shift
-    # A column that is constant up to rounding has a spread of noise: dividing by it would make features of noise.
-    noise = 1e-10 * np.maximum(np.abs(shift), 1e-30)
-    factor = 1.0 / np.where(spread > noise, spread, 1.0)
+    # A column that is constant up to rounding has a spread of noise: dividing by it would make features of noise, and
+    # dividing by nothing would leave the rounding of a huge constant. Its own magnitude turns both into about zero.
+    magnitude = np.maximum(np.abs(shift), 1.0)
+    factor = 1.0 / np.where(spread > 1e-10 * np.abs(shift), np.where(spread > 0, spread, 1.0), magnitude)
     return FeatureScaler(kind, shift, factor)

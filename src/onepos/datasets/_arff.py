@@ -20,9 +20,7 @@ _NEGATIVE = {"0", "-1", "false", "no", "f", "n"}
 _PART_SUFFIXES = ("-train", "-test", "-sparse")
 
 
-def read_arff(
-    path: Path, *, labels: int | Sequence[str] | None = None, xml: Path | str | None = None
-) -> Table:
+def read_arff(path: Path, *, labels: int | Sequence[str] | None = None, xml: Path | str | None = None) -> Table:
     """Read a multi-label ARFF file.
 
     Columns keep the order of the ARFF file. Nominal features with the values 0 and 1 become one number,
@@ -103,9 +101,7 @@ def _find_xml(path: Path) -> Path | None:
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
-def _features(
-    codes: Any, attributes: Sequence[Attribute], chosen: NDArray[np.intp]
-) -> tuple[Any, tuple[str, ...]]:
+def _features(codes: Any, attributes: Sequence[Attribute], chosen: NDArray[np.intp]) -> tuple[Any, tuple[str, ...]]:
     if all(attributes[j].plain for j in chosen):
         return codes[:, chosen], tuple(attributes[j].name for j in chosen)
     names: list[str] = []
@@ -131,7 +127,10 @@ def _features(
 def _labels(
     codes: Any, attributes: Sequence[Attribute], chosen: NDArray[np.intp], data: DataLines
 ) -> NDArray[np.uint8]:
-    values = np.array(to_dense(codes[:, chosen]))
+    block = codes[:, chosen]
+    if is_sparse(block) and all(attributes[j].plain for j in chosen) and (block.data == 1).all():
+        return np.asarray(block.astype(np.uint8).toarray(), dtype=np.uint8)  # many labels: no dense float64
+    values = np.array(to_dense(block))
     for k, j in enumerate(chosen):
         attribute = attributes[j]
         if attribute.values is not None and not attribute.plain:

@@ -24,9 +24,7 @@ class DataLines:
     """The non-empty, non-comment lines of a data section, each with its line number in the file."""
 
     def __init__(self, lines: Sequence[str], offset: int, path: Path) -> None:
-        numbered = [
-            (n, s) for n, s in enumerate(map(str.strip, lines), start=offset + 1) if s and s[0] != "%"
-        ]
+        numbered = [(n, s) for n, s in enumerate(map(str.strip, lines), start=offset + 1) if s and s[0] != "%"]
         self.path = path
         self.numbers = [number for number, _ in numbered]
         self.lines = [line for _, line in numbered]
@@ -52,9 +50,7 @@ def parse_data(data: DataLines, attributes: Sequence[Attribute]) -> Any:
     is_sparse = data.lines[0].startswith("{")
     for row, line in enumerate(data.lines):
         if line.startswith("{") != is_sparse:
-            data.fail(
-                row, "a file must be all dense or all sparse ({index value, ...}); this one mixes them."
-            )
+            data.fail(row, "a file must be all dense or all sparse ({index value, ...}); this one mixes them.")
     plain = all(attribute.plain for attribute in attributes)
     if is_sparse:
         return _parse_sparse(data, attributes, plain)
@@ -79,7 +75,6 @@ def _parse_dense_numbers(data: DataLines, attributes: Sequence[Attribute]) -> ND
             keep_default_na=False,
             skipinitialspace=True,
             skip_blank_lines=False,
-            float_precision="high",
         )
     except ValueError:
         # Read again token by token, slowly: that finds the place. Values that only pandas dislikes pass.
@@ -150,9 +145,7 @@ def _sparse_numbers(data: DataLines, attributes: Sequence[Attribute]) -> NDArray
     return pairs if bool((legal | ~of_nominal).all()) else None
 
 
-def _sparse_tokens(
-    data: DataLines, attributes: Sequence[Attribute]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _sparse_tokens(data: DataLines, attributes: Sequence[Attribute]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     lookups = [_lookup(attribute) for attribute in attributes]
     rows: list[list[tuple[float, float]]] = []
     for row, line in enumerate(data.lines):
@@ -160,9 +153,7 @@ def _sparse_tokens(
         for index, token in _PAIR.findall(line):
             column = int(index)
             if column >= len(attributes):
-                data.fail(
-                    row, f"index {column} is outside the {len(attributes)} attributes (counted from 0)."
-                )
+                data.fail(row, f"index {column} is outside the {len(attributes)} attributes (counted from 0).")
             value = _encode(data, row, attributes[column], lookups[column], unquote(token))
             pairs.append((float(column), value))
         rows.append(pairs)
@@ -176,9 +167,7 @@ def _lookup(attribute: Attribute) -> dict[str, float] | None:
     return {value: float(code) for code, value in enumerate(attribute.values)}
 
 
-def _encode(
-    data: DataLines, row: int, attribute: Attribute, lookup: dict[str, float] | None, token: str
-) -> float:
+def _encode(data: DataLines, row: int, attribute: Attribute, lookup: dict[str, float] | None, token: str) -> float:
     if token == "?":
         return float("nan")
     if lookup is None:

@@ -8,7 +8,7 @@ from onepos.exceptions import DataFileError
 
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{}}]+)(?:\s+|(?=\{{))(.+)$", re.IGNORECASE)
-_VALUES = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(?:,|$)")
+_VALUES = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,]*))(?:,|$)")
 _NUMERIC = {"numeric", "real", "integer"}
 _MEKA = re.compile(r"-C\s+(-?\d+)\b")
 
@@ -95,7 +95,7 @@ def split_values(text: str) -> list[str]:
         found = _VALUES.match(text, position)
         if found is None:  # something behind a closing quote: not a list of values
             raise ValueError(f"cannot split {text[position : position + 40]!r} into values")
-        parts.append(unquote(found[1]))
+        parts.append(unquote(found[1]) if found[1] else found[2].rstrip())
         if not found[0].endswith(","):
             break
         position = found.end()
@@ -134,9 +134,7 @@ def _distinct(attributes: list[Attribute], path: Path) -> tuple[Attribute, ...]:
     seen: set[str] = set()
     for attribute in attributes:
         if attribute.name in seen:
-            raise DataFileError(
-                f"{path.name}: attribute names must be distinct; {attribute.name!r} comes twice."
-            )
+            raise DataFileError(f"{path.name}: attribute names must be distinct; {attribute.name!r} comes twice.")
         seen.add(attribute.name)
     if not attributes:
         raise DataFileError(f"{path.name}: declares no attribute.")

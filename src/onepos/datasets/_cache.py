@@ -48,9 +48,7 @@ def locate(home: Path, file: str) -> Path:
     """
     relative = PurePosixPath(file)
     if relative.is_absolute() or ".." in relative.parts or "\\" in file or ":" in file or not relative.parts:
-        raise ValueError(
-            f"a data file's name must be relative and stay inside the data folder; got {file!r}."
-        )
+        raise ValueError(f"a data file's name must be relative and stay inside the data folder; got {file!r}.")
     return home.joinpath(*relative.parts)
 
 
@@ -93,8 +91,8 @@ def check_intact(path: Path, file: RemoteFile) -> None:
     found = sha256_of(path)
     if found != file.sha256:
         raise ChecksumError(
-            f"{path} is not the file that the registry describes: sha256 {file.sha256} and "
-            f"{file.bytes} bytes expected, got {found} and {status.st_size} bytes. Delete it, or fetch it again with "
+            f"{path} is not the file that the registry describes: sha256 {file.sha256} and {file.bytes} "
+            f"bytes expected; got {found} and {status.st_size} bytes. Delete it, or fetch it again with "
             "fetch_dataset(name, force=True)."
         )
     _verified[path] = (status.st_size, status.st_mtime_ns, found)

@@ -65,9 +65,7 @@ def _anywhere(rng: np.random.Generator, used: NDArray[np.bool_], image_shape: tu
         tops[pending] = rng.integers(0, image_shape[0] - SIDE + 1, size=shape)
         lefts[pending] = rng.integers(0, image_shape[1] - SIDE + 1, size=shape)
         top, left, there = tops[pending], lefts[pending], used[pending]
-        apart = (np.abs(top[:, first] - top[:, second]) >= SIDE) | (
-            np.abs(left[:, first] - left[:, second]) >= SIDE
-        )
+        apart = (np.abs(top[:, first] - top[:, second]) >= SIDE) | (np.abs(left[:, first] - left[:, second]) >= SIDE)
         fits = (apart | ~(there[:, first] & there[:, second])).all(axis=1)
         pending = pending[~fits]
         if not len(pending):

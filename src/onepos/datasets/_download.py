@@ -94,9 +94,7 @@ def _attempt(url: str, part: Path, size: int, progress: Progress, timeout: float
             while block := response.read(_CHUNK):
                 done += len(block)
                 if done > size:
-                    raise OversizeError(
-                        f"{url}: more than the expected {size} bytes come; it is another file."
-                    )
+                    raise OversizeError(f"{url}: more than the expected {size} bytes come; it is another file.")
                 stream.write(block)
                 progress(done)
             stream.flush()

@@ -58,8 +58,7 @@ def fetch_dataset(
     if entry.supplied:
         return [find_supplied(entry, home)]
     return [
-        _fetch(file, entry, home, offline=is_offline(offline), progress=progress, force=force)
-        for file in entry.files
+        _fetch(file, entry, home, offline=is_offline(offline), progress=progress, force=force) for file in entry.files
     ]
 
 
@@ -70,8 +69,7 @@ def find_supplied(entry: DataSetEntry, home: Path) -> Path:
         if path.is_file():
             return path
     raise DownloadError(
-        f"{entry.name} has no public direct source. {entry.obtain} Put it into {home} as "
-        f"{' or '.join(entry.supplied)}."
+        f"{entry.name} has no public direct source. {entry.obtain} Put it into {home} as {' or '.join(entry.supplied)}."
     )
 
 
@@ -82,16 +80,14 @@ def is_offline(offline: bool | None) -> bool:
     return os.environ.get("ONEPOS_OFFLINE", "").strip().lower() not in ("", "0", "false", "no")
 
 
-def _fetch(
-    file: RemoteFile, entry: DataSetEntry, home: Path, *, offline: bool, progress: bool, force: bool
-) -> Path:
+def _fetch(file: RemoteFile, entry: DataSetEntry, home: Path, *, offline: bool, progress: bool, force: bool) -> Path:
     path = locate(home, file.file)
     if path.is_file() and not force:
         check_intact(path, file)
         return path
     if offline:
         raise DownloadError(
-            f"{file.file} is not in {home} and offline mode forbids downloading it. "
+            f"{file.file} would have to be downloaded into {home}, and offline mode forbids it. "
             "Unset ONEPOS_OFFLINE (or pass offline=False), or put the file there."
         )
     urls = _urls(file)

@@ -85,9 +85,7 @@ def make_known_posterior(
     )
 
 
-def _check(
-    n_samples: int, n_features: int, n_labels: int, n_positives: float, signal: float, nonempty: bool
-) -> None:
+def _check(n_samples: int, n_features: int, n_labels: int, n_positives: float, signal: float, nonempty: bool) -> None:
     for name, value in (("n_samples", n_samples), ("n_features", n_features), ("n_labels", n_labels)):
         if not (isinstance(value, int | np.integer) and value > 0):
             raise ValueError(f"{name} must be a whole number above 0; got {value!r}.")

@@ -149,8 +149,7 @@ def list_datasets(*, data_home: str | Path | None = None) -> "pd.DataFrame":
     home = data_folder(data_home)
     columns = ["name", "instances", "features", "labels", "cardinality", "matches_paper", "available", "note"]
     rows = [
-        {column: getattr(entry, column, None) for column in columns}
-        | {"available": _is_available(entry, home)}
+        {column: getattr(entry, column, None) for column in columns} | {"available": _is_available(entry, home)}
         for entry in REGISTRY.values()
     ]
     return pd.DataFrame(rows, columns=columns)

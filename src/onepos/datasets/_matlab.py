@@ -1,11 +1,13 @@
 """MATLAB files (version 5 to 7): two matrices, features and labels, perhaps in several parts."""
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from onepos.datasets._mat5 import Variable, scan
 from onepos.datasets._sparse import stack_rows
 from onepos.datasets._table import Table, as_features, as_indicator, numbered
 from onepos.exceptions import DataFileError
@@ -54,27 +56,23 @@ def read_matlab(
         raise ValueError(f"orientation must be 'auto', 'rows' or 'columns'; got {orientation!r}.")
     if (features is None) != (labels is None):
         raise ValueError("give both features= and labels= (variable names), or neither to have them guessed.")
-    available = _variable_names(path)
+    variables = scan(path)
+    available = set(variables)
     if features is None or labels is None:
         features, labels = _guess(available, path)
     feature_names, label_names = _as_tuple(features), _as_tuple(labels)
     if len(feature_names) != len(label_names):
-        raise ValueError(
-            f"as many label as feature variables expected; got {feature_names} and {label_names}."
-        )
+        raise ValueError(f"as many label as feature variables expected; got {feature_names} and {label_names}.")
     missing = [name for name in (*feature_names, *label_names) if name not in available]
     if missing:
         raise DataFileError(f"{path.name}: has no variable {missing}; it holds {sorted(available)}.")
-    content = _load(path, (*feature_names, *label_names))
     parts = [
-        _pair(content[x], content[y], path, y, orientation)
+        _pair(_decode(variables, x, path), _decode(variables, y, path), path, y, orientation)
         for x, y in zip(feature_names, label_names, strict=True)
     ]
     widths = {(part[0].shape[1], part[1].shape[1]) for part in parts}
     if len(widths) > 1:
-        raise DataFileError(
-            f"{path.name}: parts must have the same columns; got (features, labels) {sorted(widths)}."
-        )
+        raise DataFileError(f"{path.name}: parts must have the same columns; got (features, labels) {sorted(widths)}.")
     X = stack_rows([x for x, _ in parts])
     Y = np.vstack([y for _, y in parts])
     return Table(as_features(X), Y, numbered("feature", X.shape[1]), numbered("label", Y.shape[1]))
@@ -84,38 +82,11 @@ def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _variable_names(path: Path) -> set[str]:
-    from scipy.io import whosmat
-
+def _decode(variables: dict[str, Variable], name: str, path: Path) -> Any:
     try:
-        return {name for name, _, _ in whosmat(str(path))}
-    except NotImplementedError as error:
-        raise DataFileError(
-            f"{path.name}: is a MATLAB 7.3 (HDF5) file; version 5 to 7 expected. Save it again with "
-            "save(..., '-v7')."
-        ) from error
-    except Exception as error:  # SciPy's parser raises whatever a corrupt byte leads it to
-        raise _corrupt(path, error) from error
-
-
-def _load(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    from scipy.io import loadmat
-
-    try:
-        content = loadmat(str(path), variable_names=list(names))
-    except Exception as error:  # as above: zlib.error, struct.error, ValueError, TypeError, OverflowError, …
-        raise _corrupt(path, error) from error
-    missing = [name for name in names if name not in content]
-    if missing:
-        raise DataFileError(f"{path.name}: variables {missing} could not be read. Is the file complete?")
-    return dict(content)
-
-
-def _corrupt(path: Path, error: Exception) -> DataFileError:
-    return DataFileError(
-        f"{path.name}: not a readable MATLAB file of version 5 to 7 ({type(error).__name__}: {error}). "
-        "Is the file complete?"
-    )
+        return variables[name].decode()
+    except (ValueError, struct.error) as error:
+        raise DataFileError(f"{path.name}: variable {name}: {error}. Is it the right one?") from error
 
 
 def _guess(available: set[str], path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -129,15 +100,8 @@ def _guess(available: set[str], path: Path) -> tuple[tuple[str, ...], tuple[str,
 
 
 def _pair(x: Any, y: Any, path: Path, name: str, orientation: str) -> tuple[Any, Any]:
-    for value, kind in ((x, "features"), (y, "labels")):
-        if len(value.shape) != 2 or value.dtype.kind not in "biuf":
-            raise DataFileError(
-                f"{path.name}: {kind} must be a numeric matrix; got {value.dtype} of shape {value.shape}."
-            )
     n = x.shape[0]
-    lies_in_columns = orientation == "columns" or (
-        orientation == "auto" and y.shape[0] != n and y.shape[1] == n
-    )
+    lies_in_columns = orientation == "columns" or (orientation == "auto" and y.shape[0] != n and y.shape[1] == n)
     y = y.T if lies_in_columns else y
     if y.shape[0] != n:
         raise DataFileError(

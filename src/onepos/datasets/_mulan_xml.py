@@ -23,9 +23,7 @@ def read_label_names(path: Path) -> tuple[str, ...]:
     content = path.read_bytes()
     if b"\0" in content:
         # UTF-16 and UTF-32 would hide a document type from the search below; Mulan writes UTF-8.
-        raise DataFileError(
-            f"{path.name}: label files must be UTF-8 text; this one holds NUL bytes (UTF-16?)."
-        )
+        raise DataFileError(f"{path.name}: label files must be UTF-8 text; this one holds NUL bytes (UTF-16?).")
     lowered = content.lower()
     for word in _FORBIDDEN:
         if word in lowered:
@@ -44,9 +42,7 @@ def _parse(content: bytes, path: Path) -> tuple[str, ...]:
         nonlocal depth
         local = tag.rpartition(":")[2]
         if depth == 0 and local != "labels":
-            raise DataFileError(
-                f"{path.name}: root element must be <labels>; got <{tag}>. Is it a Mulan file?"
-            )
+            raise DataFileError(f"{path.name}: root element must be <labels>; got <{tag}>. Is it a Mulan file?")
         depth += 1
         if local == "label":
             if "name" not in attributes:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from onepos.datasets._sparse import csr
+from onepos.datasets._sparse import checked_csr
 from onepos.datasets._table import Table, as_features, as_indicator, numbered
 from onepos.exceptions import DataFileError
 
@@ -34,8 +34,7 @@ def read_npz(path: Path) -> Table:
     X = arrays["X"] if "X" in arrays else _csr(arrays, path)
     if X.ndim != 2 or X.dtype.kind not in "biuf" or arrays["Y"].ndim != 2:
         raise DataFileError(
-            f"{path.name}: X and Y must be numeric matrices; got X {X.dtype} {X.shape} and Y "
-            f"{arrays['Y'].shape}."
+            f"{path.name}: X and Y must be numeric matrices; got X {X.dtype} {X.shape} and Y {arrays['Y'].shape}."
         )
     Y = as_indicator(arrays["Y"], path, "Y")
     names = {
@@ -51,11 +50,13 @@ def read_npz(path: Path) -> Table:
 def _load(path: Path) -> dict[str, Any]:
     wanted = {"X", "Y", *_CSR_PARTS, "feature_names", "label_names"}
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not hasattr(archive, "files"):
-            raise ValueError("a single array, not an archive")
-        with archive:
-            return {name: archive[name] for name in archive.files if name in wanted}
+        # Opened here: NumPy leaves the file open when the archive turns out to be broken.
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if not hasattr(archive, "files"):
+                raise ValueError("a single array, not an archive")
+            with archive:
+                return {name: archive[name] for name in archive.files if name in wanted}
     except Exception as error:  # zipfile, zlib, struct and NumPy each raise errors of their own
         raise DataFileError(
             f"{path.name}: not a readable .npz archive of plain arrays ({type(error).__name__}: {error}). "
@@ -66,9 +67,7 @@ def _load(path: Path) -> dict[str, Any]:
 def _csr(arrays: dict[str, Any], path: Path) -> Any:
     data, indices, indptr, shape = (arrays[part] for part in _CSR_PARTS)
     try:
-        matrix = csr((data, indices, indptr), shape=tuple(int(side) for side in shape))
-        # Compiled code trusts the indices: without this check a bad file could read outside the arrays.
-        matrix.check_format(full_check=True)
+        n_rows, n_columns = (int(side) for side in shape)
+        return checked_csr(data, indices, indptr, (n_rows, n_columns))
     except (ValueError, TypeError, IndexError) as error:
         raise DataFileError(f"{path.name}: X_data … X_shape are not a CSR matrix ({error}).") from error
-    return matrix

@@ -49,8 +49,7 @@ def read(path: str | Path, **options: Any) -> Table:
     suffix = source.suffix.lower()
     if suffix not in FORMATS:
         raise ValueError(
-            f"cannot tell the format of {source.name!r} from its suffix; expected one of "
-            f"{', '.join(FORMATS)}."
+            f"cannot tell the format of {source.name!r} from its suffix; expected one of {', '.join(FORMATS)}."
         )
     if not source.is_file():
         raise FileNotFoundError(f"no such file: {source}. Check the path.")

@@ -20,11 +20,7 @@ def generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
     if random_state is None:
         return np.random.default_rng()
-    if (
-        isinstance(random_state, int | np.integer)
-        and not isinstance(random_state, bool)
-        and random_state >= 0
-    ):
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return np.random.default_rng(int(random_state))
     raise ValueError(
         "random_state must be None, a non-negative integer, numpy.random.Generator or "

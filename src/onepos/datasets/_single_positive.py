@@ -73,22 +73,18 @@ def make_single_positive(
 def _positives(Y: MatrixLike) -> tuple[IntArray, IntArray, tuple[int, int]]:
     """Return row and column of each positive in row order, and the shape."""
     if is_sparse(Y):
-        matrix = csr(Y)
+        matrix = csr(Y, copy=True)  # its entries are put in order below, the caller's stay as they are
+        matrix.sum_duplicates()
         shape, stored = matrix.shape, np.asarray(matrix.data)
     else:
         matrix = np.asarray(Y)
         shape, stored = matrix.shape, matrix
     if len(shape) != 2 or stored.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Y must be a 2-D indicator matrix of 0 and 1; got shape {shape} and dtype {stored.dtype}."
-        )
+        raise ValueError(f"Y must be a 2-D indicator matrix of 0 and 1; got shape {shape} and dtype {stored.dtype}.")
     if not ((stored == 0) | (stored == 1)).all():
-        raise ValueError(
-            "Y must hold only 0 and 1; it holds other values (or NaN). Pass (Y > 0) if that is meant."
-        )
+        raise ValueError("Y must hold only 0 and 1; it holds other values (or NaN). Pass (Y > 0) if that is meant.")
     if is_sparse(Y):
         matrix.eliminate_zeros()
-        matrix.sort_indices()
     rows, columns = matrix.nonzero()
     empty = shape[0] - len(np.unique(rows))
     if empty:
@@ -106,9 +102,7 @@ def _check_usage(selection: str, weights: Any, scores: Any, temperature: float) 
     for name, given, owner in (("weights", weights, "weights"), ("scores", scores, "dominance")):
         if (given is not None) != (selection == owner):
             verb = "needs" if given is None else "takes no"
-            raise ValueError(
-                f"selection={selection!r} {verb} {name}=; {name}= belongs to selection={owner!r}."
-            )
+            raise ValueError(f"selection={selection!r} {verb} {name}=; {name}= belongs to selection={owner!r}.")
     if not (np.isfinite(temperature) and temperature > 0):
         raise ValueError(f"temperature must be a finite number above 0; got {temperature!r}.")
 
@@ -125,7 +119,7 @@ def _log_weights(
     if selection == "uniform":
         return np.zeros(len(rows))
     if selection == "frequency":
-        return np.asarray(np.log(np.bincount(columns, minlength=shape[1]))[columns])
+        return np.asarray(np.log(np.bincount(columns)[columns]))
     values = np.asarray(to_dense(scores if selection == "dominance" else weights), dtype=np.float64)
     if selection == "weights" and values.shape == (shape[1],):
         values = np.broadcast_to(values, shape)

@@ -27,6 +27,32 @@ def csr(*arguments: Any, **options: Any) -> Any:
     return constructor(*arguments, **options)
 
 
+def checked_csr(data: Any, indices: Any, starts: Any, shape: tuple[int, int]) -> Any:
+    """Build a CSR array from parts that come from a file; ValueError unless they are one.
+
+    SciPy's compiled code trusts these arrays, and its own ``check_format`` touches them before it has
+    looked at all of them: on a damaged file that overwrites memory. So they are checked here, first.
+
+    Parameters
+    ----------
+    data, indices : array of shape (nnz,)
+    starts : array of shape (n_rows + 1,)
+        Where each row starts in the other two.
+    shape : pair of int
+    """
+    data, indices, starts = (np.array(part) for part in (data, indices, starts))  # own, aligned memory
+    if not data.ndim == indices.ndim == starts.ndim == 1 or len(data) != len(indices):
+        raise ValueError("values and indices differ in length")
+    if data.dtype.kind not in "biuf" or indices.dtype.kind not in "iu" or starts.dtype.kind not in "iu":
+        raise ValueError("values must be numbers, indices and starts whole numbers")
+    indices, starts = indices.astype(np.int64), starts.astype(np.int64)
+    if len(starts) != shape[0] + 1 or starts[0] != 0 or starts[-1] != len(data) or (np.diff(starts) < 0).any():
+        raise ValueError("the starts of the rows do not fit the shape or the number of values")
+    if len(indices) and (indices.min() < 0 or indices.max() >= shape[1]):
+        raise ValueError("an index is outside the shape")
+    return csr((data.astype(data.dtype.newbyteorder("=")), indices, starts), shape=shape)
+
+
 def stack_rows(blocks: Sequence[Any]) -> Any:
     """Put matrices below each other: CSR if the first is sparse, else an ndarray."""
     if not is_sparse(blocks[0]):

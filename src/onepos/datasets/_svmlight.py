@@ -12,15 +12,11 @@ from onepos.datasets._sparse import csr
 from onepos.datasets._table import Table, as_features, numbered
 from onepos.exceptions import DataFileError
 
-_NUMBER = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)"
-_ROW = re.compile(
-    rf"(?:([^\s:,]+(?:,[^\s:,]+)*)(?=\s|$))?((?:\s*\b\d+:{_NUMBER}(?=\s|$))*)\s*", re.IGNORECASE
-)
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)"
+_ROW = re.compile(rf"(?:([^\s:,]+(?:,[^\s:,]+)*)(?=\s|$))?((?:\s*\b\d+:{_NUMBER}(?=\s|$))*)\s*", re.IGNORECASE)
 
 
-def read_svmlight(
-    path: Path, *, n_features: int | None = None, zero_based: bool | Literal["auto"] = "auto"
-) -> Table:
+def read_svmlight(path: Path, *, n_features: int | None = None, zero_based: bool | Literal["auto"] = "auto") -> Table:
     """Read a multi-label svmlight file.
 
     Parameters
@@ -44,9 +40,7 @@ def read_svmlight(
         try:
             line = raw.decode("utf-8").partition("#")[0].rstrip()
         except UnicodeDecodeError as error:
-            raise DataFileError(
-                f"{path.name}, line {number}: not UTF-8 text. Is this an svmlight file?"
-            ) from error
+            raise DataFileError(f"{path.name}, line {number}: not UTF-8 text. Is this an svmlight file?") from error
         if not line:
             continue
         found = _ROW.fullmatch(line)

@@ -12,7 +12,7 @@ from onepos.datasets._sparse import csr, is_sparse, stack_rows, to_dense
 from onepos.exceptions import DataFileError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """A multi-label data file in memory.
 
@@ -54,9 +54,7 @@ def stack(tables: Sequence[Table]) -> Table:
     first = tables[0]
     for other in tables[1:]:
         if (other.feature_names, other.label_names) != (first.feature_names, first.label_names):
-            raise DataFileError(
-                "files to be stacked must have the same columns in the same order; these differ."
-            )
+            raise DataFileError("files to be stacked must have the same columns in the same order; these differ.")
     if len(tables) == 1:
         return first
     X = stack_rows([table.X for table in tables])
@@ -66,9 +64,16 @@ def stack(tables: Sequence[Table]) -> Table:
 
 def as_features(values: MatrixLike) -> MatrixLike:
     """Convert to what ``Table.X`` holds: a C-ordered float32 ndarray, or a float32 CSR array."""
-    if is_sparse(values):
-        return csr(values, dtype=np.float32)
-    return np.ascontiguousarray(values, dtype=np.float32)
+    try:
+        with np.errstate(over="raise"):
+            if is_sparse(values):
+                return csr(values, dtype=np.float32)
+            return np.ascontiguousarray(values, dtype=np.float32)
+    except FloatingPointError as error:
+        raise DataFileError(
+            "a feature value is too large for a 32-bit number (above 3.4e38). Rescale the column, or check "
+            "that the file is intact."
+        ) from error
 
 
 def as_indicator(values: MatrixLike, path: Path, what: str) -> NDArray[np.uint8]:

@@ -1,5 +1,6 @@
 """CSV, TSV and parquet: numeric feature columns, and labels as indicator columns or as one tag column."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ from onepos.labels import one_positive
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
 
 
 def read_csv(
@@ -47,8 +51,25 @@ def read_csv(
     if sep is None:
         sep = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
     try:
-        frame = pd.read_csv(path, sep=sep, index_col=False, dtype={label: str} if label else None)
-    except (ValueError, UnicodeError) as error:  # pandas' ParserError, a ValueError, names the line
+        names = pd.read_csv(path, sep=sep, index_col=False, nrows=0).columns
+        # A tag is text as it stands: by itself pandas reads "NA" and "None" as missing and "07" as 7.
+        with warnings.catch_warnings():
+            # Rows longer than the header: pandas warns, and drops the surplus columns.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                path,
+                sep=sep,
+                index_col=False,
+                dtype={label: str} if label is not None else None,
+                keep_default_na=False,
+                na_values={name: list(_MISSING) for name in names if name != label},
+                low_memory=False,
+            )
+    except (
+        ValueError,
+        UnicodeError,
+        pd.errors.ParserWarning,
+    ) as error:  # pandas' ParserError, a ValueError, names the line
         raise DataFileError(f"{path.name}: not a readable table ({error}). Is the file complete?") from error
     return _to_table(frame, path, labels, label, drop)
 
@@ -71,9 +92,10 @@ def _to_table(
 ) -> Table:
     if (labels is None) == (label is None):
         raise ValueError(
-            "say which columns are the labels: labels=[names] (indicator columns) or "
-            "label=name (one tag per row)."
+            "say which columns are the labels: labels=[names] (indicator columns) or label=name (one tag per row)."
         )
+    if isinstance(labels, str):
+        raise ValueError(f"labels= takes a list of column names; for one column of tags pass label={labels!r}.")
     chosen = [label] if label is not None else list(labels or ())
     missing = [name for name in (*chosen, *drop) if name not in frame.columns]
     if missing:
@@ -88,12 +110,12 @@ def _to_table(
             "Encode them, or leave them out with drop=."
         )
     Y, names = _tags(frame[label], path) if label is not None else _indicator(frame[chosen], path)
-    X = features.to_numpy(dtype=np.float32, na_value=np.nan)
+    X = features.to_numpy(dtype=np.float64, na_value=np.nan)
     return Table(as_features(X), Y, tuple(map(str, features.columns)), names)
 
 
 def _tags(column: "pd.Series[Any]", path: Path) -> tuple[Any, tuple[str, ...]]:
-    empty = np.flatnonzero(column.isna().to_numpy())
+    empty = np.flatnonzero((column.isna() | (column.astype(str).str.strip() == "")).to_numpy())
     if empty.size:
         raise DataFileError(
             f"{path.name}: {empty.size} rows have no tag in column {column.name!r} (first: row {empty[0]}, "
@@ -110,6 +132,6 @@ def _indicator(block: "pd.DataFrame", path: Path) -> tuple[Any, tuple[str, ...]]
             f"{path.name}: label columns must be 0/1; these are not numbers: {words[:5]}. "
             "A column of tags is given as label=."
         )
-    return as_indicator(block.to_numpy(dtype=np.float64), path, "label columns"), tuple(
+    return as_indicator(block.to_numpy(dtype=np.float64, na_value=np.nan), path, "label columns"), tuple(
         map(str, block.columns)
     )

@@ -43,9 +43,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_min_samples=2)
         labels = check_labels(y, complete=self._y_is_full)
         if len(labels.observed) != X.shape[0]:
-            raise ValueError(
-                f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}."
-            )
+            raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}.")
         self.classes_ = labels.classes
         self.single_label_ = labels.single_label
         return X, labels

@@ -1,5 +1,6 @@
 """A trained network, its scaling and its history as arrays and JSON-able facts, and back."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,12 +35,10 @@ def store_network(
     return arrays, facts
 
 
-def restore_network(
-    arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
-) -> tuple[MLP, FeatureScaler, History]:
+def restore_network(arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> tuple[MLP, FeatureScaler, History]:
     """Rebuild what ``store_network`` described; shapes that do not fit raise ModelFileError."""
     sizes = facts["sizes"]
-    expected = sum(a * b + b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+    expected = sum(a * b + b for a, b in pairwise(sizes))
     weights = {k.removeprefix("network."): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("network.")}
     # Checked before anything is allocated: a file must not be able to ask for more memory than it holds.
     if sum(w.numel() for w in weights.values()) != expected:

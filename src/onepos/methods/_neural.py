@@ -273,6 +273,6 @@ def _forward(network: nn.Module, features: Any, device: str) -> NDArray[Any]:
     features = as_features(features)
     pieces = []
     with torch.no_grad():
-        for index in torch.arange(features.shape[0]).split(PREDICTION_ROWS):
+        for index in torch.split(torch.arange(features.shape[0]), PREDICTION_ROWS):
             pieces.append(network(gather(features, index).to(device=device, dtype=dtype)).cpu())
     return np.asarray(torch.cat(pieces).numpy())

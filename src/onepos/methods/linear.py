@@ -102,9 +102,7 @@ class LinearClassifier(_FittedLinear):
         labelled: NDArray[np.intp],
         strengths: list[float],
     ) -> None:
-        train, held = hold_out(
-            labels.observed, labelled, self.validation_fraction, numpy_generator(self.random_state)
-        )
+        train, held = hold_out(labels.observed, labelled, self.validation_fraction, numpy_generator(self.random_state))
         path = _fit_path(features[train], targets[train], strengths, self.max_iter)
         best = self._choose(path, features[held], labels.observed[held])
         self._keep(_fit_path(features[labelled], targets[labelled], [best.l2], self.max_iter)[0])
@@ -146,9 +144,7 @@ def _scores(features: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(features @ weights[:-1] + weights[-1])
 
 
-def _fit_path(
-    features: Any, targets: NDArray[np.float64], strengths: Sequence[float], max_iter: int
-) -> list[_Fit]:
+def _fit_path(features: Any, targets: NDArray[np.float64], strengths: Sequence[float], max_iter: int) -> list[_Fit]:
     """Weights (q+1, c), intercept last, for each strength from strong to weak; each starts from the one before."""
     n_features, n_labels = features.shape[1], targets.shape[1]
     weights = np.zeros((n_features + 1, n_labels))
@@ -159,7 +155,7 @@ def _fit_path(
     for l2 in strengths:
 
         def loss_and_gradient(flat: NDArray[np.float64], l2: float = l2) -> tuple[float, NDArray[np.float64]]:
-            w = flat.reshape(weights.shape)
+            w = flat.reshape(n_features + 1, n_labels)
             logits = np.asarray(features @ w[:-1].astype(features.dtype), dtype=np.float64) + w[-1]
             loss = float(np.logaddexp(0.0, logits).sum() - (targets * logits).sum() + 0.5 * l2 * (w[:-1] ** 2).sum())
             residual = expit(logits) - targets

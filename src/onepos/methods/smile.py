@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -152,7 +152,7 @@ class SMILEClassifier(_FittedSMILE):
     cardinality_correction: str = "weight"
     unobserved_weight: float | str = "auto"
     n_neighbors: int = 3
-    graph_metric: str = "euclidean"
+    graph_metric: Literal["euclidean", "cosine"] = "euclidean"
     encoder_hidden: int | str = "auto"
     latent_size: int = 16
     decoder_hidden: int = 64
@@ -214,9 +214,7 @@ class SMILEClassifier(_FittedSMILE):
             context.generator,
         )
         bayes = self.n_positives_ if self.cardinality_correction == "bayes" else None
-        risk = RiskSettings(
-            self.warm_up_epochs, self.risk_weight_bound, self.soft_label, self.keep_observed, bayes
-        )
+        risk = RiskSettings(self.warm_up_epochs, self.risk_weight_bound, self.soft_label, self.keep_observed, bayes)
         return SMILEObjective(context.network, enhancement, risk)
 
     def _build_encoder(self, context: Context) -> tuple[GraphEncoder, float]:
@@ -248,7 +246,7 @@ class SMILEClassifier(_FittedSMILE):
         assert isinstance(objective, SMILEObjective)
         pieces = [
             objective.soft_labels(rows, context.rows.observed[rows])
-            for rows in torch.arange(context.rows.n_samples).split(4096)
+            for rows in torch.split(torch.arange(context.rows.n_samples), 4096)
         ]
         self.soft_labels_ = torch.cat(pieces).cpu().numpy()
         self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self._n_positives_source}

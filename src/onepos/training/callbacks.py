@@ -54,7 +54,9 @@ class ProgressBar(Callback):
         """Note the epoch's numbers."""
         self._epoch += 1
         shown = [f"loss {record['loss']:.4f}"]
-        shown += [f"{name.removeprefix('valid_')} {value:.4f}" for name, value in record.items() if name.startswith("valid_")]
+        shown += [
+            f"{name.removeprefix('valid_')} {value:.4f}" for name, value in record.items() if name.startswith("valid_")
+        ]
         self._summary = "  ".join(shown)
         if self._live:
             self._paint(self._epoch / self._max_epochs, end="")
@@ -71,7 +73,8 @@ class ProgressBar(Callback):
         elapsed = time.monotonic() - self._started
         left = elapsed * (1 - share) / share if share else 0.0
         bar = "█" * filled + "░" * (self.width - filled)
-        line = f"{self.label} {bar} epoch {self._epoch}/{self._max_epochs}  {self._summary}  {elapsed:.0f}s, {left:.0f}s left"
+        where = f"epoch {self._epoch}/{self._max_epochs}"
+        line = f"{self.label} {bar} {where}  {self._summary}  {elapsed:.0f}s, {left:.0f}s left"
         prefix = "\r\x1b[2K" if self._live else ""
         self._out.write(f"{prefix}{line.strip()}{end}")
         self._out.flush()

@@ -107,8 +107,9 @@ def train(
                     best_score, best_epoch, best_state = sign * scores[metric], epoch, last_state
             record["seconds"] = time.perf_counter() - started
             history.append({"epoch": epoch + 1, **record})
-            # Every callback sees every epoch, whatever an earlier one wants.
-            if any([callback.on_epoch_end(objective, history[-1]) for callback in callbacks]):
+            # Asked one by one before deciding: every callback sees every epoch, whatever an earlier one wants.
+            wishes = [callback.on_epoch_end(objective, history[-1]) for callback in callbacks]
+            if any(wishes):
                 history.facts["stopped"] = "callback"
                 break
             if scorer is not None and schedule.patience is not None and epoch - best_epoch >= schedule.patience:
@@ -141,7 +142,7 @@ def _run_epoch(
 ) -> dict[str, float]:
     """One pass over the shuffled rows; returns the mean of each named loss, "loss" being the last one yielded."""
     order = rows.trainable[torch.randperm(len(rows.trainable), generator=generator, device=rows.trainable.device)]
-    batches = order.split(batch_size)
+    batches = torch.split(order, batch_size)
     sums: dict[str, Tensor] = {}
     last = ""
     for position, index in enumerate(batches):

@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+from onepos.scaling import choose_kind, fit_scaler
+
+X = np.random.default_rng(0).normal(3.0, [1.0, 50.0, 0.01], size=(200, 3))
+
+
+@pytest.mark.parametrize(("kind", "reference"), [("standard", StandardScaler()), ("minmax", MinMaxScaler())])
+def test_equals_scikit_learn(kind, reference):
+    assert np.allclose(fit_scaler(X, kind).transform(X), reference.fit_transform(X), atol=1e-5)
+
+
+def test_sparse_minmax_divides_by_the_largest_magnitude():
+    matrix = sparse.random_array((50, 8), density=0.2, rng=0, format="csr")
+    scaled = fit_scaler(matrix, "minmax").transform(matrix)
+    assert sparse.issparse(scaled)
+    assert np.allclose(scaled.toarray(), MaxAbsScaler().fit_transform(matrix).toarray(), atol=1e-6)
+
+
+def test_sparse_standard_gives_unit_mean_square_without_shifting_zero():
+    matrix = sparse.random_array((400, 5), density=0.3, rng=1, format="csr")
+    scaled = fit_scaler(matrix, "standard").transform(matrix)
+    assert scaled.nnz == matrix.nnz
+    assert np.allclose((scaled.toarray() ** 2).mean(axis=0), 1.0, atol=1e-5)
+
+
+def test_constant_and_nearly_constant_columns_become_zero_not_noise():
+    flat = np.column_stack([np.full(10, 0.1) * 3, np.full(10, 1e30), np.arange(10.0)])
+    scaled = fit_scaler(flat, "standard").transform(flat)
+    assert np.isfinite(scaled).all()
+    assert np.abs(scaled[:, :2]).max() < 1e-3
+
+
+def test_auto_leaves_binary_and_sparse_alone():
+    assert choose_kind(np.array([[0.0, 1.0], [1.0, 1.0]])) == "none"
+    assert choose_kind(sparse.csr_array(X)) == "none"
+    assert choose_kind(X) == "standard"

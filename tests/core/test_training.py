@@ -1,0 +1,260 @@
+"""The loop: one step per yielded loss, best epoch restored, interrupts and divergence survived, runs repeat."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from onepos.exceptions import TrainingWarning
+from onepos.networks import MLP, Dropout
+from onepos.training import Batch, Callback, History, Objective, ProgressBar, Rows, Schedule, train
+
+
+class LeastSquares(Objective):
+    """Logits regress on the observed labels: a convex problem with a known answer."""
+
+    def losses(self, batch: Batch):
+        yield "squares", (self.network(batch.features) - batch.observed.float()).square().mean()
+
+
+def _rows(n=64, q=3, c=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, q)).astype(np.float32)
+    observed = np.eye(c, dtype=np.int8)[(X[:, 0] > 0).astype(int)]
+    return Rows.from_arrays(X, observed, np.arange(n))
+
+
+def _generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def _linear(seed=0):
+    return MLP([3, 2], generator=_generator(seed))
+
+
+def test_reaches_the_least_squares_solution():
+    rows = _rows()
+    objective = LeastSquares(_linear())
+    train(objective, rows, Schedule(300, 16, 0.03, learning_rate_decay="cosine"), _generator())
+    design = np.column_stack([rows.features.numpy(), np.ones(64)])
+    solution, *_ = np.linalg.lstsq(design, rows.observed.numpy().astype(float), rcond=None)
+    assert np.allclose(objective.network[0].weight.detach().numpy(), solution[:-1].T, atol=5e-3)
+
+
+def test_one_optimiser_step_after_each_yield():
+    """Code after a yield sees parameters already updated: that is what makes updates alternate."""
+    seen = []
+
+    class Alternating(Objective):
+        def __init__(self):
+            super().__init__(nn.Linear(3, 2))
+            self.first = nn.Parameter(torch.ones(()))
+            self.second = nn.Parameter(torch.ones(()))
+
+        def losses(self, batch):
+            before = self.first.item(), self.second.item()
+            yield "one", self.first.square()
+            between = self.first.item(), self.second.item()
+            yield "two", self.second.square() + 0.0 * self.first.detach()
+            seen.append((before, between, (self.first.item(), self.second.item())))
+
+    train(Alternating(), _rows(n=8), Schedule(1, 8, 0.1), _generator())
+    ((before, between, after),) = seen
+    assert between[0] < before[0]
+    assert between[1] == before[1]
+    assert after[0] == between[0]
+    assert after[1] < between[1]
+
+
+def test_two_steps_equal_two_separate_optimisers():
+    """One Adam over disjoint parameters, stepped after each loss, equals one Adam for each."""
+
+    class Pair(Objective):
+        def __init__(self):
+            super().__init__(_linear(1))
+            self.other = _linear(2)
+
+        def losses(self, batch):
+            target = batch.observed.float()
+            yield "other", (self.other(batch.features) - target).square().mean()
+            with torch.no_grad():
+                soft = torch.sigmoid(self.other(batch.features))
+            yield "network", (self.network(batch.features) - soft).square().mean()
+
+    rows, together, apart = _rows(), Pair(), Pair()
+    train(together, rows, Schedule(3, 16, 0.01), _generator(5))
+
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01, weight_decay=0.0) for m in (apart.other, apart.network)]
+    generator = _generator(5)
+    for _ in range(3):
+        order = rows.trainable[torch.randperm(64, generator=generator)]
+        for index in order.split(16):
+            batch = Batch(index, rows.gather(index), rows.observed[index])
+            for optimizer, (_, loss) in zip(optimizers, apart.losses(batch), strict=True):
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    for one, other in zip(together.parameters(), apart.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_best_epoch_is_restored():
+    scores = iter([0.1, 0.9, 0.3, 0.2])
+    snapshots = []
+
+    def scorer(network):
+        snapshots.append(network[0].weight.detach().clone())
+        return {"average_precision": next(scores)}
+
+    objective = LeastSquares(_linear())
+    history = train(objective, _rows(), Schedule(4, 16, 0.01), _generator(), scorer=scorer)
+    assert history.facts["best_epoch"] == 2
+    assert torch.equal(objective.network[0].weight, snapshots[1])
+    assert history["valid_average_precision"] == [0.1, 0.9, 0.3, 0.2]
+
+
+def test_smaller_is_better_metrics_choose_the_smallest():
+    scores = iter([0.5, 0.2, 0.4])
+    history = train(
+        LeastSquares(_linear()),
+        _rows(),
+        Schedule(3, 16, 0.01),
+        _generator(),
+        scorer=lambda network: {"ranking_loss": next(scores)},
+        selection=("ranking_loss", False),
+    )
+    assert history.facts["best_epoch"] == 2
+    assert history.facts["best_ranking_loss"] == pytest.approx(0.2)
+
+
+def test_patience_ends_training():
+    scores = iter([0.5, 0.4, 0.4, 0.4, 0.9])
+    history = train(
+        LeastSquares(_linear()),
+        _rows(),
+        Schedule(5, 16, 0.01, patience=2),
+        _generator(),
+        scorer=lambda network: {"average_precision": next(scores)},
+    )
+    assert len(history) == 3
+    assert history.facts["stopped"] == "early"
+
+
+def test_equal_seeds_give_equal_bits_whatever_the_global_seed():
+    results = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        objective = LeastSquares(MLP([3, 16, 2], dropout=0.5, generator=_generator(3)))
+        objective.network[2].generator = _generator(4)
+        train(objective, _rows(), Schedule(3, 16, 0.01), _generator(9))
+        results.append(torch.cat([p.detach().ravel() for p in objective.parameters()]))
+    assert torch.equal(*results)
+
+
+def test_interrupt_keeps_a_usable_model():
+    class Interrupt(Callback):
+        def on_epoch_end(self, objective, record):
+            if record["epoch"] == 2:
+                raise KeyboardInterrupt
+
+    objective = LeastSquares(_linear())
+    with pytest.warns(TrainingWarning, match="interrupted"):
+        history = train(objective, _rows(), Schedule(10, 16, 0.01), _generator(), callbacks=[Interrupt()])
+    assert history.facts["stopped"] == "interrupted"
+    assert len(history) == 2
+    assert not objective.training
+
+
+def test_divergence_restores_the_last_finite_epoch():
+    class Diverging(LeastSquares):
+        def losses(self, batch):
+            for name, loss in super().losses(batch):
+                yield name, loss * (math.inf if self.epoch == 2 else 1.0)
+
+    objective = Diverging(_linear())
+    with pytest.warns(TrainingWarning, match="finite in epoch 3"):
+        history = train(objective, _rows(), Schedule(5, 16, 0.01), _generator())
+    assert history.facts["stopped"] == "diverged"
+    assert len(history) == 2
+    assert all(torch.isfinite(p).all() for p in objective.parameters())
+
+
+def test_a_callback_may_stop_training():
+    class Stop(Callback):
+        def on_epoch_end(self, objective, record):
+            return record["epoch"] == 3
+
+    history = train(LeastSquares(_linear()), _rows(), Schedule(10, 16, 0.01), _generator(), callbacks=[Stop()])
+    assert (len(history), history.facts["stopped"]) == (3, "callback")
+
+
+def test_untrainable_rows_do_not_matter():
+    rows = _rows()
+    objective = LeastSquares(_linear())
+    part = Rows(rows.features.clone(), rows.observed.clone(), torch.arange(32))
+    part.features[32:] = math.nan
+    history = train(objective, part, Schedule(2, 16, 0.01), _generator())
+    assert math.isfinite(history[-1]["loss"])
+
+
+def test_learning_rate_falls_along_half_a_cosine():
+    schedule = Schedule(10, 16, 0.1, learning_rate_decay="cosine")
+    factors = [schedule.rate_factor(epoch) for epoch in range(10)]
+    assert factors[0] == 1.0
+    assert factors[5] == pytest.approx(0.5)
+    assert factors == sorted(factors, reverse=True)
+    assert Schedule(10, 16, 0.1).rate_factor(7) == 1.0
+
+
+def test_weight_decay_is_decoupled_from_the_loss_scale():
+    """With no gradient at all, each step shrinks the weights by (1 − lr·decay), whatever the loss is multiplied by."""
+
+    class Flat(Objective):
+        def losses(self, batch):
+            yield "flat", 0.0 * self.network(batch.features).sum()
+
+    objective = Flat(_linear())
+    start = objective.network[0].weight.detach().clone()
+    train(objective, _rows(), Schedule(1, 16, 0.1, weight_decay=0.5), _generator())
+    assert torch.allclose(objective.network[0].weight, start * (1 - 0.1 * 0.5) ** 4, atol=1e-6)
+
+
+def test_dropout_is_inverted_and_off_at_prediction():
+    layer = Dropout(0.25, _generator())
+    values = torch.ones(100_000)
+    dropped = layer.train()(values)
+    assert dropped.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
+    # Five standard errors of a Bernoulli mean scaled by 1/0.75.
+    assert abs(dropped.mean().item() - 1.0) < 5 * math.sqrt(0.25 * 0.75 / 100_000) / 0.75
+    assert torch.equal(layer.eval()(values), values)
+
+
+def test_progress_bar_writes_plain_lines_when_not_on_a_terminal():
+    stream = io.StringIO()
+    train(LeastSquares(_linear()), _rows(), Schedule(4, 16, 0.01), _generator(), callbacks=[ProgressBar("fit", stream)])
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 4
+    assert "epoch 4/4" in lines[-1]
+    assert "\r" not in stream.getvalue()
+
+
+def test_progress_bar_rewrites_its_line_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    train(LeastSquares(_linear()), _rows(), Schedule(4, 16, 0.01), _generator(), callbacks=[ProgressBar("fit", stream)])
+    assert stream.getvalue().startswith("\r")
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_history_reads_as_records_columns_and_frame():
+    history = History([{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}], {"stopped": "early"})
+    assert history["loss"] == [2.0, 1.0]
+    assert history[-1] == {"epoch": 2, "loss": 1.0}
+    assert list(history.to_frame().columns) == ["epoch", "loss"]
+    assert "2 epochs" in repr(history)

@@ -1,0 +1,295 @@
+"""Fetching over a loopback server that breaks off, lies and refuses."""
+
+import dataclasses
+import hashlib
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from onepos.datasets import _cache, _download, _fetch, _registry, fetch_dataset, load_dataset
+from onepos.datasets._cache import data_folder as folder_in_use
+from onepos.datasets._cache import is_writable, locate
+from onepos.datasets._entry import DataSetEntry, RemoteFile
+from onepos.exceptions import ChecksumError, DownloadError
+
+CONTENT = np.random.default_rng(0).bytes(300_000)
+FILE = "toy/data.bin"
+
+
+class Server(ThreadingHTTPServer):
+    """Serves a dict path → bytes; each base path can misbehave in its own way."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {FILE: CONTENT}
+        self.cuts = {}  # base → how many more answers break off, and after how many bytes
+        self.requests = []
+
+    def base(self, name):
+        return f"http://127.0.0.1:{self.server_port}/{name}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        base, _, file = self.path.strip("/").partition("/")
+        wanted = self.headers.get("Range")
+        self.server.requests.append((base, wanted))
+        content = self.server.files.get(file)
+        if base == "error" or content is None:
+            self.send_error(500 if base == "error" else 404)
+            return
+        if base == "tampered":
+            content = b"X" + content[1:]
+        if base == "longer":
+            content = content + b"more"
+        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and base != "norange" else 0
+        body = content[start:]
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        times, limit = self.server.cuts.get(base, (0, 0))
+        if times:
+            self.server.cuts[base] = (times - 1, limit)
+            body = body[:limit]
+        self.wfile.write(body)
+        self.close_connection = True
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """One file without a public source: only the mirrors in the environment count."""
+    file = RemoteFile(FILE, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
+    entry = DataSetEntry("toy", 1, 1, 1, 1.0, files=(file,), obtain="Ask.")
+    monkeypatch.setattr(_registry, "REGISTRY", {"toy": entry})
+    return entry
+
+
+@pytest.fixture
+def mirrors(server, monkeypatch):
+    def use(*names):
+        bases = [name if "://" in name else server.base(name) for name in names]
+        monkeypatch.setenv("ONEPOS_MIRRORS", " , ".join(bases) + "/")
+
+    return use
+
+
+def closed_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def files_in(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_download_then_cache(server, toy, mirrors, tmp_path):
+    mirrors("good")
+    (path,) = fetch_dataset("toy", data_home=tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert files_in(tmp_path) == [FILE]
+    fetch_dataset("toy", data_home=tmp_path)
+    assert server.requests == [("good", None)]
+
+
+def test_broken_mirrors_are_passed_over(toy, mirrors, tmp_path):
+    mirrors("error", closed_port(), "tampered", "longer", "file:///etc", "good")
+    (path,) = fetch_dataset("toy", data_home=tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert files_in(tmp_path) == [FILE]
+
+
+def test_all_sources_unreachable(toy, mirrors, tmp_path):
+    mirrors("error", closed_port())
+    with pytest.raises(DownloadError, match=r"answers 500.*refused.*ONEPOS_MIRRORS"):
+        fetch_dataset("toy", data_home=tmp_path)
+    assert files_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("bad", ["tampered", "longer"])
+def test_tampered_download_leaves_nothing(toy, mirrors, tmp_path, bad):
+    mirrors(bad, "error")
+    with pytest.raises(ChecksumError, match="it is another file"):
+        fetch_dataset("toy", data_home=tmp_path)
+    assert files_in(tmp_path) == []
+
+
+def test_interrupted_download_goes_on_in_the_next_call(server, toy, mirrors, tmp_path, monkeypatch):
+    monkeypatch.setattr(_download, "_ATTEMPTS", 1)
+    mirrors("good")
+    server.cuts["good"] = (1, 100_000)
+    with pytest.raises(DownloadError, match="ended after 100000 of 300000 bytes"):
+        fetch_dataset("toy", data_home=tmp_path)
+    assert files_in(tmp_path) == [FILE + ".part"]
+    (path,) = fetch_dataset("toy", data_home=tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert files_in(tmp_path) == [FILE]
+    assert server.requests == [("good", None), ("good", "bytes=100000-")]
+
+
+def test_interruptions_are_taken_up_within_one_call(server, toy, mirrors, tmp_path):
+    mirrors("good")
+    server.cuts["good"] = (2, 70_000)
+    (path,) = fetch_dataset("toy", data_home=tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert [wanted for _, wanted in server.requests] == [None, "bytes=70000-", "bytes=140000-"]
+
+
+def test_server_without_ranges_starts_over(server, toy, mirrors, tmp_path):
+    mirrors("norange")
+    server.cuts["norange"] = (1, 100_000)
+    (path,) = fetch_dataset("toy", data_home=tmp_path)
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("length", [1000, len(CONTENT), len(CONTENT) + 5])
+def test_foreign_partial_file_does_not_spoil_a_good_source(toy, mirrors, tmp_path, length):
+    mirrors("good")
+    part = tmp_path / (FILE + ".part")
+    part.parent.mkdir()
+    part.write_bytes(b"?" * length)
+    (path,) = fetch_dataset("toy", data_home=tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert files_in(tmp_path) == [FILE]
+
+
+def test_tampered_cached_file_and_force(server, toy, mirrors, tmp_path):
+    mirrors("good")
+    path = tmp_path / FILE
+    path.parent.mkdir()
+    path.write_bytes(b"tampered")
+    with pytest.raises(ChecksumError, match="force=True"):
+        fetch_dataset("toy", data_home=tmp_path)
+    assert server.requests == []
+    server.files = {}
+    with pytest.raises(DownloadError, match="404"):
+        fetch_dataset("toy", data_home=tmp_path, force=True)
+    assert path.read_bytes() == b"tampered"  # replaced by something intact, or not at all
+    server.files = {FILE: CONTENT}
+    fetch_dataset("toy", data_home=tmp_path, force=True)
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("value", ["1", "true", None])
+def test_offline_mode_never_asks(server, toy, mirrors, tmp_path, monkeypatch, value):
+    mirrors("good")
+    if value is not None:
+        monkeypatch.setenv("ONEPOS_OFFLINE", value)
+    with pytest.raises(DownloadError, match="offline mode"):
+        fetch_dataset("toy", data_home=tmp_path, offline=True if value is None else None)
+    assert server.requests == []
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("ONEPOS_OFFLINE", "0")
+    fetch_dataset("toy", data_home=tmp_path)
+
+
+def test_read_only_folder_is_never_written(toy, mirrors, tmp_path):
+    mirrors("good")
+    tmp_path.chmod(0o555)
+    try:
+        assert not is_writable(tmp_path / "a" / "b")
+        with pytest.raises(DownloadError, match="read-only"):
+            fetch_dataset("toy", data_home=tmp_path)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_stalled_server_times_out(tmp_path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
+        with pytest.raises(DownloadError, match="timed out"):
+            _download.download(url, tmp_path / "x.part", 10, lambda done, /: None, timeout=0.2)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "a\\..\\x", "C:/x", ""])
+def test_names_cannot_leave_the_folder(tmp_path, name):
+    with pytest.raises(ValueError, match="stay inside"):
+        locate(tmp_path, name)
+
+
+def test_user_cache_is_the_one_pooch_names(monkeypatch, tmp_path):
+    import pooch
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert folder_in_use() == pooch.os_cache("onepos")
+    monkeypatch.setenv("ONEPOS_DATA", str(tmp_path / "d"))
+    assert folder_in_use() == tmp_path / "d"
+    assert folder_in_use("x").name == "x"
+
+
+def test_public_source_comes_after_the_mirrors(toy, mirrors, server):
+    file = dataclasses.replace(toy.files[0], repository="o/r", commit="c" * 40, path="a b.bin")
+    mirrors("good")
+    assert _fetch._urls(file) == [
+        server.base("good") + "/" + FILE,
+        f"https://raw.githubusercontent.com/o/r/{'c' * 40}/a%20b.bin",
+    ]
+
+
+def test_verification_is_remembered_until_the_file_changes(toy, tmp_path, monkeypatch):
+    path = tmp_path / FILE
+    path.parent.mkdir()
+    path.write_bytes(CONTENT)
+    calls = []
+    monkeypatch.setattr(_cache, "sha256_of", lambda p: calls.append(p) or hashlib.sha256(p.read_bytes()).hexdigest())
+    for _ in range(3):
+        fetch_dataset("toy", data_home=tmp_path)
+    assert len(calls) == 1
+    path.write_bytes(b"!" + CONTENT[1:])
+    with pytest.raises(ChecksumError):
+        fetch_dataset("toy", data_home=tmp_path)
+
+
+def test_progress_goes_to_standard_error_when_forced(toy, mirrors, tmp_path, monkeypatch, capsys):
+    mirrors("good")
+    fetch_dataset("toy", data_home=tmp_path / "quiet", progress=True)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    fetch_dataset("toy", data_home=tmp_path / "shown", progress=True)
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "data.bin" in output.err
+
+
+def test_two_at_once_download_once(server, toy, mirrors, tmp_path):
+    mirrors("good")
+    threads = [threading.Thread(target=fetch_dataset, args=("toy",), kwargs={"data_home": tmp_path}) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(server.requests) == 1
+    assert files_in(tmp_path) == [FILE]
+
+
+@pytest.mark.parametrize("name", ["CAL500", "rcv1-s1", "mirflickr-tags"])
+def test_real_files_over_the_wire(server, mirrors, data_folder, tmp_path, name):
+    for file in _registry.get_entry(name).files:
+        server.files[file.file] = (data_folder / file.file).read_bytes()
+    mirrors("error", "good")
+    data = load_dataset(name, data_home=tmp_path)
+    assert data.Y.shape[0] == _registry.get_entry(name).instances
+    assert files_in(tmp_path) == sorted(file.file for file in _registry.get_entry(name).files)

@@ -1,0 +1,29 @@
+import pytest
+
+from onepos.registry import METHODS, make_classifier
+
+NEURAL = [
+    key
+    for key in METHODS
+    if "Neural" in {base.__name__.replace("Classifier", "") for base in METHODS[key].load_class().__mro__}
+]
+
+
+@pytest.fixture(params=list(METHODS))
+def method(request):
+    return request.param
+
+
+@pytest.fixture
+def quick():
+    """Return a factory of small, fast estimators: few epochs, fixed seed."""
+
+    def build(key, **params):
+        settings = {} if key == "frequency" else {"random_state": 0}
+        if key in NEURAL:
+            settings |= {"max_epochs": 4, "batch_size": 32}
+        if key == "linear":
+            settings |= {"l2": (10.0, 1.0)}
+        return make_classifier(key, **{**settings, **params})
+
+    return build
