@@ -54,6 +54,9 @@ def test_one_optimiser_step_after_each_yield():
             self.first = nn.Parameter(torch.ones(()))
             self.second = nn.Parameter(torch.ones(()))
 
+        def trained_by(self, loss):
+            return [([self.first if loss == "one" else self.second], 1.0)]
+
         def losses(self, batch):
             before = self.first.item(), self.second.item()
             yield "one", self.first.square()
@@ -69,13 +72,16 @@ def test_one_optimiser_step_after_each_yield():
     assert after[1] < between[1]
 
 
-def test_two_steps_equal_two_separate_optimisers():
-    """One Adam over disjoint parameters, stepped after each loss, equals one Adam for each."""
+def test_alternating_steps_equal_two_torch_optimisers():
+    """Alternating steps equal torch's own optimiser, one for each network."""
 
     class Pair(Objective):
         def __init__(self):
             super().__init__(_linear(1))
             self.other = _linear(2)
+
+        def trained_by(self, loss):
+            return [(list((self.other if loss == "other" else self.network).parameters()), 1.0)]
 
         def losses(self, batch):
             target = batch.observed.float()
@@ -198,6 +204,28 @@ def test_untrainable_rows_do_not_matter():
     part.features[32:] = math.nan
     history = train(objective, part, Schedule(2, 16, 0.01), _generator())
     assert math.isfinite(history[-1]["loss"])
+
+
+def test_groups_may_have_their_own_learning_rate_and_decay_matches_torch():
+    class Grouped(LeastSquares):
+        def __init__(self):
+            super().__init__(MLP([3, 4, 2], generator=_generator(1)))
+
+        def trained_by(self, loss):
+            return [(list(self.network[0].parameters()), 1.0), (list(self.network[2].parameters()), 10.0)]
+
+    rows, ours, theirs = _rows(), Grouped(), Grouped()
+    train(ours, rows, Schedule(2, 64, 0.01, weight_decay=0.1), _generator())
+    groups = [{"params": p, "lr": 0.01 * factor} for p, factor in theirs.trained_by("")]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.1)
+    for _ in range(2):
+        batch = Batch(rows.trainable, rows.features, rows.observed)
+        ((_, loss),) = theirs.losses(batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
 
 
 def test_learning_rate_falls_along_half_a_cosine():

@@ -55,6 +55,11 @@ class SMILEObjective(Objective):
         weights = losses.risk_weights(logits, batch.observed, self.settings.bound)
         yield "risk", losses.single_positive_risk(logits, soft_labels, weights)
 
+    def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
+        """T_LE trains the variational model, the risk trains the classifier."""
+        part = self.enhancement if loss == "label_enhancement" else self.network
+        return [(list(part.parameters()), 1.0)]
+
     @torch.no_grad()
     def soft_labels(self, rows: Tensor, observed: Tensor) -> Tensor:
         """d for the given rows: mean or draw of the Beta, corrected for cardinality, known entries put in."""
@@ -97,8 +102,8 @@ class SMILEClassifier(_FittedSMILE):
         k of the nearest-neighbour graph.
     graph_metric : {"euclidean", "cosine"}
         Distance of the graph, on the scaled features.
-    encoder_hidden : int or "auto"
-        Hidden width of the graph encoder w₁; "auto" is max(128, n_labels).
+    encoder_hidden : int
+        Hidden width of the graph encoder w₁.
     latent_size, decoder_hidden : int
         Size of z; hidden width of w₂, η₁ and η₂.
     elbo_weight : float
@@ -153,9 +158,9 @@ class SMILEClassifier(_FittedSMILE):
     unobserved_weight: float | str = "auto"
     n_neighbors: int = 3
     graph_metric: Literal["euclidean", "cosine"] = "euclidean"
-    encoder_hidden: int | str = "auto"
-    latent_size: int = 16
-    decoder_hidden: int = 64
+    encoder_hidden: int = 128
+    latent_size: int = 8
+    decoder_hidden: int = 32
     elbo_weight: float = 1e-3
     prior: tuple[float, float] = (1.0, 1.0)
     n_draws: int = 1
@@ -172,7 +177,7 @@ class SMILEClassifier(_FittedSMILE):
         "unobserved_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "graph_metric": [StrOptions({"euclidean", "cosine"})],
-        "encoder_hidden": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "encoder_hidden": [Interval(Integral, 1, None, closed="left")],
         "latent_size": [Interval(Integral, 1, None, closed="left")],
         "decoder_hidden": [Interval(Integral, 1, None, closed="left")],
         "elbo_weight": [Interval(Real, 0, None, closed="left")],
@@ -230,11 +235,10 @@ class SMILEClassifier(_FittedSMILE):
             )
         neighbors, _ = nearest_neighbors(matrix, k, metric=self.graph_metric)
         neighborhoods = np.column_stack([np.arange(len(neighbors)), neighbors])
-        hidden = self.encoder_hidden if not isinstance(self.encoder_hidden, str) else max(128, context.n_labels)
         encoder = GraphEncoder(
             as_features(mean_aggregate(matrix, neighbors)),
             torch.from_numpy(neighborhoods),
-            hidden,
+            self.encoder_hidden,
             context.n_labels,
             generator=context.generator,
         )

@@ -59,6 +59,6 @@ def _distance(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if not shares:
         return []
     return [
-        f"On the way from ranking by frequency alone ({floor:.3f}) to training on every label ({ceiling:.3f}), one label "
-        f"per picture gets this far: {', '.join(shares)}."
+        f"On the way from ranking by frequency alone ({floor:.3f}) to training on every label ({ceiling:.3f}), one "
+        f"label per picture gets this far: {', '.join(shares)}."
     ]

@@ -13,6 +13,7 @@ from onepos.exceptions import TrainingWarning
 from onepos.training.callbacks import Callback
 from onepos.training.history import History
 from onepos.training.objective import Batch, Objective
+from onepos.training.optimizer import FusedAdam
 from onepos.training.rows import Rows
 
 #: Returns {metric name: value} of the current network on held-out rows.
@@ -68,10 +69,7 @@ def train(
     Ctrl-C ends training after the current batch and keeps a usable model; so does a loss that stops being finite,
     for which the last finite epoch is restored. Both warn.
     """
-    groups = objective.parameter_groups(schedule.learning_rate)
-    # Decoupled weight decay (AdamW): its strength does not depend on how the loss is scaled.
-    optimizer = torch.optim.AdamW(groups, weight_decay=schedule.weight_decay, fused=True)
-    base_rates = [group["lr"] for group in optimizer.param_groups]
+    optimizers: dict[str, FusedAdam] = {}
     metric, larger_is_better = selection
     sign = 1.0 if larger_is_better else -1.0
     history = History(facts={"stopped": "max_epochs"})
@@ -82,11 +80,9 @@ def train(
     try:
         for epoch in range(schedule.max_epochs):
             started = time.perf_counter()
-            for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
-                group["lr"] = rate * schedule.rate_factor(epoch)
             objective.begin_epoch(epoch)
             objective.train()
-            record = _run_epoch(objective, rows, schedule.batch_size, optimizer, generator, callbacks)
+            record = _run_epoch(objective, rows, schedule, optimizers, generator, callbacks)
             if not math.isfinite(record["loss"]):
                 objective.load_state_dict(last_state)
                 history.facts["stopped"] = "diverged"
@@ -135,22 +131,23 @@ def train(
 def _run_epoch(
     objective: Objective,
     rows: Rows,
-    batch_size: int,
-    optimizer: torch.optim.Optimizer,
+    schedule: Schedule,
+    optimizers: dict[str, FusedAdam],
     generator: torch.Generator,
     callbacks: Sequence[Callback],
 ) -> dict[str, float]:
     """One pass over the shuffled rows; returns the mean of each named loss, "loss" being the last one yielded."""
     order = rows.trainable[torch.randperm(len(rows.trainable), generator=generator, device=rows.trainable.device)]
-    batches = torch.split(order, batch_size)
+    batches = torch.split(order, schedule.batch_size)
+    rate = schedule.learning_rate * schedule.rate_factor(objective.epoch)
     sums: dict[str, Tensor] = {}
     last = ""
     for position, index in enumerate(batches):
         batch = Batch(index, rows.gather(index), rows.observed[index])
         for name, loss in objective.losses(batch):
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            if name not in optimizers:
+                optimizers[name] = FusedAdam(objective.trained_by(name), schedule.weight_decay)
+            optimizers[name].step(loss, rate)
             # Summed as tensors: asking for the number here would wait for it in every step.
             value = loss.detach() * len(index)
             sums[name] = sums[name] + value if name in sums else value

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -19,9 +18,9 @@ class Batch:
 class Objective(nn.Module):
     """A predictive network and the losses that train it.
 
-    Subclasses yield one or more losses per batch. The loop takes one optimiser step after each, so a generator
-    that yields twice alternates: code after the first ``yield`` sees parameters already updated. Whatever carries
-    no gradient in a yielded loss is left untouched by its step.
+    Subclasses yield one or more named losses per batch. The loop takes one optimiser step after each, on the parameters
+    that ``trained_by`` names, so a generator that yields twice alternates: code after the first ``yield`` sees
+    parameters already updated.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -37,9 +36,9 @@ class Objective(nn.Module):
         """Yield (name, scalar loss) for each step to take on this batch."""
         raise NotImplementedError(f"{type(self).__name__} must say what its losses are.")
 
-    def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
-        """Return the optimiser's parameter groups; override to give some parameters a learning rate of their own."""
-        return [{"params": [p for p in self.parameters() if p.requires_grad], "lr": learning_rate}]
+    def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
+        """Return the parameters that the named loss trains, in groups with a factor on their learning rate."""
+        return [([p for p in self.parameters() if p.requires_grad], 1.0)]
 
     def describe_epoch(self) -> dict[str, float]:
         """Return further numbers worth keeping in the history, evaluated once an epoch."""

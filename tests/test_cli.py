@@ -1,0 +1,246 @@
+"""The command line: what it prints where, and with which exit code it ends."""
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import onepos
+import onepos.datasets
+import onepos.demo
+from onepos.cli import main
+from onepos.exceptions import DownloadError
+from onepos.metrics import METRICS
+
+TINY = {"n_seeds": 2, "n_train": 120, "n_validation": 40, "n_test": 60, "max_epochs": 2}
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process; returns exit code, standard output, standard error."""
+
+    def run_command(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err
+
+    return run_command
+
+
+@pytest.fixture
+def tiny_demo(monkeypatch):
+    monkeypatch.setattr(onepos.demo, "run_demo", functools.partial(onepos.demo.run_demo, **TINY))
+
+
+@pytest.fixture
+def empty_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("ONEPOS_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("ONEPOS_OFFLINE", "1")
+
+
+def is_one_line(text):
+    return text.startswith("onepos: ") and text.count("\n") == 1 and "Traceback" not in text
+
+
+def test_version(run):
+    assert run("--version") == (0, f"onepos {onepos.__version__}\n", "")
+
+
+def test_help(run):
+    code, out, err = run("--help")
+    assert (code, err) == (0, "")
+    for command in ("demo", "methods", "datasets"):
+        assert command in out
+    assert "--json" in run("datasets", "list", "--help")[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("datasets",),
+        ("nosuch",),
+        ("--nosuch",),
+        ("demo", "--seed", "-1"),
+        ("demo", "--seed", "many"),
+        ("demo", "--out", __file__),
+        ("datasets", "info"),
+        ("datasets", "info", "nosuch"),
+        ("datasets", "fetch", "nosuch"),
+        ("datasets", "verify", "nosuch"),
+        ("datasets", "fetch", "yeast"),
+    ],
+)
+def test_bad_usage_and_bad_input_end_with_2_and_one_line(run, arguments, empty_cache):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert is_one_line(err)
+
+
+def test_methods(run):
+    code, out, _ = run("methods")
+    assert code == 0
+    assert "smile" in out
+    records = json.loads(run("methods", "--json")[1])
+    assert {record["key"] for record in records} == set(onepos.list_methods().index)
+    assert next(r for r in records if r["key"] == "linear")["year"] is None
+
+
+def test_datasets_list(run, empty_cache):
+    code, out, _ = run("datasets", "list")
+    assert code == 0
+    assert "yeast" in out
+    records = json.loads(run("datasets", "list", "--json")[1])
+    assert [record["name"] for record in records] == list(onepos.datasets.list_datasets()["name"])
+    assert not any(record["available"] for record in records)
+
+
+@pytest.mark.parametrize("name", ["yeast", "MIRFLICKR"])
+def test_datasets_info(run, name):
+    code, out, _ = run("datasets", "info", name)
+    assert code == 0
+    facts = json.loads(run("datasets", "info", name, "--json")[1])
+    assert facts["name"] == name.lower()
+    assert facts["citation"] in out
+    for file in facts["files"]:
+        assert file["urls"][0] in out
+
+
+def test_datasets_fetch(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(onepos.datasets, "fetch_dataset", lambda name, **options: [tmp_path / name])
+    assert run("datasets", "fetch", "yeast", "Scene") == (0, f"yeast  {tmp_path}/yeast\nscene  {tmp_path}/scene\n", "")
+    code, out, _ = run("datasets", "fetch", "yeast", "--json")
+    assert code == 0
+    assert json.loads(out) == {"yeast": [str(tmp_path / "yeast")]}
+
+
+def test_a_failed_download_is_one_line(run, monkeypatch):
+    def fail(name, **options):
+        raise DownloadError("no source\nof it answers.")
+
+    monkeypatch.setattr(onepos.datasets, "fetch_dataset", fail)
+    assert run("datasets", "fetch", "yeast") == (2, "", "onepos: no source of it answers.\n")
+
+
+@pytest.mark.parametrize("fine", [True, False])
+def test_datasets_verify(run, monkeypatch, fine):
+    facts = pd.DataFrame({"expected": [3.0, float("nan")], "found": [3.0, 1.5], "ok": [True, fine]}, index=["a", "b"])
+    monkeypatch.setattr(onepos.datasets, "verify_dataset", lambda name, **options: facts)
+    code, out, err = run("datasets", "verify", "yeast")
+    assert code == (0 if fine else 2)
+    assert ("WRONG" in out) is not fine
+    assert err == "" if fine else is_one_line(err)
+    code, out, _ = run("datasets", "verify", "yeast", "--json")
+    assert code == (0 if fine else 2)
+    assert json.loads(out)["yeast"]["b"] == {"expected": None, "found": 1.5, "ok": fine}
+
+
+def test_demo_prints_table_examples_place_and_time(run, tiny_demo, tmp_path):
+    code, out, err = run("demo", "--out", str(tmp_path))
+    assert code == 0
+    for method in onepos.demo.DEMO_METHODS:
+        assert f"\n {method} " in out
+    assert all(word in out for word in ("observed", "recovered", "true", "▀", "Report: ", "Time: "))
+    assert "…" not in out
+    assert "SMILE, run 1 of 2" in err
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_demo_json(run, tiny_demo, tmp_path):
+    code, out, err = run("demo", "--out", str(tmp_path), "--seed", "5", "--json")
+    assert code == 0
+    result = json.loads(out)
+    assert list(result["methods"]) == list(onepos.demo.DEMO_METHODS)
+    assert list(result["methods"]["smile"]) == list(METRICS)
+    assert result["facts"]["random_state"] == 5
+    assert result["report"] == str(tmp_path / "report.html")
+    assert "writing the report" in err
+
+
+def test_an_internal_error_ends_with_1_and_shows_where(run, monkeypatch, tmp_path):
+    def fail(**options):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(onepos.demo, "run_demo", fail)
+    code, out, err = run("demo", "--out", str(tmp_path))
+    assert (code, out) == (1, "")
+    assert "RuntimeError: a bug" in err
+    assert err.splitlines()[-1].startswith("onepos: this is an internal error")
+
+
+def test_ctrl_c_ends_with_130(run, monkeypatch, tmp_path):
+    def interrupt(**options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(onepos.demo, "run_demo", interrupt)
+    code, out, err = run("demo", "--out", str(tmp_path))
+    assert (code, out) == (130, "")
+    assert err.splitlines()[-1] == "onepos: interrupted."
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no SIGINT to one process")
+def test_ctrl_c_while_a_network_trains(tmp_path):
+    command = [sys.executable, "-m", "onepos", "demo", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if "AN, run 1" in line and "Linear" not in line:
+                process.send_signal(signal.SIGINT)
+                break
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+    assert "Warning" not in err
+    assert err.endswith("onepos: interrupted.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def python(code, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_help_does_not_import_torch():
+    code = "import sys, atexit\natexit.register(lambda: sys.stderr.write(str('torch' in sys.modules)))\n"
+    done = python(f"{code}from onepos.cli import main\nmain()", "--help")
+    assert done.returncode == 0
+    assert done.stderr == "False"
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_without_the_extra_one_line_says_so(package):
+    done = python(f"import sys\nsys.modules['{package}'] = None\nfrom onepos.cli import main\nmain()", "demo")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    if package == "typer":
+        expected = 'the command line needs typer, which is not installed: pip install "onepos[cli]"\n'
+        assert done.stderr == expected
+    else:
+        assert 'pip install "onepos[cli]"' in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no POSIX pipes")
+@pytest.mark.parametrize("arguments", [("methods",), ("methods", "--json")])
+def test_a_closed_pipe_is_no_error(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "onepos", *arguments]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_without_unicode_gets_question_marks():
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "onepos", "datasets", "info", "yeast"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert done.returncode == 0
+    assert "Class1 ? Class14" in done.stdout
