@@ -1,7 +1,7 @@
 """The inference model w₁ of SMILE: a two-layer graph network, computed on the batch's neighbourhood only.
 
-Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â the self-looped, row-normalised
-neighbour matrix. Every node has k neighbours, so for a batch of B rows the same numbers need only
+Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â = s·I + (1−s)·N, N the row-normalised neighbour
+matrix and s the weight of the self-loop. Every node has k neighbours, so for a batch of B rows the same numbers need only
 ``(ÂX)[neighbours of the batch]``: two gathers and two small matrix products instead of a pass over all n nodes.
 """
 
@@ -25,6 +25,8 @@ class GraphEncoder(nn.Module):
         Row i: i itself, then its nearest neighbours.
     n_hidden, n_labels : int
         Width of the hidden layer; number of labels c.
+    self_weight : float
+        Share s of a row itself in Â; its neighbours have 1 − s together.
     log_bound : float
         Both outputs are clamped to ± this bound, so that α, β stay within [e⁻ᵇ, eᵇ].
     """
@@ -39,6 +41,7 @@ class GraphEncoder(nn.Module):
         n_hidden: int,
         n_labels: int,
         *,
+        self_weight: float,
         log_bound: float = 6.0,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -51,6 +54,7 @@ class GraphEncoder(nn.Module):
         self.register_buffer("neighborhoods", neighborhoods, persistent=False)
         self.first = linear(aggregated.shape[1], n_hidden, generator)
         self.second = linear(n_hidden, 2 * n_labels, generator)
+        self.self_weight = self_weight
         self.log_bound = log_bound
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,7 +62,8 @@ class GraphEncoder(nn.Module):
         neighborhood = self.neighborhoods[rows]  # (batch, 1+k)
         inputs = gather(self.aggregated, neighborhood.reshape(-1))  # (batch·(1+k), q)
         hidden = torch.relu(self.first(inputs))  # (batch·(1+k), h)
-        pooled = hidden.view(*neighborhood.shape, -1).mean(dim=1)  # (batch, h): the second Â
+        hidden = hidden.view(*neighborhood.shape, -1)  # (batch, 1+k, h)
+        pooled = torch.lerp(hidden[:, 1:].mean(dim=1), hidden[:, 0], self.self_weight)  # (batch, h): the second Â
         log_parameters = self.second(pooled).clamp(-self.log_bound, self.log_bound)
         log_alpha, log_beta = log_parameters.chunk(2, dim=1)
         return log_alpha, log_beta

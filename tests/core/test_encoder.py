@@ -13,12 +13,14 @@ def _problem(n=60, q=7, k=4, labels=5, hidden=11, seed=0):
     neighbors, _ = nearest_neighbors(X, k)
     neighborhoods = torch.from_numpy(np.column_stack([np.arange(n), neighbors]))
     average = torch.zeros(n, n, dtype=torch.float64)  # Â, dense: fine at this size
-    average.scatter_(1, neighborhoods, 1.0 / (k + 1))
+    average.scatter_(1, neighborhoods[:, 1:], 0.7 / k)
+    average.fill_diagonal_(0.3)
     encoder = GraphEncoder(
         average @ torch.from_numpy(X),
         neighborhoods,
         hidden,
         labels,
+        self_weight=0.3,
         generator=torch.Generator().manual_seed(seed),
     ).double()
     return torch.from_numpy(X), average, encoder

@@ -11,6 +11,7 @@ from torch import nn
 from onepos.exceptions import TrainingWarning
 from onepos.networks import MLP, Dropout
 from onepos.training import Batch, Callback, History, Objective, ProgressBar, Rows, Schedule, train
+from onepos.training.threads import limited_threads, useful_threads
 
 
 class LeastSquares(Objective):
@@ -286,3 +287,13 @@ def test_history_reads_as_records_columns_and_frame():
     assert history[-1] == {"epoch": 2, "loss": 1.0}
     assert list(history.to_frame().columns) == ["epoch", "loss"]
     assert "2 epochs" in repr(history)
+
+
+def test_threads_are_limited_for_small_steps_and_put_back():
+    before = torch.get_num_threads()
+    assert useful_threads(16, 1_000) == 1
+    assert useful_threads(4096, 10_000_000) == before
+    with pytest.raises(RuntimeError), limited_threads(1):  # noqa: PT012 - the body is the test
+        assert torch.get_num_threads() == 1
+        raise RuntimeError
+    assert torch.get_num_threads() == before

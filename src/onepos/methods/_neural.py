@@ -22,6 +22,7 @@ from onepos.methods._network_state import restore_network, store_network
 from onepos.networks import MLP
 from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
 from onepos.training import Callback, History, Objective, ProgressBar, Rows, Schedule, train
+from onepos.training.threads import limited_threads, useful_threads
 
 PREDICTION_ROWS = 4096
 
@@ -185,15 +186,17 @@ class NeuralClassifier(_FittedNetwork):
             self.learning_rate_decay,
         )
         listeners = [*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])]
-        self.history_ = train(
-            objective,
-            rows,
-            schedule,
-            generator,
-            scorer=None if held is None else self._scorer(held),
-            selection=(self.selection_metric, metrics.higher_is_better(self.selection_metric)),
-            callbacks=listeners,
-        )
+        n_parameters = sum(p.numel() for p in objective.parameters())
+        with limited_threads(useful_threads(self.batch_size, n_parameters)):
+            self.history_ = train(
+                objective,
+                rows,
+                schedule,
+                generator,
+                scorer=None if held is None else self._scorer(held),
+                selection=(self.selection_metric, metrics.higher_is_better(self.selection_metric)),
+                callbacks=listeners,
+            )
         self.history_.facts["scale"] = self.scaler_.kind
         self.network_ = objective.network.cpu().eval()
         self._finish(objective, context)

@@ -100,6 +100,8 @@ class SMILEClassifier(_FittedSMILE):
         Overrides the weight of unobserved entries in T_C; "auto" follows ``cardinality_correction``.
     n_neighbors : int
         k of the nearest-neighbour graph.
+    self_weight : float
+        Weight of the self-loop in the graph convolution: a row counts for this share, its neighbours for the rest.
     graph_metric : {"euclidean", "cosine"}
         Distance of the graph, on the scaled features.
     encoder_hidden : int
@@ -118,8 +120,9 @@ class SMILEClassifier(_FittedSMILE):
         What the classifier is trained on: E[d], or a fresh draw.
     keep_observed : bool
         Set d to 1 where the label was observed.
-    risk_weight_bound : float
-        κ, the bound on the risk weights 1/(f_γ·c).
+    risk_weight_bound : float or "auto"
+        κ, the bound on the risk weights 1/(f_γ·c); "auto" is 8/c: a row whose observed label the classifier doubts weighs
+        at most eight times as much as one where it is certain.
     warm_up_epochs : int
         Epochs of assume-negative training of f before its soft labels are used; counted in ``max_epochs``.
     network, learning_rate, … :
@@ -156,7 +159,8 @@ class SMILEClassifier(_FittedSMILE):
     n_positives: float | None = None
     cardinality_correction: str = "weight"
     unobserved_weight: float | str = "auto"
-    n_neighbors: int = 3
+    n_neighbors: int = 10
+    self_weight: float = 0.5
     graph_metric: Literal["euclidean", "cosine"] = "euclidean"
     encoder_hidden: int = 128
     latent_size: int = 8
@@ -167,7 +171,7 @@ class SMILEClassifier(_FittedSMILE):
     consistency_on: str = "mean"
     soft_label: str = "mean"
     keep_observed: bool = True
-    risk_weight_bound: float = 1.0
+    risk_weight_bound: float | str = "auto"
     warm_up_epochs: int = 3
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -176,6 +180,7 @@ class SMILEClassifier(_FittedSMILE):
         "cardinality_correction": [StrOptions({"weight", "bayes", "none"})],
         "unobserved_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "self_weight": [Interval(Real, 0, 1, closed="both")],
         "graph_metric": [StrOptions({"euclidean", "cosine"})],
         "encoder_hidden": [Interval(Integral, 1, None, closed="left")],
         "latent_size": [Interval(Integral, 1, None, closed="left")],
@@ -186,7 +191,7 @@ class SMILEClassifier(_FittedSMILE):
         "consistency_on": [StrOptions({"mean", "sample"})],
         "soft_label": [StrOptions({"mean", "sample"})],
         "keep_observed": ["boolean"],
-        "risk_weight_bound": [Interval(Real, 0, None, closed="neither")],
+        "risk_weight_bound": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "warm_up_epochs": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -219,7 +224,8 @@ class SMILEClassifier(_FittedSMILE):
             context.generator,
         )
         bayes = self.n_positives_ if self.cardinality_correction == "bayes" else None
-        risk = RiskSettings(self.warm_up_epochs, self.risk_weight_bound, self.soft_label, self.keep_observed, bayes)
+        bound = 8.0 / n_labels if isinstance(self.risk_weight_bound, str) else float(self.risk_weight_bound)
+        risk = RiskSettings(self.warm_up_epochs, bound, self.soft_label, self.keep_observed, bayes)
         return SMILEObjective(context.network, enhancement, risk)
 
     def _build_encoder(self, context: Context) -> tuple[GraphEncoder, float]:
@@ -234,12 +240,14 @@ class SMILEClassifier(_FittedSMILE):
                 stacklevel=4,
             )
         neighbors, _ = nearest_neighbors(matrix, k, metric=self.graph_metric)
+        nearby = mean_aggregate(matrix, neighbors, self_loop=False)
         neighborhoods = np.column_stack([np.arange(len(neighbors)), neighbors])
         encoder = GraphEncoder(
-            as_features(mean_aggregate(matrix, neighbors)),
+            as_features(self.self_weight * matrix + (1.0 - self.self_weight) * nearby),
             torch.from_numpy(neighborhoods),
             self.encoder_hidden,
             context.n_labels,
+            self_weight=self.self_weight,
             generator=context.generator,
         )
         values = matrix.data if sparse.issparse(matrix) else matrix

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 @dataclass
 class _Group:
-    parameters: list[nn.Parameter]
+    parameters: list[Tensor]
     rate_factor: float
     mean: list[Tensor] = field(default_factory=list)
     square: list[Tensor] = field(default_factory=list)
@@ -37,7 +37,7 @@ class FusedAdam:
     """
 
     def __init__(self, groups: Sequence[tuple[list[nn.Parameter], float]], weight_decay: float) -> None:
-        self.groups = [_Group(parameters, factor) for parameters, factor in groups if parameters]
+        self.groups = [_Group(list(parameters), factor) for parameters, factor in groups if parameters]
         self.parameters = [p for group in self.groups for p in group.parameters]
         self.weight_decay = weight_decay
 

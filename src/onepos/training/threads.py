@@ -1,0 +1,31 @@
+"""How many threads a training run gets: chosen from the work in a step, not inherited from the machine."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+#: Below this many floating-point operations a step, waking a second thread costs more than it computes.
+SERIAL_WORK = 1e8
+
+
+def useful_threads(batch_size: int, n_parameters: int) -> int:
+    """One thread for small steps, torch's own number for large ones.
+
+    A forward and backward pass of a dense network costs about six operations per parameter and row.
+    """
+    return 1 if 6.0 * batch_size * n_parameters < SERIAL_WORK else torch.get_num_threads()
+
+
+@contextmanager
+def limited_threads(number: int) -> Iterator[None]:
+    """Run the body with ``number`` torch threads and put back what was set before."""
+    before = torch.get_num_threads()
+    if number == before:
+        yield
+        return
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

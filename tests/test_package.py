@@ -1,0 +1,51 @@
+"""The package as a whole: light to import, layered, with every public name where the contract says."""
+
+import subprocess
+import sys
+
+import pytest
+
+import onepos
+
+PROBE = "import sys, onepos; print(sorted({m.partition('.')[0] for m in sys.modules} & {'torch', 'matplotlib', 'pandas', 'sklearn'}))"
+
+
+def test_import_is_light():
+    result = subprocess.run([sys.executable, "-c", PROBE], check=True, capture_output=True, text=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", onepos.__all__)
+def test_every_public_name_is_there_and_documented(name):
+    assert getattr(onepos, name).__doc__
+    assert name in dir(onepos)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="nonsense"):
+        onepos.nonsense  # noqa: B018
+
+
+def test_methods_are_listed_with_paper_and_needs():
+    frame = onepos.list_methods()
+    assert {"smile", "an", "an-ls", "wan", "softmax", "linear", "frequency", "bce"} <= set(frame.index)
+    assert frame[["name", "paper", "assumptions", "needs"]].notna().all(axis=None)
+    with pytest.raises(ValueError, match="known: smile"):
+        onepos.make_classifier("smiles")
+
+
+def test_an_optional_dependency_is_named_with_its_extra(monkeypatch):
+    from onepos._optional import require
+    from onepos.exceptions import MissingDependencyError
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingDependencyError, match=r"drawing needs matplotlib.*onepos\[plot\]"):
+        require("matplotlib", extra="plot", purpose="drawing")
+
+
+@pytest.mark.parametrize("bad", [-1, "seed", 1.5])
+def test_bad_random_state(bad):
+    from onepos._random import spawn
+
+    with pytest.raises(ValueError, match="random_state must be"):
+        spawn(bad)

@@ -1,0 +1,165 @@
+"""Saved models open in another process with the same bits; damaged, foreign and hostile files are refused."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+import onepos
+from onepos.datasets import make_known_posterior
+from onepos.exceptions import ModelFileError
+from onepos.registry import METHODS
+
+FAST = {"frequency": {}, "linear": {"l2": 1.0}}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_known_posterior(150, 5, 4, random_state=2)
+
+
+def _fit(key, data, **params):
+    X = pd.DataFrame(data.X, columns=list("vwxyz"))
+    Y = pd.DataFrame(data.observed, columns=["red", "green", "blue", "grey"])
+    settings = FAST.get(key, {"max_epochs": 3, "random_state": 0})
+    return onepos.make_classifier(key, **{**settings, **params}).fit(X, Y), X
+
+
+@pytest.fixture
+def saved(tmp_path, data):
+    model, X = _fit("smile", data)
+    return model.save(tmp_path / "model.onepos"), model, X
+
+
+@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("scale", ["standard", "none"])
+def test_round_trip_is_bit_identical(tmp_path, data, key, scale):
+    model, X = _fit(key, data, **({} if key == "frequency" else {"scale": scale}))
+    again = onepos.load(model.save(tmp_path / "deep" / "model.onepos"))
+    assert type(again) is type(model)
+    assert again.get_params() == model.get_params()
+    assert again.classes_.tolist() == model.classes_.tolist()
+    assert again.feature_names_in_.tolist() == list("vwxyz")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_history_comes_back(saved):
+    path, model, _ = saved
+    again = onepos.load(path)
+    assert again.history_.records == model.history_.records
+    assert again.history_.facts == model.history_.facts
+
+
+def test_one_dimensional_contract_survives(tmp_path, data):
+    tags = np.array(["ant", "bee", "cat", "dog"])[data.observed.argmax(axis=1)]
+    model = onepos.make_classifier("an", max_epochs=2, random_state=0).fit(data.X, tags)
+    again = onepos.load(model.save(tmp_path / "m"))
+    assert np.array_equal(again.predict(data.X), model.predict(data.X))
+    assert again.predict(data.X).dtype.kind == "U"
+
+
+def test_another_process_predicts_the_same_bits(saved, tmp_path):
+    path, model, X = saved
+    np.save(tmp_path / "x.npy", X.to_numpy())
+    script = (
+        "import sys, numpy as np, pandas as pd, onepos; "
+        "X = pd.DataFrame(np.load(sys.argv[2]), columns=list('vwxyz')); "
+        "np.save(sys.argv[3], onepos.load(sys.argv[1]).predict_proba(X))"
+    )
+    arguments = [sys.executable, "-c", script, str(path), str(tmp_path / "x.npy"), str(tmp_path / "p.npy")]
+    subprocess.run(arguments, check=True)
+    assert np.array_equal(np.load(tmp_path / "p.npy"), model.predict_proba(X))
+
+
+def test_unfitted_and_foreign_networks_are_refused(tmp_path, data):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        onepos.SMILEClassifier().save(tmp_path / "m")
+    model = onepos.AssumeNegativeClassifier(network=torch.nn.Linear(5, 4), max_epochs=1).fit(data.X, data.observed)
+    with pytest.raises(ModelFileError, match="network of your own"):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_generator_as_random_state_is_not_stored(tmp_path, data):
+    model, _ = _fit("an", data, random_state=np.random.default_rng(0))
+    assert onepos.load(model.save(tmp_path / "m")).random_state is None
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+def test_truncated_files(saved, keep):
+    path, _, _ = saved
+    content = path.read_bytes()
+    path.write_bytes(content[:keep])
+    with pytest.raises(ModelFileError, match="truncated or corrupt"):
+        onepos.load(path)
+
+
+def test_missing_and_foreign_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no model file"):
+        onepos.load(tmp_path / "nothing")
+    foreign = tmp_path / "weights.safetensors"
+    save_file({"a": np.zeros(3)}, foreign)
+    with pytest.raises(ModelFileError, match="not a onepos model"):
+        onepos.load(foreign)
+    save_file({"a": np.zeros(3)}, foreign, metadata={"onepos": "[1, 2]"})
+    with pytest.raises(ModelFileError, match="not a onepos model"):
+        onepos.load(foreign)
+    (tmp_path / "text").write_text("hello " * 100)
+    with pytest.raises(ModelFileError):
+        onepos.load(tmp_path / "text")
+
+
+def _tamper(path, change):
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["onepos"])
+    arrays = load_file(path)
+    change(header, arrays)
+    save_file(arrays, path, metadata={"onepos": json.dumps(header)})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h, a: h.update(format_version=99),
+        lambda h, a: h.update({"class": "os.system"}),
+        lambda h, a: h.pop("params"),
+        lambda h, a: h["params"].update(surprise=1),
+        lambda h, a: h["facts"].update(sizes=[5, 10**9, 4]),
+        lambda h, a: h["facts"].update(sizes="many"),
+        lambda h, a: h["facts"].pop("history"),
+        lambda h, a: a.pop("scaler.shift"),
+        lambda h, a: a.pop("network.0.weight"),
+        lambda h, a: a.update({"network.0.weight": a["network.0.weight"].T.copy()}),
+        lambda h, a: h.update(classes_dtype="<no such type>"),
+        lambda h, a: h.update(facts=None),
+    ],
+)
+def test_tampered_files_are_refused_clearly(saved, change):
+    path, _, _ = saved
+    _tamper(path, change)
+    with pytest.raises(ModelFileError):
+        onepos.load(path)
+
+
+def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
+    path, model, X = saved
+    before = path.read_bytes()
+
+    def no_space(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("onepos.persistence.os.fsync", no_space)
+    with pytest.raises(OSError, match="no space"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
