@@ -51,9 +51,7 @@ def against_sklearn(n: int, c: int, positives: float, kind: type) -> None:
         print(f"  {name:18} {fast * 1e3:8.1f} ms   scikit-learn {slow * 1e3:8.1f} ms   {slow / fast:6.1f} x")
     fast = seconds(lambda: metrics.evaluate(Y, S), 5)
     ratio = total / fast
-    print(
-        f"  {'evaluate (five)':18} {fast * 1e3:8.1f} ms   those three  {total * 1e3:8.1f} ms   {ratio:6.1f} x"
-    )
+    print(f"  {'evaluate (five)':18} {fast * 1e3:8.1f} ms   those three  {total * 1e3:8.1f} ms   {ratio:6.1f} x")
 
 
 def large(n: int, c: int) -> None:

@@ -1,7 +1,7 @@
 """Timings and memory as ratios, measured in one run: `make bench` prints them and writes RESULTS.md.
 
-Competitors alternate and medians are reported, because the machine is shared. Data sets come from $ONEPOS_DATA, else from
-../shared/data; what is not there is left out and said so.
+Competitors alternate and medians are reported, because the machine is shared. Data sets come from $ONEPOS_DATA, else
+from ../shared/data; what is not there is left out and said so.
 """
 
 import os
@@ -82,8 +82,8 @@ def main() -> None:
     lines = [
         "# Measured by `make bench`",
         "",
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one thread. Ratios compare runs of the same minute;",
-        "absolute times are those of a shared machine.",
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one thread. Ratios compare",
+        "runs of the same minute; absolute times are those of a shared machine.",
         "",
         f"`import onepos`: {import_seconds():.2f} s.",
         "",

@@ -7,7 +7,8 @@ import pytest
 
 import onepos
 
-PROBE = "import sys, onepos; print(sorted({m.partition('.')[0] for m in sys.modules} & {'torch', 'matplotlib', 'pandas', 'sklearn'}))"
+HEAVY = {"torch", "matplotlib", "pandas", "sklearn", "scipy"}
+PROBE = f"import sys, onepos; print(sorted({{m.partition('.')[0] for m in sys.modules}} & {HEAVY}))"
 
 
 def test_import_is_light():

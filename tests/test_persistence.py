@@ -152,7 +152,7 @@ def test_tampered_files_are_refused_clearly(saved, change):
 
 
 def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
-    path, model, X = saved
+    path, model, _ = saved
     before = path.read_bytes()
 
     def no_space(*_):

@@ -1,8 +1,9 @@
 """The inference model w₁ of SMILE: a two-layer graph network, computed on the batch's neighbourhood only.
 
-Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â = s·I + (1−s)·N, N the row-normalised neighbour
-matrix and s the weight of the self-loop. Every node has k neighbours, so for a batch of B rows the same numbers need only
-``(ÂX)[neighbours of the batch]``: two gathers and two small matrix products instead of a pass over all n nodes.
+Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â = s·I + (1−s)·N, N the row-normalised
+neighbour matrix and s the weight of the self-loop. Every node has k neighbours, so for a batch of B rows the same
+numbers need only ``(ÂX)[neighbours of the batch]``: two gathers and two small matrix products instead of a pass over
+all n nodes.
 """
 
 from typing import Any

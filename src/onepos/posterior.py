@@ -11,7 +11,7 @@ from torch import Tensor
 class _BetaSample(torch.autograd.Function):
     """Draw d from Beta(α, β); gradients by implicit reparameterisation (Figurnov et al., 2018).
 
-    ∂d/∂α = −(∂F/∂α) / p(d), with F the distribution function: the kernel behind ``torch.distributions.Beta`` computes it.
+    ∂d/∂α = −(∂F/∂α) / p(d), F the distribution function: the kernel behind ``torch.distributions.Beta`` computes it.
     """
 
     @staticmethod

@@ -2,11 +2,11 @@
 
     python studies/seven_sets/run.py [--jobs N] [--only DATASET,…] [--methods KEY,…]
 
-Resumable: a finished cell (data set, method, trial) is one line of results.jsonl and is not run again. Protocol, as in
-the paper where it says: 80/10/10 split by trial, one positive drawn uniformly for each training row, validation and test
-fully labelled, the epoch and the setting chosen by validation average precision, five trials. The test part of a trial is
-scored once, with the chosen model. Every neural method tries three settings (see settings()); data sets with fewer
-than TUNE_EACH_TRIAL_BELOW rows choose anew in each trial, larger ones keep the choice of trial 0.
+Resumable: a finished cell (data set, method, trial) is one line of results.jsonl and is not run again. Protocol, as
+in the paper where it says: 80/10/10 split by trial, one positive drawn uniformly for each training row, validation and
+test fully labelled, the epoch and the setting chosen by validation average precision, five trials. The test part of a
+trial is scored once, with the chosen model. Every neural method tries three settings (see settings()); data sets with
+fewer than TUNE_EACH_TRIAL_BELOW rows choose anew in each trial, larger ones keep the choice of trial 0.
 """
 
 import argparse

@@ -19,8 +19,8 @@ class FrequencyClassifier(_FittedFrequency):
     """Constant ranking by observed frequency; the number every method has to beat. Key: ``frequency``.
 
     The score of a label is its share among the observed positives, smoothed by half a count. Labels seen equally often
-    are kept apart by column order, by an amount too small to matter otherwise: the metrics count a tie as a mistake, and a
-    fixed ranking should not be punished for what any order of its ties would earn.
+    are kept apart by column order, by an amount too small to matter otherwise: the metrics count a tie as a mistake,
+    and a fixed ranking should not be punished for what any order of its ties would earn.
 
     Examples
     --------

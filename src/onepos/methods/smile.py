@@ -121,8 +121,8 @@ class SMILEClassifier(_FittedSMILE):
     keep_observed : bool
         Set d to 1 where the label was observed.
     risk_weight_bound : float or "auto"
-        κ, the bound on the risk weights 1/(f_γ·c); "auto" is 8/c: a row whose observed label the classifier doubts weighs
-        at most eight times as much as one where it is certain.
+        κ, the bound on the risk weights 1/(f_γ·c); "auto" is 8/c: a row whose observed label the classifier doubts
+        weighs at most eight times as much as one where it is certain.
     warm_up_epochs : int
         Epochs of assume-negative training of f before its soft labels are used; counted in ``max_epochs``.
     network, learning_rate, … :

@@ -1,0 +1,180 @@
+"""SMILE as a whole: what it recovers, what each choice does, and that runs repeat bit by bit."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+from onepos import SMILEClassifier
+from onepos.datasets import make_known_posterior
+from onepos.metrics import average_precision
+from onepos.registry import make_classifier
+from onepos.training import Callback
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_known_posterior(400, 6, 5, n_positives=2.0, random_state=0)
+
+
+def _fit(data, **params):
+    return SMILEClassifier(**{"max_epochs": 6, "random_state": 0, "early_stopping": False, **params}).fit(
+        data.X, data.observed
+    )
+
+
+def test_recovers_more_of_the_hidden_labels_than_their_frequency_does(data):
+    model = _fit(data, max_epochs=15)
+    hidden = data.observed == 0
+    frequency = np.tile(data.observed.mean(axis=0), (len(data.X), 1))
+
+    def precision(scores):
+        return average_precision(data.Y * hidden, np.where(hidden, scores, -1.0))
+
+    assert precision(model.soft_labels_) > precision(frequency) + 0.05
+
+
+def test_soft_labels_are_probabilities_with_what_is_known_put_in(data):
+    observed = data.observed.astype(int)
+    observed[0, data.observed[0] == 0] = -1
+    model = SMILEClassifier(max_epochs=3, random_state=0).fit(data.X, observed)
+    assert model.soft_labels_.shape == observed.shape
+    assert ((model.soft_labels_ >= 0) & (model.soft_labels_ <= 1)).all()
+    assert (model.soft_labels_[observed == 1] == 1).all()
+    assert (model.soft_labels_[observed == -1] == 0).all()
+
+
+def test_the_weight_correction_recovers_the_assumed_number_of_positives(data):
+    """The mean of Σ_j d over rows follows n_positives, which the single positives alone do not reveal."""
+    few = _fit(data, n_positives=1.0, keep_observed=False).soft_labels_.sum(axis=1).mean()
+    more = _fit(data, n_positives=3.0, keep_observed=False).soft_labels_.sum(axis=1).mean()
+    assert few == pytest.approx(1.0, abs=0.15)
+    assert more > few + 0.8
+
+
+def test_bayes_correction_matches_its_formula(data):
+    """d ↦ (m−1)·d/(1−d), clipped, of the uncorrected posterior mean of the very same training run."""
+    plain = _fit(data, max_epochs=1, warm_up_epochs=1, cardinality_correction="none", keep_observed=False)
+    bayes = _fit(
+        data, max_epochs=1, warm_up_epochs=1, cardinality_correction="bayes", keep_observed=False, n_positives=2.5
+    )
+    d = plain.soft_labels_.astype(np.float64)
+    assert np.allclose(bayes.soft_labels_, np.clip(1.5 * d / (1 - d), 0, 1), atol=1e-5)
+
+
+def test_n_positives_comes_from_full_validation_labels_and_says_so(data):
+    model = clone(_fit(data)).fit(data.X, data.observed, validation=(data.X, data.Y), validation_labels="full")
+    assert model.n_positives_ == pytest.approx(data.Y.sum(axis=1).mean())
+    assert model.history_.facts["n_positives_from"] == "validation"
+    assert _fit(data).history_.facts["n_positives_from"] == "default"
+
+
+def test_warm_up_is_assume_negative_training(data):
+    """With nothing but warm-up the classifier is AN's, bit by bit given the same start and the same batches."""
+    losses = []
+
+    class Watch(Callback):
+        def on_epoch_end(self, objective, record):
+            losses.append(record["risk"])
+
+    model = SMILEClassifier(max_epochs=2, warm_up_epochs=2, random_state=0, early_stopping=False, elbo_weight=0.0)
+    model.fit(data.X, data.observed, callbacks=[Watch()])
+    reference = make_classifier("an", max_epochs=2, random_state=0, early_stopping=False).fit(data.X, data.observed)
+    # The variational model draws its initial weights in between, so the batches differ; the level does not.
+    assert losses == pytest.approx(reference.history_["assume_negative"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"consistency_on": "sample"},
+        {"soft_label": "sample"},
+        {"elbo_weight": 0.0},
+        {"n_draws": 3},
+        {"graph_metric": "cosine"},
+        {"prior": (0.5, 2.0)},
+        {"self_weight": 0.0},
+        {"self_weight": 1.0},
+        {"warm_up_epochs": 0},
+        {"unobserved_weight": 0.1},
+        {"risk_weight_bound": 0.5},
+        {"network": (32, 16), "dropout": 0.2, "max_epochs": 20},
+        {"learning_rate_decay": "cosine", "weight_decay": 0.01},
+        {"selection_metric": "ranking_loss", "early_stopping": True},
+        {"selection_metric": "hamming_loss", "early_stopping": True},
+    ],
+    ids=str,
+)
+def test_every_choice_trains_and_ranks_better_than_chance(data, params):
+    model = _fit(data, **params)
+    assert all(np.isfinite(model.history_["risk"]))
+    chance = average_precision(data.Y, np.random.default_rng(0).random(data.Y.shape))
+    assert model.score(data.X, data.Y) > chance + 0.05
+
+
+def test_runs_repeat_bit_by_bit_and_touch_no_global_seed(data):
+    results = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        np.random.seed(global_seed)  # noqa: NPY002 - the point is that it does not matter
+        before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+        model = _fit(data, dropout=0.5, soft_label="sample")
+        results.append((model.predict_proba(data.X), model.soft_labels_))
+        assert torch.equal(torch.random.get_rng_state(), before[0])
+        assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+    assert np.array_equal(results[0][0], results[1][0])
+    assert np.array_equal(results[0][1], results[1][1])
+    assert not np.array_equal(results[0][0], _fit(data, dropout=0.5, random_state=1).predict_proba(data.X))
+
+
+def test_label_order_does_not_change_the_ranking_quality(data):
+    """Permuting the labels permutes the problem: average precision agrees up to training noise."""
+    order = np.array([3, 0, 4, 1, 2])
+    straight = _fit(data, max_epochs=12).score(data.X, data.Y)
+    permuted = SMILEClassifier(max_epochs=12, random_state=0, early_stopping=False).fit(
+        data.X, data.observed[:, order]
+    )
+    assert permuted.score(data.X, data.Y[:, order]) == pytest.approx(straight, abs=0.02)
+
+
+def test_held_out_rows_teach_nothing(data, monkeypatch):
+    """Changing the labels of held-out rows changes no weight: they only choose the epoch, and here there is one."""
+    rows = np.arange(400)
+    monkeypatch.setattr("onepos.methods._neural.hold_out", lambda *_: (rows[80:], rows[:80]))
+    flipped = data.observed.copy()
+    flipped[:80] = np.roll(flipped[:80], 1, axis=1)
+    model = SMILEClassifier(max_epochs=1, random_state=0, early_stopping=True)
+    straight = clone(model).fit(data.X, data.observed).predict_proba(data.X)
+    assert np.array_equal(clone(model).fit(data.X, flipped).predict_proba(data.X), straight)
+
+
+def test_early_stopping_chooses_on_single_positives_when_that_is_all_there_is(data):
+    model = _fit(data, early_stopping=True, max_epochs=5)
+    assert model.history_.facts["best_epoch"] == 1 + int(np.argmax(model.history_["valid_average_precision"]))
+    # Against single positives average precision is the mean reciprocal rank of the observed label.
+    assert 0 < model.history_.facts["best_average_precision"] <= 1
+
+
+def test_interrupted_training_leaves_a_usable_model(data):
+    class Interrupt(Callback):
+        def on_batch_end(self, done, total):
+            raise KeyboardInterrupt
+
+    model = SMILEClassifier(max_epochs=5, random_state=0)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model.fit(data.X, data.observed, callbacks=[Interrupt()])
+    assert np.isfinite(model.predict_proba(data.X)).all()
+    assert model.soft_labels_.shape == data.observed.shape
+
+
+def test_a_network_of_your_own_is_copied_not_changed(data):
+    network = torch.nn.Linear(6, 5)
+    before = network.weight.detach().clone()
+    model = _fit(data, network=network)
+    assert torch.equal(network.weight, before)
+    assert not torch.equal(model.network_.weight, before)
+
+
+def test_verbose_shows_a_progress_bar(data, capsys):
+    _fit(data, verbose=1, max_epochs=2)
+    assert "epoch 2/2" in capsys.readouterr().err
