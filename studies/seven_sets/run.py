@@ -27,10 +27,15 @@ DATASETS = ("CAL500", "image", "scene", "yeast", "corel5k", "rcv1-s1", "tmc2007"
 METHODS = ("frequency", "linear", "softmax", "an", "an-ls", "wan", "smile", "bce")
 TRIALS = range(5)
 TUNE_EACH_TRIAL_BELOW = 3000
-COMMON: dict[str, Any] = {"max_epochs": 40, "patience": 10}
+LARGE = 10_000
 
 
-def settings(method: str, sparse: bool) -> list[dict[str, Any]]:
+def common(n_rows: int) -> dict[str, Any]:
+    """Return what all neural methods share: 40 epochs at most, stopped after 10 without a better one (large: 5)."""
+    return {"max_epochs": 40, "patience": 5 if n_rows >= LARGE else 10}
+
+
+def settings(method: str, n_rows: int, sparse: bool) -> list[dict[str, Any]]:
     """Return what a method tries: three settings for every neural one; features that come sparse are not scaled.
 
     Dense features come on scales that suit min-max on some sets and standardisation on others, so both are tried. The
@@ -41,12 +46,12 @@ def settings(method: str, sparse: bool) -> list[dict[str, Any]]:
     if method == "linear":  # seven L2 strengths are tried inside each
         return [{"scale": scale} for scale in (["none"] if sparse else ["minmax", "standard"])]
     if sparse:
-        base = {**COMMON, "scale": "none", "learning_rate": 1e-3, "dropout": 0.5}
+        base = {**common(n_rows), "scale": "none", "learning_rate": 1e-3, "dropout": 0.5}
         own = {"cardinality_correction": "bayes"} if method == "smile" else {"learning_rate": 3e-4}
         return [base, {**base, "dropout": 0.0}, {**base, **own}]
-    standard = {**COMMON, "scale": "standard", "learning_rate": 1e-3}
+    standard = {**common(n_rows), "scale": "standard", "learning_rate": 1e-3}
     own = {"cardinality_correction": "bayes"} if method == "smile" else {"dropout": 0.5}
-    return [{**COMMON, "scale": "minmax", "learning_rate": 3e-3}, standard, {**standard, **own}]
+    return [{**common(n_rows), "scale": "minmax", "learning_rate": 3e-3}, standard, {**standard, **own}]
 
 
 def run_cell(dataset: str, method: str, trial: int, chosen: dict[str, Any] | None) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def run_cell(dataset: str, method: str, trial: int, chosen: dict[str, Any] | Non
     observed = make_single_positive(parts.Y_train, random_state=1000 + trial)
     target = parts.Y_train if method == "bce" else observed
     tried, best, best_score = [], None, -1.0
-    grid = [chosen] if chosen is not None else settings(method, not hasattr(data.X, "__array__"))
+    grid = [chosen] if chosen is not None else settings(method, len(data.Y), not hasattr(data.X, "__array__"))
     for setting in grid:
         seed = {} if method == "frequency" else {"random_state": trial}
         model = onepos.make_classifier(method, **setting, **seed)

@@ -1,12 +1,9 @@
 import pytest
 
+from onepos.methods._neural import NeuralClassifier
 from onepos.registry import METHODS, make_classifier
 
-NEURAL = [
-    key
-    for key in METHODS
-    if "Neural" in {base.__name__.replace("Classifier", "") for base in METHODS[key].load_class().__mro__}
-]
+NEURAL = [key for key in METHODS if issubclass(METHODS[key].load_class(), NeuralClassifier)]
 
 
 @pytest.fixture(params=list(METHODS))

@@ -42,11 +42,10 @@ def list_(json: JsonOption = False) -> None:
 @app.command()
 def info(name: Name, json: JsonOption = False) -> None:
     """Describe a data set: size, files, sources, citation."""
-    from onepos.datasets._load import describe
-    from onepos.datasets._registry import get_entry
+    from onepos.datasets import dataset_info
 
     with input_errors():
-        facts = describe(get_entry(name))
+        facts = dataset_info(name)
     if json:
         print_json(facts)
         return
@@ -97,10 +96,10 @@ def verify(names: Names, json: JsonOption = False) -> None:
 
 def _known(names: list[str]) -> list[str]:
     """Return the registry's spelling of all names, before anything is downloaded for the first of them."""
-    from onepos.datasets._registry import get_entry
+    from onepos.datasets import dataset_info
 
     with input_errors():
-        return [get_entry(name).name for name in names]
+        return [str(dataset_info(name)["name"]) for name in names]
 
 
 def _show_facts(frames: dict[str, "pd.DataFrame"]) -> None:

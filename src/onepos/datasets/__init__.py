@@ -3,7 +3,7 @@
 from onepos.datasets._digit_scenes import make_digit_scenes
 from onepos.datasets._fetch import fetch_dataset
 from onepos.datasets._known_posterior import make_known_posterior
-from onepos.datasets._load import list_datasets, load_dataset
+from onepos.datasets._load import dataset_info, list_datasets, load_dataset
 from onepos.datasets._read import read
 from onepos.datasets._single_positive import make_single_positive
 from onepos.datasets._split import split, split_indices
@@ -12,6 +12,7 @@ from onepos.datasets._verify import verify_dataset
 
 __all__ = [
     "Table",
+    "dataset_info",
     "fetch_dataset",
     "list_datasets",
     "load_dataset",

@@ -81,7 +81,7 @@ def load_dataset(
         Y=Y,
         label_names=list(table.label_names),
         feature_names=list(table.feature_names),
-        info=describe(entry) | {"rows_dropped": dropped},
+        info=dataset_info(entry.name) | {"rows_dropped": dropped},
     )
 
 
@@ -121,8 +121,18 @@ def _check_dimensions(table: Table, entry: DataSetEntry, path: Path) -> None:
         )
 
 
-def describe(entry: DataSetEntry) -> dict[str, Any]:
-    """Return an entry as plain values, ready for JSON."""
+def dataset_info(name: str) -> dict[str, Any]:
+    """Return what the registry knows of a data set as plain values: size, files, sources, citation, licence note.
+
+    The name is taken in any case; the entry ``"name"`` has the registry's spelling.
+
+    Examples
+    --------
+    >>> from onepos.datasets import dataset_info
+    >>> dataset_info("cal500")["name"], dataset_info("cal500")["labels"]
+    ('CAL500', 174)
+    """
+    entry = get_entry(name)
     facts = {part.name: getattr(entry, part.name) for part in fields(entry)}
     facts["options"] = dict(entry.options)
     facts["supplied"] = list(entry.supplied)
