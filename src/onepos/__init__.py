@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from onepos.methods.frequency import FrequencyClassifier as FrequencyClassifier
     from onepos.methods.full_supervision import FullySupervisedClassifier as FullySupervisedClassifier
     from onepos.methods.linear import LinearClassifier as LinearClassifier
+    from onepos.methods.role import ROLEClassifier as ROLEClassifier
     from onepos.methods.smile import SMILEClassifier as SMILEClassifier
+    from onepos.methods.smile_code import SMILEReleasedClassifier as SMILEReleasedClassifier
+    from onepos.methods.smile_si import SMILESIClassifier as SMILESIClassifier
     from onepos.methods.softmax import SoftmaxClassifier as SoftmaxClassifier
     from onepos.persistence import load as load
     from onepos.registry import list_methods as list_methods
@@ -23,7 +26,10 @@ _HOME = {
     "FrequencyClassifier": "onepos.methods.frequency",
     "FullySupervisedClassifier": "onepos.methods.full_supervision",
     "LinearClassifier": "onepos.methods.linear",
+    "ROLEClassifier": "onepos.methods.role",
     "SMILEClassifier": "onepos.methods.smile",
+    "SMILEReleasedClassifier": "onepos.methods.smile_code",
+    "SMILESIClassifier": "onepos.methods.smile_si",
     "SoftmaxClassifier": "onepos.methods.softmax",
     "list_methods": "onepos.registry",
     "load": "onepos.persistence",

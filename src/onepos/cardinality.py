@@ -14,9 +14,13 @@ def default_n_positives(n_labels: int) -> float:
 
 
 def resolve_n_positives(
-    given: float | None, n_labels: int, full_validation: NDArray[np.int8] | None = None
+    given: float | None,
+    n_labels: int,
+    full_validation: NDArray[np.int8] | None = None,
+    *,
+    one_class: bool = False,
 ) -> tuple[float, str]:
-    """Return m and where it came from: "given", "validation" (fully labelled rows) or "default".
+    """Return m and where it came from: "given", "one class" (a 1-D y), "validation" (fully labelled rows) or "default".
 
     Parameters
     ----------
@@ -26,6 +30,8 @@ def resolve_n_positives(
         Number of labels c.
     full_validation : array of shape (n_validation, n_labels), optional
         Fully labelled validation rows; their mean count is used when nothing was given.
+    one_class : bool
+        True for scikit-learn's single-label contract, where every row has one class.
     """
     if given is not None:
         if not 1 <= given <= n_labels:
@@ -34,6 +40,8 @@ def resolve_n_positives(
                 f"(the number of labels); got {given}."
             )
         return float(given), "given"
+    if one_class:
+        return 1.0, "one class"
     if full_validation is not None:
         counts = (full_validation > 0).sum(axis=1)
         counts = counts[counts > 0]

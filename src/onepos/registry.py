@@ -30,6 +30,7 @@ class Method:
 
 
 _COLE = "Cole et al., Multi-Label Learning from Single Positive Labels, CVPR"
+_XU = "Xu et al., One Positive Label is Sufficient, NeurIPS"
 
 METHODS: dict[str, Method] = {
     method.key: method
@@ -39,10 +40,30 @@ METHODS: dict[str, Method] = {
             "SMILE",
             "smile",
             "SMILEClassifier",
-            "Xu et al., One Positive Label is Sufficient, NeurIPS",
+            _XU,
             2022,
             "near rows share labels",
             "mean number of positives (given, from full validation labels, or 2)",
+        ),
+        Method(
+            "smile-si",
+            "SMILE-SI",
+            "smile_si",
+            "SMILESIClassifier",
+            _XU,
+            2022,
+            "after a warm-up the classifier's own confidence is about right",
+            "nothing",
+        ),
+        Method(
+            "smile-code",
+            "SMILE as released",
+            "smile_code",
+            "SMILEReleasedClassifier",
+            _XU,
+            2022,
+            "near rows share labels; an unknown label is there with probability p0",
+            "three constants chosen by data set (SMILEReleasedClassifier.for_dataset)",
         ),
         Method(
             "an", "AN", "assume_negative", "AssumeNegativeClassifier", _COLE, 2021, "unknown means negative", "nothing"
@@ -68,6 +89,16 @@ METHODS: dict[str, Method] = {
             "unknown means weakly negative",
             "nothing",
             {"unobserved_weight": "auto"},
+        ),
+        Method(
+            "role",
+            "ROLE",
+            "role",
+            "ROLEClassifier",
+            _COLE,
+            2021,
+            "the mean number of positives is known; what the network finds easy is right",
+            "mean number of positives (given, from full validation labels, estimated, or 2)",
         ),
         Method(
             "softmax",

@@ -20,6 +20,8 @@ def test_sources_in_order_given_validation_default():
     assert resolve_n_positives(1.7, 3, full) == (1.7, "given")
     assert resolve_n_positives(None, 3, full) == (2.5, "validation")
     assert resolve_n_positives(None, 3) == (2.0, "default")
+    assert resolve_n_positives(None, 3, full, one_class=True) == (1.0, "one class")
+    assert resolve_n_positives(1.7, 3, one_class=True) == (1.7, "given")
 
 
 def test_default_rule():

@@ -28,7 +28,7 @@ def _checks():
             yield pytest.param(estimator, check, id=f"{key}-{name}")
 
 
-@pytest.mark.parametrize(("estimator", "check"), _checks())
+@pytest.mark.parametrize(("estimator", "check"), list(_checks()))
 @pytest.mark.filterwarnings("ignore")  # the checks feed odd data on purpose; their own assertions look at warnings
 def test_check_estimator(estimator, check):
     check(estimator)

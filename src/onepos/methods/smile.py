@@ -198,7 +198,7 @@ class SMILEClassifier(_FittedSMILE):
     def _make_objective(self, context: Context) -> Objective:
         n_labels = context.n_labels
         self.n_positives_, self._n_positives_source = resolve_n_positives(
-            self.n_positives, n_labels, context.full_validation
+            self.n_positives, n_labels, context.full_validation, one_class=self.single_label_
         )
         weight = 1.0
         if not isinstance(self.unobserved_weight, str):
