@@ -131,9 +131,7 @@ def test_label_order_does_not_change_the_ranking_quality(data):
     """Permuting the labels permutes the problem: average precision agrees up to training noise."""
     order = np.array([3, 0, 4, 1, 2])
     straight = _fit(data, max_epochs=12).score(data.X, data.Y)
-    permuted = SMILEClassifier(max_epochs=12, random_state=0, early_stopping=False).fit(
-        data.X, data.observed[:, order]
-    )
+    permuted = SMILEClassifier(max_epochs=12, random_state=0, early_stopping=False).fit(data.X, data.observed[:, order])
     assert permuted.score(data.X, data.Y[:, order]) == pytest.approx(straight, abs=0.02)
 
 
