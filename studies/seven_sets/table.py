@@ -52,7 +52,7 @@ def table(metric: str, cells: pd.DataFrame, paper: pd.DataFrame) -> str:
             best = method != "bce" and sign * round(row[method]["mean"], 3) == min(contenders)
             texts.append(cell(row[method]["mean"], row[method]["std"], best))
         for name in PAPER_METHODS.values():
-            value = paper.loc[(metric, dataset, name)].iloc[0]
+            value = paper.loc[(metric, dataset, name)]
             texts.append(cell(value["mean"], value["std"]))
         lines.append(f"| {dataset} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
@@ -71,8 +71,8 @@ def verdicts(cells: pd.DataFrame, paper: pd.DataFrame) -> str:
         precision = means.loc[dataset]["average_precision"]
         ours = precision["smile"]
         rivals = max(precision.get(m, np.nan) for m in ("an", "an-ls", "wan"))
-        paper_ap = paper.loc[("average_precision", dataset, "SMILE")].iloc[0]["mean"]
-        paper_hamming = paper.loc[("hamming_loss", dataset, "SMILE")].iloc[0]["mean"]
+        paper_ap = paper.loc[("average_precision", dataset, "SMILE")]["mean"]
+        paper_hamming = paper.loc[("hamming_loss", dataset, "SMILE")]["mean"]
         hamming = means.loc[(dataset, "smile"), "hamming_loss"]
         differences = [
             ours - paper_ap,
