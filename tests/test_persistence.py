@@ -15,7 +15,13 @@ from onepos.datasets import make_known_posterior
 from onepos.exceptions import ModelFileError
 from onepos.registry import METHODS
 
-FAST = {"frequency": {}, "linear": {"l2": 1.0}}
+FAST = {
+    "frequency": {},
+    "linear": {"l2": 1.0},
+    "glocal": {"feature_l2": 1.0, "random_state": 0},
+    "mlml": {"instance_smoothness": 1.0},
+    "d2ml": {"rank_weight": 1.0},
+}
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onepos.labels import one_positive as one_positive
     from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
+    from onepos.methods.d2ml import D2MLClassifier as D2MLClassifier
     from onepos.methods.frequency import FrequencyClassifier as FrequencyClassifier
     from onepos.methods.full_supervision import FullySupervisedClassifier as FullySupervisedClassifier
+    from onepos.methods.glocal import GLOCALClassifier as GLOCALClassifier
     from onepos.methods.linear import LinearClassifier as LinearClassifier
+    from onepos.methods.mlml import MLMLClassifier as MLMLClassifier
     from onepos.methods.role import ROLEClassifier as ROLEClassifier
     from onepos.methods.smile import SMILEClassifier as SMILEClassifier
     from onepos.methods.smile_code import SMILEReleasedClassifier as SMILEReleasedClassifier
@@ -23,9 +26,12 @@ __version__ = "0.1.0"
 # Imported on first use: `import onepos` must not pull in torch.
 _HOME = {
     "AssumeNegativeClassifier": "onepos.methods.assume_negative",
+    "D2MLClassifier": "onepos.methods.d2ml",
     "FrequencyClassifier": "onepos.methods.frequency",
     "FullySupervisedClassifier": "onepos.methods.full_supervision",
+    "GLOCALClassifier": "onepos.methods.glocal",
     "LinearClassifier": "onepos.methods.linear",
+    "MLMLClassifier": "onepos.methods.mlml",
     "ROLEClassifier": "onepos.methods.role",
     "SMILEClassifier": "onepos.methods.smile",
     "SMILEReleasedClassifier": "onepos.methods.smile_code",

@@ -24,7 +24,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
 DATASETS = ("CAL500", "image", "scene", "yeast", "corel5k", "rcv1-s1", "tmc2007")
-METHODS = ("frequency", "linear", "softmax", "an", "an-ls", "wan", "smile", "bce")
+METHODS = ("frequency", "linear", "softmax", "an", "an-ls", "wan", "role", "smile-si", "smile-code", "smile", "bce")
 TRIALS = range(5)
 TUNE_EACH_TRIAL_BELOW = 3000
 LARGE = 10_000
@@ -35,12 +35,20 @@ def common(n_rows: int) -> dict[str, Any]:
     return {"max_epochs": 40, "patience": 5 if n_rows >= LARGE else 10}
 
 
-def settings(method: str, n_rows: int, sparse: bool) -> list[dict[str, Any]]:
+def settings(method: str, dataset: str, n_rows: int, sparse: bool) -> list[dict[str, Any]]:
     """Return what a method tries: three settings for every neural one; features that come sparse are not scaled.
 
     Dense features come on scales that suit min-max on some sets and standardisation on others, so both are tried. The
-    third setting is the method's own: SMILE's other use of the mean number of positives, dropout for the rest.
+    third setting is the method's own: SMILE's other use of the mean number of positives, dropout for the rest. What
+    the authors of SMILE released is tried exactly as printed for the data set (ten epochs, features as they come,
+    hidden layers as wide as there are labels) and with its constants in two of the common settings.
     """
+    if method == "smile-code":
+        from onepos.methods._released_settings import RELEASED_SETTINGS, released_settings
+
+        printed, constants = released_settings(dataset), dict(RELEASED_SETTINGS[dataset])
+        shared = settings("an", dataset, n_rows, sparse)[:2]
+        return [{**printed, "scale": "none"}, *({**constants, **setting} for setting in shared)]
     if method == "frequency":
         return [{}]
     if method == "linear":  # seven L2 strengths are tried inside each
@@ -70,7 +78,7 @@ def run_cell(dataset: str, method: str, trial: int, chosen: dict[str, Any] | Non
     observed = make_single_positive(parts.Y_train, random_state=1000 + trial)
     target = parts.Y_train if method == "bce" else observed
     tried, best, best_score = [], None, -1.0
-    grid = [chosen] if chosen is not None else settings(method, len(data.Y), not hasattr(data.X, "__array__"))
+    grid = [chosen] if chosen is not None else settings(method, dataset, len(data.Y), not hasattr(data.X, "__array__"))
     for setting in grid:
         seed = {} if method == "frequency" else {"random_state": trial}
         model = onepos.make_classifier(method, **setting, **seed)

@@ -5,6 +5,14 @@ from onepos.registry import METHODS, make_classifier
 
 NEURAL = [key for key in METHODS if issubclass(METHODS[key].load_class(), NeuralClassifier)]
 
+#: Two strengths to choose from instead of the default grids.
+STRENGTHS = {
+    "linear": {"l2": (10.0, 1.0)},
+    "glocal": {"feature_l2": (10.0, 1.0)},
+    "mlml": {"instance_smoothness": (3.0, 1.0)},
+    "d2ml": {"rank_weight": (1.0, 0.3)},
+}
+
 
 @pytest.fixture(params=list(METHODS))
 def method(request):
@@ -19,8 +27,7 @@ def quick():
         settings = {} if key == "frequency" else {"random_state": 0}
         if key in NEURAL:
             settings |= {"max_epochs": 4, "batch_size": 32}
-        if key == "linear":
-            settings |= {"l2": (10.0, 1.0)}
+        settings |= STRENGTHS.get(key, {})
         return make_classifier(key, **{**settings, **params})
 
     return build

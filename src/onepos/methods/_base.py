@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onepos._validation import Labels, check_labels
+from onepos._validation import Labels, check_labels, check_validation_labels
 from onepos.metrics import average_precision
 
 
@@ -51,6 +51,24 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     def _check_features(self, X: Any) -> Any:
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+
+    def _check_validation(
+        self, validation: tuple[Any, Any] | None, kind: str, labels: Labels
+    ) -> tuple[Any, NDArray[np.int8]] | None:
+        """Validate a validation set against the training set; None when there is none."""
+        if kind not in ("single", "full"):
+            raise ValueError(f'validation_labels must be "single" or "full"; got {kind!r}.')
+        if validation is None:
+            return None
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            raise TypeError(f"validation must be a pair (X_val, Y_val); got {type(validation).__name__}.")
+        features = self._check_features(validation[0])
+        observed = check_validation_labels(validation[1], labels.classes)
+        if len(observed) != features.shape[0]:
+            raise ValueError(
+                f"X_val and Y_val must have the same number of rows; got {features.shape[0]} and {len(observed)}."
+            )
+        return features, observed
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         """Return the logits of validated features, shape (n_samples, n_labels), in float64."""

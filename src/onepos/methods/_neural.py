@@ -14,7 +14,7 @@ from torch import nn
 
 from onepos import metrics
 from onepos._random import spawn
-from onepos._validation import Labels, check_validation_labels
+from onepos._validation import Labels
 from onepos.features import as_features, gather
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._holdout import hold_out
@@ -208,23 +208,6 @@ class NeuralClassifier(_FittedNetwork):
 
     def _finish(self, objective: Objective, context: Context) -> None:
         """Keep what else the method learnt; the default keeps nothing."""
-
-    def _check_validation(
-        self, validation: tuple[Any, Any] | None, kind: str, labels: Labels
-    ) -> tuple[Any, NDArray[np.int8]] | None:
-        if kind not in ("single", "full"):
-            raise ValueError(f'validation_labels must be "single" or "full"; got {kind!r}.')
-        if validation is None:
-            return None
-        if not isinstance(validation, tuple) or len(validation) != 2:
-            raise TypeError(f"validation must be a pair (X_val, Y_val); got {type(validation).__name__}.")
-        features = self._check_features(validation[0])
-        observed = check_validation_labels(validation[1], labels.classes)
-        if len(observed) != features.shape[0]:
-            raise ValueError(
-                f"X_val and Y_val must have the same number of rows; got {features.shape[0]} and {len(observed)}."
-            )
-        return features, observed
 
     def _split(
         self, labels: Labels, validation_given: bool, generator: np.random.Generator

@@ -1,0 +1,180 @@
+"""D2ML (DM2L): predictions of low rank within each label's rows and of high rank over all rows."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from onepos.methods._classical import CONSTANT, LOGIT_SLOPE, ClassicalClassifier, with_constant
+from onepos.methods._d2ml_fit import Problem, fit_d2ml
+from onepos.methods._d2ml_kernel import FeatureMap, default_gamma, make_feature_map, rbf
+from onepos.methods._d2ml_prox import make_blocks
+from onepos.methods._stored_features import pack, unpack
+from onepos.methods._weighted_labels import UNOBSERVED, WeightedLabels
+from onepos.scaling import SCALE_KINDS
+from onepos.training import History
+
+#: XᵀX is formed and factorised; above this many features that no longer fits.
+_MAX_FEATURES = 8192
+
+
+class _FittedD2ML(ClassicalClassifier):
+    coef_: NDArray[np.float64]  # (q, c), or (landmarks, c) with a kernel
+    intercept_: NDArray[np.float64]  # (c,)
+    landmarks_: Any
+    gamma_: float | None
+    rank_weight_: float
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class D2MLClassifier(_FittedD2ML):
+    """Discriminant learning by ranks: shrink within a label's rows, expand over all. Key: ``d2ml``.
+
+    Minimises ½ Σ J∘(XW − Y)² + λ_d (Σ_k ‖X_k W‖_* − ‖XW‖_*) + ½ε‖W‖², X_k the rows with observed label k, by the
+    concave-convex procedure; each convex problem by ADMM with singular-value thresholding. The authors say DM2L. See
+    ``docs/methods/d2ml.md``.
+
+    Parameters
+    ----------
+    rank_weight : float or sequence of float
+        λ_d; 0 is ridge regression. Of several the best on validation rows is kept.
+    ridge : float
+        ε, which makes the systems definite; on intercepts a hundredth of it.
+    kernel : {"linear", "rbf"}
+        "rbf" replaces XW by KA. Up to ``n_landmarks`` training rows it is exact; above, Nyström's approximation from so
+        many random rows, as K itself would be n×n.
+    gamma : float, optional
+        Of the RBF kernel exp(−γ‖x − x'‖²); None for 1 / (n_features · variance).
+    n_landmarks : int
+        See ``kernel``.
+    unobserved : {"negative", "ignore"} or float
+        What an unobserved entry is: a negative of weight 1, nothing, or a negative of that weight.
+    max_iter, inner_iter : int
+        Steps of the concave-convex procedure, and of ADMM in each.
+    penalty : float
+        ρ of ADMM.
+    tol : float
+        Stop when a step lowers the objective by less than this part.
+    validation_fraction : float
+        Share of rows held out when ``rank_weight`` is a sequence and ``fit`` gets no validation set.
+    scale, random_state
+        As in ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (n_features, n_labels) and (n_labels,)
+        With a kernel ``coef_`` has a row for each landmark.
+    history_ : onepos.training.History
+        ``objective`` after each step, and the ``inner_iterations`` it took.
+
+    Examples
+    --------
+    >>> from onepos.methods.d2ml import D2MLClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = D2MLClassifier().fit(data.X, data.observed)
+    >>> model.history_["objective"][-1] <= model.history_["objective"][0]
+    True
+    """
+
+    rank_weight: Any = (10.0, 3.0, 1.0, 0.3, 0.1)
+    ridge: float = 1.0
+    kernel: str = "linear"
+    gamma: float | None = None
+    n_landmarks: int = 1000
+    unobserved: str | float = "negative"
+    max_iter: int = 10
+    inner_iter: int = 30
+    penalty: float = 1.0
+    tol: float = 1e-4
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "rank_weight": ["array-like", Interval(Real, 0, None, closed="left")],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"linear", "rbf"})],
+        "gamma": [None, Interval(Real, 0, None, closed="neither")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "unobserved": UNOBSERVED,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "inner_iter": [Interval(Integral, 1, None, closed="left")],
+        "penalty": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "scale": [StrOptions(set(SCALE_KINDS))],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def _candidates(self) -> Any:
+        return self.rank_weight
+
+    def _solve(
+        self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
+    ) -> "tuple[_Solution, History]":
+        labelled = np.flatnonzero((observed > 0).any(axis=1))
+        order, blocks = make_blocks(observed[labelled])
+        features, observed = features[labelled[order]], observed[labelled[order]]
+        mapping: FeatureMap | None = None
+        if self.kernel == "rbf":
+            gamma = self.gamma if self.gamma is not None else default_gamma(features)
+            mapping = make_feature_map(features, gamma, self.n_landmarks, generator)
+        elif features.shape[1] > _MAX_FEATURES:
+            raise ValueError(
+                f"kernel='linear' factorises an n_features × n_features matrix, up to {_MAX_FEATURES} features; got "
+                f"{features.shape[1]}. Reduce the features, or use kernel='rbf', whose size is n_landmarks."
+            )
+        design = with_constant(features if mapping is None else mapping(features))
+        targets = WeightedLabels.from_observed(observed, self.unobserved)
+        problem = Problem(design, targets, blocks, strength, self.ridge)
+        weights, history = fit_d2ml(
+            problem, max_iter=self.max_iter, inner_iter=self.inner_iter, penalty=self.penalty, tolerance=self.tol
+        )
+        intercept = CONSTANT * weights[-1]
+        if mapping is None:
+            return _Solution(weights[:-1], intercept, None, None, strength), history
+        coef = mapping.projection @ weights[:-1]
+        return _Solution(coef, intercept, mapping.landmarks, mapping.gamma, strength), history
+
+    def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
+        if solution.gamma is None:
+            return np.asarray(features.astype(np.float64) @ solution.coef + solution.intercept)
+        scores = np.empty((features.shape[0], solution.coef.shape[1]))
+        for start in range(0, len(scores), 4096):
+            part = slice(start, start + 4096)
+            scores[part] = rbf(features[part], solution.landmarks, solution.gamma) @ solution.coef
+        return scores + solution.intercept
+
+    def _keep(self, solution: "_Solution") -> None:
+        self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_ = solution
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        fitted = _Solution(self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_)
+        return LOGIT_SLOPE * self._scores(fitted, self.scaler_.transform(X))
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = self._common_state()
+        arrays |= {"coef": self.coef_, "intercept": self.intercept_}
+        if self.gamma_ is not None:
+            arrays |= pack("landmarks", self.landmarks_)
+        return arrays, facts | {"gamma": self.gamma_, "rank_weight": self.rank_weight_}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self._common_restore(arrays, facts)
+        gamma = facts["gamma"]
+        landmarks = None if gamma is None else unpack("landmarks", arrays)
+        self._keep(_Solution(arrays["coef"], arrays["intercept"], landmarks, gamma, facts["rank_weight"]))
+
+
+class _Solution(NamedTuple):
+    """Weights, intercepts, the kernel's landmarks and γ (None when linear), and λ_d."""
+
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    landmarks: Any
+    gamma: float | None
+    rank_weight: float

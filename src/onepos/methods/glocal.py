@@ -1,0 +1,175 @@
+"""GLOCAL: a low-rank latent label space with global and local label correlations."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from onepos.methods._classical import CONSTANT, LOGIT_SLOPE, ClassicalClassifier, with_constant
+from onepos.methods._glocal_fit import Schedule, fit_glocal, group_rows
+from onepos.methods._glocal_model import Coefficients
+from onepos.methods._weighted_labels import UNOBSERVED, WeightedLabels
+from onepos.scaling import SCALE_KINDS
+from onepos.training import History
+
+
+class _FittedGLOCAL(ClassicalClassifier):
+    coef_: NDArray[np.float64]  # (q, c): W Uᵀ without the row of the intercept
+    intercept_: NDArray[np.float64]  # (c,)
+    labels_: NDArray[np.float64]  # U, (c, k)
+    feature_l2_: float
+    label_correlations_: NDArray[np.float64]  # Z_m stacked, (g, c, k2)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GLOCALClassifier(_FittedGLOCAL):
+    """Low-rank latent labels with global and local label correlations. Key: ``glocal``.
+
+    Minimises ½‖√J∘(Y − VUᵀ)‖² + ½λ‖V − XW‖² + ½ Σ_m tr(Z_mᵀ U Wᵀ(λ₂β_m XᵀX + λ₁X_mᵀX_m)W Uᵀ Z_m) + ridge terms over V
+    (latent labels), U (labels), W (features) and Z_m (correlations, rows of length one), in turn, each step in closed
+    form or by conjugate gradients. Scores are x W Uᵀ. See ``docs/methods/glocal.md``.
+
+    Parameters
+    ----------
+    rank : int
+        k, the number of latent labels; more than there are labels is never used.
+    correlation_rank : int, optional
+        k₂, the columns of Z_m; None for k.
+    n_groups : int
+        g, into how many groups k-means splits the rows for the local correlations.
+    latent_weight : float
+        λ, ties the latent labels to the features.
+    local_weight, global_weight : float
+        λ₁ and λ₂ of the label correlations.
+    l2 : float
+        λ₃ = λ₄, the ridge on V and U.
+    feature_l2 : float or sequence of float
+        λ₅, the ridge on W. Of several the best on validation rows is kept.
+    unobserved : {"negative", "ignore"} or float
+        What an unobserved entry is: a negative of weight 1 (J = 1), nothing (J = 0), or a negative of that weight.
+        With "ignore" every target is +1 and nothing can be learnt but ones; it is there for known absences (−1).
+    warm_up_iter, max_iter : int
+        Iterations without and with the correlation terms.
+    correlation_iter : int
+        Gradient steps on each Z_m in an iteration.
+    tol : float
+        Stop when three iterations change the objective by less than this part.
+    validation_fraction : float
+        Share of rows held out when ``feature_l2`` is a sequence and ``fit`` gets no validation set.
+    scale, random_state
+        As in ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (n_features, n_labels) and (n_labels,)
+        Rank k at most, taken together.
+    labels_ : array of shape (n_labels, k)
+        U.
+    label_correlations_ : array of shape (n_groups, n_labels, k₂)
+        Z_m; −Z_m Z_mᵀ is positive where labels go together.
+    history_ : onepos.training.History
+        ``objective`` of each iteration.
+
+    Examples
+    --------
+    >>> from onepos.methods.glocal import GLOCALClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = GLOCALClassifier(rank=2, random_state=0).fit(data.X, data.observed)
+    >>> int(np.linalg.matrix_rank(np.vstack([model.coef_, model.intercept_])))
+    2
+    """
+
+    rank: int = 20
+    correlation_rank: int | None = None
+    n_groups: int = 3
+    latent_weight: float = 1.0
+    local_weight: float = 1e-5
+    global_weight: float = 1e-3
+    l2: float = 0.03
+    feature_l2: Any = (100.0, 10.0, 1.0, 0.125)
+    unobserved: str | float = "negative"
+    warm_up_iter: int = 15
+    max_iter: int = 15
+    correlation_iter: int = 60
+    tol: float = 1e-6
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "correlation_rank": [None, Interval(Integral, 1, None, closed="left")],
+        "n_groups": [Interval(Integral, 1, None, closed="left")],
+        "latent_weight": [Interval(Real, 0, None, closed="neither")],
+        "local_weight": [Interval(Real, 0, None, closed="left")],
+        "global_weight": [Interval(Real, 0, None, closed="left")],
+        "l2": [Interval(Real, 0, None, closed="neither")],
+        "feature_l2": ["array-like", Interval(Real, 0, None, closed="neither")],
+        "unobserved": UNOBSERVED,
+        "warm_up_iter": [Interval(Integral, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "correlation_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "scale": [StrOptions(set(SCALE_KINDS))],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def _candidates(self) -> Any:
+        return self.feature_l2
+
+    def _solve(
+        self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
+    ) -> "tuple[_Solution, History]":
+        labelled = np.flatnonzero((observed > 0).any(axis=1))
+        design = with_constant(features[labelled])
+        groups = group_rows(features[labelled], self.n_groups, generator)
+        rank = min(self.rank, observed.shape[1])
+        factors, history = fit_glocal(
+            design,
+            WeightedLabels.from_observed(observed[labelled], self.unobserved),
+            Coefficients(self.latent_weight, self.local_weight, self.global_weight, self.l2, self.l2, strength),
+            rank=rank,
+            correlation_rank=self.correlation_rank or rank,
+            groups=groups,
+            schedule=Schedule(self.warm_up_iter, self.max_iter, self.correlation_iter, self.tol),
+            generator=generator,
+        )
+        coefficients = factors.weights @ factors.labels.T
+        coefficients[-1] *= CONSTANT
+        return _Solution(coefficients, factors.labels, np.stack(factors.correlations), strength), history
+
+    def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
+        return np.asarray(features.astype(np.float64) @ solution.weights[:-1] + solution.weights[-1])
+
+    def _keep(self, solution: "_Solution") -> None:
+        self.coef_, self.intercept_ = solution.weights[:-1], solution.weights[-1]
+        self.labels_, self.label_correlations_ = solution.labels, solution.correlations
+        self.feature_l2_ = solution.feature_l2
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        features = self.scaler_.transform(X).astype(np.float64)
+        return LOGIT_SLOPE * np.asarray(features @ self.coef_ + self.intercept_)
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = self._common_state()
+        arrays |= {"coef": self.coef_, "intercept": self.intercept_, "labels": self.labels_}
+        return arrays | {"correlations": self.label_correlations_}, facts | {"feature_l2": self.feature_l2_}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self._common_restore(arrays, facts)
+        self.coef_, self.intercept_, self.labels_ = arrays["coef"], arrays["intercept"], arrays["labels"]
+        self.label_correlations_, self.feature_l2_ = arrays["correlations"], facts["feature_l2"]
+
+
+class _Solution(NamedTuple):
+    """W Uᵀ with the intercept last (q+1, c), U (c, k), Z_m stacked, and the ridge that gave them."""
+
+    weights: NDArray[np.float64]
+    labels: NDArray[np.float64]
+    correlations: NDArray[np.float64]
+    feature_l2: float

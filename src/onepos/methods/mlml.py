@@ -1,0 +1,213 @@
+"""MLML: observed labels spread over a graph of rows and a graph of labels."""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from onepos.exceptions import LabelWarning
+from onepos.graph import Metric
+from onepos.methods._classical import LOGIT_SLOPE, ClassicalClassifier
+from onepos.methods._mlml_graph import instance_weights, label_weights, laplacian
+from onepos.methods._mlml_predict import Reference, kernel_average, make_reference
+from onepos.methods._mlml_solve import objective, solve_decoupled, solve_dense
+from onepos.methods._stored_features import pack, squared_lengths, unpack
+from onepos.methods._weighted_labels import UNOBSERVED, unobserved_weight
+from onepos.scaling import SCALE_KINDS, choose_kind
+from onepos.training import History
+
+#: Up to this many rows "auto" solves the Sylvester equation densely.
+_DENSE_ROWS = 200
+
+
+class _FittedMLML(ClassicalClassifier):
+    soft_labels_: NDArray[np.float32]  # Z, (n, c)
+    reference_: Reference
+    instance_smoothness_: float
+    n_neighbors_: int
+    unobserved_weight_: float
+    graph_metric_: Metric
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MLMLClassifier(_FittedMLML):
+    """Labels smoothed over near rows and similar labels. Key: ``mlml``.
+
+    Minimises ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ) over soft labels Z of the training rows, exactly; a new row
+    gets the kernel-weighted mean of its nearest training rows' soft labels. See ``docs/methods/mlml.md``.
+
+    With one observed label per row no two labels are ever seen together: all label columns of Y are orthogonal, the
+    published label graph joins all labels alike and says nothing. So λ_C is 0 unless asked for, and the label graph is
+    then built from soft labels: Z is solved without it, V_C computed from that Z, and Z solved again.
+
+    Parameters
+    ----------
+    instance_smoothness : float or sequence of float
+        λ_X. Of several the best on validation rows is kept.
+    label_smoothness : float
+        λ_C; 0 leaves the graph of labels out.
+    label_updates : int
+        How often the graph of labels is built from Z; 0 for the published graph, built from Y.
+    label_sharpness : float
+        η of the label graph.
+    n_neighbors, scale_neighbor : int
+        k of the row graph, and which neighbour's distance is a row's own length scale σ.
+    graph_metric : {"auto", "euclidean", "cosine"}
+        Distance between scaled rows. "auto" is cosine for sparse and 0/1 features, Euclidean as published otherwise.
+    unobserved : {"negative", "ignore"} or float
+        Y of an unobserved entry: 0 for "ignore", as published, −1 for "negative", −w for a number w.
+    solver : {"auto", "sylvester", "decoupled"}
+        Dense Sylvester solution (n×n), or sparse conjugate gradients; "auto" takes the first up to 200 rows.
+    tol : float
+        Relative residual of the conjugate gradients.
+    validation_fraction : float
+        Share of rows held out when ``instance_smoothness`` is a sequence and ``fit`` gets no validation set.
+    scale, random_state
+        As in ``NeuralClassifier``; only holding out is random.
+
+    Attributes
+    ----------
+    soft_labels_ : float32 array of shape (n_samples, n_labels)
+        Z.
+    history_ : onepos.training.History
+        One record for every solve: ``objective`` at its solution, ``start`` at the Z before, under the same graphs.
+
+    Examples
+    --------
+    >>> from onepos.methods.mlml import MLMLClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> MLMLClassifier(random_state=0).fit(data.X, data.observed).soft_labels_.shape
+    (300, 4)
+    """
+
+    instance_smoothness: Any = (10.0, 3.0, 1.0, 0.3)
+    label_smoothness: float = 0.0
+    label_updates: int = 1
+    label_sharpness: float = 10.0
+    n_neighbors: int = 20
+    scale_neighbor: int = 7
+    graph_metric: str = "auto"
+    unobserved: str | float = "ignore"
+    solver: str = "auto"
+    tol: float = 1e-8
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "instance_smoothness": ["array-like", Interval(Real, 0, None, closed="left")],
+        "label_smoothness": [Interval(Real, 0, None, closed="left")],
+        "label_updates": [Interval(Integral, 0, None, closed="left")],
+        "label_sharpness": [Interval(Real, 0, None, closed="left")],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "scale_neighbor": [Interval(Integral, 1, None, closed="left")],
+        "graph_metric": [StrOptions({"auto", "euclidean", "cosine"})],
+        "unobserved": UNOBSERVED,
+        "solver": [StrOptions({"auto", "sylvester", "decoupled"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "scale": [StrOptions(set(SCALE_KINDS))],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def _candidates(self) -> Any:
+        return self.instance_smoothness
+
+    def _solve(
+        self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
+    ) -> "tuple[_Solution, History]":
+        metric: Metric = "cosine" if self._is_cosine(features) else "euclidean"
+        features = _on_sphere(features, metric)
+        n_neighbors = min(self.n_neighbors, features.shape[0] - 1)
+        if n_neighbors < self.n_neighbors:
+            warnings.warn(
+                f"n_neighbors={self.n_neighbors} needs more than {features.shape[0]} rows; {n_neighbors} are used.",
+                LabelWarning,
+                stacklevel=4,
+            )
+        weights, scales = instance_weights(features, n_neighbors, self.scale_neighbor, metric)
+        weight = unobserved_weight(self.unobserved)
+        targets = np.where(observed == 0, -weight, observed).astype(np.float64)
+        targets[~(observed > 0).any(axis=1)] = 0.0  # rows without a positive are unknown altogether
+        soft, history = self._alternate(targets, laplacian(weights), strength)
+        history.facts["graph_metric"] = metric
+        return _Solution(make_reference(features, scales, soft), strength, n_neighbors, weight, metric), history
+
+    def _is_cosine(self, features: Any) -> bool:
+        return self.graph_metric == "cosine" or (self.graph_metric == "auto" and choose_kind(features) == "none")
+
+    def _alternate(
+        self, targets: NDArray[np.float64], rows: Any, instance: float
+    ) -> tuple[NDArray[np.float64], History]:
+        """Solve without the label graph, then with the one built from Z, as often as asked for."""
+        dense = self.solver == "sylvester" or (self.solver == "auto" and len(targets) <= _DENSE_ROWS)
+        history = History(facts={"solver": "sylvester" if dense else "decoupled"})
+        soft, labels = targets, None
+        if self.label_smoothness and not self.label_updates:
+            labels = laplacian(label_weights(np.maximum(targets, 0.0), self.label_sharpness))
+        for _ in range(1 + (self.label_updates if self.label_smoothness else 0)):
+            setting = (rows, labels, instance, self.label_smoothness if labels is not None else 0.0)
+            start = objective(soft, targets, *setting)
+            soft = solve_dense(targets, *setting) if dense else solve_decoupled(targets, *setting, self.tol)
+            history.append({"start": start, "objective": objective(soft, targets, *setting)})
+            if self.label_smoothness:
+                labels = laplacian(label_weights(soft, self.label_sharpness))
+        return soft, history
+
+    def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
+        queries = _on_sphere(features, solution.metric)
+        # One more neighbour than the graph has: a training row finds itself.
+        average = kernel_average(
+            queries, solution.reference, solution.n_neighbors + 1, self.scale_neighbor, solution.metric == "cosine"
+        )
+        # The middle between the targets −w and 1 becomes 0, the distance to each becomes 1.
+        return (2.0 * average - (1.0 - solution.weight)) / (1.0 + solution.weight)
+
+    def _keep(self, solution: "_Solution") -> None:
+        self.reference_, self.instance_smoothness_ = solution.reference, solution.instance_smoothness
+        self.n_neighbors_, self.unobserved_weight_ = solution.n_neighbors, solution.weight
+        self.soft_labels_, self.graph_metric_ = solution.reference.soft, solution.metric
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        fitted = _Solution(
+            self.reference_,
+            self.instance_smoothness_,
+            self.n_neighbors_,
+            self.unobserved_weight_,
+            self.graph_metric_,
+        )
+        return LOGIT_SLOPE * self._scores(fitted, self.scaler_.transform(X))
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = self._common_state()
+        arrays |= pack("features", self.reference_.features)
+        arrays |= {"scales": self.reference_.scales, "soft": self.reference_.soft}
+        facts |= {"instance_smoothness": self.instance_smoothness_, "n_neighbors": self.n_neighbors_}
+        return arrays, facts | {"weight": self.unobserved_weight_, "metric": self.graph_metric_}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self._common_restore(arrays, facts)
+        features = unpack("features", arrays)
+        reference = Reference(features, arrays["scales"], squared_lengths(features), arrays["soft"])
+        strength, n_neighbors = facts["instance_smoothness"], facts["n_neighbors"]
+        self._keep(_Solution(reference, strength, n_neighbors, facts["weight"], facts["metric"]))
+
+
+class _Solution(NamedTuple):
+    """Training rows with Z, λ_X, the neighbours in the graph, w and the metric."""
+
+    reference: Reference
+    instance_smoothness: float
+    n_neighbors: int
+    weight: float
+    metric: Metric
+
+
+def _on_sphere(features: Any, metric: Metric) -> Any:
+    return normalize(features) if metric == "cosine" else features

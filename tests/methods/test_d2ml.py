@@ -1,0 +1,207 @@
+"""D2ML: singular-value thresholding, the bound, ADMM's optimality, monotone objective, kernels, rank data."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from onepos.datasets import make_single_positive
+from onepos.methods._d2ml_fit import Problem, Splitting, bound_at, expansion_gradient, fit_d2ml
+from onepos.methods._d2ml_kernel import make_feature_map, rbf
+from onepos.methods._d2ml_prox import blocks_norm, make_blocks, nuclear_norm, threshold_singular_values
+from onepos.methods._weighted_labels import WeightedLabels
+from onepos.methods.d2ml import D2MLClassifier
+
+N, Q, C = 40, 5, 4
+
+
+def problem(unobserved="negative", rank_weight=0.5, *, several=False, container=np.asarray):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, Q))
+    observed = np.zeros((N, C), dtype=np.int8)
+    observed[np.arange(N), rng.integers(C, size=N)] = 1
+    if several:
+        observed[:10, 0] = 1
+    order, blocks = make_blocks(observed)
+    targets = WeightedLabels.from_observed(observed[order], unobserved)
+    return Problem(container(X[order]), targets, blocks, rank_weight, 0.1), observed[order]
+
+
+@pytest.mark.parametrize("shape", [(3, 20), (20, 3), (6, 6), (1, 5)])
+@pytest.mark.parametrize("threshold", [0.0, 1e-7, 0.5, 2.0, 100.0])
+def test_proximal_step_is_singular_value_thresholding(shape, threshold):
+    M = np.random.default_rng(0).standard_normal(shape)
+    left, s, right = np.linalg.svd(M, full_matrices=False)
+    expected = left * np.maximum(s - threshold, 0.0) @ right
+    assert np.abs(threshold_singular_values(M, threshold) - expected).max() < 1e-8
+
+
+def test_proximal_step_minimises():
+    rng = np.random.default_rng(1)
+    M = rng.standard_normal((5, 8))
+
+    def value(Z):
+        return 0.7 * np.linalg.norm(Z, "nuc") + 0.5 * ((Z - M) ** 2).sum()
+
+    Z = threshold_singular_values(M, 0.7)
+    for scale in (1e-4, 1e-2, 1.0):
+        assert value(Z) < value(Z + scale * rng.standard_normal(M.shape))
+
+
+@pytest.mark.parametrize("shape", [(3, 20), (20, 3), (6, 6)])
+def test_nuclear_norm(shape):
+    M = np.random.default_rng(0).standard_normal(shape)
+    assert nuclear_norm(M) == pytest.approx(np.linalg.norm(M, "nuc"))
+    low_rank = np.outer(M[:, 0], M[0])
+    assert nuclear_norm(low_rank) == pytest.approx(np.linalg.norm(low_rank, "nuc"), rel=1e-6)
+    assert nuclear_norm(np.zeros(shape)) == 0.0
+
+
+def test_one_positive_per_row_makes_the_blocks_a_partition():
+    setup, observed = problem()
+    assert setup.blocks.rows is None
+    bounds = setup.blocks.bounds
+    for start, stop in pairwise(bounds):
+        assert len(np.unique(observed[start:stop].argmax(axis=1))) == 1
+    total = sum(setup.features[a:b].T @ setup.features[a:b] for a, b in pairwise(bounds))
+    assert np.allclose(total, setup.gram)
+    assert np.allclose(setup.root.T @ setup.root, setup.gram)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        F = setup.features @ rng.standard_normal((Q, C))
+        assert blocks_norm(F, setup.blocks) >= np.linalg.norm(F, "nuc") - 1e-9
+
+
+def test_rows_with_several_positives_are_in_several_blocks():
+    setup, observed = problem(several=True)
+    expected = sum(setup.features[observed[:, k] > 0].T @ setup.features[observed[:, k] > 0] for k in range(C))
+    assert np.allclose(setup.block_gram, expected)
+    F = setup.features @ np.random.default_rng(0).standard_normal((Q, C))
+    norms = sum(np.linalg.norm(F[observed[:, k] > 0], "nuc") for k in range(C))
+    assert blocks_norm(setup.blocks.gather(F), setup.blocks) == pytest.approx(norms)
+    stacked = np.random.default_rng(1).standard_normal(setup.blocks.gather(F).shape)
+    assert np.vdot(setup.blocks.gather(F), stacked) == pytest.approx(np.vdot(F, setup.blocks.scatter(stacked, N)))
+
+
+@pytest.mark.parametrize("unobserved", ["negative", "ignore", 0.3])
+def test_objective_equals_its_definition(unobserved):
+    setup, observed = problem(unobserved)
+    W = np.random.default_rng(2).standard_normal((Q, C))
+    F = setup.features @ W
+    J = np.where(observed > 0, 1.0, setup.targets.weight)
+    Y = np.where(observed > 0, 1.0, -1.0)
+    local = sum(np.linalg.norm(F[observed[:, k] > 0], "nuc") for k in range(C))
+    value = 0.5 * (J * (F - Y) ** 2).sum() + 0.5 * (local - np.linalg.norm(F, "nuc")) + 0.05 * (W**2).sum()
+    assert setup.objective(W) == pytest.approx(value)
+
+
+def test_expansion_gradient_is_that_of_the_nuclear_norm():
+    setup, _ = problem()
+    rng = np.random.default_rng(3)
+    W = rng.standard_normal((Q, C))
+    left, _, right = np.linalg.svd(setup.features @ W, full_matrices=False)
+    gradient = expansion_gradient(setup, W)
+    assert np.abs(gradient - setup.features.T @ (left @ right)).max() < 1e-8
+    direction = rng.standard_normal(W.shape)
+    ahead, behind = (np.linalg.norm(setup.features @ (W + h * direction), "nuc") for h in (1e-6, -1e-6))
+    assert (ahead - behind) / 2e-6 == pytest.approx(np.vdot(gradient, direction), rel=1e-6)
+
+
+@pytest.mark.parametrize("unobserved", ["negative", "ignore", 0.3])
+def test_bound_touches_and_dominates_the_objective(unobserved):
+    setup, _ = problem(unobserved)
+    rng = np.random.default_rng(4)
+    at = rng.standard_normal((Q, C))
+    bound = bound_at(setup, at)
+    gap = setup.objective(at) - bound.value(at, setup.fitted(at))
+    for scale in (1e-3, 0.1, 1.0, 10.0):
+        W = at + scale * rng.standard_normal(at.shape)
+        assert setup.objective(W) <= bound.value(W, setup.fitted(W)) + gap + 1e-9
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_admm_reaches_the_optimum_of_the_bound(several, container):
+    """The multipliers certify it: ρΛ_k/λ is a subgradient of ‖X_kW‖_*, and with it the gradient is zero."""
+    setup, _ = problem(rank_weight=2.0, several=several, container=container)
+    start = np.random.default_rng(5).standard_normal((Q, C))
+    bound = bound_at(setup, start)
+    splitting = Splitting(setup, 0.7)
+    W, _ = splitting.minimise(bound, start, 3000, 0.0)
+    S = 0.7 * splitting.multipliers / 2.0
+    F = setup.blocks.gather(setup.fitted(W))
+    gradient = setup.gram @ W + 0.1 * W - bound.linear
+    gradient += 2.0 * np.asarray(setup.features.T @ setup.blocks.scatter(S, N))
+    assert np.abs(gradient).max() < 1e-6
+    for a, b in zip(setup.blocks.bounds[:-1], setup.blocks.bounds[1:], strict=True):
+        assert np.linalg.norm(S[a:b], 2) <= 1 + 1e-8
+        assert np.vdot(S[a:b], F[a:b]) == pytest.approx(np.linalg.norm(F[a:b], "nuc"), abs=1e-5)
+
+
+@pytest.mark.parametrize("unobserved", ["negative", "ignore", 0.3])
+@pytest.mark.parametrize("several", [False, True])
+def test_objective_never_increases(unobserved, several):
+    setup, _ = problem(unobserved, 1.0, several=several)
+    _, history = fit_d2ml(setup, max_iter=30, inner_iter=50, penalty=1.0, tolerance=0.0)
+    values = np.array(history["objective"])
+    assert (np.diff(values) <= 0).all()
+    assert values[-1] < values[0]
+
+
+def test_without_the_rank_terms_it_is_ridge_regression():
+    setup, observed = problem(rank_weight=0.0)
+    W, history = fit_d2ml(setup, max_iter=5, inner_iter=5, penalty=1.0, tolerance=1e-12)
+    Y = np.where(observed > 0, 1.0, -1.0)
+    assert np.abs(setup.features.T @ (setup.features @ W - Y) + 0.1 * W).max() < 1e-8
+    assert history.facts["stopped"] == "converged"
+
+
+def test_weighted_ridge_is_reached_by_the_bound():
+    setup, observed = problem(0.3, rank_weight=0.0)
+    W, _ = fit_d2ml(setup, max_iter=500, inner_iter=1, penalty=1.0, tolerance=0.0)
+    J, Y = np.where(observed > 0, 1.0, 0.3), np.where(observed > 0, 1.0, -1.0)
+    assert np.abs(setup.features.T @ (J * (setup.features @ W - Y)) + 0.1 * W).max() < 1e-6
+
+
+def test_kernel_is_exact_with_all_rows_as_landmarks():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3))
+    K = rbf(X, X, 0.5)
+    assert np.allclose(K, np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)))
+    mapping = make_feature_map(X, 0.5, 30, rng)
+    mapped = mapping(X)
+    assert np.allclose(mapped @ mapped.T, K, atol=1e-6)
+    # With λ_d = 0: kernel ridge regression.
+    observed = np.eye(3, dtype=np.int8)[rng.integers(3, size=30)]
+    order, blocks = make_blocks(observed)
+    setup = Problem(mapped[order], WeightedLabels.from_observed(observed[order], "negative"), blocks, 0.0, 0.2)
+    W, _ = fit_d2ml(setup, max_iter=1, inner_iter=1, penalty=1.0, tolerance=0.0)
+    expected = K @ np.linalg.solve(K + 0.2 * np.eye(30), 2.0 * observed - 1.0)
+    assert np.allclose(mapped @ W, expected, atol=1e-5)
+
+
+def discriminative_data(seed, n=200, q=20, n_groups=5, size=6):
+    """Rows that share a label share their whole label set: rank one within a label's rows, five over all."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(n_groups, size=n + 1000)
+    X = rng.standard_normal((n_groups, q))[group] + rng.standard_normal((len(group), q))
+    Y = np.repeat(np.eye(n_groups, dtype=np.int8), size, axis=1)[group]
+    return X[:n], make_single_positive(Y[:n], random_state=seed), X[n:], Y[n:]
+
+
+def test_kernel_model_predicts_and_survives_sparse_input():
+    rng = np.random.default_rng(0)
+    X = (rng.random((120, 6)) < 0.5).astype(np.float64)
+    y = (X[:, 0] != X[:, 1]).astype(int)  # not linear
+    for features in (X, sparse.csr_array(X)):
+        model = D2MLClassifier(rank_weight=0.1, ridge=0.1, kernel="rbf", n_landmarks=50, random_state=0)
+        model.fit(features, y)
+        assert model.coef_.shape[0] == 50
+        assert model.score(features, y) > 0.95
+
+
+def test_too_many_features_are_refused_clearly():
+    X = sparse.csr_array((np.ones(4), ([0, 1, 2, 3], [0, 1, 2, 9000])), shape=(4, 9001))
+    with pytest.raises(ValueError, match="up to 8192 features; got 9001"):
+        D2MLClassifier(rank_weight=1.0).fit(X, np.eye(2)[[0, 1, 0, 1]])

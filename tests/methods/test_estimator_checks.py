@@ -1,0 +1,69 @@
+"""The library's own estimator checks: every method passes them, and each check catches what it is for."""
+
+import numpy as np
+import pytest
+
+from onepos.methods.frequency import FrequencyClassifier
+from onepos.registry import METHODS, make_classifier
+from onepos.testing import check_onepos_estimator, yield_onepos_checks
+
+NAMES = [name for name, _ in yield_onepos_checks(FrequencyClassifier())]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_passes(quick, method, name):
+    estimator = quick(method)
+    checks = dict(yield_onepos_checks(estimator))
+    if name not in checks:
+        assert (method, name) == ("bce", "check_rows_without_positive")  # there an empty row is a row without labels
+        return
+    checks[name](estimator)
+
+
+def test_full_supervision_takes_empty_rows_as_they_are(quick):
+    Y = np.eye(4, dtype=int)[np.arange(60) % 4]
+    Y[:7] = 0
+    quick("bce").fit(np.random.default_rng(0).standard_normal((60, 3)), Y)  # a warning would be an error here
+
+
+def broken(**changes):
+    """Return an estimator that works but for what is changed."""
+    return type("Broken", (FrequencyClassifier,), changes)()
+
+
+def drawing_from_the_global_state(self, X, y):
+    np.random.random()  # noqa: NPY002
+    return FrequencyClassifier.fit(self, X, y)
+
+
+def writing_to_its_input(self, X, y):
+    X = np.asarray(X)
+    X[0, 0] = 0.0
+    return FrequencyClassifier.fit(self, X, y)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"predict_proba": lambda self, X: np.full((len(X), 4), 1.5)}, "check_indicator_input"),
+        ({"predict_proba": lambda self, X: np.full((len(X), 4), 0.5)}, "check_predictions_agree"),
+        ({"decision_function": lambda self, X: np.full((len(X), 4), float(len(X)))}, "check_row_by_row"),
+        ({"fit": drawing_from_the_global_state}, "check_same_seed_same_bits"),
+        ({"fit": writing_to_its_input}, "check_indicator_input"),
+        ({"_check_features": lambda self, X: X}, "check_not_fitted"),
+        ({}, "check_save_and_load"),  # its class is unknown to the registry
+    ],
+)
+def test_a_broken_estimator_is_caught(changes, name):
+    estimator = broken(**changes)
+    check = dict(yield_onepos_checks(estimator))[name]
+    with pytest.raises(Exception) as caught:  # noqa: PT011  which one is the check's business
+        check(estimator)
+    assert caught.type is not KeyError
+    with pytest.raises(AssertionError, match="Broken fails check_"):
+        check_onepos_estimator(estimator)
+
+
+def test_keys_and_classes_agree():
+    for key, method in METHODS.items():
+        assert type(make_classifier(key)).__name__ == method.class_name

@@ -1,0 +1,221 @@
+"""GLOCAL: gradients, closed forms, monotone objective, low-rank ridge as the limit, low-rank data."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from onepos import LinearClassifier
+from onepos.datasets import make_single_positive
+from onepos.methods import _glocal_model
+from onepos.methods._glocal_fit import Schedule, fit_glocal, group_rows
+from onepos.methods._glocal_model import Coefficients, Design, Factors, gradients, normalise, objective
+from onepos.methods._glocal_steps import correlation_step, label_step, latent_step, unit_rows, weight_step
+from onepos.methods._weighted_labels import WeightedLabels, unobserved_weight
+from onepos.methods.glocal import GLOCALClassifier
+from onepos.metrics import average_precision
+
+N, Q, C, K = 30, 6, 5, 3
+RAW = Coefficients(1.0, 0.3, 0.5, 0.125, 0.2, 0.15)
+WEIGHTS = ["negative", "ignore", 0.3]
+
+
+def problem(unobserved, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, Q))
+    observed = np.zeros((N, C), dtype=np.int8)
+    observed[np.arange(N), rng.integers(C, size=N)] = 1
+    observed[3, observed[3] == 0] = -1  # a row with known absences
+    targets = WeightedLabels.from_observed(observed, unobserved)
+    design = Design(X, [np.arange(0, 12), np.arange(12, N)])
+    z = tuple(unit_rows(m, m) for m in rng.standard_normal((2, C, 4)))
+    factors = Factors(rng.standard_normal((N, K)), rng.standard_normal((C, K)), rng.standard_normal((Q, K)), z)
+    return design, targets, normalise(RAW, targets, Q, K, 2), factors, observed
+
+
+def spectrum_of(design):
+    values, vectors = np.linalg.eigh(design.gram)
+    return values, vectors
+
+
+@pytest.mark.parametrize("unobserved", WEIGHTS)
+def test_weighted_labels_equal_dense_arrays(unobserved):
+    _, targets, _, factors, observed = problem(unobserved)
+    weight = unobserved_weight(unobserved)
+    J = np.where(observed == 0, weight, 1.0)
+    Y = np.where(observed > 0, 1.0, -1.0)
+    F = factors.latent @ factors.labels.T
+    assert targets.total_weight == pytest.approx(J.sum())
+    assert targets.loss(F) == pytest.approx(0.5 * (J * (Y - F) ** 2).sum())
+    assert targets.factored_loss(factors.latent, factors.labels) == pytest.approx(targets.loss(F))
+    assert np.allclose(targets.times(factors.labels), (J * Y) @ factors.labels)
+    assert np.allclose(targets.transposed_times(factors.latent), (J * Y).T @ factors.latent)
+    assert np.allclose(targets.transposed_times(sparse.csr_array(factors.latent)), (J * Y).T @ factors.latent)
+
+
+def test_coefficients_are_normalised_as_published():
+    _, targets, _, _, _ = problem("negative")
+    o = N * C
+    expected = (o / (K * N), 0.3 * o / (N / 2) ** 2, 0.5 * o / N**2, 0.125 * o / (N * K), 0.2 * o / (C * K))
+    assert normalise(RAW, targets, Q, K, 2) == pytest.approx((*expected, 0.15 * o / (Q * K)))
+
+
+def test_objective_is_the_published_one():
+    design, targets, coefficients, factors, observed = problem("negative")
+    Y = np.where(observed > 0, 1.0, -1.0).T  # the paper's layout: c×n
+    X, U, V, W = design.features.T, factors.labels, factors.latent.T, factors.weights
+    lam, lam1, lam2, lam3, lam4, lam5 = coefficients
+    value = 0.5 * np.linalg.norm(Y - U @ V) ** 2 + 0.5 * lam * np.linalg.norm(V - W.T @ X) ** 2
+    for z, rows in zip(factors.correlations, design.groups, strict=True):
+        M, Xm = z @ z.T, X[:, rows]
+        assert np.allclose(np.diag(M), 1.0)
+        value += 0.5 * lam2 * len(rows) / N * np.trace(M @ U @ W.T @ X @ X.T @ W @ U.T)
+        value += 0.5 * lam1 * np.trace(M @ U @ W.T @ Xm @ Xm.T @ W @ U.T)
+    value += 0.5 * (lam3 * (V**2).sum() + lam4 * (U**2).sum() + lam5 * (W**2).sum())
+    assert objective(design, targets, coefficients, factors) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("unobserved", WEIGHTS)
+@pytest.mark.parametrize("block", range(4))
+def test_gradients_match_finite_differences(unobserved, block):
+    design, targets, coefficients, factors, _ = problem(unobserved)
+    rng = np.random.default_rng(1)
+
+    def moved(step, direction):
+        parts = list(factors)
+        if block == 3:
+            parts[3] = (factors.correlations[0] + step * direction, factors.correlations[1])
+        else:
+            parts[block] = parts[block] + step * direction
+        return objective(design, targets, coefficients, Factors(*parts))
+
+    gradient = gradients(design, targets, coefficients, factors)[block]
+    gradient = gradient[0] if block == 3 else gradient
+    for _ in range(3):
+        direction = rng.standard_normal(gradient.shape)
+        slope = (moved(1e-5, direction) - moved(-1e-5, direction)) / 2e-5
+        assert slope == pytest.approx(np.vdot(gradient, direction), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("unobserved", WEIGHTS)
+@pytest.mark.parametrize("gram_limit", [0, 4096])
+def test_closed_forms_satisfy_their_normal_equations(unobserved, gram_limit, monkeypatch):
+    monkeypatch.setattr(_glocal_model, "GRAM_LIMIT", gram_limit)
+    design, targets, coefficients, factors, _ = problem(unobserved)
+    steps = {
+        "latent": latent_step(design, targets, coefficients, factors),
+        "labels": label_step(design, targets, coefficients, factors, 1e-12),
+        "weights": weight_step(design, coefficients, factors, spectrum_of(design) if gram_limit else None, 1e-12),
+    }
+    for name, solution in steps.items():
+        gradient = getattr(gradients(design, targets, coefficients, factors._replace(**{name: solution})), name)
+        assert np.abs(gradient).max() < 1e-8, name
+
+
+def test_correlation_step_never_rises_and_keeps_unit_rows():
+    design, _, coefficients, factors, _ = problem("negative")
+    mixture = design.mixtures(factors.weights, coefficients)[0]
+    N_matrix = factors.labels @ mixture @ factors.labels.T
+    z, values = factors.correlations[0], []
+    for _ in range(50):
+        values.append(np.vdot(z, N_matrix @ z))
+        z = correlation_step(mixture, factors.labels, z, 1, 0.0)
+        assert np.allclose((z**2).sum(axis=1), 1.0)
+    assert (np.diff(values) <= 1e-12 * values[0]).all()
+    assert values[-1] < 0.9 * values[0]
+    # Stationary on the product of spheres: the gradient has no part along the rows' tangents.
+    z = correlation_step(mixture, factors.labels, z, 20000, 0.0)
+    gradient = N_matrix @ z
+    tangent = gradient - (gradient * z).sum(axis=1, keepdims=True) * z
+    assert np.abs(tangent).max() < 1e-4 * np.abs(N_matrix).max()
+
+
+@pytest.mark.parametrize("unobserved", WEIGHTS)
+def test_objective_never_increases(unobserved):
+    design, targets, _, _, _ = problem(unobserved)
+    _, history = fit_glocal(
+        design.features,
+        targets,
+        RAW,
+        rank=K,
+        correlation_rank=4,
+        groups=design.groups,
+        schedule=Schedule(10, 25, 30, 0.0),
+        generator=np.random.default_rng(0),
+    )
+    for phase in (1.0, 0.0):
+        values = np.array([r["objective"] for r in history if r["warm_up"] == phase])
+        assert (np.diff(values) <= 1e-9 * values[0]).all()
+    assert history.facts["stopped"] == "max_iter"
+
+
+def test_without_correlations_it_is_low_rank_ridge():
+    """Eliminating W and rotating V leaves nuclear-norm ridge, which a proximal gradient method solves on its own."""
+    design, targets, _, _, observed = problem("negative")
+    raw = RAW._replace(local=0.0, overall=0.0)
+    lam, _, _, lam3, lam4, lam5 = normalise(raw, targets, Q, C, 1)
+    factors, _ = fit_glocal(
+        design.features,
+        targets,
+        raw,
+        rank=C,
+        correlation_rank=C,
+        groups=[np.arange(N)],
+        schedule=Schedule(0, 5000, 1, 1e-15),
+        generator=np.random.default_rng(0),
+    )
+    X, Y = design.features, np.where(observed > 0, 1.0, -1.0)
+    # min over W of λ‖V − XW‖² + λ₅‖W‖² is λ tr(Vᵀ(I − H)V), H the ridge's hat matrix.
+    ridge = np.linalg.solve(X.T @ X + lam5 / lam * np.eye(Q), X.T)
+    values, vectors = np.linalg.eigh(lam * (np.eye(N) - X @ ridge) + lam3 * np.eye(N))
+    half = vectors / np.sqrt(values) @ vectors.T  # K^{-1/2}; F = K^{-1/2} B, penalty √λ₄ ‖B‖_*
+    step = values[0]
+    B = np.zeros_like(Y)
+    for _ in range(20000):
+        left, s, right = np.linalg.svd(B - step * half @ (half @ B - Y), full_matrices=False)
+        B = left * np.maximum(s - step * np.sqrt(lam4), 0) @ right
+    fitted = factors.latent @ factors.labels.T
+    assert np.allclose(fitted, half @ B, atol=1e-5)
+    assert np.allclose(factors.weights @ factors.labels.T, ridge @ half @ B, atol=1e-5)
+
+
+def low_rank_data(seed, n=400, q=60, c=40, rank=3):
+    """Labels whose scores are x A Bᵀ with three latent labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n + 1000, q))
+    scores = (X @ rng.standard_normal((q, rank)) / np.sqrt(q)) @ rng.standard_normal((rank, c))
+    Y = (scores + 0.3 * rng.standard_normal(scores.shape) > 1.5).astype(np.int8)
+    Y[np.arange(len(Y)), scores.argmax(axis=1)] = 1
+    return X[:n], make_single_positive(Y[:n], random_state=seed), X[n:], Y[n:]
+
+
+@pytest.mark.filterwarnings("ignore::onepos.exceptions.LabelWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_beats_assume_negative_on_low_rank_labels(seed):
+    X, observed, X_test, Y_test = low_rank_data(seed)
+    linear = LinearClassifier(random_state=0).fit(X, observed)
+    glocal = GLOCALClassifier(rank=3, random_state=0).fit(X, observed)
+    scores = [average_precision(Y_test, m.decision_function(X_test)) for m in (glocal, linear)]
+    assert scores[0] > scores[1]
+
+
+def test_groups_are_a_partition_for_dense_and_sparse():
+    rng = np.random.default_rng(0)
+    X = (rng.random((50, 4)) < 0.4).astype(np.float32)
+    wide = sparse.csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    for features in (X, wide):
+        groups = group_rows(features, 3, np.random.default_rng(0))
+        assert np.array_equal(np.sort(np.concatenate(groups)), np.arange(50))
+    assert len(group_rows(np.zeros((5, 2)), 3, np.random.default_rng(0))) == 1
+
+
+@pytest.mark.filterwarnings("ignore::onepos.exceptions.LabelWarning")
+def test_strength_is_chosen_on_validation_and_settings_are_checked():
+    X, observed, X_test, Y_test = low_rank_data(0, n=200)
+    model = GLOCALClassifier(rank=3, feature_l2=(1e4, 10.0), random_state=0)
+    model.fit(X, observed, validation=(X_test, Y_test), validation_labels="full")
+    assert model.feature_l2_ == max(model.validation_scores_, key=model.validation_scores_.get)
+    with pytest.raises(ValueError, match="'unobserved' parameter"):
+        GLOCALClassifier(unobserved="unknown").fit(X, observed)
+    with pytest.raises(TypeError, match="pair"):
+        GLOCALClassifier().fit(X, observed, validation=X_test)
