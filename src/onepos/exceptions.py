@@ -21,6 +21,10 @@ class ModelFileError(OneposError, ValueError):
     """A saved model is corrupt, of another kind, or from a newer version."""
 
 
+class StudyError(OneposError, ValueError):
+    """A study file cannot be understood, or a results folder is not what it should be."""
+
+
 class MissingDependencyError(OneposError, ImportError):
     """An optional dependency is needed for this call and is not installed."""
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from onepos import __version__
-from onepos.cli import _datasets, _demo, _methods
+from onepos.cli import _bench, _datasets, _demo, _methods
 from onepos.cli._output import print_line
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command("demo")(_demo.demo)
 app.command("methods")(_methods.methods)
 app.add_typer(_datasets.app, name="datasets")
+app.add_typer(_bench.app, name="bench")
 
 
 def _show_version(wanted: bool) -> None:

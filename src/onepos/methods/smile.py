@@ -18,7 +18,8 @@ from onepos.cardinality import balanced_weight, resolve_n_positives
 from onepos.encoder import GraphEncoder
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
-from onepos.graph import mean_aggregate, nearest_neighbors
+from onepos.graph import mean_aggregate
+from onepos.graph_memory import find_neighbors
 from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.posterior import sample_beta
@@ -239,7 +240,7 @@ class SMILEClassifier(_FittedSMILE):
                 LabelWarning,
                 stacklevel=4,
             )
-        neighbors, _ = nearest_neighbors(matrix, k, metric=self.graph_metric)
+        neighbors, _ = find_neighbors(matrix, k, metric=self.graph_metric)
         nearby = mean_aggregate(matrix, neighbors, self_loop=False)
         neighborhoods = np.column_stack([np.arange(len(neighbors)), neighbors])
         encoder = GraphEncoder(

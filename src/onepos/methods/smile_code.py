@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
-from onepos.graph import nearest_neighbors
+from onepos.graph_memory import find_neighbors
 from onepos.losses import binary_cross_entropy
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._released_encoder import ReleasedEncoder, in_edges
@@ -184,7 +184,7 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
                 LabelWarning,
                 stacklevel=5,
             )
-        return nearest_neighbors(matrix, k)[0]
+        return find_neighbors(matrix, k)[0]
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, SMILEReleasedObjective)

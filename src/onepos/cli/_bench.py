@@ -1,0 +1,134 @@
+"""``onepos bench run | status | table | compare | report | export | studies``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onepos.cli._output import InputError, JsonOption, input_errors, print_json, print_line, show, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+app = typer.Typer(help="Studies: run an evaluation, resume it, make its tables, figures and report.")
+
+Results = Annotated[Path, typer.Argument(help="A results folder, or a parquet file of results.", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", help="The results folder; made if it is not there.")]
+Names = Annotated[str, typer.Option(help="Comma-separated names; all when not given.", show_default=False)]
+Rule = Annotated[str, typer.Option("--selection", help="clean or single-positive: what chose epochs and settings.")]
+
+
+@app.command("studies")
+def studies(json: JsonOption = False) -> None:
+    """List the studies that come with onepos."""
+    from onepos.study import cells_of, parse_study, shipped_studies
+
+    made = {name: parse_study(text) for name, text in shipped_studies().items()}
+    if json:
+        print_json([{"name": n, "description": s.description, "cells": len(cells_of(s))} for n, s in made.items()])
+        return
+    shown = table("name", "cells", "what", numbers=("cells",))
+    for name, study in made.items():
+        shown.add_row(name, f"{len(cells_of(study)):,}", study.description)
+    show(shown)
+
+
+@app.command("run")
+def run(
+    study: Annotated[str, typer.Argument(help="A shipped study or a TOML file.", show_default=False)],
+    out: Out,
+    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 is one a core.")] = 0,
+    datasets: Names = "",
+    methods: Names = "",
+    json: JsonOption = False,
+) -> None:
+    """Run what is missing of a study. Stop it whenever you like; the same command goes on."""
+    with input_errors():
+        from onepos.study import ResultsFolder, read_study, run_study
+
+        plan, text = read_study(study)
+        chosen = (_chosen(datasets, plan.datasets, "data set"), _chosen(methods, _methods(plan), "method"))
+    from onepos.cli._bench_view import study_view
+
+    with study_view() as observer, input_errors():
+        done, failed = run_study(
+            plan,
+            text,
+            ResultsFolder(out),
+            jobs=jobs or None,
+            datasets=chosen[0],
+            methods=chosen[1],
+            observer=observer,
+        )
+    if json:
+        print_json({"done": done, "failed": failed, "out": str(out)})
+    elif failed:
+        print_line(f"{failed} cells failed: `onepos bench status {out}` says why; the same command tries them again.")
+    else:
+        print_line(f"done: {done} cells in {out}. Next: onepos bench report {out}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("status")
+def status(results: Results, json: JsonOption = False) -> None:
+    """Show how far a study is, what is running and what failed."""
+    with input_errors():
+        from onepos.study import ResultsFolder, cells_of, load_results
+
+        frame = load_results(results)
+        folder = ResultsFolder(results) if results.is_dir() else None
+        total = len(cells_of(folder.study())) if folder else len(frame)
+    ok = frame[frame["status"] == "ok"] if len(frame) else frame
+    failed = frame[frame["status"] == "failed"] if len(frame) else frame
+    running = folder.running() if folder else []
+    if json:
+        failures = failed[["cell", "error"]].to_dict("records") if len(failed) else []
+        print_json({"done": len(ok), "total": total, "failed": failures, "running": running})
+        return
+    seconds = float(ok["seconds"].sum()) if len(ok) else 0.0
+    print_line(f"{len(ok)} of {total} cells done, {len(failed)} failed, {seconds / 3600:.2f} hours of computing.")
+    for note in running:
+        print_line(f"running: {note['cell']}")
+    for row in failed.to_dict("records"):
+        print_line(f"failed: {row['cell']}: {row['error']}")
+    if len(ok):
+        show(_counts(ok))
+
+
+@app.command("export")
+def export(
+    results: Results,
+    out: Annotated[Path, typer.Option("--out", help="The parquet file to write.")],
+    json: JsonOption = False,
+) -> None:
+    """Write all rows of a results folder into one parquet file."""
+    with input_errors():
+        from onepos.study import ResultsFolder
+        from onepos.study.results import export_results
+
+        frame = export_results(ResultsFolder.open(results), out)
+    if json:
+        print_json({"rows": len(frame), "out": str(out)})
+    else:
+        print_line(f"{len(frame)} rows in {out}")
+
+
+def _counts(ok: "pd.DataFrame") -> Any:
+    counts = ok.groupby(["dataset", "method"], sort=False).size().unstack(fill_value=0)
+    shown = table("data set", *map(str, counts.columns), numbers=tuple(map(str, counts.columns)))
+    for name, row in counts.iterrows():
+        shown.add_row(str(name), *(str(value) for value in row))
+    return shown
+
+
+def _methods(study: Any) -> tuple[str, ...]:
+    return tuple(method.name for method in study.methods)
+
+
+def _chosen(text: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in known:
+            raise InputError(f"the study has no {what} {name!r}; it has: {', '.join(known)}.")
+    return names

@@ -1,0 +1,107 @@
+"""What a running study shows: a live view on a terminal, a line a cell elsewhere; on standard error."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from onepos.study import Observer, Study
+
+_LAST = 8
+
+
+@contextmanager
+def study_view() -> Iterator[Observer]:
+    """Yield the observer that suits standard error."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Lines()
+        return
+    with Live(console=console, refresh_per_second=4, transient=False) as live:
+        yield LiveView(live)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Clock:
+    """Time left, from the cells finished in this run: they are the only ones whose pace is known."""
+
+    def __init__(self, finished: int, total: int) -> None:
+        self.started, self.before, self.total = time.monotonic(), finished, total
+
+    def left(self, finished: int) -> str:
+        """Return the time left in words, or a question mark before the first cell."""
+        here = finished - self.before
+        if not here:
+            return "?"
+        return _duration((time.monotonic() - self.started) / here * (self.total - finished))
+
+
+class Lines(Observer):
+    """A line a cell, for logs."""
+
+    def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
+        """Say what is there already."""
+        self.clock = Clock(done, total)
+        again = f", {failed} failed before and are tried again" if failed else ""
+        self._say(f"study {study.name} ({study.content_hash}): {done} of {total} cells done{again}")
+
+    def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
+        """Say how a cell went."""
+        place = f"[{done + failed}/{total}, {self.clock.left(done + failed)} left]"
+        self._say(f"{place} {outcome(row)}")
+
+    def on_worker_died(self, cells: list[str]) -> None:
+        """Say which cells were under way."""
+        self._say(f"a worker process was killed; under way: {', '.join(cells) or 'unknown'}; starting it again")
+
+    @staticmethod
+    def _say(text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def outcome(row: dict[str, Any]) -> str:
+    """One line about a finished cell."""
+    name = f"{row['dataset']} {row['method']} {row['selection']} trial {row['trial']}"
+    if row["status"] != "ok":
+        return f"{name}: FAILED {row['error']}"
+    return f"{name}: average precision {row['average_precision']:.4f}, {row['seconds']:.1f} s"
+
+
+class LiveView(Observer):
+    """Counts, a bar, time left and the last few cells, repainted in place."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.last: list[Text] = []
+
+    def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
+        """Show what is there already."""
+        self.study, self.clock = study, Clock(done, total)
+        self._paint(done, 0, total)
+
+    def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
+        """Add a line and move the bar."""
+        style = "" if row["status"] == "ok" else "red"
+        self.last = [*self.last, Text(outcome(row), style=style, overflow="ellipsis", no_wrap=True)][-_LAST:]
+        self._paint(done, failed, total)
+
+    def on_worker_died(self, cells: list[str]) -> None:
+        """Add a line in yellow."""
+        self.last.append(Text(f"a worker was killed; under way: {', '.join(cells) or 'unknown'}", style="yellow"))
+
+    def _paint(self, done: int, failed: int, total: int) -> None:
+        left = self.clock.left(done + failed)
+        head = Text(f"{self.study.name}: {done} done, {failed} failed, {total - done - failed} to do, {left} left")
+        self.live.update(Group(head, ProgressBar(total=max(total, 1), completed=done + failed, width=60), *self.last))

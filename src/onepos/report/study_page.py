@@ -1,0 +1,116 @@
+"""From a study's results to one HTML page that needs nothing else."""
+
+import os
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onepos._optional import require
+from onepos.report.embed import embed_svg
+from onepos.report.study_summary import StudyTable, study_tables, summarise_study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["StudyTable", "render_study_report", "study_tables", "write_study_report"]
+
+_PURPOSE = "writing the study's report"
+
+
+def render_study_report(
+    frame: "pd.DataFrame",
+    *,
+    title: str,
+    description: str = "",
+    tables: Sequence[StudyTable] | None = None,
+    figures: Sequence[tuple[str, str]] = (),
+    reproduce: str = "",
+    study_file: str = "",
+    environment: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the page.
+
+    Every value is escaped; the drawings are the only markup passed through, and only if they are nothing but drawings.
+    The page's own policy lets the browser load nothing and run one script, the one it was written with.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The results, one row a finished cell.
+    title, description : str
+        Plain text; an empty line in the description starts a new paragraph.
+    tables : sequence of StudyTable, optional
+        Default: ``study_tables(frame)``.
+    figures : sequence of (caption, SVG text)
+        For instance ``(caption, onepos.figures.figure_svg(figure))``.
+    reproduce : str
+        The commands that make the results and this page.
+    study_file : str
+        The study file's text.
+    environment : mapping, optional
+        Facts to show beside the versions and machines that the results themselves record.
+    """
+    jinja2 = require("jinja2", extra="plot", purpose=_PURPOSE)
+    safe = require("markupsafe", extra="plot", purpose=_PURPOSE).Markup
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("onepos.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    summary = summarise_study(frame, study_tables(frame) if tables is None else tables, environment or {})
+    drawings = [
+        {"caption": caption, "svg": safe(embed_svg(svg, f"figure-{number}", caption))}
+        for number, (caption, svg) in enumerate(figures, start=1)
+    ]
+    script = templates.get_template("study.js").render()
+    page: str = templates.get_template("study.html.j2").render(
+        title=title,
+        paragraphs=[part.strip() for part in description.split("\n\n") if part.strip()],
+        figures=drawings,
+        reproduce=reproduce,
+        study_file=study_file,
+        script=safe(script),
+        script_hash=b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii"),
+        **summary,
+    )
+    return page
+
+
+def write_study_report(
+    frame: "pd.DataFrame",
+    path: str | Path,
+    *,
+    title: str,
+    description: str = "",
+    tables: Sequence[StudyTable] | None = None,
+    figures: Sequence[tuple[str, str]] = (),
+    reproduce: str = "",
+    study_file: str = "",
+    environment: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the page atomically: whoever opens ``path`` finds the old file or the whole new one.
+
+    Parameters as in :func:`render_study_report`; the folder of ``path`` must exist.
+    """
+    page = render_study_report(
+        frame,
+        title=title,
+        description=description,
+        tables=tables,
+        figures=figures,
+        reproduce=reproduce,
+        study_file=study_file,
+        environment=environment,
+    )
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(page, encoding="utf-8", newline="\n")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,183 @@
+"""Run one cell: try its settings on validation rows, score the chosen model once on test rows."""
+
+import json
+import time
+import traceback
+import warnings
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onepos.graph_memory import remember_neighbors
+from onepos.metrics import METRICS, evaluate, higher_is_better
+from onepos.registry import METHODS, make_classifier
+from onepos.study import machine
+from onepos.study.cells import Cell
+from onepos.study.data import Trial, load_trial, matches_paper
+from onepos.study.parameters import accepted_parameters
+from onepos.study.spec import Parameters
+from onepos.study.watch import SoftLabelChange, TestCurve, calibration
+
+Row = dict[str, Any]
+
+
+class _Fit(NamedTuple):
+    setting: Parameters
+    model: Any
+    validation: float
+    watchers: tuple[Any, ...] = ()
+
+
+def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
+    """Return the row of a cell; what goes wrong in it becomes a row with ``status`` "failed".
+
+    Parameters
+    ----------
+    cell : Cell
+    choice : the setting chosen by the trial that this cell takes over, if it does
+    """
+    machine.reset_peak_memory()
+    started = time.perf_counter()
+    row = _identity(cell)
+    try:
+        with warnings.catch_warnings(), remember_neighbors():
+            warnings.simplefilter("ignore")
+            trial = load_trial(
+                cell.dataset, cell.seed, cell.trial, cell.fractions, cell.positive_rule, cell.train_fraction
+            )
+            row |= _result(cell, trial, choice)
+    except Exception as error:  # recorded: the other cells go on, and a resumed study tries this one again
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.name}, line {where.lineno}"
+        row |= {"status": "failed", "error": f"{type(error).__name__}: {error} ({place})"}
+    row["seconds"] = time.perf_counter() - started
+    row["peak_megabytes"] = machine.peak_megabytes()
+    row["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
+    return row
+
+
+def failed_row(cell: Cell, reason: str) -> Row:
+    """Return the row of a cell that could not even report its failure."""
+    row = _identity(cell) | {"status": "failed", "error": reason}
+    return row | {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def _identity(cell: Cell) -> Row:
+    return {
+        "cell": cell.id,
+        "dataset": cell.dataset,
+        "features": "paper" if matches_paper(cell.dataset) else "substitute",
+        "method": cell.method,
+        "key": cell.key,
+        "trial": cell.trial,
+        "selection": cell.rule,
+        "train_fraction": cell.train_fraction,
+        "status": "ok",
+        "error": None,
+        "n_train": 0,
+        "setting": "{}",
+        "tried": "[]",
+        "validation": np.nan,
+        "best_epoch": np.nan,
+        **dict.fromkeys(METRICS, np.nan),
+        "curve": "{}",
+        "extra": "{}",
+        "seconds": np.nan,
+        "peak_megabytes": np.nan,
+        "versions": json.dumps(machine.versions()),
+        "machine": json.dumps(machine.machine()),
+        "finished": "",
+    }
+
+
+def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
+    tried: list[dict[str, Any]] = []
+    if cell.takes_over is not None and choice is None:
+        raise ValueError(f"this cell takes over the choice of trial {cell.takes_over}, which has none.")
+    best = _fit(cell, trial, choice) if choice is not None else _choose(cell, trial, tried)
+    history = getattr(best.model, "history_", None)
+    facts = history.facts if history is not None else {}
+    scores = evaluate(trial.Y_test, best.model.predict_proba(trial.X_test))
+    extra: dict[str, Any] = {}
+    for watcher in best.watchers:
+        extra |= watcher.extra()
+    if hasattr(best.model, "soft_labels_"):
+        extra["calibration"] = calibration(best.model.soft_labels_, trial.Y_train, trial.observed)
+    return {
+        "n_train": len(trial.observed),
+        "setting": json.dumps(best.setting, sort_keys=True),
+        "tried": json.dumps(tried, sort_keys=True),
+        "validation": best.validation,
+        "best_epoch": facts.get("best_epoch", np.nan),
+        "curve": json.dumps(_curve(cell, history, extra.pop("test_curve", None))),
+        "extra": json.dumps(extra),
+        **scores,
+    }
+
+
+def _choose(cell: Cell, trial: Trial, tried: list[dict[str, Any]]) -> _Fit:
+    """The best setting on validation rows: all are screened for a few epochs if asked for, the rest train to the end.
+
+    Screening is for methods with epochs; ties go to the setting that comes first in the grid.
+    """
+    settings = list(cell.settings)
+    if len(settings) > cell.keep and cell.screen_epochs and "max_epochs" in accepted_parameters(cell.key):
+        scores = []
+        for setting in settings:
+            epochs = min(cell.screen_epochs, setting.get("max_epochs", cell.screen_epochs))
+            fit = _fit(cell, trial, {**setting, "max_epochs": epochs}, watch=False)
+            scores.append(fit.validation)
+            tried.append({"setting": setting, "epochs": epochs, "validation": fit.validation})
+        order = np.argsort(-_oriented(cell, np.array(scores)), kind="stable")
+        settings = [settings[i] for i in sorted(order[: cell.keep])]
+    best: _Fit | None = None
+    for setting in settings:
+        fit = _fit(cell, trial, setting)
+        tried.append({"setting": setting, "validation": fit.validation})
+        if best is None or _oriented(cell, fit.validation) > _oriented(cell, best.validation):
+            best = fit
+    assert best is not None
+    return best
+
+
+def _fit(cell: Cell, trial: Trial, setting: Parameters, *, watch: bool = True) -> _Fit:
+    """Fit one setting. Full supervision sees complete labels under either rule: it is the ceiling."""
+    complete = METHODS[cell.key].load_class()._y_is_full
+    clean = complete or cell.rule == "clean"
+    parameters = dict(setting)
+    if _takes_seed(cell.key):
+        parameters["random_state"] = cell.seed + cell.trial
+    labels = trial.Y_val if clean else trial.observed_val
+    watchers: list[Any] = []
+    if watch and "max_epochs" in accepted_parameters(cell.key):
+        watchers += [TestCurve(trial.X_test, trial.Y_test)] if cell.test_curve else []
+        watchers += [SoftLabelChange()] if cell.soft_label_change else []
+    model: Any = make_classifier(cell.key, **parameters)
+    for watcher in watchers:
+        watcher.attach(model)
+    model.fit(
+        trial.X_train,
+        trial.Y_train if complete else trial.observed,
+        validation=(trial.X_val, labels),
+        validation_labels="full" if clean else "single",
+        **({"callbacks": watchers} if watchers else {}),
+    )
+    validation = evaluate(labels, model.predict_proba(trial.X_val))[cell.metric]
+    return _Fit(setting, model, float(validation), tuple(watchers))
+
+
+def _oriented(cell: Cell, value: Any) -> Any:
+    return value if higher_is_better(cell.metric) else -value
+
+
+def _takes_seed(key: str) -> bool:
+    return "random_state" in METHODS[key].load_class()._get_param_names()
+
+
+def _curve(cell: Cell, history: Any, test: list[float] | None) -> dict[str, list[float]]:
+    name = f"valid_{cell.metric}"
+    if history is None or not len(history) or name not in history[-1]:
+        return {}
+    curve = {"epoch": history["epoch"], "validation": history[name], "loss": history["loss"]}
+    return curve | ({"test": test} if test is not None else {})

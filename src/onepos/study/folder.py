@@ -1,0 +1,112 @@
+"""A results folder: the study file, a row a finished cell, what is running, and one runner at a time."""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onepos.exceptions import StudyError
+from onepos.study.cells import Cell, cells_of
+from onepos.study.parse import parse_study
+from onepos.study.spec import Study
+from onepos.study.store import read_rows, write_durably, write_row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STUDY, _ROWS, _RUNNING, _LOCK = "study.toml", "rows", "running", ".lock"
+
+
+class ResultsFolder:
+    """Everything a study leaves on disk.
+
+    ``study.toml`` is the study, ``rows/`` holds one parquet file a cell, ``running/`` a note for each cell under way.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "ResultsFolder":
+        """Open a folder that has results; StudyError if it has none."""
+        folder = cls(path)
+        if not (folder.path / _STUDY).is_file():
+            raise StudyError(f"{path} holds no study; `onepos bench run STUDY --out {path}` makes one.")
+        return folder
+
+    def prepare(self, study: Study, text: str) -> None:
+        """Make the folder, or check that it belongs to this study; a changed study keeps the cells that it shares."""
+        for name in (_ROWS, _RUNNING):
+            (self.path / name).mkdir(parents=True, exist_ok=True)
+        if (self.path / _STUDY).is_file():
+            before = self.study()
+            if before.name != study.name:
+                raise StudyError(
+                    f"{self.path} holds results of study {before.name!r}, not of {study.name!r}; give another --out."
+                )
+        write_durably(self.path / _STUDY, text.encode("utf-8"))
+
+    def study(self) -> Study:
+        """Return the study whose results these are."""
+        return parse_study((self.path / _STUDY).read_text(encoding="utf-8"))
+
+    def frame(self, study: Study | None = None) -> "pd.DataFrame":
+        """Return the rows of the study's cells in the study's order; rows of earlier versions of it are left out."""
+        study = study or self.study()
+        frame = read_rows(self.path / _ROWS, [cell.id for cell in cells_of(study)])
+        frame.insert(0, "study_hash", study.content_hash)
+        frame.insert(0, "study", study.name)
+        return frame
+
+    def has_row(self, cell: Cell) -> bool:
+        """Tell whether a cell has a row, good or failed."""
+        return (self.path / _ROWS / f"{cell.id}.parquet").exists()
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Store a finished cell."""
+        write_row(self.path / _ROWS, row)
+        self.note_end(row["cell"])
+
+    def note_start(self, cell: Cell) -> None:
+        """Leave a note that a cell is under way in this process."""
+        note = {"cell": cell.id, "pid": os.getpid(), "started": time.time()}
+        (self.path / _RUNNING / f"{cell.id}.json").write_text(json.dumps(note), encoding="utf-8")
+
+    def note_end(self, cell: str) -> None:
+        """Remove the note of a cell."""
+        (self.path / _RUNNING / f"{cell}.json").unlink(missing_ok=True)
+
+    def running(self) -> list[dict[str, Any]]:
+        """Return the notes of cells under way."""
+        notes = []
+        for path in sorted((self.path / _RUNNING).glob("*.json")):
+            try:
+                notes.append(json.loads(path.read_text(encoding="utf-8")))
+            except (OSError, ValueError):
+                continue  # it ended, or was just being written
+        return notes
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runners out of the folder; the lock ends with this process, however it ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / _LOCK).open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                raise StudyError(
+                    f"another run (process {holder}) is writing to {self.path}; wait for it, stop it, or give "
+                    "another --out."
+                ) from error
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            for note in self.running():  # left by a run that was killed
+                self.note_end(note["cell"])
+            yield

@@ -1,0 +1,148 @@
+"""Run what is missing of a study: in parallel, resumable, one writer, failures recorded and the rest goes on."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+from onepos.study.cells import Cell, cells_of
+from onepos.study.execute import Row, failed_row, run_cell
+from onepos.study.folder import ResultsFolder
+from onepos.study.spec import Parameters, Study
+
+#: A cell whose worker died this often is recorded as failed.
+MAX_DEATHS = 2
+
+
+class Observer:
+    """Told what happens; the base class does nothing."""
+
+    def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
+        """Run once: how many cells have a good row, how many failed before and are tried again, of how many."""
+
+    def on_cell(self, row: Row, done: int, failed: int, total: int) -> None:
+        """Run after each finished cell with its row and the counts of this moment."""
+
+    def on_worker_died(self, cells: list[str]) -> None:
+        """Run when a worker process was killed; these cells were under way."""
+
+    def on_end(self, done: int, failed: int, total: int) -> None:
+        """Run once at the end, also when interrupted."""
+
+
+def run_study(
+    study: Study,
+    text: str,
+    folder: ResultsFolder,
+    *,
+    jobs: int | None = None,
+    datasets: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    observer: Observer | None = None,
+) -> tuple[int, int]:
+    """Run every cell that has no good row yet.
+
+    Parameters
+    ----------
+    study, text : from ``read_study``
+    folder : ResultsFolder
+    jobs : processes side by side; None for one a core. Each computes with one thread.
+    datasets, methods : run only the cells of these; all when empty
+    observer : Observer
+
+    Returns
+    -------
+    done, failed : int
+        How many cells of the selection have a good row now, and how many a failed one.
+    """
+    observer = observer or Observer()
+    folder.prepare(study, text)
+    with folder.locked():
+        wanted = [
+            cell
+            for cell in cells_of(study)
+            if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
+        ]
+        state = _State(folder, study, wanted)
+        observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
+        try:
+            while ready := state.ready():
+                for row in _run_all(ready, state, folder, jobs or os.cpu_count() or 1, observer):
+                    folder.add(row)
+                    state.note(row)
+                    observer.on_cell(row, len(state.done), len(state.failed), len(wanted))
+        finally:
+            observer.on_end(len(state.done), len(state.failed), len(wanted))
+    return len(state.done), len(state.failed)
+
+
+class _State:
+    """Which cells are done, failed, or ready to run."""
+
+    def __init__(self, folder: ResultsFolder, study: Study, wanted: list[Cell]) -> None:
+        self.wanted = wanted
+        self.choices: dict[tuple[Any, ...], Parameters] = {}
+        self.done: set[str] = set()
+        self.failed: set[str] = set()
+        self.attempted: set[str] = set()
+        frame = folder.frame(study)
+        known = {cell.id for cell in wanted}
+        for row in frame.to_dict("records"):
+            self._learn({str(name): value for name, value in row.items()}, known)
+
+    def ready(self) -> list[Cell]:
+        """Return the cells to run now: not done, not tried in this run, and with a choice to take over if they need."""
+        return [
+            cell
+            for cell in self.wanted
+            if cell.id not in self.done
+            and cell.id not in self.attempted
+            and (cell.takes_over is None or cell.chooser in self.choices)
+        ]
+
+    def note(self, row: Row) -> None:
+        """Take a finished cell into account."""
+        self.attempted.add(row["cell"])
+        self.failed.discard(row["cell"])
+        self._learn(row, {row["cell"]})
+
+    def _learn(self, row: Row, known: set[str]) -> None:
+        if row["status"] == "ok":
+            chooser = (row["dataset"], row["method"], row["selection"], row["train_fraction"], row["trial"])
+            self.choices[chooser] = json.loads(row["setting"])
+        if row["cell"] in known:
+            (self.done if row["status"] == "ok" else self.failed).add(row["cell"])
+
+
+def _run_all(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int, observer: Observer) -> Iterator[Row]:
+    """Yield rows as they come; when a worker is killed, start again with what is left."""
+    left = {cell.id: cell for cell in cells}
+    deaths: Counter[str] = Counter()
+    while left:
+        try:
+            with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+                work = (delayed(_work)(cell, state.choices.get(cell.chooser), folder) for cell in list(left.values()))
+                for row in Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work):
+                    del left[row["cell"]]
+                    yield row
+        except TerminatedWorkerError:
+            under_way = [note["cell"] for note in folder.running() if note["cell"] in left]
+            observer.on_worker_died(under_way)
+            for cell in under_way or list(left):
+                deaths[cell] += 1
+                folder.note_end(cell)
+                if deaths[cell] >= MAX_DEATHS:
+                    reason = "the worker process was killed, perhaps for want of memory; try fewer --jobs"
+                    yield failed_row(left.pop(cell), reason)
+
+
+def _work(cell: Cell, choice: Parameters | None, folder: ResultsFolder) -> Row:
+    import torch
+
+    torch.set_num_threads(1)
+    folder.note_start(cell)
+    return run_cell(cell, choice)

@@ -1,0 +1,74 @@
+"""From the rows of a study to its tables.
+
+The results are a DataFrame with one row a cell of the study: ``dataset``, ``features`` ("paper" or
+"substitute"), ``method`` (a key), ``trial``, ``selection`` ("clean" or "single-positive": which validation labels
+chose the setting), ``status`` ("ok" or "failed") and the five measures; other columns are not looked at. Failed
+rows are left out and counted. See :func:`example_results`.
+
+A mean is compared with another only if both cells have all their trials: a method that failed on the hard ones
+must not gain by it. Incomplete cells are shown with a mark, but are neither ranked, tested nor set in bold.
+
+=========================  ==========================================================================
+:func:`main_table`         mean±std by data set and method, the best in bold, average ranks
+:func:`significance`       win, tie or loss against each rival: Wilcoxon over data sets, and Holm
+:func:`rank_table`         average ranks with Friedman's test, critical difference and cliques
+:func:`compare`            ours beside the paper's, the difference in units of the standard deviation
+:func:`selection_table`    clean beside single-positive selection
+=========================  ==========================================================================
+
+Each returns a table with its values as attributes, ``frame()`` for all numbers, ``grid()`` for what is read;
+:func:`render` writes it as Markdown, LaTeX, CSV or for a terminal.
+"""
+
+from onepos.tables._results import SELECTIONS
+from onepos.tables.aggregate import Aggregate, Summary, aggregate
+from onepos.tables.compare import Comparison, Pair, compare, in_stds
+from onepos.tables.example import example_results
+from onepos.tables.formats import FORMATS, render, to_csv, to_latex, to_markdown, to_rich, to_terminal
+from onepos.tables.grid import METRIC_TITLES, Cell, Grid, Table
+from onepos.tables.main_table import MainCell, MainTable, main_table
+from onepos.tables.published import PAPER_METHODS, SUBSTITUTES, load_published, paper_dataset, published_value
+from onepos.tables.ranks import MetricRanks, RankTable, rank_table
+from onepos.tables.selection import BothRules, SelectionTable, selection_table
+from onepos.tables.significance import significance
+from onepos.tables.verdicts import Significance, Verdict
+
+__all__ = [
+    "FORMATS",
+    "METRIC_TITLES",
+    "PAPER_METHODS",
+    "SELECTIONS",
+    "SUBSTITUTES",
+    "Aggregate",
+    "BothRules",
+    "Cell",
+    "Comparison",
+    "Grid",
+    "MainCell",
+    "MainTable",
+    "MetricRanks",
+    "Pair",
+    "RankTable",
+    "SelectionTable",
+    "Significance",
+    "Summary",
+    "Table",
+    "Verdict",
+    "aggregate",
+    "compare",
+    "example_results",
+    "in_stds",
+    "load_published",
+    "main_table",
+    "paper_dataset",
+    "published_value",
+    "rank_table",
+    "render",
+    "selection_table",
+    "significance",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+    "to_rich",
+    "to_terminal",
+]

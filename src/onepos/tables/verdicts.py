@@ -1,0 +1,116 @@
+"""The outcomes of one method against its rivals, as numbers and as the paper prints them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from onepos.statistics import SignedRank, fewest_pairs
+from onepos.statistics.signed_rank import Outcome
+from onepos.tables.grid import NOTHING, Cell, Grid, metric_title, name_of, p_text
+
+
+_NOT_EXACT = {
+    "approx": "the normal approximation, corrected for ties and continuity, because means or differences are equal",
+    "conditional": "all signs of the few differences that are not zero",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One test: over which data sets, its result (None: too few data sets), and its p-value after Holm."""
+
+    datasets: tuple[str, ...]
+    test: SignedRank | None
+    corrected_p: float | None = None
+
+    @property
+    def corrected_outcome(self) -> Outcome | None:
+        """The outcome by the corrected p-value."""
+        if self.test is None or self.corrected_p is None:
+            return None
+        return self.test.outcome_for(self.corrected_p)
+
+
+@dataclass(frozen=True)
+class Significance:
+    """The result of :func:`significance`; ``verdicts`` by (metric, rival)."""
+
+    method: str
+    rivals: tuple[str, ...]
+    metrics: tuple[str, ...]
+    selection: str
+    alpha: float
+    verdicts: Mapping[tuple[str, str], Verdict]
+
+    def frame(self) -> pd.DataFrame:
+        """One row a metric and rival: outcome and p-value, without and with Holm's correction, and how tested."""
+        frame = pd.DataFrame([self._record(metric, rival) for metric, rival in self.verdicts])
+        return frame.astype({"pairs": "Int64", "zeros": "Int64"})
+
+    def _record(self, metric: str, rival: str) -> dict[str, object]:
+        verdict = self.verdicts[metric, rival]
+        test = verdict.test
+        return {
+            "metric": metric,
+            "selection": self.selection,
+            "method": self.method,
+            "rival": rival,
+            "outcome": test.outcome if test else None,
+            "p_value": test.p_value if test else None,
+            "holm_outcome": verdict.corrected_outcome,
+            "holm_p_value": verdict.corrected_p,
+            "statistic": test.statistic if test else None,
+            "datasets": len(verdict.datasets),
+            "pairs": test.pairs if test else None,
+            "zeros": test.zeros if test else None,
+            "test": test.method if test else None,
+            "continuity": test.continuity if test else None,
+        }
+
+    def grid(self, names: Mapping[str, str] | None = None) -> Grid:
+        """Metrics down, rivals across; the corrected outcomes on a line of their own, unless there is one rival."""
+        rows = []
+        for metric in self.metrics:
+            verdicts = [self.verdicts[metric, rival] for rival in self.rivals]
+            tests = [verdict.test for verdict in verdicts]
+            plain = [_cell(test.outcome, test.p_value) if test else Cell(NOTHING) for test in tests]
+            rows.append((Cell(metric_title(metric)), *plain))
+            if len(self.rivals) > 1:
+                corrected = [_cell(verdict.corrected_outcome, verdict.corrected_p) for verdict in verdicts]
+                rows.append((Cell("Holm-corrected"), *corrected))
+        return Grid(
+            title=f"{name_of(self.method, names)} against its rivals",
+            header=(f"{name_of(self.method, names)} against", *(name_of(rival, names) for rival in self.rivals)),
+            rows=tuple(rows),
+            notes=tuple(self._notes(names)),
+        )
+
+    def _notes(self, names: Mapping[str, str] | None) -> list[str]:
+        sizes = sorted({len(verdict.datasets) for verdict in self.verdicts.values()})
+        over = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
+        notes = [
+            f"Wilcoxon signed-rank test over data sets' means (n = {over}), two-sided p in brackets; bold: significant at "
+            f"{self.alpha:g}. Settings selected on {self.selection} validation labels. Holm's correction is over the "
+            "rivals of one metric."
+        ]
+        for method, text in _NOT_EXACT.items():
+            where = [
+                f"{metric_title(metric)} {name_of(rival, names)}"
+                for (metric, rival), verdict in self.verdicts.items()
+                if verdict.test and verdict.test.method == method
+            ]
+            if where:
+                notes.append(f"Not the exact test but {text}: {'; '.join(where)}.")
+        if any(verdict.test is None for verdict in self.verdicts.values()):
+            needed = fewest_pairs(self.alpha)
+            notes.append(
+                f"{NOTHING}: below {needed} data sets p < {self.alpha:g} cannot be reached, so none is tested."
+            )
+        return notes
+
+
+def _cell(outcome: Outcome | None, p_value: float | None) -> Cell:
+    if outcome is None or p_value is None:
+        return Cell(NOTHING)
+    return Cell(f"{outcome}[{p_text(p_value)}]", bold=outcome != "tie")

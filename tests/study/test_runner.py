@@ -1,0 +1,180 @@
+"""The runner: resumes, retries, never repeats or loses a cell, survives being killed and losing workers."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from onepos.exceptions import StudyError
+from onepos.study import Observer, ResultsFolder, cells_of, load_results, parse_study, read_study, run_study
+from onepos.study.results import export_results
+
+TEXT = """
+[study]
+name = "tiny"
+trials = 2
+[[data]]
+sets = ["known-posterior"]
+[common]
+max_epochs = 2
+batch_size = 64
+grid = { learning_rate = [1e-3, 1e-2] }
+[[method]]
+key = "frequency"
+[[method]]
+key = "an"
+"""
+VOLATILE = ["seconds", "peak_megabytes", "finished"]
+
+
+class Log(Observer):
+    def __init__(self):
+        self.cells = []
+
+    def on_cell(self, row, done, failed, total):
+        self.cells.append(row["cell"])
+
+
+def run(folder, text=TEXT, **options):
+    log = Log()
+    counts = run_study(parse_study(text), text, ResultsFolder(folder), jobs=1, observer=log, **options)
+    return counts, log.cells
+
+
+def stable(frame):
+    return frame.drop(columns=VOLATILE).reset_index(drop=True)
+
+
+def test_runs_once_and_only_once(tmp_path):
+    counts, ran = run(tmp_path)
+    assert counts == (4, 0)
+    assert sorted(ran) == sorted(cell.id for cell in cells_of(parse_study(TEXT)))
+    frame = load_results(tmp_path)
+    assert frame["cell"].tolist() == [cell.id for cell in cells_of(parse_study(TEXT))]
+    assert run(tmp_path) == ((4, 0), [])
+    pd.testing.assert_frame_equal(load_results(tmp_path), frame)
+
+
+def test_what_is_added_runs_and_nothing_else(tmp_path):
+    run(tmp_path, methods=("frequency",))
+    _, ran = run(tmp_path)
+    assert len(ran) == 2
+    assert all("--an--" in name for name in ran)
+    more = TEXT + '[[method]]\nkey = "wan"\n'
+    counts, ran = run(tmp_path, more)
+    assert counts == (6, 0)
+    assert len(ran) == 2
+    assert all("--wan--" in name for name in ran)
+
+
+def test_failed_cells_are_recorded_and_tried_again(tmp_path):
+    broken = TEXT.replace("max_epochs = 2", "max_epochs = 2\nscale = 'none'")
+    bad = broken.replace('key = "an"', 'key = "an"\nfixed = { dropout = 5.0 }')
+    (done, failed), _ = run(tmp_path, bad)
+    assert (done, failed) == (2, 1)  # trial 1 waits for the choice of trial 0, which never came
+    frame = load_results(tmp_path)
+    error = frame.loc[frame["status"] == "failed", "error"].item()
+    assert "dropout" in error
+    (done, failed), ran = run(tmp_path, bad)
+    assert (done, failed) == (2, 1)
+    assert len(ran) == 1
+
+
+def test_another_study_is_kept_out(tmp_path):
+    run(tmp_path, methods=("frequency",))
+    with pytest.raises(StudyError, match="holds results of study 'tiny', not of 'other'"):
+        run(tmp_path, TEXT.replace('"tiny"', '"other"'))
+
+
+def test_two_runners_at_once(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    with folder.locked(), pytest.raises(StudyError, match=f"another run .process {os.getpid()}. is writing"):
+        run(tmp_path)
+
+
+def test_damaged_rows_say_what_to_do(tmp_path):
+    run(tmp_path, methods=("frequency",))
+    victim = sorted((tmp_path / "rows").iterdir())[0]
+    victim.write_bytes(victim.read_bytes()[:100])
+    with pytest.raises(StudyError, match="is damaged .* delete it, and the cell is run again"):
+        load_results(tmp_path)
+    victim.unlink()
+    assert run(tmp_path, methods=("frequency",)) == ((2, 0), [victim.stem])
+
+
+def test_one_file_holds_the_same_rows(tmp_path):
+    run(tmp_path)
+    exported = export_results(ResultsFolder(tmp_path), tmp_path / "all.parquet")
+    pd.testing.assert_frame_equal(load_results(tmp_path / "all.parquet"), exported)
+    with pytest.raises(StudyError, match="no results at"):
+        load_results(tmp_path / "absent")
+    (tmp_path / "text.parquet").write_text("hello")
+    with pytest.raises(StudyError, match="not a parquet file of results"):
+        load_results(tmp_path / "text.parquet")
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(StudyError, match="no column dataset"):
+        load_results(tmp_path / "other.parquet")
+    with pytest.raises(StudyError, match="holds no study"):
+        load_results(tmp_path / "rows")
+
+
+def test_a_killed_worker_is_replaced_and_a_deadly_cell_recorded(tmp_path):
+    """A cell that kills its process twice is failed; the others are run."""
+    script = f"""
+import os, signal
+import onepos.study.runner as runner
+from onepos.study import ResultsFolder, parse_study, run_study
+TEXT = {TEXT!r}
+
+def work(cell, choice, folder):
+    folder.note_start(cell)
+    if cell.method == "an":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return runner.run_cell(cell, choice)
+
+if __name__ == "__main__":
+    runner._work = work
+    print(run_study(parse_study(TEXT), TEXT, ResultsFolder({str(tmp_path / "out")!r}), jobs=1))
+"""
+    (tmp_path / "deadly.py").write_text(script)
+    result = subprocess.run([sys.executable, str(tmp_path / "deadly.py")], capture_output=True, text=True, check=True)
+    assert result.stdout.strip().endswith("(2, 1)")
+    frame = load_results(tmp_path / "out")
+    assert frame.loc[frame["status"] == "failed", "error"].item().startswith("the worker process was killed")
+    assert (frame.loc[frame["method"] == "frequency", "status"] == "ok").all()
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_nothing(tmp_path, smoke_results):
+    """`smoke`, killed with SIGKILL at twenty random moments and resumed, has the rows of an undisturbed run."""
+    undisturbed = load_results(smoke_results)
+    moments = random.Random(0)
+    command = [sys.executable, "-m", "onepos", "bench", "run", "smoke", "--out", str(tmp_path), "--jobs", "2"]
+    total = len(cells_of(read_study("smoke")[0]))
+    kills, done_before = 0, 0
+    while kills < 20:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process.stderr.readline()  # the first line: the work begins
+        # Progress has to be possible, but the last cells must be left for the last kills.
+        target = min(done_before + moments.randint(0, 3), total - 1)
+        deadline = time.monotonic() + 60
+        rows = tmp_path / "rows"
+        while len(list(rows.glob("*.parquet"))) < target and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(moments.random())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stderr.close()
+        kills += 1
+        done_before = len(list(rows.glob("*.parquet")))
+        load_results(tmp_path)  # readable at every moment
+    subprocess.run(command, check=True, capture_output=True)
+    pd.testing.assert_frame_equal(stable(load_results(tmp_path)), stable(undisturbed))
+    assert not list((tmp_path / "running").iterdir())
+    assert json.loads(undisturbed["machine"].iloc[0])["cores"]
