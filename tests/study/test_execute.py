@@ -151,12 +151,9 @@ def test_equal_cells_give_equal_rows():
 
 
 def test_smaller_parts_are_in_larger_ones():
-    text = TEXT.replace(
-        'fixed = { scale = "standard" }', 'fixed = { scale = "standard" }\ntrain_fractions = [0.1, 1.0]'
-    )
-    small, whole = (
-        trial_of(c) for c in cells_of(parse_study(text)) if (c.method, c.rule, c.trial) == ("an", "clean", 0)
-    )
+    text = TEXT.replace("[common]", "train_fractions = [0.1, 1.0]\n[common]")
+    cells = [c for c in cells_of(parse_study(text)) if (c.method, c.rule, c.trial) == ("an", "clean", 0)]
+    small, whole = (trial_of(c) for c in cells)
     assert len(small.X_train) == round(0.1 * len(whole.X_train))
     assert np.array_equal(small.X_train, whole.X_train[: len(small.X_train)])
     assert np.array_equal(small.observed, whole.observed[: len(small.observed)])

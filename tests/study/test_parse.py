@@ -53,7 +53,7 @@ def test_mistakes_are_named(change, message):
 
 
 def test_missing_file_and_binary_file(tmp_path):
-    with pytest.raises(StudyError, match="no study 'absent': give a TOML file or one of .*smoke"):
+    with pytest.raises(StudyError, match=r"no study 'absent': give a TOML file or one of .*smoke"):
         read_study("absent")
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StudyError, match="not a text file"):

@@ -102,7 +102,7 @@ def test_damaged_rows_say_what_to_do(tmp_path):
     run(tmp_path, methods=("frequency",))
     victim = sorted((tmp_path / "rows").iterdir())[0]
     victim.write_bytes(victim.read_bytes()[:100])
-    with pytest.raises(StudyError, match="is damaged .* delete it, and the cell is run again"):
+    with pytest.raises(StudyError, match=r"is damaged .* delete it, and the cell is run again"):
         load_results(tmp_path)
     victim.unlink()
     assert run(tmp_path, methods=("frequency",)) == ((2, 0), [victim.stem])
@@ -140,7 +140,7 @@ def work(cell, choice, folder):
 
 if __name__ == "__main__":
     runner._work = work
-    print(run_study(parse_study(TEXT), TEXT, ResultsFolder({str(tmp_path / "out")!r}), jobs=1))
+    print(run_study(parse_study(TEXT), TEXT, ResultsFolder({str(tmp_path / "out")!r}), jobs=2))
 """
     (tmp_path / "deadly.py").write_text(script)
     result = subprocess.run([sys.executable, str(tmp_path / "deadly.py")], capture_output=True, text=True, check=True)

@@ -41,7 +41,7 @@ def one_thread() -> Iterator[None]:
     thousand steps made the demo ten times slower.
     """
     import torch
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)

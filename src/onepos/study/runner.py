@@ -141,8 +141,11 @@ def _run_all(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int,
 
 
 def _work(cell: Cell, choice: Parameters | None, folder: ResultsFolder) -> Row:
-    import torch
+    from threadpoolctl import threadpool_limits
 
-    torch.set_num_threads(1)
+    from onepos.training.threads import limited_threads
+
     folder.note_start(cell)
-    return run_cell(cell, choice)
+    # One thread whatever the number of jobs: cores are not oversubscribed, and bits do not depend on --jobs.
+    with threadpool_limits(1), limited_threads(1):
+        return run_cell(cell, choice)

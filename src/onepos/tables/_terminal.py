@@ -31,6 +31,8 @@ def rich_group(grid: Grid, *, bare: bool, width: int | None = None, stars: bool 
         return group(*tables)
     text = _rich("text").Text
     notes = [text(note) for note in grid.notes]
+    if stars and any(cell.bold for row in (*grid.rows, *grid.footer) for cell in row):
+        notes.append(text("* stands for bold."))
     return group(text(grid.title, style="bold"), *tables, *notes)
 
 
@@ -77,8 +79,9 @@ def _widths(grid: Grid) -> list[int]:
 def _table(grid: Grid, stars: bool) -> "Table":
     table: Table = _rich("table").Table(box=_rich("box").SIMPLE_HEAD, padding=(0, 1))
     for column, text in enumerate(grid.header):
-        justify = "left" if column < grid.text_columns else "right"
-        table.add_column(_text(Cell(text), False), justify=justify, no_wrap=True)
+        table.add_column(
+            _text(Cell(text), False), justify="left" if column < grid.text_columns else "right", no_wrap=True
+        )
     for row in grid.rows:
         table.add_row(*(_text(cell, stars) for cell in row))
     if grid.footer:

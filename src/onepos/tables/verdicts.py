@@ -9,7 +9,6 @@ from onepos.statistics import SignedRank, fewest_pairs
 from onepos.statistics.signed_rank import Outcome
 from onepos.tables.grid import NOTHING, Cell, Grid, metric_title, name_of, p_text
 
-
 _NOT_EXACT = {
     "approx": "the normal approximation, corrected for ties and continuity, because means or differences are equal",
     "conditional": "all signs of the few differences that are not zero",
@@ -90,9 +89,9 @@ class Significance:
         sizes = sorted({len(verdict.datasets) for verdict in self.verdicts.values()})
         over = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
         notes = [
-            f"Wilcoxon signed-rank test over data sets' means (n = {over}), two-sided p in brackets; bold: significant at "
-            f"{self.alpha:g}. Settings selected on {self.selection} validation labels. Holm's correction is over the "
-            "rivals of one metric."
+            f"Wilcoxon signed-rank test over data sets' means (n = {over}), two-sided p in brackets; bold: significant "
+            f"at {self.alpha:g}. Settings selected on {self.selection} validation labels. Holm's correction is over "
+            "the rivals of one metric."
         ]
         for method, text in _NOT_EXACT.items():
             where = [
