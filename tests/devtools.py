@@ -9,14 +9,23 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+# Puts the pipes where the browser looks for them, by way of numbers that cannot be in the way, and becomes the browser.
+_START = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(ends[0], 3), os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 _KEYS = {
     "Tab": {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9},
     "Enter": {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"},
     "Space": {"key": " ", "code": "Space", "windowsVirtualKeyCode": 32, "text": " "},
     "ArrowRight": {"key": "ArrowRight", "code": "ArrowRight", "windowsVirtualKeyCode": 39},
+    "ArrowDown": {"key": "ArrowDown", "code": "ArrowDown", "windowsVirtualKeyCode": 40},
 }
 
 
@@ -29,10 +38,8 @@ class Browser:
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"]
         flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         flags += ["--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"]
-        # The shell puts the pipes where the browser looks for them.
-        shell = f'exec "$@" 3<&{commands} 4>&{answers}'
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", shell, "sh", CHROMIUM, *flags],
+            [sys.executable, "-I", "-S", "-c", _START, str(commands), str(answers), CHROMIUM, *flags],
             pass_fds=(commands, answers),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -42,6 +49,13 @@ class Browser:
         os.close(answers)
         self._buffer, self._number, self._session = b"", 0, None
         self.complaints, self.requests, self._loaded = [], [], False
+        try:
+            self._attach()
+        except BaseException:
+            self._stop()
+            raise
+
+    def _attach(self):
         targets = self.call("Target.getTargets")["targetInfos"]
         page = next(target["targetId"] for target in targets if target["type"] == "page")
         self._session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
@@ -54,10 +68,13 @@ class Browser:
             self.call("Browser.close")
             self._process.wait(10)
         finally:
-            self._process.kill()
-            self._process.wait()
-            os.close(self._in)
-            os.close(self._out)
+            self._stop()
+
+    def _stop(self):
+        self._process.kill()
+        self._process.wait()
+        os.close(self._in)
+        os.close(self._out)
 
     def call(self, method, **parameters):
         """Send a command and return its result."""
@@ -98,7 +115,8 @@ class Browser:
 
     def open(self, path, width=1200, height=900, *, scheme="light", media="", script=True):
         """Load a file into a window of this size; return what it asked for, itself left out."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        phone = width < 600
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         scheme = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=scheme)
         self.call("Emulation.setScriptExecutionDisabled", value=not script)

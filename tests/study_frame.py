@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 
+from onepos.metrics import METRICS
+
 LEVELS = {"smile": 0.80, "role": 0.76, "an": 0.70, "linear": 0.66, "frequency": 0.50, "bce": 0.88}
 #: These have no epochs.
 CLOSED = {"linear", "frequency"}
@@ -14,7 +16,7 @@ MACHINE = {"cpu": "two cores", "system": "Linux"}
 
 def result(dataset="scene", method="smile", trial=0, selection="clean", *, n_train=400, level=None, **more):
     """One finished cell whose average precision is ``level``; ``more`` replaces columns."""
-    level = LEVELS[method] if level is None else level
+    level = LEVELS.get(method, 0.5) if level is None else level
     setting = {"learning_rate": 0.001, "weight_decay": 0.0001}
     row = {
         "study": "made-up",
@@ -52,8 +54,8 @@ def result(dataset="scene", method="smile", trial=0, selection="clean", *, n_tra
 
 def failed(dataset="scene", method="role", trial=1, selection="clean", error="ValueError: no"):
     """One cell that ended with an error."""
-    lost = dict.fromkeys(("average_precision", "one_error", "ranking_loss", "coverage", "hamming_loss", "validation"), np.nan)
-    lost |= {"best_epoch": np.nan, "tried": "[]", "curve": None, "extra": None, "peak_megabytes": np.nan}
+    lost = dict.fromkeys([*METRICS, "validation", "best_epoch", "peak_megabytes"], np.nan)
+    lost |= {"tried": "[]", "curve": None, "extra": None}
     return result(dataset, method, trial, selection, status="failed", error=error, **lost)
 
 

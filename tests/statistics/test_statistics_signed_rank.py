@@ -117,6 +117,14 @@ def test_few_differing_pairs_are_never_significant(differences):
     assert test.outcome == "tie"
 
 
+@pytest.mark.parametrize("n", [6, 8, 10])
+def test_conditional_is_what_enumeration_gives_under_ties(n):
+    differences = np.random.default_rng(n).integers(-2, 5, size=n)
+    test = against_zero(differences, method="conditional")
+    assert test.method == "conditional"
+    assert test.p_value == pytest.approx(enumerated(differences))
+
+
 def test_rounding_makes_neither_rank_nor_difference():
     first = np.array([0.3, 0.2, 0.7, 0.8, 0.5, 0.4, 0.1 + 0.2])
     second = np.array([0.2, 0.1, 0.6, 0.7, 0.4, 0.3, 0.3])

@@ -73,6 +73,16 @@ def test_what_is_added_runs_and_nothing_else(tmp_path):
     assert all("--wan--" in name for name in ran)
 
 
+def test_cells_that_two_studies_share_are_run_once(tmp_path):
+    run(tmp_path / "a")
+    text = TEXT.replace('"tiny"', '"other"') + '[[method]]\nkey = "wan"\n'
+    _, ran = run(tmp_path / "b", text, reuse=ResultsFolder.open(tmp_path / "a"))
+    assert len(ran) == 2
+    both = [load_results(tmp_path / name).query("method == 'an'") for name in "ab"]
+    names = ["study", "study_hash"]
+    pd.testing.assert_frame_equal(*(frame.drop(columns=names).reset_index(drop=True) for frame in both))
+
+
 def test_failed_cells_are_recorded_and_tried_again(tmp_path):
     broken = TEXT.replace("max_epochs = 2", "max_epochs = 2\nscale = 'none'")
     bad = broken.replace('key = "an"', 'key = "an"\nfixed = { dropout = 5.0 }')

@@ -40,6 +40,9 @@ def run(
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 is one a core.")] = 0,
     datasets: Names = "",
     methods: Names = "",
+    reuse: Annotated[
+        Path | None, typer.Option("--reuse", help="Results of another study, for cells that both have.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Run what is missing of a study. Stop it whenever you like; the same command goes on."""
@@ -58,6 +61,7 @@ def run(
             jobs=jobs or None,
             datasets=chosen[0],
             methods=chosen[1],
+            reuse=ResultsFolder.open(reuse) if reuse else None,
             observer=observer,
         )
     if json:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from onepos.figures.records import method_name, order_methods, read_json
@@ -69,7 +70,7 @@ def _facts(frame: "pd.DataFrame") -> dict[str, Any]:
         "datasets": int(frame["dataset"].nunique()),
         "methods": int(frame["method"].nunique()),
         "trials": int(frame["trial"].nunique()),
-        "time": duration(float(frame["seconds"].fillna(0.0).sum())),
+        "time": duration(fsum(frame["seconds"].dropna())),
         "megabytes": known(frame["peak_megabytes"].max()),
         "studies": sorted({f"{name} {code}" for name, code in zip(frame["study"], frame["study_hash"], strict=True)}),
     }
@@ -87,7 +88,9 @@ def duration(seconds: float) -> str:
 
 def _verdict(table: StudyTable) -> str:
     """Say who ranks best; the words follow the ranks."""
-    ranked = sorted((rank, key) for key, rank in zip(table.columns, table.ranks, strict=False) if rank is not None)
+    ranked = [(rank, key) for key, rank in zip(table.columns, table.ranks, strict=False) if rank is not None]
+    # By rank alone: methods that share one stay in the table's order.
+    ranked.sort(key=lambda pair: pair[0])
     rule = _selection(table.selection)["text"]
     if len(ranked) < 2:
         return f"Settings {rule}: no data set has a result of every method yet, so methods are not ranked."

@@ -77,7 +77,8 @@ def study_tables(
     methods : sequence of str, optional
         The order of the columns; default: the registry's.
     """
-    groups = _groups(frame)
+    # Rows are written as cells finish; in a fixed order, equal results give equal means to the last bit.
+    groups = _groups(frame.sort_values(["dataset", "method", "selection", "n_train", "trial"], kind="stable"))
     names = datasets if datasets is not None else sorted({str(name) for name in frame["dataset"]}, key=str.casefold)
     columns = tuple(methods if methods is not None else order_methods(str(key) for key in frame["method"]))
     chosen = [(name, size, part) for wanted in names for name, size, part in groups if name == wanted]

@@ -38,7 +38,7 @@ class SignedRank:
         Rank sums of the pairs in which the first method is better, and worse.
     method : {"exact", "approx", "conditional"}
         "exact": the distribution for untied ranks. "approx": the normal approximation with tie correction.
-        "conditional": all signs of the ranks at hand, for so few differing pairs that no outcome is significant.
+        "conditional": the exact distribution for the ranks at hand, tied or not, over all their signs.
     continuity : bool
         Whether the approximation was corrected for continuity; False for the other methods.
     alpha : float
@@ -89,7 +89,7 @@ def signed_rank(
     *,
     higher_is_better: bool = True,
     alpha: float = 0.05,
-    method: Literal["auto", "exact", "approx"] = "auto",
+    method: Literal["auto", "exact", "approx", "conditional"] = "auto",
     continuity: bool = True,
 ) -> SignedRank:
     """Test whether the first method is better or worse than the second over paired values, two-sided.
@@ -102,10 +102,11 @@ def signed_rank(
         Which sign of a difference speaks for the first method.
     alpha : float, default=0.05
         Level of ``outcome``.
-    method : {"auto", "exact", "approx"}, default="auto"
+    method : {"auto", "exact", "approx", "conditional"}, default="auto"
         "auto" takes "exact" if there are at most 50 pairs, no equal pair and no tied difference, else "approx".
         Asked for by name, "exact" is conservative under ties: a half rank sum is rounded towards no difference.
-        Where equal pairs leave fewer than ``fewest_pairs(alpha)`` others, neither is used, see ``SignedRank.method``.
+        Where equal pairs leave fewer than ``fewest_pairs(alpha)`` others, it is always "conditional": the
+        approximation would find significance that cannot be.
     continuity : bool, default=True
         Correct the approximation for continuity. (The paper used "exact", or where means were equal, "approx"
         without this correction.)
@@ -133,7 +134,7 @@ def signed_rank(
     ranks = stats.rankdata(sizes)
     sums = float(ranks[ranked > 0].sum()), float(ranks[ranked < 0].sum())
     chosen: Literal["exact", "approx", "conditional"]
-    if len(ranked) < needed:
+    if len(ranked) < needed or method == "conditional":
         chosen, p_value = "conditional", conditional_p(ranks, min(sums))
     else:
         plain = len(better) <= EXACT_UP_TO and len(ranked) == len(better) and len(np.unique(sizes)) == len(sizes)

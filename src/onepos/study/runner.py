@@ -42,6 +42,7 @@ def run_study(
     jobs: int | None = None,
     datasets: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
+    reuse: ResultsFolder | None = None,
     observer: Observer | None = None,
 ) -> tuple[int, int]:
     """Run every cell that has no good row yet.
@@ -52,6 +53,7 @@ def run_study(
     folder : ResultsFolder
     jobs : processes side by side; None for one a core. Each computes with one thread.
     datasets, methods : run only the cells of these; all when empty
+    reuse : results of another study; cells that both studies have, with the very same protocol, are taken from there
     observer : Observer
 
     Returns
@@ -67,6 +69,9 @@ def run_study(
             for cell in cells_of(study)
             if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
         ]
+        for cell in wanted:
+            if reuse is not None and not folder.has_row(cell) and reuse.has_row(cell):
+                folder.copy_row(cell, reuse)
         state = _State(folder, study, wanted)
         observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
         try:

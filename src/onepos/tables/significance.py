@@ -1,6 +1,7 @@
 """The paper's Table 3: one method against each rival by the signed-rank test over data sets, metric by metric."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 
@@ -20,6 +21,7 @@ def significance(
     selection: str = "clean",
     datasets: Sequence[str] | None = None,
     alpha: float = 0.05,
+    test: Literal["auto", "exact", "approx", "conditional"] = "auto",
     expected_trials: int | None = None,
 ) -> Significance:
     """Test one method against its rivals over the data sets on which both have all their trials.
@@ -36,6 +38,9 @@ def significance(
         One line each.
     alpha : float, default=0.05
         Level of the outcomes.
+    test : {"auto", "exact", "approx", "conditional"}, default="auto"
+        The ``method`` of :func:`onepos.statistics.signed_rank`. For printed means, where rounding makes ties,
+        "conditional" is the sharper one.
 
     Examples
     --------
@@ -49,7 +54,7 @@ def significance(
     for metric in metrics:
         values = aggregate(results, metric, selection=selection, datasets=datasets, expected_trials=expected_trials)
         chosen = _rivals(values.methods, method, rivals)
-        tested = {rival: _verdict(values, method, rival, alpha) for rival in chosen}
+        tested = {rival: _verdict(values, method, rival, alpha, test) for rival in chosen}
         verdicts |= {(metric, rival): verdict for rival, verdict in _correct(tested).items()}
     return Significance(method, chosen, tuple(metrics), selection, alpha, verdicts)
 
@@ -65,7 +70,9 @@ def _rivals(present: Sequence[str], method: str, asked: Sequence[str] | None) ->
     return tuple(chosen)
 
 
-def _verdict(values: Aggregate, method: str, rival: str, alpha: float) -> Verdict:
+def _verdict(
+    values: Aggregate, method: str, rival: str, alpha: float, how: Literal["auto", "exact", "approx", "conditional"]
+) -> Verdict:
     means = values.complete_means([method, rival])
     datasets = tuple(means.index)
     try:
@@ -74,6 +81,7 @@ def _verdict(values: Aggregate, method: str, rival: str, alpha: float) -> Verdic
             means[rival].to_numpy(),
             higher_is_better=higher_is_better(values.metric),
             alpha=alpha,
+            method=how,
         )
     except TooFewPairsError:
         return Verdict(datasets, None)

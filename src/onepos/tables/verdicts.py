@@ -11,7 +11,7 @@ from onepos.tables.grid import NOTHING, Cell, Grid, metric_title, name_of, p_tex
 
 _NOT_EXACT = {
     "approx": "the normal approximation, corrected for ties and continuity, because means or differences are equal",
-    "conditional": "all signs of the few differences that are not zero",
+    "conditional": "its form for tied ranks",
 }
 
 

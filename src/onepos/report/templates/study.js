@@ -54,7 +54,8 @@
       row.hidden = !wanted(row);
       shown += row.hidden ? 0 : 1;
     }
-    status.textContent = `${shown} of ${rows.length} ${what} shown.`;
+    const count = (number) => number.toLocaleString("en");
+    status.textContent = `${count(shown)} of ${count(rows.length)} ${what} shown.`;
   }
 
   function results() {
