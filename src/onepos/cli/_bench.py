@@ -16,6 +16,7 @@ Results = Annotated[Path, typer.Argument(help="A results folder, or a parquet fi
 Out = Annotated[Path, typer.Option("--out", help="The results folder; made if it is not there.")]
 Names = Annotated[str, typer.Option(help="Comma-separated names; all when not given.", show_default=False)]
 Rule = Annotated[str, typer.Option("--selection", help="clean or single-positive: what chose epochs and settings.")]
+Format = Annotated[str, typer.Option("--format", help="terminal, markdown, latex or csv.")]
 
 
 @app.command("studies")
@@ -98,6 +99,53 @@ def status(results: Results, json: JsonOption = False) -> None:
         print_line(f"failed: {row['cell']}: {row['error']}")
     if len(ok):
         show(_counts(ok))
+
+
+@app.command("table")
+def table_(
+    results: Results,
+    metric: Annotated[str, typer.Option(help="One of the five metrics.")] = "average_precision",
+    kind: Annotated[str, typer.Option(help="main, ranks, significance or selection (both rules).")] = "main",
+    method: Annotated[str, typer.Option(help="Whose wins and losses `significance` counts.")] = "smile",
+    selection: Rule = "clean",
+    form: Format = "terminal",
+    json: JsonOption = False,
+) -> None:
+    """Show mean ± standard deviation, average ranks, significance tests, or both selection rules side by side."""
+    with input_errors():
+        from onepos.cli._bench_tables import make_table
+
+        made = make_table(results, kind, metric, method, selection)
+        _print_table(made, form, json)
+
+
+@app.command("compare")
+def compare_(
+    results: Results,
+    metric: Annotated[str, typer.Option(help="One of the five metrics; all when not given.", show_default=False)] = "",
+    selection: Rule = "clean",
+    form: Format = "terminal",
+    json: JsonOption = False,
+) -> None:
+    """Set the results beside the published ones, in units of the standard deviation; other features are flagged."""
+    with input_errors():
+        from onepos.cli._bench_tables import make_comparison
+
+        _print_table(make_comparison(results, metric, selection), form, json)
+
+
+def _print_table(made: Any, form: str, json: bool) -> None:
+    from rich.console import Console
+
+    from onepos.cli._bench_tables import names
+    from onepos.tables import render, to_rich
+
+    if json:
+        print_json(made.frame().to_dict("records"))
+    elif form == "terminal":
+        show(to_rich(made, names=names(), width=Console().width))
+    else:
+        print_line(render(made, form, names=names()))
 
 
 @app.command("export")

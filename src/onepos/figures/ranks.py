@@ -120,11 +120,12 @@ def _draw_ruler(axes: Any, difference: float, left: float, scale: float) -> None
     for x in (left, end):
         axes.plot([x, x], [_RULER - 0.035, _RULER + 0.035], color=INK, linewidth=1)
     text = f"critical difference {difference:.2f}"
-    fits = end + _GAP + _text_width(text) < WIDTH
-    if fits:
+    if end + _GAP + _text_width(text) < WIDTH:
         axes.text(end + _GAP, _RULER, text, ha="left", va="center", fontsize=TEXT, color=INK)
     else:
-        axes.text(left - _GAP, _RULER, f"CD {difference:.2f}", ha="right", va="center", fontsize=TEXT, color=INK)
+        # A ruler that leaves no room beside it is long enough to be interrupted.
+        gap = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
+        axes.text((left + end) / 2, _RULER, text, ha="center", va="center", fontsize=TEXT, color=INK, bbox=gap)
 
 
 def _stack_bars(groups: Sequence[Sequence[float]]) -> list[tuple[int, float, float]]:

@@ -57,7 +57,7 @@ def _check_columns(results: pd.DataFrame, needed: Sequence[str]) -> None:
     twice = results[results.duplicated(_KEY)]
     if not twice.empty:
         cell = ", ".join(f"{name} {twice.iloc[0][name]}" for name in _KEY)
-        raise ValueError(f"expected one row a cell; got two for {cell}: keep the one that counts")
+        raise ValueError(f"expected one row a cell; got two for {cell}: give one training size at a time")
     mixed = results.groupby("dataset")["features"].nunique()
     if (mixed > 1).any():
         raise ValueError(
