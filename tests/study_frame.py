@@ -44,7 +44,7 @@ def result(dataset="scene", method="smile", trial=0, selection="clean", *, n_tra
         "seconds": 2.5,
         "peak_megabytes": 310.0,
         "curve": None if method in CLOSED else json.dumps(curve(level, 10 + trial)),
-        "extra": json.dumps(soft_labels(level) if method in ("smile", "role") else {}),
+        "extra": json.dumps(soft_labels(level, 10 + trial) if method in ("smile", "role") else {}),
         "versions": json.dumps(VERSIONS),
         "machine": json.dumps(MACHINE),
         "finished": "2025-11-16T06:00:00+00:00",
@@ -55,8 +55,8 @@ def result(dataset="scene", method="smile", trial=0, selection="clean", *, n_tra
 def failed(dataset="scene", method="role", trial=1, selection="clean", error="ValueError: no"):
     """One cell that ended with an error."""
     lost = dict.fromkeys([*METRICS, "validation", "best_epoch", "peak_megabytes"], np.nan)
-    lost |= {"tried": "[]", "curve": None, "extra": None}
-    return result(dataset, method, trial, selection, status="failed", error=error, **lost)
+    lost |= {"tried": "[]", "curve": "{}", "extra": "{}"}
+    return result(dataset, method, trial, selection, n_train=0, status="failed", error=error, **lost)
 
 
 def curve(level, length):
@@ -71,15 +71,15 @@ def curve(level, length):
     }
 
 
-def soft_labels(level):
-    """Soft labels that settle, and how well they are calibrated; the last bin is empty."""
-    confidence = np.linspace(0.05, 0.95, 10)
+def soft_labels(level, length):
+    """Soft labels that settle over ``length`` epochs, and how well they are calibrated; the last bin is empty."""
+    confidence = np.linspace(0.05, 0.85, 9)
     return {
-        "soft_label_change": (0.1 * level * np.exp(-np.arange(12) / 2.5)).tolist(),
+        "soft_label_change": (0.1 * level * np.exp(-np.arange(length - 1) / 2.5)).tolist(),
         "calibration": {
-            "confidence": [*confidence[:-1].tolist(), None],
-            "frequency": [*(confidence[:-1] ** (2 * level)).tolist(), None],
-            "count": [*(10_000 * np.exp(-4 * confidence[:-1])).astype(int).tolist(), 0],
+            "confidence": confidence.tolist(),
+            "frequency": (confidence ** (2 * level)).tolist(),
+            "count": (10_000 * np.exp(-4 * confidence)).astype(int).tolist(),
         },
     }
 

@@ -158,8 +158,9 @@ def test_convergence_shows_the_change_of_the_soft_labels(small):
     figure = convergence(small)
     assert list(lines(figure)) == ["SMILE", "ROLE"]
     x, y = lines(figure)["ROLE"].get_data()
-    assert x.tolist() == list(range(1, 13))
-    np.testing.assert_allclose(y, 0.1 * (LEVELS["role"] + 0.01) * np.exp(-np.arange(12) / 2.5))
+    # The shortest trial has ten epochs; its first change is that from epoch 1 to epoch 2.
+    assert x.tolist() == list(range(2, 11))
+    np.testing.assert_allclose(y, 0.1 * (LEVELS["role"] + 0.01) * np.exp(-np.arange(9) / 2.5))
     assert figure.axes[0].get_yscale() == "log"
     assert "lower is steadier, log scale" in figure.axes[0].get_ylabel()
     steady = convergence(pd.DataFrame([result(extra='{"soft_label_change": [0.2, 0.1, 0.0]}')]))
@@ -169,22 +170,18 @@ def test_convergence_shows_the_change_of_the_soft_labels(small):
 
 def test_calibration_pools_the_labels_of_all_trials():
     trials = [
-        {"confidence": [0.1, 0.9, None], "frequency": [0.0, 0.8, None], "count": [30, 10, 0]},
-        {"confidence": [0.2, None, None], "frequency": [0.4, None, None], "count": [10, 0, 0]},
+        {"confidence": [0.01, 0.95, 1.0], "frequency": [0.0, 0.8, 1.0], "count": [30, 10, 10]},
+        {"confidence": [0.09, None, 0.42], "frequency": [0.4, None, 0.5], "count": [10, 0, 5]},
     ]
     frame = pd.DataFrame(
         [result(trial=trial, extra=json.dumps({"calibration": bins})) for trial, bins in enumerate(trials)]
     )
     figure = calibration(frame)
     confidence, frequency = lines(figure)["SMILE"].get_data()
-    # By hand: (30 · 0.1 + 10 · 0.2) / 40 and (30 · 0 + 10 · 0.4) / 40.
-    np.testing.assert_allclose(confidence, [0.125, 0.9])
-    np.testing.assert_allclose(frequency, [0.1, 0.8])
-    np.testing.assert_allclose(lines(figure, panel=1)["SMILE"].get_ydata(), [40, 10])
-    trials[1]["count"].append(3)
-    frame.loc[1, "extra"] = json.dumps({"calibration": trials[1]})
-    with pytest.raises(ValueError, match=r"same bins in every trial of 'smile'; got \[3, 4\]"):
-        calibration(frame)
+    # By hand: (30 · 0.01 + 10 · 0.09) / 40 and (30 · 0 + 10 · 0.4) / 40; 0.95 and 1 share the last bin.
+    np.testing.assert_allclose(confidence, [0.03, 0.42, 0.975])
+    np.testing.assert_allclose(frequency, [0.1, 0.5, 0.9])
+    np.testing.assert_allclose(lines(figure, panel=1)["SMILE"].get_ydata(), [40, 5, 20])
 
 
 @pytest.mark.parametrize("draw", [epochs, convergence, calibration])

@@ -148,6 +148,26 @@ def _print_table(made: Any, form: str, json: bool) -> None:
         print_line(render(made, form, names=names()))
 
 
+@app.command("report")
+def report(
+    results: Results,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The HTML file; report.html in the folder when not given.")
+    ] = None,
+    figures: Annotated[Path | None, typer.Option("--figures", help="A folder for every figure as SVG and PNG.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write one HTML page with tables, figures and every cell; it needs no network."""
+    with input_errors():
+        from onepos.report.study_report import report_study
+
+        page = report_study(results, out, figures)
+    if json:
+        print_json({"report": str(page)})
+    else:
+        print_line(f"Report: {page}")
+
+
 @app.command("export")
 def export(
     results: Results,

@@ -101,7 +101,8 @@ def convergence(
     for method, text in zip(rows["method"], rows["extra"], strict=True):
         change = (read_json(text) or {}).get("soft_label_change")
         if change:
-            runs.setdefault(str(method), []).append(as_run(range(1, len(change) + 1), change))
+            # The first change is that from the first epoch to the second.
+            runs.setdefault(str(method), []).append(as_run(range(2, len(change) + 2), change))
     if not runs:
         raise ValueError("no cell recorded 'soft_label_change' in the column 'extra' for these methods")
     figure, (axes,) = new_figure(2.3)

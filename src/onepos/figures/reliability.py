@@ -7,11 +7,14 @@ import numpy as np
 
 from onepos._typing import FloatArray
 from onepos.figures.records import choose_rows, method_name, order_methods, read_json
-from onepos.figures.style import INK, TEXT, add_legend, label_axes, looks, new_figure, use_log_scale
+from onepos.figures.style import INK, add_legend, label_axes, looks, new_figure, use_log_scale
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+#: Bins of equal width from 0 to 1.
+N_BINS = 10
 
 
 def calibration(
@@ -23,7 +26,7 @@ def calibration(
 ) -> "Figure":
     """Reliability of the soft labels D: above, confidence against truth; below, how many labels got that confidence.
 
-    Trials are pooled: a bin of confidence holds the labels of all of them.
+    Trials are pooled: each of ten equal bins of confidence holds the labels of all of them.
 
     Parameters
     ----------
@@ -48,35 +51,32 @@ def calibration(
     upper.plot([0, 1], [0, 1], color=INK, linewidth=0.8, dashes=(1, 2), zorder=1)
     handles = []
     for method in order:
-        confidence, frequency, count = _pool(method, bins[method])
+        confidence, frequency, count = _pool(bins[method])
         handles += upper.plot(confidence, frequency, zorder=3, **style[method].line())
         lower.plot(confidence, count, zorder=3, **style[method].line())
-    upper.text(0.03, 0.97, "above the line: too cautious", fontsize=TEXT, color=INK, va="top")
-    upper.text(0.97, 0.03, "below the line: too sure", fontsize=TEXT, color=INK, ha="right")
     upper.set(xlim=(0, 1), ylim=(0, 1))
     use_log_scale(lower)
     lower.margins(y=0.2)
     # Markers of a confidence or share of exactly 0 or 1 sit on the frame.
     for line in (*upper.lines, *lower.lines):
         line.set_clip_on(False)
-    label_axes(upper, None, "share that is truly present")
+    label_axes(upper, None, "share that is truly present\n(below the dotted line: too sure)")
     label_axes(lower, "confidence in the label, D", "labels\n(log scale)")
     figure.align_ylabels()
     add_legend(figure, handles, [method_name(method) for method in order])
     return figure
 
 
-def _pool(method: str, trials: Sequence[dict[str, Any]]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return confidence, frequency and count of each bin that holds a label in any trial."""
-    sizes = sorted({len(trial["count"]) for trial in trials})
-    if len(sizes) > 1:
-        raise ValueError(f"expected the same bins in every trial of {method!r}; got {sizes} bins: pool by hand")
-    counts = np.array([trial["count"] for trial in trials], dtype=float)
-    total = counts.sum(axis=0)
+def _pool(trials: Sequence[dict[str, Any]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return confidence, frequency and count of each bin that holds a label in any trial.
+
+    A trial may leave its empty bins out, so bins are known by where their confidence lies, not by their number.
+    """
+    columns = ("confidence", "frequency", "count")
+    points = np.concatenate([np.array([trial[name] for name in columns], dtype=float) for trial in trials], axis=1)
+    confidence, frequency, count = points[:, points[2] > 0]
+    place = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    total = np.bincount(place, count, N_BINS).astype(float)
     kept = total > 0
-    # An empty bin has no mean; whatever stands for it must not spoil the pooled one.
-    pooled = [
-        np.where(counts > 0, np.array([trial[quantity] for trial in trials], dtype=float) * counts, 0.0).sum(axis=0)
-        for quantity in ("confidence", "frequency")
-    ]
-    return pooled[0][kept] / total[kept], pooled[1][kept] / total[kept], total[kept]
+    means = [np.bincount(place, values * count, N_BINS)[kept] / total[kept] for values in (confidence, frequency)]
+    return means[0], means[1], total[kept]

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos.methods._classical import CONSTANT, LOGIT_SLOPE, ClassicalClassifier, with_constant
-from onepos.methods._d2ml_fit import Problem, fit_d2ml
+from onepos.methods._d2ml_fit import fit_d2ml
 from onepos.methods._d2ml_kernel import FeatureMap, default_gamma, make_feature_map, rbf
+from onepos.methods._d2ml_problem import Problem
 from onepos.methods._d2ml_prox import make_blocks
+from onepos.methods._d2ml_ridge import cross_validated_ridge
 from onepos.methods._stored_features import pack, unpack
 from onepos.methods._weighted_labels import UNOBSERVED, WeightedLabels
 from onepos.scaling import SCALE_KINDS
@@ -27,6 +29,7 @@ class _FittedD2ML(ClassicalClassifier):
     landmarks_: Any
     gamma_: float | None
     rank_weight_: float
+    ridge_: float
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -41,8 +44,8 @@ class D2MLClassifier(_FittedD2ML):
     ----------
     rank_weight : float or sequence of float
         λ_d; 0 is ridge regression. Of several the best on validation rows is kept.
-    ridge : float
-        ε, which makes the systems definite; on intercepts a hundredth of it.
+    ridge : float, optional
+        ε, on all weights but the intercepts. None: the best for ridge regression by generalised cross-validation.
     kernel : {"linear", "rbf"}
         "rbf" replaces XW by KA. Up to ``n_landmarks`` training rows it is exact; above, Nyström's approximation from so
         many random rows, as K itself would be n×n.
@@ -57,7 +60,7 @@ class D2MLClassifier(_FittedD2ML):
     penalty : float
         ρ of ADMM.
     tol : float
-        Stop when a step lowers the objective by less than this part.
+        Stop when a step lowers the objective by less than this part of all that it was lowered by.
     validation_fraction : float
         Share of rows held out when ``rank_weight`` is a sequence and ``fit`` gets no validation set.
     scale, random_state
@@ -81,22 +84,22 @@ class D2MLClassifier(_FittedD2ML):
     """
 
     rank_weight: Any = (10.0, 3.0, 1.0, 0.3, 0.1)
-    ridge: float = 1.0
+    ridge: float | None = None
     kernel: str = "linear"
     gamma: float | None = None
     n_landmarks: int = 1000
     unobserved: str | float = "negative"
-    max_iter: int = 10
-    inner_iter: int = 30
+    max_iter: int = 20
+    inner_iter: int = 50
     penalty: float = 1.0
-    tol: float = 1e-4
+    tol: float = 1e-3
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "rank_weight": ["array-like", Interval(Real, 0, None, closed="left")],
-        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "ridge": [None, Interval(Real, 0, None, closed="neither")],
         "kernel": [StrOptions({"linear", "rbf"})],
         "gamma": [None, Interval(Real, 0, None, closed="neither")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
@@ -129,16 +132,17 @@ class D2MLClassifier(_FittedD2ML):
                 f"{features.shape[1]}. Reduce the features, or use kernel='rbf', whose size is n_landmarks."
             )
         design = with_constant(features if mapping is None else mapping(features))
+        ridge = self.ridge if self.ridge is not None else cross_validated_ridge(design[:, :-1], observed > 0)
         targets = WeightedLabels.from_observed(observed, self.unobserved)
-        problem = Problem(design, targets, blocks, strength, self.ridge)
+        problem = Problem(design, targets, blocks, strength, np.append(np.full(design.shape[1] - 1, ridge), 0.0))
         weights, history = fit_d2ml(
             problem, max_iter=self.max_iter, inner_iter=self.inner_iter, penalty=self.penalty, tolerance=self.tol
         )
         intercept = CONSTANT * weights[-1]
         if mapping is None:
-            return _Solution(weights[:-1], intercept, None, None, strength), history
+            return _Solution(weights[:-1], intercept, None, None, strength, ridge), history
         coef = mapping.projection @ weights[:-1]
-        return _Solution(coef, intercept, mapping.landmarks, mapping.gamma, strength), history
+        return _Solution(coef, intercept, mapping.landmarks, mapping.gamma, strength, ridge), history
 
     def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
         if solution.gamma is None:
@@ -150,31 +154,37 @@ class D2MLClassifier(_FittedD2ML):
         return scores + solution.intercept
 
     def _keep(self, solution: "_Solution") -> None:
-        self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_ = solution
+        self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_, self.ridge_ = solution
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
-        fitted = _Solution(self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_)
-        return LOGIT_SLOPE * self._scores(fitted, self.scaler_.transform(X))
+        return LOGIT_SLOPE * self._scores(self._fitted, self.scaler_.transform(X))
+
+    @property
+    def _fitted(self) -> "_Solution":
+        found = (self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_, self.ridge_)
+        return _Solution(*found)
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = self._common_state()
         arrays |= {"coef": self.coef_, "intercept": self.intercept_}
         if self.gamma_ is not None:
             arrays |= pack("landmarks", self.landmarks_)
-        return arrays, facts | {"gamma": self.gamma_, "rank_weight": self.rank_weight_}
+        return arrays, facts | {"gamma": self.gamma_, "rank_weight": self.rank_weight_, "ridge": self.ridge_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         self._common_restore(arrays, facts)
         gamma = facts["gamma"]
         landmarks = None if gamma is None else unpack("landmarks", arrays)
-        self._keep(_Solution(arrays["coef"], arrays["intercept"], landmarks, gamma, facts["rank_weight"]))
+        strengths = (facts["rank_weight"], facts["ridge"])
+        self._keep(_Solution(arrays["coef"], arrays["intercept"], landmarks, gamma, *strengths))
 
 
 class _Solution(NamedTuple):
-    """Weights, intercepts, the kernel's landmarks and γ (None when linear), and λ_d."""
+    """Weights, intercepts, the kernel's landmarks and γ (None when linear), λ_d and ε."""
 
     coef: NDArray[np.float64]
     intercept: NDArray[np.float64]
     landmarks: Any
     gamma: float | None
     rank_weight: float
+    ridge: float

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from onepos.figures.records import method_name, order_methods, read_json
+from onepos.figures.records import method_name, read_json
 from onepos.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -16,21 +16,10 @@ _SURROUNDINGS = ("versions", "machine")
 
 
 def study_cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return one record a cell: failed ones first, then by data set, method, selection rule, size and trial."""
-    order = {key: place for place, key in enumerate(order_methods(str(key) for key in frame["method"]))}
+    """Return one record a cell in the order of the results, but failed ones first."""
     usual = {column: next(iter(common_values(frame, column)), None) for column in _SURROUNDINGS}
     records = [_cell(row, usual) for row in frame.to_dict("records")]
-    return sorted(
-        records,
-        key=lambda cell: (
-            not cell["failed"],
-            cell["dataset"].casefold(),
-            order[cell["key"]],
-            cell["selection"],
-            cell["n_train"],
-            cell["trial"],
-        ),
-    )
+    return sorted(records, key=lambda cell: not cell["failed"])
 
 
 def common_values(frame: pd.DataFrame, column: str) -> dict[str, int]:
@@ -58,18 +47,24 @@ def _cell(row: Mapping["Hashable", Any], usual: Mapping[str, str | None]) -> dic
         "identity": str(row["cell"]),
         "dataset": str(row["dataset"]),
         "features": str(row["features"]),
-        "key": str(row["method"]),
         "method": method_name(str(row["method"])),
         "trial": int(row["trial"]),
         "selection": str(row["selection"]),
-        "n_train": int(row["n_train"]),
+        # A cell that failed before its rows were drawn has none.
+        "n_train": int(known(row["n_train"]) or 0) or None,
+        # A study of several sizes says which share of the rows was asked for, also where the cell failed.
+        "share": known(row.get("train_fraction", 1.0)),
         "failed": is_failed,
         "error": error,
         # Of a traceback the last line says what happened.
         "headline": next((line for line in reversed(error.splitlines()) if line.strip()), "no message recorded"),
         "setting": setting_words(read_json(row["setting"])),
         "tried": [
-            {"setting": setting_words(tried.get("setting")), "validation": known(tried.get("validation"))}
+            {
+                "setting": setting_words(tried.get("setting")),
+                "validation": known(tried.get("validation")),
+                "epochs": tried.get("epochs"),
+            }
             for tried in read_json(row["tried"]) or []
         ],
         "validation": known(row["validation"]),

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from onepos.figures.records import method_name, order_methods, read_json
+from onepos.figures.records import method_name, read_json
 from onepos.metrics import higher_is_better
 from onepos.report.study_cells import common_values, known, setting_words, study_cells
 from onepos.report.study_table import FULL_SUPERVISION, StudyCell, StudyRow, StudyTable, study_tables
@@ -38,7 +38,7 @@ def summarise_study(
         Facts to show as they are; a mapping inside becomes one line.
     """
     cells = study_cells(frame)
-    methods = order_methods([str(key) for key in frame["method"]] + [key for table in tables for key in table.columns])
+    methods = dict.fromkeys([*(key for table in tables for key in table.columns), *frame["method"].astype(str)])
     return {
         "facts": _facts(frame),
         "verdict": [_verdict(table) for table in tables if table.metric == "average_precision"],
@@ -93,9 +93,9 @@ def _verdict(table: StudyTable) -> str:
     ranked.sort(key=lambda pair: pair[0])
     rule = _selection(table.selection)["text"]
     if len(ranked) < 2:
-        return f"Settings {rule}: no data set has a result of every method yet, so methods are not ranked."
+        return f"Settings {rule}: no data set has all trials of every method yet, so methods are not ranked."
     places = [table.columns.index(key) for _, key in ranked]
-    complete = sum(all(row.cells[place].mean is not None for place in places) for row in table.rows)
+    complete = sum(all(row.cells[place].count >= max(1, table.trials) for place in places) for row in table.rows)
     # A study of several sizes has several rows a data set.
     unit = "rows" if any(row.n_train is not None for row in table.rows) else "data sets"
     share = f"all {complete}" if complete == len(table.rows) else f"the {complete} complete of {len(table.rows)}"
@@ -110,15 +110,12 @@ def _verdict(table: StudyTable) -> str:
 
 
 def _table(number: int, table: StudyTable) -> dict[str, Any]:
-    plain = asdict(table)
-    most = max((cell.count for row in table.rows for cell in row.cells), default=0)
-    return plain | {
+    return asdict(table) | {
         "number": number,
         "name": METRIC_TEXT[table.metric][0],
         "direction": "higher is better" if higher_is_better(table.metric) else "lower is better",
         "rule": _selection(table.selection),
         "methods": [{"key": key, "name": method_name(key), "full": key == FULL_SUPERVISION} for key in table.columns],
-        "trials": most,
     }
 
 

@@ -1,12 +1,9 @@
 """A study's tables of results as plain data: mean and spread of each method on each data set, the best marked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from onepos.figures.records import order_methods
 from onepos.metrics import METRICS, higher_is_better
 
 if TYPE_CHECKING:
@@ -53,6 +50,9 @@ class StudyTable:
     rows : tuple of StudyRow
     ranks : tuple of (float or None)
         The average rank of each method; empty if unknown.
+    trials : int
+        How many trials make a cell complete. An incomplete cell is neither best nor ranked: a method that failed on
+        the hard trials must not gain by it.
     """
 
     metric: str
@@ -61,6 +61,7 @@ class StudyTable:
     columns: tuple[str, ...]
     rows: tuple[StudyRow, ...]
     ranks: tuple[float | None, ...] = ()
+    trials: int = 0
 
 
 def study_tables(
@@ -73,24 +74,24 @@ def study_tables(
     frame : DataFrame
         One row a finished cell. Cells that failed count as missing.
     datasets : sequence of str, optional
-        The order of the rows; default: by name.
+        The rows; default: all, in the order of the results.
     methods : sequence of str, optional
-        The order of the columns; default: the registry's.
+        The columns; default: all, in the order of the results.
     """
-    # Rows are written as cells finish; in a fixed order, equal results give equal means to the last bit.
-    groups = _groups(frame.sort_values(["dataset", "method", "selection", "n_train", "trial"], kind="stable"))
-    names = datasets if datasets is not None else sorted({str(name) for name in frame["dataset"]}, key=str.casefold)
-    columns = tuple(methods if methods is not None else order_methods(str(key) for key in frame["method"]))
+    # In a fixed order, so that equal results give equal means to the last bit however they were gathered.
+    groups = _groups(frame.sort_values(["n_train", "trial"], kind="stable"))
+    names = dict.fromkeys(datasets if datasets is not None else frame["dataset"].astype(str))
+    columns = tuple(dict.fromkeys(methods if methods is not None else frame["method"].astype(str)))
     chosen = [(name, size, part) for wanted in names for name, size, part in groups if name == wanted]
-    return [
-        _table(metric, selection, columns, chosen)
-        for selection in sorted({str(rule) for rule in frame["selection"]})
-        for metric in METRICS
-    ]
+    tables = []
+    for selection in sorted({str(rule) for rule in frame["selection"]}):
+        trials = int(frame.loc[frame["selection"] == selection, "trial"].nunique())
+        tables += [_table(metric, selection, columns, chosen, trials) for metric in METRICS]
+    return tables
 
 
 def _groups(frame: "pd.DataFrame") -> list[tuple[str, int | None, "pd.DataFrame"]]:
-    """Return the rows of each data set, by size of the training set where the study has several."""
+    """Return the finished cells of each data set, by size of the training set where the study has several."""
     cell = ["dataset", "method", "trial", "selection"]
     finished = frame[frame["status"] == "ok"]
     if finished.duplicated([*cell, "n_train"]).any():
@@ -100,7 +101,7 @@ def _groups(frame: "pd.DataFrame") -> list[tuple[str, int | None, "pd.DataFrame"
             "give the results of one study"
         )
     groups: list[tuple[str, int | None, pd.DataFrame]] = []
-    for name, part in frame.groupby("dataset"):
+    for name, part in finished.groupby("dataset"):
         if part.duplicated(cell).any():
             sizes = part.groupby("n_train")
             groups += [(str(name), int(str(size)), smaller) for size, smaller in sizes]
@@ -110,20 +111,23 @@ def _groups(frame: "pd.DataFrame") -> list[tuple[str, int | None, "pd.DataFrame"
 
 
 def _table(
-    metric: str, selection: str, columns: tuple[str, ...], groups: Sequence[tuple[str, int | None, "pd.DataFrame"]]
+    metric: str,
+    selection: str,
+    columns: tuple[str, ...],
+    groups: Sequence[tuple[str, int | None, "pd.DataFrame"]],
+    trials: int,
 ) -> StudyTable:
     higher = higher_is_better(metric)
     rows = []
     for name, size, part in groups:
-        here = part[(part["selection"] == selection) & (part["status"] == "ok")]
+        here = part[part["selection"] == selection]
         if here.empty:
             continue
         cells = [_cell(here.loc[here["method"] == method, metric]) for method in columns]
         features = "substitute" if (here["features"] == "substitute").any() else "paper"
-        rows.append(StudyRow(name, _mark_best(columns, cells, higher), features, size))
-    return StudyTable(
-        metric, "↑" if higher else "↓", selection, columns, tuple(rows), _average_ranks(columns, rows, higher)
-    )
+        rows.append(StudyRow(name, _mark_best(columns, cells, higher, trials), features, size))
+    ranks = _average_ranks(columns, rows, higher, trials)
+    return StudyTable(metric, "↑" if higher else "↓", selection, columns, tuple(rows), ranks, trials)
 
 
 def _cell(values: "pd.Series[float]") -> StudyCell:
@@ -136,28 +140,31 @@ def _cell(values: "pd.Series[float]") -> StudyCell:
     )
 
 
-def _mark_best(columns: Sequence[str], cells: Sequence[StudyCell], higher: bool) -> tuple[StudyCell, ...]:
+def _mark_best(columns: Sequence[str], cells: Sequence[StudyCell], higher: bool, trials: int) -> tuple[StudyCell, ...]:
     """Mark the best as the reader sees it: equal at three decimals, equally best."""
-    shown = [None if cell.mean is None else float(f"{cell.mean:.3f}") for cell in cells]
-    competing = [
-        value for key, value in zip(columns, shown, strict=True) if key != FULL_SUPERVISION and value is not None
+    shown = [
+        None if key == FULL_SUPERVISION or cell.mean is None or cell.count < trials else float(f"{cell.mean:.3f}")
+        for key, cell in zip(columns, cells, strict=True)
     ]
-    best = (max if higher else min)(competing) if competing else None
+    best = (max if higher else min)((value for value in shown if value is not None), default=None)
     return tuple(
-        StudyCell(cell.mean, cell.std, cell.count, key != FULL_SUPERVISION and value is not None and value == best)
-        for key, cell, value in zip(columns, cells, shown, strict=True)
+        replace(cell, best=value is not None and value == best) for cell, value in zip(cells, shown, strict=True)
     )
 
 
-def _average_ranks(columns: Sequence[str], rows: Sequence[StudyRow], higher: bool) -> tuple[float | None, ...]:
+def _average_ranks(
+    columns: Sequence[str], rows: Sequence[StudyRow], higher: bool, trials: int
+) -> tuple[float | None, ...]:
     """Return the mean rank of each competing method over the rows that have all of them; tied means share a rank."""
     import pandas as pd
 
-    means = pd.DataFrame([[cell.mean for cell in row.cells] for row in rows], columns=list(columns), dtype=float)
-    # A method that never finished is not ranked; it must not take every row out of the ranking.
+    means = pd.DataFrame(
+        [[cell.mean if cell.count >= trials else None for cell in row.cells] for row in rows],
+        columns=list(columns),
+        dtype=float,
+    )
+    # A method that was never completed is not ranked; it must not take every row out of the ranking.
     competing = [key for key in columns if key != FULL_SUPERVISION and means[key].notna().any()]
     complete = means[competing].dropna()
     ranks = complete.rank(axis=1, ascending=not higher).mean()
-    return tuple(
-        float(ranks[key]) if key in competing and len(complete) and np.isfinite(ranks[key]) else None for key in columns
-    )
+    return tuple(float(ranks[key]) if key in competing and len(complete) else None for key in columns)
