@@ -1,4 +1,4 @@
-"""Part of the paper's evaluation: seven data sets, eight methods, five trials, everything chosen on validation data.
+"""Part of the paper's evaluation: seven data sets, fourteen methods, five trials, everything chosen on validation data.
 
     python studies/seven_sets/run.py [--jobs N] [--only DATASET,…] [--methods KEY,…]
 
@@ -24,7 +24,10 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
 DATASETS = ("CAL500", "image", "scene", "yeast", "corel5k", "rcv1-s1", "tmc2007")
-METHODS = ("frequency", "linear", "softmax", "an", "an-ls", "wan", "role", "smile-si", "smile-code", "smile", "bce")
+METHODS = (
+    *("frequency", "linear", "glocal", "mlml", "d2ml", "softmax", "an", "an-ls", "wan"),
+    *("role", "smile-si", "smile-code", "smile", "bce"),
+)
 TRIALS = range(5)
 TUNE_EACH_TRIAL_BELOW = 3000
 LARGE = 10_000
@@ -51,7 +54,7 @@ def settings(method: str, dataset: str, n_rows: int, sparse: bool) -> list[dict[
         return [{**printed, "scale": "none"}, *({**constants, **setting} for setting in shared)]
     if method == "frequency":
         return [{}]
-    if method == "linear":  # seven L2 strengths are tried inside each
+    if method in ("linear", "glocal", "mlml", "d2ml"):  # several strengths are tried inside each
         return [{"scale": scale} for scale in (["none"] if sparse else ["minmax", "standard"])]
     if sparse:
         base = {**common(n_rows), "scale": "none", "learning_rate": 1e-3, "dropout": 0.5}
