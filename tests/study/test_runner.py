@@ -76,7 +76,7 @@ def test_what_is_added_runs_and_nothing_else(tmp_path):
 def test_cells_that_two_studies_share_are_run_once(tmp_path):
     run(tmp_path / "a")
     text = TEXT.replace('"tiny"', '"other"') + '[[method]]\nkey = "wan"\n'
-    _, ran = run(tmp_path / "b", text, reuse=ResultsFolder.open(tmp_path / "a"))
+    _, ran = run(tmp_path / "b", text, reuse=load_results(tmp_path / "a"))
     assert len(ran) == 2
     both = [load_results(tmp_path / name).query("method == 'an'") for name in "ab"]
     names = ["study", "study_hash"]

@@ -42,13 +42,14 @@ def run(
     datasets: Names = "",
     methods: Names = "",
     reuse: Annotated[
-        Path | None, typer.Option("--reuse", help="Results of another study, for cells that both have.")
+        Path | None,
+        typer.Option("--reuse", help="Results (folder or file) whose cells are not run again."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
     """Run what is missing of a study. Stop it whenever you like; the same command goes on."""
     with input_errors():
-        from onepos.study import ResultsFolder, read_study, run_study
+        from onepos.study import ResultsFolder, load_results, read_study, run_study
 
         plan, text = read_study(study)
         chosen = (_chosen(datasets, plan.datasets, "data set"), _chosen(methods, _methods(plan), "method"))
@@ -62,7 +63,7 @@ def run(
             jobs=jobs or None,
             datasets=chosen[0],
             methods=chosen[1],
-            reuse=ResultsFolder.open(reuse) if reuse else None,
+            reuse=load_results(reuse) if reuse else None,
             observer=observer,
         )
     if json:

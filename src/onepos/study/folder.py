@@ -66,11 +66,6 @@ class ResultsFolder:
         """Tell whether a cell has a row, good or failed."""
         return (self.path / _ROWS / f"{cell.id}.parquet").exists()
 
-    def copy_row(self, cell: Cell, other: "ResultsFolder") -> None:
-        """Take over the row of a cell from another study that has the very same cell."""
-        name = f"{cell.id}.parquet"
-        write_durably(self.path / _ROWS / name, (other.path / _ROWS / name).read_bytes())
-
     def add(self, row: dict[str, Any]) -> None:
         """Store a finished cell."""
         write_row(self.path / _ROWS, row)

@@ -4,7 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -13,6 +13,9 @@ from onepos.study.cells import Cell, cells_of
 from onepos.study.execute import Row, failed_row, run_cell
 from onepos.study.folder import ResultsFolder
 from onepos.study.spec import Parameters, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: A cell whose worker died this often is recorded as failed.
 MAX_DEATHS = 2
@@ -42,7 +45,7 @@ def run_study(
     jobs: int | None = None,
     datasets: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
-    reuse: ResultsFolder | None = None,
+    reuse: "pd.DataFrame | None" = None,
     observer: Observer | None = None,
 ) -> tuple[int, int]:
     """Run every cell that has no good row yet.
@@ -53,7 +56,7 @@ def run_study(
     folder : ResultsFolder
     jobs : processes side by side; None for one a core. Each computes with one thread.
     datasets, methods : run only the cells of these; all when empty
-    reuse : results of another study; cells that both studies have, with the very same protocol, are taken from there
+    reuse : results from ``load_results``; cells that are in there, with the very same protocol, are not run again
     observer : Observer
 
     Returns
@@ -69,9 +72,8 @@ def run_study(
             for cell in cells_of(study)
             if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
         ]
-        for cell in wanted:
-            if reuse is not None and not folder.has_row(cell) and reuse.has_row(cell):
-                folder.copy_row(cell, reuse)
+        if reuse is not None:
+            _take_over(reuse, wanted, folder)
         state = _State(folder, study, wanted)
         observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
         try:
@@ -83,6 +85,12 @@ def run_study(
         finally:
             observer.on_end(len(state.done), len(state.failed), len(wanted))
     return len(state.done), len(state.failed)
+
+
+def _take_over(reuse: "pd.DataFrame", wanted: list[Cell], folder: ResultsFolder) -> None:
+    missing = {cell.id for cell in wanted if not folder.has_row(cell)}
+    for row in reuse[(reuse["status"] == "ok") & reuse["cell"].isin(missing)].to_dict("records"):
+        folder.add({str(name): value for name, value in row.items() if name not in ("study", "study_hash")})
 
 
 class _State:
