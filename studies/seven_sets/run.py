@@ -55,7 +55,8 @@ def settings(method: str, dataset: str, n_rows: int, sparse: bool) -> list[dict[
     if method == "frequency":
         return [{}]
     if method in ("linear", "glocal", "mlml", "d2ml"):  # several strengths are tried inside each
-        return [{"scale": scale} for scale in (["none"] if sparse else ["minmax", "standard"])]
+        scaled = [{"scale": scale} for scale in (["none"] if sparse else ["minmax", "standard"])]
+        return scaled + ([{**scaled[0], "kernel": "rbf"}] if method == "d2ml" else [])
     if sparse:
         base = {**common(n_rows), "scale": "none", "learning_rate": 1e-3, "dropout": 0.5}
         own = {"cardinality_correction": "bayes"} if method == "smile" else {"learning_rate": 3e-4}

@@ -1,0 +1,66 @@
+"""Remembered graphs are the searched ones, for the same rows only, and few are kept."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from onepos import graph_memory
+from onepos.graph import nearest_neighbors
+from onepos.graph_memory import LIMIT, find_neighbors, remember_neighbors
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """Return the list of searches that were really made."""
+    made = []
+
+    def counted(X, n_neighbors, *, metric):
+        made.append((n_neighbors, metric))
+        return nearest_neighbors(X, n_neighbors, metric=metric)
+
+    monkeypatch.setattr(graph_memory, "nearest_neighbors", counted)
+    monkeypatch.setattr(graph_memory, "_memory", type(graph_memory._memory)())
+    return made
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_the_same_rows_are_searched_once(searches, container):
+    X = np.random.default_rng(0).random((30, 4)).round(1)
+    with remember_neighbors():
+        first = find_neighbors(container(X), 3)
+    with remember_neighbors():
+        again = find_neighbors(container(X.copy()), 3)
+    assert len(searches) == 1
+    expected = nearest_neighbors(container(X), 3)
+    for found in (first, again):
+        assert np.array_equal(found[0], expected[0])
+        assert np.array_equal(found[1], expected[1])
+
+
+def test_any_difference_is_another_search(searches):
+    X = np.random.default_rng(0).random((30, 4))
+    other = X.copy()
+    other[7, 2] += 1e-12
+    with remember_neighbors():
+        for rows, k, metric in [(X, 3, "euclidean"), (other, 3, "euclidean"), (X, 4, "euclidean"), (X, 3, "cosine")]:
+            find_neighbors(rows, k, metric=metric)
+        find_neighbors(X.astype(np.float32), 3)
+    assert len(searches) == 5
+
+
+def test_nothing_is_kept_unless_asked_for(searches):
+    X = np.random.default_rng(0).random((30, 4))
+    find_neighbors(X, 3)
+    find_neighbors(X, 3)
+    assert len(searches) == 2
+    assert not graph_memory._memory
+
+
+def test_the_oldest_is_forgotten(searches):
+    X = np.random.default_rng(0).random((30, 4))
+    with remember_neighbors():
+        for k in range(1, LIMIT + 2):
+            find_neighbors(X, k)
+        assert len(graph_memory._memory) == LIMIT
+        find_neighbors(X, 1)
+    assert len(searches) == LIMIT + 2
