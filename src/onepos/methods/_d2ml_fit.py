@@ -58,7 +58,7 @@ class Splitting:
         split = threshold_blocks(self.multipliers, blocks, problem.rank_weight / self.penalty)
         self.multipliers -= split  # Λ of this iteration: the last one's plus X_kW − Z_k
         split -= self.multipliers
-        back = np.asarray(problem.features.T @ blocks.scatter(split, problem.features.shape[0]))
+        back = np.asarray(problem.features.T @ blocks.scatter(split))
         weights = np.asarray(cho_solve(self.factor, bound.linear + self.penalty * back))
         return weights, problem.fitted(weights)
 

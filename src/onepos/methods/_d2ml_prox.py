@@ -1,9 +1,11 @@
 """Nuclear norms of row blocks and their proximal step, singular-value thresholding."""
 
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 #: Below this part of ‖M‖ a threshold needs singular values that the Gram matrix has lost; then the SVD is taken.
 _GRAM_ACCURACY = 1e-5
@@ -17,18 +19,15 @@ class Blocks(NamedTuple):
 
     bounds: NDArray[np.intp]
     rows: NDArray[np.intp] | None
+    summing: Any = None  # 0/1 CSR matrix that sums the stacked rows back, None when ``rows`` is
 
     def gather(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Stack the X_k (or X_k W); a view when every row is in one block."""
         return matrix if self.rows is None else matrix[self.rows]
 
-    def scatter(self, stacked: NDArray[np.float64], n_samples: int) -> NDArray[np.float64]:
+    def scatter(self, stacked: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum stacked rows back into the design's rows, the transpose of ``gather``."""
-        if self.rows is None:
-            return stacked
-        total = np.zeros((n_samples, stacked.shape[1]))
-        np.add.at(total, self.rows, stacked)
-        return total
+        return stacked if self.rows is None else np.asarray(self.summing @ stacked)
 
 
 def make_blocks(observed: NDArray[np.int8]) -> tuple[NDArray[np.intp], Blocks]:
@@ -42,7 +41,10 @@ def make_blocks(observed: NDArray[np.int8]) -> tuple[NDArray[np.intp], Blocks]:
     bounds = np.concatenate([[0], np.cumsum(counts[counts > 0])])
     if len(rows) == len(observed):
         return rows[by_label], Blocks(bounds, None)
-    return np.arange(len(observed)), Blocks(bounds, rows[by_label])
+    rows = rows[by_label]
+    places = (rows, np.arange(len(rows)))
+    summing = sparse.csr_array((np.ones(len(rows)), places), shape=(len(observed), len(rows)))
+    return np.arange(len(observed)), Blocks(bounds, rows, summing)
 
 
 def threshold_singular_values(matrix: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
@@ -84,12 +86,11 @@ def nuclear_norm(matrix: NDArray[np.float64]) -> float:
 def threshold_blocks(stacked: NDArray[np.float64], blocks: Blocks, threshold: float) -> NDArray[np.float64]:
     """SVT of every block: the proximal step of τ Σ_k ‖Z_k‖_*, as blocks share no entry."""
     result = np.empty_like(stacked)
-    for start, stop in zip(blocks.bounds[:-1], blocks.bounds[1:], strict=True):
+    for start, stop in pairwise(blocks.bounds):
         result[start:stop] = threshold_singular_values(stacked[start:stop], threshold)
     return result
 
 
 def blocks_norm(stacked: NDArray[np.float64], blocks: Blocks) -> float:
     """Σ_k ‖Z_k‖_*."""
-    pairs = zip(blocks.bounds[:-1], blocks.bounds[1:], strict=True)
-    return sum(nuclear_norm(stacked[start:stop]) for start, stop in pairs)
+    return sum(nuclear_norm(stacked[start:stop]) for start, stop in pairwise(blocks.bounds))

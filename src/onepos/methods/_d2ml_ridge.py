@@ -36,13 +36,14 @@ def cross_validated_ridge(features: Any, positive: NDArray[np.bool_]) -> float:
     n = features.shape[0]
     mean = np.asarray(features.mean(axis=0)).ravel()
     rate = positive.mean(axis=0)
-    values, vectors = np.linalg.eigh(gram_of(features) - n * np.outer(mean, mean))
+    gram = gram_of(features)
+    values, vectors = np.linalg.eigh(gram - n * np.outer(mean, mean))
     values = np.maximum(values, 0.0)
     pulled = as_dense(features.T @ sparse.csr_array(positive, dtype=np.float64)) - n * np.outer(mean, rate)
     power = 4.0 * ((vectors.T @ pulled) ** 2).sum(axis=1)  # Σ over labels of (v_jᵀXᵀY)², Y = ±1 centred
     total = 4.0 * n * float((rate * (1.0 - rate)).sum())
     unit = float(values.mean())
-    if unit <= 0.0:  # constant features: nothing to shrink
+    if unit <= 1e-12 * np.trace(gram):  # constant features, up to rounding: nothing to shrink
         return 1.0
     decades = np.log10(_HIGHEST / _LOWEST)
     candidates = unit * _LOWEST * 10.0 ** np.linspace(0.0, decades, round(decades * _PER_DECADE) + 1)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
+from threadpoolctl import threadpool_limits
 
 from onepos.methods._classical import CONSTANT, LOGIT_SLOPE, ClassicalClassifier, with_constant
 from onepos.methods._d2ml_fit import fit_d2ml
@@ -70,6 +71,8 @@ class D2MLClassifier(_FittedD2ML):
     ----------
     coef_, intercept_ : arrays of shape (n_features, n_labels) and (n_labels,)
         With a kernel ``coef_`` has a row for each landmark.
+    rank_weight_, ridge_ : float
+        λ_d and ε that were chosen.
     history_ : onepos.training.History
         ``objective`` after each step, and the ``inner_iterations`` it took.
 
@@ -83,7 +86,7 @@ class D2MLClassifier(_FittedD2ML):
     True
     """
 
-    rank_weight: Any = (10.0, 3.0, 1.0, 0.3, 0.1)
+    rank_weight: Any = (3.0, 1.0, 0.3, 0.1)
     ridge: float | None = None
     kernel: str = "linear"
     gamma: float | None = None
@@ -92,7 +95,7 @@ class D2MLClassifier(_FittedD2ML):
     max_iter: int = 20
     inner_iter: int = 50
     penalty: float = 1.0
-    tol: float = 1e-3
+    tol: float = 1e-2
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
@@ -119,30 +122,36 @@ class D2MLClassifier(_FittedD2ML):
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
     ) -> "tuple[_Solution, History]":
-        labelled = np.flatnonzero((observed > 0).any(axis=1))
-        order, blocks = make_blocks(observed[labelled])
-        features, observed = features[labelled[order]], observed[labelled[order]]
-        mapping: FeatureMap | None = None
-        if self.kernel == "rbf":
-            gamma = self.gamma if self.gamma is not None else default_gamma(features)
-            mapping = make_feature_map(features, gamma, self.n_landmarks, generator)
-        elif features.shape[1] > _MAX_FEATURES:
+        if self.kernel == "linear" and features.shape[1] > _MAX_FEATURES:
             raise ValueError(
                 f"kernel='linear' factorises an n_features × n_features matrix, up to {_MAX_FEATURES} features; got "
                 f"{features.shape[1]}. Reduce the features, or use kernel='rbf', whose size is n_landmarks."
             )
-        design = with_constant(features if mapping is None else mapping(features))
-        ridge = self.ridge if self.ridge is not None else cross_validated_ridge(design[:, :-1], observed > 0)
+        labelled = np.flatnonzero((observed > 0).any(axis=1))
+        order, blocks = make_blocks(observed[labelled])
+        features, observed = features[labelled[order]], observed[labelled[order]]
         targets = WeightedLabels.from_observed(observed, self.unobserved)
-        problem = Problem(design, targets, blocks, strength, np.append(np.full(design.shape[1] - 1, ridge), 0.0))
-        weights, history = fit_d2ml(
-            problem, max_iter=self.max_iter, inner_iter=self.inner_iter, penalty=self.penalty, tolerance=self.tol
-        )
+        # Hundreds of small decompositions a step: BLAS threads wait for each other longer than they compute, on a busy
+        # machine several times as long.
+        with threadpool_limits(limits=1, user_api="blas"):
+            mapping = self._make_map(features, generator)
+            design = with_constant(features if mapping is None else mapping(features))
+            ridge = self.ridge if self.ridge is not None else cross_validated_ridge(design[:, :-1], observed > 0)
+            problem = Problem(design, targets, blocks, strength, np.append(np.full(design.shape[1] - 1, ridge), 0.0))
+            weights, history = fit_d2ml(
+                problem, max_iter=self.max_iter, inner_iter=self.inner_iter, penalty=self.penalty, tolerance=self.tol
+            )
         intercept = CONSTANT * weights[-1]
         if mapping is None:
             return _Solution(weights[:-1], intercept, None, None, strength, ridge), history
         coef = mapping.projection @ weights[:-1]
         return _Solution(coef, intercept, mapping.landmarks, mapping.gamma, strength, ridge), history
+
+    def _make_map(self, features: Any, generator: np.random.Generator) -> FeatureMap | None:
+        if self.kernel == "linear":
+            return None
+        gamma = self.gamma if self.gamma is not None else default_gamma(features)
+        return make_feature_map(features, gamma, self.n_landmarks, generator)
 
     def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
         if solution.gamma is None:
