@@ -24,14 +24,11 @@ LINKED = [
 SECTIONS = ("Formula", "Parameters", "Assumptions", "When to use it", "What it needs", "Reference")
 #: Sections that a page does not have yet. Entries may go, none may come.
 GAPS = {
-    "role": {"Parameters"},
-    "smile-si": {"Parameters"},
     "glocal": {"Parameters", "Assumptions", "What it needs", "Reference"},
     "mlml": {"Parameters", "Assumptions", "What it needs", "Reference"},
-    "d2ml": {"Parameters", "Assumptions", "What it needs", "Reference"},
 }
 #: Pages whose table of parameters gives each default as a Python literal.
-TABLED = ("smile", "an", "softmax", "linear", "frequency", "bce")
+TABLED = ("smile", "smile-si", "role", "d2ml", "an", "softmax", "linear", "frequency", "bce")
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
