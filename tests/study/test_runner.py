@@ -9,6 +9,7 @@ import sys
 import time
 
 import pandas as pd
+import psutil
 import pytest
 
 from onepos.exceptions import StudyError
@@ -142,7 +143,7 @@ import onepos.study.runner as runner
 from onepos.study import ResultsFolder, parse_study, run_study
 TEXT = {TEXT!r}
 
-def work(cell, choice, folder):
+def work(cell, choice, folder, _):
     folder.note_start(cell)
     if cell.method == "an":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -156,8 +157,22 @@ if __name__ == "__main__":
     result = subprocess.run([sys.executable, str(tmp_path / "deadly.py")], capture_output=True, text=True, check=True)
     assert result.stdout.strip().endswith("(2, 1)")
     frame = load_results(tmp_path / "out")
-    assert frame.loc[frame["status"] == "failed", "error"].item().startswith("the worker process was killed")
+    assert frame.loc[frame["status"] == "failed", "error"].item().startswith("its process was killed twice")
     assert (frame.loc[frame["method"] == "frequency", "status"] == "ok").all()
+
+
+def test_workers_end_with_a_killed_runner(tmp_path):
+    command = [sys.executable, "-m", "onepos", "bench", "run", "smoke", "--out", str(tmp_path), "--jobs", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    for _ in range(2):
+        process.stderr.readline()  # until the first cell is done
+    workers = [child for child in psutil.Process(process.pid).children(recursive=True) if child.is_running()]
+    assert workers
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +11,11 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from onepos.study.cells import Cell, cells_of
 from onepos.study.execute import Row, failed_row, run_cell
 from onepos.study.folder import ResultsFolder
+from onepos.study.orphan import end_with_runner
 from onepos.study.spec import Parameters, Study
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: A cell whose worker died this often is recorded as failed.
-MAX_DEATHS = 2
 
 
 class Observer:
@@ -132,32 +129,40 @@ class _State:
 
 
 def _run_all(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int, observer: Observer) -> Iterator[Row]:
-    """Yield rows as they come; when a worker is killed, start again with what is left."""
+    """Yield rows as they come. When a worker is killed, the cells under way are tried again one at a time.
+
+    The death of one worker takes the others with it, so that only a cell that dies alone is known to be the cause.
+    """
     left = {cell.id: cell for cell in cells}
-    deaths: Counter[str] = Counter()
     while left:
         try:
-            with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-                work = (delayed(_work)(cell, state.choices.get(cell.chooser), folder) for cell in list(left.values()))
-                for row in Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work):
-                    del left[row["cell"]]
-                    yield row
+            for row in _pool(list(left.values()), state, folder, jobs):
+                del left[row["cell"]]
+                yield row
         except TerminatedWorkerError:
             under_way = [note["cell"] for note in folder.running() if note["cell"] in left]
             observer.on_worker_died(under_way)
-            for cell in under_way or list(left):
-                deaths[cell] += 1
-                folder.note_end(cell)
-                if deaths[cell] >= MAX_DEATHS:
-                    reason = "the worker process was killed, perhaps for want of memory; try fewer --jobs"
-                    yield failed_row(left.pop(cell), reason)
+            for name in under_way or list(left)[:1]:
+                cell = left.pop(name)
+                try:
+                    yield from _pool([cell], state, folder, jobs)
+                except TerminatedWorkerError:
+                    folder.note_end(name)
+                    yield failed_row(cell, "its process was killed twice, perhaps for want of memory; try fewer --jobs")
 
 
-def _work(cell: Cell, choice: Parameters | None, folder: ResultsFolder) -> Row:
+def _pool(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int) -> Iterator[Row]:
+    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+        work = (delayed(_work)(cell, state.choices.get(cell.chooser), folder, os.getpid()) for cell in cells)
+        yield from Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work)
+
+
+def _work(cell: Cell, choice: Parameters | None, folder: ResultsFolder, runner: int) -> Row:
     from threadpoolctl import threadpool_limits
 
     from onepos.training.threads import limited_threads
 
+    end_with_runner(runner)
     folder.note_start(cell)
     # One thread whatever the number of jobs: cores are not oversubscribed, and bits do not depend on --jobs.
     with threadpool_limits(1), limited_threads(1):
