@@ -11,7 +11,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from onepos.study.cells import Cell, cells_of
 from onepos.study.execute import Row, failed_row, run_cell
 from onepos.study.folder import ResultsFolder
-from onepos.study.orphan import end_with_runner
+from onepos.study.orphan import end_with_runner, this_process
 from onepos.study.spec import Parameters, Study
 
 if TYPE_CHECKING:
@@ -152,12 +152,12 @@ def _run_all(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int,
 
 
 def _pool(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int) -> Iterator[Row]:
-    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-        work = (delayed(_work)(cell, state.choices.get(cell.chooser), folder, os.getpid()) for cell in cells)
+    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, idle_worker_timeout=60):
+        work = (delayed(_work)(cell, state.choices.get(cell.chooser), folder, this_process()) for cell in cells)
         yield from Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work)
 
 
-def _work(cell: Cell, choice: Parameters | None, folder: ResultsFolder, runner: int) -> Row:
+def _work(cell: Cell, choice: Parameters | None, folder: ResultsFolder, runner: tuple[str, int]) -> Row:
     from threadpoolctl import threadpool_limits
 
     from onepos.training.threads import limited_threads
