@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos.methods._glocal_latent import latent_step
 from onepos.methods._glocal_model import Coefficients, Design, Factors, normalise, objective
-from onepos.methods._glocal_steps import correlation_step, label_step, latent_step, unit_rows, weight_step
+from onepos.methods._glocal_steps import correlation_step, label_step, unit_rows, weight_step
 from onepos.methods._weighted_labels import WeightedLabels
 from onepos.training import History
 

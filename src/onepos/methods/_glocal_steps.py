@@ -1,36 +1,13 @@
-"""GLOCAL's four block steps: each solves, or lowers, the objective in one unknown with the others fixed."""
+"""GLOCAL's steps for U, W and Z_m: each solves, or lowers, the objective in one unknown with the others fixed."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from onepos.methods._conjugate_gradient import Map, conjugate_gradient
 from onepos.methods._glocal_model import Coefficients, Design, Factors
 from onepos.methods._weighted_labels import WeightedLabels
-
-_ROWS_AT_ONCE = 4096
-
-
-def latent_step(
-    design: Design, targets: WeightedLabels, coefficients: Coefficients, factors: Factors
-) -> NDArray[np.float64]:
-    """V: every row v_i solves (Uᵀ diag(J_i) U + (λ + λ₃) I) v_i = Uᵀ(J_i∘y_i) + λ Wᵀx_i, a k×k ridge system."""
-    labels = factors.labels
-    ridge = (coefficients.latent + coefficients.latent_ridge) * np.eye(labels.shape[1])
-    shared = targets.weight * (labels.T @ labels) + ridge
-    right = targets.times(labels) + coefficients.latent * np.asarray(design.features @ factors.weights)
-    if targets.weight == 1.0:  # one system for all rows
-        return np.asarray(cho_solve(cho_factor(shared), right.T).T)
-    outer = _outer(labels)
-    listed = targets.listed
-    latent = np.empty_like(right)
-    for start in range(0, len(right), _ROWS_AT_ONCE):
-        part = slice(start, start + _ROWS_AT_ONCE)
-        own = (listed[part] @ outer).reshape(-1, *shared.shape)
-        latent[part] = np.linalg.solve(shared + (1.0 - targets.weight) * own, right[part, :, None])[:, :, 0]
-    return latent
 
 
 def label_step(
@@ -129,24 +106,22 @@ def correlation_step(
 
 def unit_rows(matrix: NDArray[np.float64], fallback: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows divided by their length; a row of zeros, for which every direction is as good, keeps ``fallback``'s."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    safe = np.where(lengths > 0, lengths, 1.0)[:, None]
-    return np.where(lengths[:, None] > 0, matrix / safe, fallback)
-
-
-def _outer(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, None]
+    if lengths.all():
+        return np.asarray(matrix / lengths)
+    return np.where(lengths > 0, matrix / np.where(lengths > 0, lengths, 1.0), fallback)
 
 
 def _label_outers(targets: WeightedLabels, latent: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Σ_{i listed for j} v_i v_iᵀ for every label j, shape (c, k, k)."""
-    rank = latent.shape[1]
-    listed = targets.listed
-    total = np.zeros((targets.shape[1], rank * rank))
-    for start in range(0, len(latent), _ROWS_AT_ONCE):
-        part = slice(start, start + _ROWS_AT_ONCE)
-        total += listed[part].T @ _outer(latent[part])
-    return total.reshape(-1, rank, rank)
+    """Σ v_i v_iᵀ over the rows i that list label j, for every j, shape (c, k, k)."""
+    n_labels, rank = targets.shape[1], latent.shape[1]
+    order = np.argsort(targets.columns, kind="stable")
+    bounds = np.searchsorted(targets.columns[order], np.arange(n_labels + 1))
+    total = np.empty((n_labels, rank, rank))
+    for label in range(n_labels):
+        part = latent[targets.rows[order[bounds[label] : bounds[label + 1]]]]
+        total[label] = part.T @ part
+    return total
 
 
 def _weighted_sum(matrices: Sequence[NDArray[np.float64]], weights: Sequence[float], size: int) -> NDArray[np.float64]:

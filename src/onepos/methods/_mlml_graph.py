@@ -6,13 +6,33 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.graph import Metric, nearest_neighbors
+from onepos.graph import Metric
+from onepos.graph_memory import find_neighbors
+
+#: Stands for an infinite exponent; finite, so that a softmax of nothing else is uniform and not NaN.
+_FAR = 1e300
+
+#: Cosine distance from which two rows have nothing in common, up to the rounding of unit rows in float32. Without this
+#: a row of its own kind would be joined to whatever rows come first: it is equally far from all.
+_ORTHOGONAL = 1.0 - 1e-6
 
 
-def kernel_exponents(squared: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.float64]:
-    """d²/(σ_i σ_j), finite: 0 for equal rows even where σ is 0, and a very large number for others there."""
-    ratio = np.divide(squared, scales, out=np.full_like(squared, 1e300), where=scales > 0)
-    return np.where(squared == 0, 0.0, np.minimum(ratio, 1e300))
+def kernel_exponents(
+    distances: NDArray[np.float64], scales: NDArray[np.float64], metric: Metric
+) -> NDArray[np.float64]:
+    """d²/(σ_i σ_j), finite: 0 for equal rows even where σ is 0, and a very large number for others there.
+
+    The same large number, so no weight at all, for rows at cosine distance 1 or more.
+    """
+    squared = distances**2
+    ratio = np.divide(squared, scales, out=np.full_like(squared, _FAR), where=scales > 0)
+    ratio[strangers(distances, metric)] = _FAR
+    return np.where(squared == 0, 0.0, np.minimum(ratio, _FAR))
+
+
+def strangers(distances: NDArray[np.float64], metric: Metric) -> NDArray[np.bool_]:
+    """Pairs of rows that have nothing in common: orthogonal or more under cosine, none under the Euclidean metric."""
+    return distances >= (_ORTHOGONAL if metric == "cosine" else np.inf)
 
 
 def local_scales(distances: NDArray[np.float64], scale_neighbor: int) -> NDArray[np.float64]:
@@ -25,15 +45,17 @@ def instance_weights(
 ) -> tuple[Any, NDArray[np.float64]]:
     """V_X and σ: exp(−d²(x_i, x_j)/(σ_i σ_j)) where either row is among the k nearest of the other, else 0.
 
+    Rows at cosine distance 1 or more have no edge.
+
     Returns
     -------
     weights : CSR of shape (n, n), symmetric, zero diagonal
     scales : array of shape (n,)
     """
-    indices, distances = nearest_neighbors(features, n_neighbors, metric=metric)
+    indices, distances = find_neighbors(features, n_neighbors, metric=metric)
     n = len(indices)
     scales = local_scales(distances, scale_neighbor)
-    exponents = kernel_exponents(distances**2, scales[:, None] * scales[indices])
+    exponents = kernel_exponents(distances, scales[:, None] * scales[indices], metric)
     listed = sparse.csr_array(
         (np.exp(-exponents).ravel(), indices.ravel(), np.arange(n + 1) * n_neighbors), shape=(n, n)
     )

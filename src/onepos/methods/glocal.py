@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
+from threadpoolctl import threadpool_limits
 
 from onepos.methods._classical import CONSTANT, LOGIT_SLOPE, ClassicalClassifier, with_constant
 from onepos.methods._glocal_fit import Schedule, fit_glocal, group_rows
@@ -51,6 +52,7 @@ class GLOCALClassifier(_FittedGLOCAL):
     unobserved : {"negative", "ignore"} or float
         What an unobserved entry is: a negative of weight 1 (J = 1), nothing (J = 0), or a negative of that weight.
         With "ignore" every target is +1 and nothing can be learnt but ones; it is there for known absences (−1).
+        A small weight keeps rare labels from being drowned; the page has the numbers.
     warm_up_iter, max_iter : int
         Iterations without and with the correlation terms.
     correlation_iter : int
@@ -89,9 +91,9 @@ class GLOCALClassifier(_FittedGLOCAL):
     latent_weight: float = 1.0
     local_weight: float = 1e-5
     global_weight: float = 1e-3
-    l2: float = 0.03
-    feature_l2: Any = (100.0, 10.0, 1.0, 0.125)
-    unobserved: str | float = "negative"
+    l2: float = 0.125
+    feature_l2: Any = (10000.0, 1000.0, 100.0, 10.0, 1.0, 0.125)
+    unobserved: str | float = 0.1
     warm_up_iter: int = 15
     max_iter: int = 15
     correlation_iter: int = 60
@@ -129,16 +131,19 @@ class GLOCALClassifier(_FittedGLOCAL):
         design = with_constant(features[labelled])
         groups = group_rows(features[labelled], self.n_groups, generator)
         rank = min(self.rank, observed.shape[1])
-        factors, history = fit_glocal(
-            design,
-            WeightedLabels.from_observed(observed[labelled], self.unobserved),
-            Coefficients(self.latent_weight, self.local_weight, self.global_weight, self.l2, self.l2, strength),
-            rank=rank,
-            correlation_rank=self.correlation_rank or rank,
-            groups=groups,
-            schedule=Schedule(self.warm_up_iter, self.max_iter, self.correlation_iter, self.tol),
-            generator=generator,
-        )
+        # Thousands of small products: BLAS threads wait for each other longer than they compute, on a busy machine
+        # several times as long.
+        with threadpool_limits(limits=1, user_api="blas"):
+            factors, history = fit_glocal(
+                design,
+                WeightedLabels.from_observed(observed[labelled], self.unobserved),
+                Coefficients(self.latent_weight, self.local_weight, self.global_weight, self.l2, self.l2, strength),
+                rank=rank,
+                correlation_rank=self.correlation_rank or rank,
+                groups=groups,
+                schedule=Schedule(self.warm_up_iter, self.max_iter, self.correlation_iter, self.tol),
+                generator=generator,
+            )
         coefficients = factors.weights @ factors.labels.T
         coefficients[-1] *= CONSTANT
         return _Solution(coefficients, factors.labels, np.stack(factors.correlations), strength), history

@@ -7,18 +7,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.preprocessing import normalize
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos.exceptions import LabelWarning
 from onepos.graph import Metric
 from onepos.methods._classical import LOGIT_SLOPE, ClassicalClassifier
-from onepos.methods._mlml_graph import instance_weights, label_weights, laplacian
+from onepos.methods._mlml_graph import label_weights, laplacian
 from onepos.methods._mlml_predict import Reference, kernel_average, make_reference
+from onepos.methods._mlml_rows import RowGraph, build_row_graph, on_sphere
 from onepos.methods._mlml_solve import objective, solve_decoupled, solve_dense
 from onepos.methods._stored_features import pack, squared_lengths, unpack
 from onepos.methods._weighted_labels import UNOBSERVED, unobserved_weight
-from onepos.scaling import SCALE_KINDS, choose_kind
+from onepos.scaling import SCALE_KINDS
 from onepos.training import History
 
 #: Up to this many rows "auto" solves the Sylvester equation densely.
@@ -32,6 +32,7 @@ class _FittedMLML(ClassicalClassifier):
     n_neighbors_: int
     unobserved_weight_: float
     graph_metric_: Metric
+    _graph: RowGraph | None = None  # during fit only
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -58,13 +59,13 @@ class MLMLClassifier(_FittedMLML):
     n_neighbors, scale_neighbor : int
         k of the row graph, and which neighbour's distance is a row's own length scale σ.
     graph_metric : {"auto", "euclidean", "cosine"}
-        Distance between scaled rows. "auto" is cosine for sparse and 0/1 features, Euclidean as published otherwise.
+        Distance between scaled rows. "auto" is Euclidean, as published, for fewer than 10 features, else cosine.
     unobserved : {"negative", "ignore"} or float
         Y of an unobserved entry: 0 for "ignore", as published, −1 for "negative", −w for a number w.
     solver : {"auto", "sylvester", "decoupled"}
         Dense Sylvester solution (n×n), or sparse conjugate gradients; "auto" takes the first up to 200 rows.
     tol : float
-        Relative residual of the conjugate gradients.
+        Relative residual of the conjugate gradients; Z is kept in float32, which rounds as coarsely.
     validation_fraction : float
         Share of rows held out when ``instance_smoothness`` is a sequence and ``fit`` gets no validation set.
     scale, random_state
@@ -86,7 +87,7 @@ class MLMLClassifier(_FittedMLML):
     (300, 4)
     """
 
-    instance_smoothness: Any = (10.0, 3.0, 1.0, 0.3)
+    instance_smoothness: Any = (100.0, 10.0, 3.0, 1.0, 0.3)
     label_smoothness: float = 0.0
     label_updates: int = 1
     label_sharpness: float = 10.0
@@ -95,7 +96,7 @@ class MLMLClassifier(_FittedMLML):
     graph_metric: str = "auto"
     unobserved: str | float = "ignore"
     solver: str = "auto"
-    tol: float = 1e-8
+    tol: float = 1e-7
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
@@ -122,25 +123,29 @@ class MLMLClassifier(_FittedMLML):
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
     ) -> "tuple[_Solution, History]":
-        metric: Metric = "cosine" if self._is_cosine(features) else "euclidean"
-        features = _on_sphere(features, metric)
-        n_neighbors = min(self.n_neighbors, features.shape[0] - 1)
-        if n_neighbors < self.n_neighbors:
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} needs more than {features.shape[0]} rows; {n_neighbors} are used.",
-                LabelWarning,
-                stacklevel=4,
-            )
-        weights, scales = instance_weights(features, n_neighbors, self.scale_neighbor, metric)
+        graph = self._row_graph(features)
         weight = unobserved_weight(self.unobserved)
         targets = np.where(observed == 0, -weight, observed).astype(np.float64)
         targets[~(observed > 0).any(axis=1)] = 0.0  # rows without a positive are unknown altogether
-        soft, history = self._alternate(targets, laplacian(weights), strength)
-        history.facts["graph_metric"] = metric
-        return _Solution(make_reference(features, scales, soft), strength, n_neighbors, weight, metric), history
+        soft, history = self._alternate(targets, graph.laplacian, strength)
+        history.facts["graph_metric"] = graph.metric
+        reference = make_reference(graph.features, graph.scales, soft)
+        return _Solution(reference, strength, graph.n_neighbors, weight, graph.metric), history
 
-    def _is_cosine(self, features: Any) -> bool:
-        return self.graph_metric == "cosine" or (self.graph_metric == "auto" and choose_kind(features) == "none")
+    def _row_graph(self, features: Any) -> RowGraph:
+        """Build the graph of rows, once for all strengths that are tried on the same features."""
+        settings = (self.n_neighbors, self.scale_neighbor, self.graph_metric)
+        if self._graph is not None and self._graph.source is features and self._graph.settings == settings:
+            return self._graph
+        n_rows = features.shape[0]
+        if n_rows <= self.n_neighbors:
+            warnings.warn(
+                f"n_neighbors={self.n_neighbors} needs more than {n_rows} rows; {n_rows - 1} are used.",
+                LabelWarning,
+                stacklevel=5,
+            )
+        self._graph = build_row_graph(features, settings)
+        return self._graph
 
     def _alternate(
         self, targets: NDArray[np.float64], rows: Any, instance: float
@@ -161,15 +166,16 @@ class MLMLClassifier(_FittedMLML):
         return soft, history
 
     def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
-        queries = _on_sphere(features, solution.metric)
+        queries = on_sphere(features, solution.metric)
         # One more neighbour than the graph has: a training row finds itself.
         average = kernel_average(
-            queries, solution.reference, solution.n_neighbors + 1, self.scale_neighbor, solution.metric == "cosine"
+            queries, solution.reference, solution.n_neighbors + 1, self.scale_neighbor, solution.metric
         )
         # The middle between the targets −w and 1 becomes 0, the distance to each becomes 1.
         return (2.0 * average - (1.0 - solution.weight)) / (1.0 + solution.weight)
 
     def _keep(self, solution: "_Solution") -> None:
+        self._graph = None
         self.reference_, self.instance_smoothness_ = solution.reference, solution.instance_smoothness
         self.n_neighbors_, self.unobserved_weight_ = solution.n_neighbors, solution.weight
         self.soft_labels_, self.graph_metric_ = solution.reference.soft, solution.metric
@@ -207,7 +213,3 @@ class _Solution(NamedTuple):
     n_neighbors: int
     weight: float
     metric: Metric
-
-
-def _on_sphere(features: Any, metric: Metric) -> Any:
-    return normalize(features) if metric == "cosine" else features
