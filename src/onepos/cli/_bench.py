@@ -55,7 +55,7 @@ def run(
         chosen = (_chosen(datasets, plan.datasets, "data set"), _chosen(methods, _methods(plan), "method"))
     from onepos.cli._bench_view import study_view
 
-    with study_view() as observer, input_errors():
+    with study_view(ResultsFolder(out)) as observer, input_errors():
         done, failed = run_study(
             plan,
             text,

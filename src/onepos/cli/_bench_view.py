@@ -8,23 +8,25 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from onepos.study import Observer, Study
+from onepos.study import Observer, ResultsFolder, Study
 
 _LAST = 8
 
 
 @contextmanager
-def study_view() -> Iterator[Observer]:
+def study_view(folder: ResultsFolder) -> Iterator[Observer]:
     """Yield the observer that suits standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield Lines()
         return
-    with Live(console=console, refresh_per_second=4, transient=False) as live:
-        yield LiveView(live)
+    view = LiveView(folder)
+    with Live(view, console=console, refresh_per_second=2):
+        yield view
 
 
 def _duration(seconds: float) -> str:
@@ -80,28 +82,37 @@ def outcome(row: dict[str, Any]) -> str:
 
 
 class LiveView(Observer):
-    """Counts, a bar, time left and the last few cells, repainted in place."""
+    """Counts, a bar, time left, what is running and the last few cells, repainted in place."""
 
-    def __init__(self, live: Live) -> None:
-        self.live = live
+    def __init__(self, folder: ResultsFolder) -> None:
+        self.folder = folder
         self.last: list[Text] = []
+        self.name, self.counts, self.clock = "", (0, 0, 0), Clock(0, 0)
 
     def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
-        """Show what is there already."""
-        self.study, self.clock = study, Clock(done, total)
-        self._paint(done, 0, total)
+        """Show what is there already; what failed before is to do again."""
+        self.name, self.counts, self.clock = study.name, (done, 0, total), Clock(done, total)
 
     def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
         """Add a line and move the bar."""
-        style = "" if row["status"] == "ok" else "red"
-        self.last = [*self.last, Text(outcome(row), style=style, overflow="ellipsis", no_wrap=True)][-_LAST:]
-        self._paint(done, failed, total)
+        self.counts = (done, failed, total)
+        self._add(outcome(row), "" if row["status"] == "ok" else "red")
 
     def on_worker_died(self, cells: list[str]) -> None:
         """Add a line in yellow."""
-        self.last.append(Text(f"a worker was killed; under way: {', '.join(cells) or 'unknown'}", style="yellow"))
+        self._add(f"a worker was killed; under way: {', '.join(cells) or 'unknown'}", "yellow")
 
-    def _paint(self, done: int, failed: int, total: int) -> None:
+    def _add(self, text: str, style: str) -> None:
+        self.last = [*self.last, Text(text, style=style, overflow="ellipsis", no_wrap=True)][-_LAST:]
+
+    def __rich__(self) -> Group:
+        done, failed, total = self.counts
         left = self.clock.left(done + failed)
-        head = Text(f"{self.study.name}: {done} done, {failed} failed, {total - done - failed} to do, {left} left")
-        self.live.update(Group(head, ProgressBar(total=max(total, 1), completed=done + failed, width=60), *self.last))
+        running = [
+            Text(f"running {_duration(time.time() - note['started'])}  {note['cell']}", style="cyan", no_wrap=True)
+            for note in self.folder.running()
+        ]
+        head = f"{self.name}: {done} done, {len(running)} running, {failed} failed, of {total}; {left} left"
+        # Padded, because a bar alone does not end its line.
+        bar = Padding(ProgressBar(total=max(total, 1), completed=done + failed, width=60), 0)
+        return Group(Text(head), bar, *self.last, *running)
