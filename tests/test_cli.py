@@ -187,7 +187,9 @@ def test_ctrl_c_ends_with_130(run, monkeypatch, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no SIGINT to one process")
 def test_ctrl_c_while_a_network_trains(tmp_path):
     command = [sys.executable, "-m", "onepos", "demo", "--out", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A shell starts background jobs with SIGINT ignored, and so would this one if the tests run in one.
+    ready = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **ready) as process:
         for line in process.stderr:
             if "AN, run 1" in line and "Linear" not in line:
                 process.send_signal(signal.SIGINT)
