@@ -164,7 +164,7 @@ def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
     def no_space(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("onepos.persistence.os.fsync", no_space)
+    monkeypatch.setattr("onepos._files.os.fsync", no_space)
     with pytest.raises(OSError, match="no space"):
         model.save(path)
     assert path.read_bytes() == before

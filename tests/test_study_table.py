@@ -38,4 +38,4 @@ def test_published_values_are_complete(table):
     paper = table.published()
     assert len(paper) == 540
     assert set(paper.index.get_level_values("metric")) == set(table.METRICS)
-    assert paper.loc[("average_precision", "scene", "SMILE"), "mean"].item() == 0.841
+    assert paper.loc[("average_precision", "scene", "smile"), "mean"].item() == 0.841

@@ -1,14 +1,13 @@
 """Save and load fitted models: one safetensors file, weights beside a JSON header. Loading never runs code."""
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._files import write_durably
 from onepos.exceptions import ModelFileError
 from onepos.registry import METHODS
 
@@ -49,17 +48,7 @@ def save(estimator: "OnePositiveClassifier", path: str | Path) -> Path:
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
+    return write_durably(path, content)
 
 
 def load(path: str | Path) -> "OnePositiveClassifier":

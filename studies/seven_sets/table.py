@@ -10,22 +10,14 @@ import pandas as pd
 from run import DATASETS, HERE, METHODS, TRIALS, load_results
 
 from onepos.metrics import METRICS, higher_is_better
+from onepos.registry import METHODS as REGISTRY
+from onepos.tables import PAPER_METHODS, load_published
 
 #: Differences up to this are called level: about a standard deviation over trials.
 MARGIN = 0.01
-PUBLISHED = HERE.parent / "published" / "smile2022.csv"
 README = HERE.parents[1] / "README.md"
-PAPER_METHODS = {
-    "glocal": "GLOCAL",
-    "mlml": "MLML",
-    "d2ml": "D2ML",
-    "an": "AN",
-    "an-ls": "AN-LS",
-    "wan": "WAN",
-    "role": "ROLE",
-    "smile-si": "SMILE-SI",
-    "smile": "SMILE",
-}
+#: The methods that the paper has too, in our order.
+IN_PAPER = tuple(method for method in METHODS if method in PAPER_METHODS.values())
 #: Why a method differs from the paper's, as far as can be told; the numbers before it are computed.
 _UNSAID = "The paper does not say what it took an unobserved entry for nor how it chose the strength."
 REASONS = {
@@ -50,9 +42,7 @@ def measured() -> pd.DataFrame:
 
 def published() -> pd.DataFrame:
     """Return the paper's values, indexed by (metric, data set, method)."""
-    frame = pd.read_csv(PUBLISHED)
-    frame["metric"] = frame["metric"].str.lower().str.replace(" ", "_").str.replace("-", "_")
-    return frame.set_index(["metric", "dataset", "method"]).sort_index()
+    return load_published().set_index(["metric", "dataset", "method"]).sort_index()
 
 
 def cell(mean: float, std: float, bold: bool = False) -> str:
@@ -77,9 +67,9 @@ def table(metric: str, cells: pd.DataFrame, paper: pd.DataFrame, paper_methods: 
             mean, std = whole.loc[(method, dataset), ["mean", "std"]]
             texts.append(cell(mean, std, method != "bce" and sign * round(mean, 3) == contenders[dataset]))
         lines.append(f"| `{method}` | " + " | ".join(texts) + " |")
-    for name in paper_methods:
-        values = [paper.loc[(metric, dataset, name)] for dataset in DATASETS]
-        lines.append(f"| paper: {name} | " + " | ".join(cell(v["mean"], v["std"]) for v in values) + " |")
+    for key in paper_methods:
+        values = [paper.loc[(metric, dataset, key)] for dataset in DATASETS]
+        lines.append(f"| paper: {REGISTRY[key].name} | " + " | ".join(cell(v["mean"], v["std"]) for v in values) + " |")
     return "\n".join(lines)
 
 
@@ -87,10 +77,10 @@ def agreement(cells: pd.DataFrame, paper: pd.DataFrame) -> str:
     """One sentence a method: by how much its average precision differs from the paper's, and why if it can be told."""
     means = cells.groupby(["method", "dataset"])["average_precision"].mean()
     lines = []
-    for key, name in PAPER_METHODS.items():
+    for key in IN_PAPER:
         if key not in means.index.get_level_values("method"):
             continue
-        gaps = {d: means[(key, d)] - paper.loc[("average_precision", d, name)]["mean"] for d in DATASETS}
+        gaps = {d: means[(key, d)] - paper.loc[("average_precision", d, key)]["mean"] for d in DATASETS}
         above = [d for d in DATASETS if gaps[d] > MARGIN]
         below = [d for d in DATASETS if gaps[d] < -MARGIN]
         level = len(DATASETS) - len(above) - len(below)
@@ -119,8 +109,8 @@ def verdicts(cells: pd.DataFrame, paper: pd.DataFrame) -> str:
         precision = means.loc[dataset]["average_precision"]
         ours = precision["smile"]
         rivals = max(precision.get(m, np.nan) for m in ("an", "an-ls", "wan"))
-        paper_ap = paper.loc[("average_precision", dataset, "SMILE")]["mean"]
-        paper_hamming = paper.loc[("hamming_loss", dataset, "SMILE")]["mean"]
+        paper_ap = paper.loc[("average_precision", dataset, "smile")]["mean"]
+        paper_hamming = paper.loc[("hamming_loss", dataset, "smile")]["mean"]
         hamming = means.loc[(dataset, "smile"), "hamming_loss"]
         differences = [
             ours - paper_ap,
@@ -145,7 +135,6 @@ def write_readme(text: str) -> None:
 def render() -> tuple[str, str]:
     """Return TABLE.md and the README's table."""
     cells, paper = measured(), published()
-    names = tuple(PAPER_METHODS.values())
     pieces = [
         "# Seven data sets, five metrics",
         "",
@@ -163,8 +152,8 @@ def render() -> tuple[str, str]:
     ]
     for metric in METRICS:
         arrow = "↑" if higher_is_better(metric) else "↓"
-        pieces += ["", f"## {metric.replace('_', ' ').capitalize()} {arrow}", "", table(metric, cells, paper, names)]
-    return "\n".join(pieces) + "\n", table("average_precision", cells, paper, ("SMILE",))
+        pieces += ["", f"## {metric.replace('_', ' ').capitalize()} {arrow}", "", table(metric, cells, paper, IN_PAPER)]
+    return "\n".join(pieces) + "\n", table("average_precision", cells, paper, ("smile",))
 
 
 def main() -> None:

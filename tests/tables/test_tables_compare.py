@@ -1,7 +1,5 @@
 """Ours beside the paper's, and the paper's numbers themselves."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from table_frames import make_frame
@@ -9,9 +7,6 @@ from table_frames import make_frame
 from onepos.metrics import METRICS
 from onepos.registry import METHODS
 from onepos.tables import PAPER_METHODS, SUBSTITUTES, compare, in_stds, load_published, paper_dataset, published_value
-
-STUDY_COPY = Path(__file__).parents[2] / "studies" / "published" / "smile2022.csv"
-PACKAGED = Path(__file__).parents[2] / "src" / "onepos" / "tables" / "published" / "smile2022.csv"
 
 
 def test_published_is_complete_and_under_our_names():
@@ -29,11 +24,6 @@ def test_a_caller_cannot_change_the_published_values():
     paper = load_published()
     paper["mean"] = 0.0
     assert load_published()["mean"].min() > 0
-
-
-@pytest.mark.skipif(not STUDY_COPY.exists(), reason="needs the studies folder of the repository")
-def test_the_packaged_copy_is_the_studys():
-    assert PACKAGED.read_bytes() == STUDY_COPY.read_bytes()
 
 
 def test_hand_worked():

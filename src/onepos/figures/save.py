@@ -1,10 +1,10 @@
 """A figure as files: SVG for pages and papers, PNG for everything else."""
 
-import os
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onepos._files import write_durably
 from onepos._optional import require
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def save_figure(figure: "Figure", path: str | Path) -> tuple[Path, Path]:
     base = Path(path)
     # Both are drawn before either is written: one picture never stands beside an older other.
     drawn = ((".svg", figure_svg(figure).encode("utf-8")), (".png", _draw(figure, "png", {"Software": None})))
-    svg, png = (_write(base.with_name(base.name + suffix), content) for suffix, content in drawn)
+    svg, png = (write_durably(base.with_name(base.name + suffix), content) for suffix, content in drawn)
     return svg, png
 
 
@@ -46,13 +46,3 @@ def _draw(figure: Any, kind: str, metadata: dict[str, None]) -> bytes:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "onepos"}):
         figure.savefig(stream, format=kind, dpi=RESOLUTION, metadata=metadata)
     return stream.getvalue()
-
-
-def _write(path: Path, content: bytes) -> Path:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path

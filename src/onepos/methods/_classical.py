@@ -95,21 +95,21 @@ class ClassicalClassifier(OnePositiveClassifier):
 
     def _candidates(self) -> Any:
         """Return the strength, or the strengths to choose from."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say how to name its strengths.")
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
     ) -> tuple[Any, History]:
         """Fit scaled features with one strength."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say how to solve for one strength.")
 
     def _scores(self, solution: Any, features: Any) -> NDArray[np.float64]:
         """Score scaled rows, shape (n_samples, n_labels): about −1 for absent, +1 for present."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say how to score rows.")
 
     def _keep(self, solution: Any) -> None:
         """Set the fitted attributes."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say how to keep its solution.")
 
     def _common_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays: dict[str, NDArray[Any]] = {}

@@ -28,11 +28,14 @@ negative; ``scores`` an array or DataFrame. Rows are matched by position. Work g
 memory beyond arrays stays at tens of megabytes and float32 scores are never copied to float64.
 """
 
+from collections.abc import Mapping
+
 from onepos._typing import MatrixLike
 from onepos.metrics._measures import means as _means
 
 __all__ = [
     "METRICS",
+    "METRIC_TITLES",
     "average_precision",
     "coverage",
     "evaluate",
@@ -44,6 +47,15 @@ __all__ = [
 
 #: Names of the five measures, in the order in which :func:`evaluate` gives them.
 METRICS: tuple[str, ...] = ("average_precision", "one_error", "ranking_loss", "coverage", "hamming_loss")
+
+#: What people call them.
+METRIC_TITLES: Mapping[str, str] = {
+    "average_precision": "Average precision",
+    "one_error": "One-error",
+    "ranking_loss": "Ranking loss",
+    "coverage": "Coverage",
+    "hamming_loss": "Hamming loss",
+}
 
 
 def average_precision(Y_true: MatrixLike, scores: MatrixLike) -> float:

@@ -1,10 +1,10 @@
 """From the summary to one HTML file."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onepos._files import write_durably
 from onepos._optional import require
 from onepos.report.figures import learning_panel, metric_panel
 
@@ -50,11 +50,4 @@ def write_report(summary: Mapping[str, Any], path: Path) -> Path:
     path : Path
         The HTML file; its folder must exist.
     """
-    page = render(summary)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(page, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
+    return write_durably(path, render(summary).encode("utf-8"))

@@ -1,12 +1,12 @@
 """From a study's results to one HTML page that needs nothing else."""
 
-import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onepos._files import write_durably
 from onepos._optional import require
 from onepos.report.embed import embed_svg
 from onepos.report.study_summary import StudyTable, study_tables, summarise_study
@@ -106,11 +106,4 @@ def write_study_report(
         study_file=study_file,
         environment=environment,
     )
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(page, encoding="utf-8", newline="\n")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    return target
+    return write_durably(Path(path), page.encode("utf-8"))

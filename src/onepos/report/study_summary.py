@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from onepos.figures.records import method_name, read_json
 from onepos.metrics import higher_is_better
 from onepos.report.study_cells import common_values, known, setting_words, study_cells
-from onepos.report.study_table import FULL_SUPERVISION, StudyCell, StudyRow, StudyTable, study_tables
+from onepos.report.study_table import StudyCell, StudyRow, StudyTable, study_tables
 from onepos.report.summarise import METRIC_TEXT
+from onepos.tables.main_table import FULL_SUPERVISION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +116,7 @@ def _table(number: int, table: StudyTable) -> dict[str, Any]:
         "name": METRIC_TEXT[table.metric][0],
         "direction": "higher is better" if higher_is_better(table.metric) else "lower is better",
         "rule": _selection(table.selection),
-        "methods": [{"key": key, "name": method_name(key), "full": key == FULL_SUPERVISION} for key in table.columns],
+        "methods": [{"key": key, "name": method_name(key), "full": key in FULL_SUPERVISION} for key in table.columns],
     }
 
 

@@ -1,16 +1,17 @@
 """A study's tables of results as plain data: mean and spread of each method on each data set, the best marked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from typing import TYPE_CHECKING
 
 from onepos.metrics import METRICS, higher_is_better
+from onepos.statistics import average_ranks
+from onepos.tables.aggregate import Summary, aggregate
+from onepos.tables.main_table import FULL_SUPERVISION
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Trained on every label: shown beside the others, never counted among them.
-FULL_SUPERVISION = "bce"
 
 
 @dataclass(frozen=True)
@@ -78,93 +79,87 @@ def study_tables(
     methods : sequence of str, optional
         The columns; default: all, in the order of the results.
     """
-    # In a fixed order, so that equal results give equal means to the last bit however they were gathered.
-    groups = _groups(frame.sort_values(["n_train", "trial"], kind="stable"))
-    names = dict.fromkeys(datasets if datasets is not None else frame["dataset"].astype(str))
     columns = tuple(dict.fromkeys(methods if methods is not None else frame["method"].astype(str)))
-    chosen = [(name, size, part) for wanted in names for name, size, part in groups if name == wanted]
+    wanted = list(dict.fromkeys(datasets if datasets is not None else frame["dataset"].astype(str)))
+    finished, lines = _by_size(frame, wanted)
     tables = []
     for selection in sorted({str(rule) for rule in frame["selection"]}):
         trials = int(frame.loc[frame["selection"] == selection, "trial"].nunique())
-        tables += [_table(metric, selection, columns, chosen, trials) for metric in METRICS]
+        here = finished[finished["selection"] == selection]
+        shown = {name: line for name, line in lines.items() if (here["dataset"] == name).any()}
+        tables += [_table(metric, selection, columns, here, shown, trials) for metric in METRICS]
     return tables
 
 
-def _groups(frame: "pd.DataFrame") -> list[tuple[str, int | None, "pd.DataFrame"]]:
-    """Return the finished cells of each data set, by size of the training set where the study has several."""
+def _by_size(frame: "pd.DataFrame", wanted: Sequence[str]) -> tuple["pd.DataFrame", dict[str, tuple[str, int | None]]]:
+    """Return the finished cells, each size of the training set as a data set of its own where there are several.
+
+    Beside them, by name and in order, the lines of a table: data set and size, or None where there is one size.
+    """
+    # In a fixed order, so that equal results give equal means to the last bit however they were gathered.
+    finished = frame[frame["status"] == "ok"].sort_values(["n_train", "trial"], kind="stable")
     cell = ["dataset", "method", "trial", "selection"]
-    finished = frame[frame["status"] == "ok"]
     if finished.duplicated([*cell, "n_train"]).any():
         twice = finished[finished.duplicated([*cell, "n_train"])].iloc[0]
         raise ValueError(
             f"expected one result for each cell; got two of {', '.join(str(twice[column]) for column in cell)}: "
             "give the results of one study"
         )
-    groups: list[tuple[str, int | None, pd.DataFrame]] = []
-    for name, part in finished.groupby("dataset"):
-        if part.duplicated(cell).any():
-            sizes = part.groupby("n_train")
-            groups += [(str(name), int(str(size)), smaller) for size, smaller in sizes]
-        else:
-            groups.append((str(name), None, part))
-    return groups
+    several = set(finished.loc[finished.duplicated(cell), "dataset"])
+    names = finished["dataset"].where(
+        ~finished["dataset"].isin(several), finished["dataset"] + "\0" + finished["n_train"].astype(str)
+    )
+    lines: dict[str, tuple[str, int | None]] = {}
+    for dataset in wanted:
+        here = finished["dataset"] == dataset
+        for name, size in zip(names[here], finished.loc[here, "n_train"], strict=True):
+            lines[str(name)] = (dataset, int(size) if dataset in several else None)
+    return finished.assign(dataset=names), lines
 
 
 def _table(
     metric: str,
     selection: str,
     columns: tuple[str, ...],
-    groups: Sequence[tuple[str, int | None, "pd.DataFrame"]],
+    finished: "pd.DataFrame",
+    lines: Mapping[str, tuple[str, int | None]],
     trials: int,
 ) -> StudyTable:
     higher = higher_is_better(metric)
-    rows = []
-    for name, size, part in groups:
-        here = part[part["selection"] == selection]
-        if here.empty:
-            continue
-        cells = [_cell(here.loc[here["method"] == method, metric]) for method in columns]
-        features = "substitute" if (here["features"] == "substitute").any() else "paper"
-        rows.append(StudyRow(name, _mark_best(columns, cells, higher, trials), features, size))
-    ranks = _average_ranks(columns, rows, higher, trials)
-    return StudyTable(metric, "↑" if higher else "↓", selection, columns, tuple(rows), ranks, trials)
-
-
-def _cell(values: "pd.Series[float]") -> StudyCell:
-    known = values.dropna().to_numpy(dtype=float)
-    # The spread of one trial is unknown, not zero.
-    return StudyCell(
-        float(known.mean()) if known.size else None,
-        float(known.std(ddof=1)) if known.size > 1 else None,
-        int(known.size),
+    empty = StudyTable(metric, "↑" if higher else "↓", selection, columns, (), (None,) * len(columns), trials)
+    if not lines:
+        return empty
+    found = aggregate(
+        finished, metric, selection=selection, datasets=list(lines), methods=columns, expected_trials=trials
     )
+    rows = tuple(
+        StudyRow(dataset, _cells([found.summary(name, method) for method in columns], columns, higher), features, size)
+        for name, (dataset, size) in lines.items()
+        if (features := found.features[name])
+    )
+    # A method that was never completed is not ranked; it must not take every row out of the ranking.
+    competing = [key for key in columns if key not in FULL_SUPERVISION and found.complete[key].any()]
+    means = found.complete_means(competing)
+    ranks = (
+        dict(zip(competing, average_ranks(means.to_numpy(), higher_is_better=higher), strict=True))
+        if len(means)
+        else {}
+    )
+    return replace(empty, rows=rows, ranks=tuple(ranks.get(key) for key in columns))
 
 
-def _mark_best(columns: Sequence[str], cells: Sequence[StudyCell], higher: bool, trials: int) -> tuple[StudyCell, ...]:
+def _cells(found: Sequence[Summary], columns: Sequence[str], higher: bool) -> tuple[StudyCell, ...]:
     """Mark the best as the reader sees it: equal at three decimals, equally best."""
     shown = [
-        None if key == FULL_SUPERVISION or cell.mean is None or cell.count < trials else float(f"{cell.mean:.3f}")
-        for key, cell in zip(columns, cells, strict=True)
+        float(f"{summary.mean:.3f}") if summary.complete and key not in FULL_SUPERVISION else None
+        for key, summary in zip(columns, found, strict=True)
     ]
     best = (max if higher else min)((value for value in shown if value is not None), default=None)
     return tuple(
-        replace(cell, best=value is not None and value == best) for cell, value in zip(cells, shown, strict=True)
+        StudyCell(_known(summary.mean), _known(summary.std), summary.count, value is not None and value == best)
+        for summary, value in zip(found, shown, strict=True)
     )
 
 
-def _average_ranks(
-    columns: Sequence[str], rows: Sequence[StudyRow], higher: bool, trials: int
-) -> tuple[float | None, ...]:
-    """Return the mean rank of each competing method over the rows that have all of them; tied means share a rank."""
-    import pandas as pd
-
-    means = pd.DataFrame(
-        [[cell.mean if cell.count >= trials else None for cell in row.cells] for row in rows],
-        columns=list(columns),
-        dtype=float,
-    )
-    # A method that was never completed is not ranked; it must not take every row out of the ranking.
-    competing = [key for key in columns if key != FULL_SUPERVISION and means[key].notna().any()]
-    complete = means[competing].dropna()
-    ranks = complete.rank(axis=1, ascending=not higher).mean()
-    return tuple(float(ranks[key]) if key in competing and len(complete) else None for key in columns)
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value

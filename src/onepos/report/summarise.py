@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onepos.metrics import METRICS, higher_is_better
+from onepos.metrics import METRIC_TITLES, METRICS, higher_is_better
 from onepos.report.example import Example
 from onepos.report.picture import png_address
 from onepos.report.words import verdict
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
     from onepos.training import History
 
-#: What each measure is called on the page and what it means, in one sentence.
-METRIC_TEXT: dict[str, tuple[str, str]] = {
-    "average_precision": ("Average precision", "how cleanly the true labels come first when all are ranked"),
-    "one_error": ("One-error", "share of pictures whose top-ranked label is wrong"),
-    "ranking_loss": ("Ranking loss", "share of (true, false) label pairs ranked the wrong way round"),
-    "coverage": ("Coverage", "how far down the ranking one must go to meet all true labels"),
-    "hamming_loss": ("Hamming loss", "share of yes/no answers that are wrong at a probability of ½"),
+#: What each measure means, in one sentence.
+_MEANING = {
+    "average_precision": "how cleanly the true labels come first when all are ranked",
+    "one_error": "share of pictures whose top-ranked label is wrong",
+    "ranking_loss": "share of (true, false) label pairs ranked the wrong way round",
+    "coverage": "how far down the ranking one must go to meet all true labels",
+    "hamming_loss": "share of yes/no answers that are wrong at a probability of ½",
 }
+
+#: What each measure is called on the page, and that sentence.
+METRIC_TEXT: dict[str, tuple[str, str]] = {key: (METRIC_TITLES[key], text) for key, text in _MEANING.items()}
 
 
 def summarise(

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onepos._files import write_durably
 from onepos.exceptions import StudyError
 from onepos.study.cells import Cell, cells_of
 from onepos.study.parse import parse_study
 from onepos.study.spec import Study
-from onepos.study.store import read_rows, write_durably, write_row
+from onepos.study.store import read_rows, write_row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onepos._files import write_durably
 from onepos._optional import require
 from onepos.exceptions import StudyError
 from onepos.study.folder import ResultsFolder
-from onepos.study.store import write_durably
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,10 +1,10 @@
 """Results on disk: one small parquet file a cell, whole or not there; many are read as one table."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onepos._files import write_durably
 from onepos._optional import require
 from onepos.exceptions import StudyError
 
@@ -21,24 +21,6 @@ def write_row(folder: Path, row: dict[str, Any]) -> None:
     require("pyarrow", extra="data", purpose=_PURPOSE)
     content = pd.DataFrame([row]).to_parquet(index=False)
     write_durably(folder / f"{row['cell']}.parquet", content)
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file: the old content or the whole new one, also after a power cut."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    handle = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)  # the new name itself
-    finally:
-        os.close(handle)
 
 
 def read_rows(folder: Path, cells: Iterable[str] | None = None) -> "pd.DataFrame":

@@ -25,7 +25,7 @@ from onepos.tables.aggregate import Aggregate, Summary, aggregate
 from onepos.tables.compare import Comparison, Pair, compare, in_stds
 from onepos.tables.example import example_results
 from onepos.tables.formats import FORMATS, render, to_csv, to_latex, to_markdown, to_rich, to_terminal
-from onepos.tables.grid import METRIC_TITLES, Cell, Grid, Table
+from onepos.tables.grid import Cell, Grid, Table
 from onepos.tables.main_table import MainCell, MainTable, main_table
 from onepos.tables.published import PAPER_METHODS, SUBSTITUTES, load_published, paper_dataset, published_value
 from onepos.tables.ranks import MetricRanks, RankTable, rank_table
@@ -35,7 +35,6 @@ from onepos.tables.verdicts import Significance, Verdict
 
 __all__ = [
     "FORMATS",
-    "METRIC_TITLES",
     "PAPER_METHODS",
     "SELECTIONS",
     "SUBSTITUTES",

@@ -7,16 +7,7 @@ from typing import Protocol
 
 import pandas as pd
 
-from onepos.metrics import higher_is_better
-
-#: What the measures are called in a table.
-METRIC_TITLES: Mapping[str, str] = {
-    "average_precision": "Average precision",
-    "one_error": "One-error",
-    "ranking_loss": "Ranking loss",
-    "coverage": "Coverage",
-    "hamming_loss": "Hamming loss",
-}
+from onepos.metrics import METRIC_TITLES, higher_is_better
 
 #: Shown where there is no value.
 NOTHING = "–"

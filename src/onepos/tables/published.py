@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from onepos.tables.grid import METRIC_TITLES
+from onepos.metrics import METRIC_TITLES
 
 #: The paper's name of a method → its key here.
 PAPER_METHODS: Mapping[str, str] = MappingProxyType(
