@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 
+from onepos.figures import convergence, figure_svg, sufficiency
 from onepos.metrics import METRICS
+from onepos.report.study_page import render_study_report
 
 LEVELS = {"smile": 0.80, "role": 0.76, "an": 0.70, "linear": 0.66, "frequency": 0.50, "bce": 0.88}
 #: These have no epochs.
@@ -95,4 +97,36 @@ def results(datasets=("yeast", "scene", "CAL500"), trials=3, selections=("clean"
             for trial in range(trials)
             for rule, selection in enumerate(selections)
         ]
+    )
+
+
+NASTY = '<script>document.title = "broken"</script>'
+TRACE = f'Traceback (most recent call last):\n  File "fit.py", line 3\nRuntimeError: {NASTY}'
+
+
+def nasty_frame():
+    """Results with holes, failures and hostile texts."""
+    # One method finished on two of three data sets, one lacks a trial, one never finished.
+    lost = [failed("scene", "role", 1, error=TRACE), failed("CAL500", NASTY, 1, error="ValueError: too few rows")]
+    done = results()
+    done.loc[done["dataset"] == "yeast", "features"] = "substitute"
+    # The best of one table stands in a column far to the right, where a phone has to scroll.
+    done.loc[done["method"] == "frequency", "coverage"] = 0.01
+    linear = (done["method"] == "linear") & (done["dataset"] == "CAL500")
+    return pd.concat(
+        [done[~linear & ~done["cell"].eq("scene/role/1/clean/400")], pd.DataFrame(lost)], ignore_index=True
+    )
+
+
+def nasty_page(frame):
+    """The page of such results."""
+    small = frame[(frame["dataset"] == "scene") & (frame["selection"] == "clean")]
+    return render_study_report(
+        frame,
+        title=f"A study {NASTY}",
+        description="First paragraph.\n\nSecond & last.",
+        figures=[(f"Figure {NASTY}", figure_svg(convergence(small))), ("Second", figure_svg(sufficiency(small)))],
+        reproduce="onepos bench run made-up --out results/",
+        study_file='name = "<made-up>"',
+        environment={"commit": "0123", "libraries": {"torch": "2.9"}},
     )

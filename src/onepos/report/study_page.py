@@ -3,10 +3,8 @@
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onepos._files import write_durably
 from onepos._optional import require
 from onepos.report.embed import embed_svg
 from onepos.report.study_summary import StudyTable, study_tables, summarise_study
@@ -14,7 +12,7 @@ from onepos.report.study_summary import StudyTable, study_tables, summarise_stud
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["StudyTable", "render_study_report", "study_tables", "write_study_report"]
+__all__ = ["StudyTable", "render_study_report", "study_tables"]
 
 _PURPOSE = "writing the study's report"
 
@@ -78,32 +76,3 @@ def render_study_report(
         **summary,
     )
     return page
-
-
-def write_study_report(
-    frame: "pd.DataFrame",
-    path: str | Path,
-    *,
-    title: str,
-    description: str = "",
-    tables: Sequence[StudyTable] | None = None,
-    figures: Sequence[tuple[str, str]] = (),
-    reproduce: str = "",
-    study_file: str = "",
-    environment: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write the page atomically: whoever opens ``path`` finds the old file or the whole new one.
-
-    Parameters as in :func:`render_study_report`; the folder of ``path`` must exist.
-    """
-    page = render_study_report(
-        frame,
-        title=title,
-        description=description,
-        tables=tables,
-        figures=figures,
-        reproduce=reproduce,
-        study_file=study_file,
-        environment=environment,
-    )
-    return write_durably(Path(path), page.encode("utf-8"))

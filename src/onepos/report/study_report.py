@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from onepos._files import write_durably
 from onepos.figures import figure_svg, save_figure
 from onepos.report.study_figures import study_figures
-from onepos.report.study_page import write_study_report
+from onepos.report.study_page import render_study_report
 from onepos.study import ResultsFolder, load_results
 
 #: Drawings on the page: what a reader wants first; of the ranks, those by average precision. All are made as files.
@@ -40,9 +41,8 @@ def report_study(results: str | Path, out: str | Path | None = None, figures: st
             save_figure(drawing.figure, Path(figures) / drawing.name)
     shown = [drawing for drawing in drawn if not drawing.name.startswith("ranks-") or "precision" in drawing.name]
     shown = sorted(shown, key=lambda drawing: drawing.name.startswith("calibration"))[:_ON_PAGE]
-    return write_study_report(
+    page = render_study_report(
         frame,
-        target,
         title=f"Study {name}",
         description=description,
         figures=[(drawing.caption, figure_svg(drawing.figure)) for drawing in shown],
@@ -50,3 +50,4 @@ def report_study(results: str | Path, out: str | Path | None = None, figures: st
         study_file=text,
         environment={"study hash": str(frame["study_hash"].iloc[0])},
     )
+    return write_durably(target, page.encode("utf-8"))
