@@ -1,16 +1,21 @@
 """One cell: the choice is made on validation rows, screening does what it says, failures become rows."""
 
 import json
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from onepos import memory
+from onepos.methods import linear
 from onepos.metrics import METRICS, evaluate
 from onepos.registry import make_classifier
 from onepos.study import cells_of, parse_study
+from onepos.study.cells import run_together
 from onepos.study.data import load_trial
-from onepos.study.execute import run_cell
+from onepos.study.execute import run_cell, run_cells
 from onepos.study.watch import calibration
 
 TEXT = """
@@ -158,3 +163,30 @@ def test_smaller_parts_are_in_larger_ones():
     assert np.array_equal(small.X_train, whole.X_train[: len(small.X_train)])
     assert np.array_equal(small.observed, whole.observed[: len(small.observed)])
     assert np.array_equal(small.X_test, whole.X_test)
+
+
+def test_cells_that_share_fits_have_the_rows_they_have_alone(monkeypatch):
+    """Both rules of a method in one process, with fits remembered, against each cell with an empty memory."""
+    methods = ("linear", "mlml", "frequency", "bce", "an")
+    text = TEXT[: TEXT.index("[[method]]")] + "".join(f'[[method]]\nkey = "{key}"\n' for key in methods)
+    tasks = run_together([one for one in cells_of(parse_study(text)) if one.trial == 0])
+    assert [len(task) for task in tasks] == [2, 2, 2, 2, 1, 1]
+    for task in tasks:
+        monkeypatch.setattr(memory, "_memory", OrderedDict())
+        together = run_cells(task, [None] * len(task))
+        for one, row in zip(task, together, strict=True):
+            monkeypatch.setattr(memory, "_memory", OrderedDict())
+            alone = run_cell(one)
+            assert alone["status"] == "ok"
+            frames = [pd.DataFrame([found]).drop(columns=list(VOLATILE)) for found in (row, alone)]
+            pd.testing.assert_frame_equal(*frames, check_exact=True)
+
+
+def test_the_linear_path_is_fitted_once_for_both_rules(monkeypatch):
+    fits = []
+    path = linear._fit_path
+    monkeypatch.setattr(linear, "_fit_path", lambda *inputs: fits.append(1) or path(*inputs))
+    monkeypatch.setattr(memory, "_memory", OrderedDict())
+    text = TEXT[: TEXT.index("[[method]]")] + '[[method]]\nkey = "linear"\n'
+    run_cells([one for one in cells_of(parse_study(text)) if one.trial == 0], [None, None])
+    assert len(fits) == 1

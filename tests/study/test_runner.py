@@ -143,11 +143,12 @@ import onepos.study.runner as runner
 from onepos.study import ResultsFolder, parse_study, run_study
 TEXT = {TEXT!r}
 
-def work(cell, choice, folder, _):
-    folder.note_start(cell)
-    if cell.method == "an":
+def work(cells, choices, folder, _):
+    for cell in cells:
+        folder.note_start(cell)
+    if cells[0].method == "an":
         os.kill(os.getpid(), signal.SIGKILL)
-    return runner.run_cell(cell, choice)
+    return runner.run_cells(cells, choices)
 
 if __name__ == "__main__":
     runner._work = work

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from onepos import metrics
 from onepos._random import seed_from
+from onepos.memory import recall
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._holdout import hold_out
 from onepos.scaling import FeatureScaler, fit_scaler
@@ -62,7 +63,15 @@ class ClassicalClassifier(OnePositiveClassifier):
         features = self.scaler_.transform(X)
         self.validation_scores_ = {}
         if len(candidates) == 1:
-            solution, history = self._solve(features, labels.observed, candidates[0], np.random.default_rng(seed))
+            settings = {name: value for name, value in self.get_params().items() if name != "random_state"}
+            solution, history = recall(
+                lambda: self._solve(features, labels.observed, candidates[0], np.random.default_rng(seed)),
+                type(self).__name__,
+                features,
+                labels.observed,
+                seed,
+                settings,
+            )
         elif given is not None:
             held = _Held(self.scaler_.transform(given[0]), given[1])
             _, solution, history = self._search(features, labels.observed, candidates, held, seed)
@@ -73,8 +82,7 @@ class ClassicalClassifier(OnePositiveClassifier):
             held = _Held(features[out], labels.observed[out])
             best, _, _ = self._search(features[kept], labels.observed[kept], candidates, held, seed)
             solution, history = self._solve(features, labels.observed, best, np.random.default_rng(seed))
-        self.history_ = history
-        self.history_.facts["scale"] = self.scaler_.kind
+        self.history_ = History(list(history.records), history.facts | {"scale": self.scaler_.kind})
         self.n_iter_ = max(1, len(history))
         self._keep(solution)
         return self

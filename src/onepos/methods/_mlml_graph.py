@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos.graph import Metric
-from onepos.graph_memory import find_neighbors
+from onepos.memory import find_neighbors
 
 #: Stands for an infinite exponent; finite, so that a softmax of nothing else is uniform and not NaN.
 _FAR = 1e300

@@ -6,14 +6,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
+from torch.nn.functional import softplus
 
 from onepos import metrics
 from onepos._random import numpy_generator
 from onepos._validation import Labels, check_validation_labels
+from onepos.memory import recall
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._holdout import hold_out
 from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
@@ -88,7 +90,15 @@ class LinearClassifier(_FittedLinear):
         elif validation is not None:
             held = self.scaler_.transform(self._check_features(validation[0]))
             truth = check_validation_labels(validation[1], labels.classes)
-            path = _fit_path(features[labelled], targets[labelled], strengths, self.max_iter)
+            rows, wanted = features[labelled], targets[labelled]
+            path = recall(
+                lambda: _fit_path(rows, wanted, strengths, self.max_iter),
+                "linear path",
+                rows,
+                wanted,
+                strengths,
+                self.max_iter,
+            )
             self._keep(self._choose(path, held, truth))
         else:
             self._fit_on_holdout(features, targets, labels, labelled, strengths)
@@ -152,17 +162,23 @@ def _fit_path(features: Any, targets: NDArray[np.float64], strengths: Sequence[f
     rate = (targets.sum(axis=0) + 0.5) / (len(targets) + 1.0)
     weights[-1] = np.log(rate) - np.log1p(-rate)
     path: list[_Fit] = []
+    positives = torch.from_numpy(np.flatnonzero(targets))
     for l2 in strengths:
 
         def loss_and_gradient(flat: NDArray[np.float64], l2: float = l2) -> tuple[float, NDArray[np.float64]]:
             w = flat.reshape(n_features + 1, n_labels)
-            logits = np.asarray(features @ w[:-1].astype(features.dtype), dtype=np.float64) + w[-1]
-            loss = float(np.logaddexp(0.0, logits).sum() - (targets * logits).sum() + 0.5 * l2 * (w[:-1] ** 2).sum())
-            residual = expit(logits) - targets
+            # Single precision along rows and columns; double for the sum of all rows, which the line search compares.
+            logits = torch.from_numpy(np.asarray(features @ w[:-1].astype(features.dtype))).float()
+            logits += torch.from_numpy(w[-1].astype(np.float32))
+            loss = softplus(logits).sum(dim=1).sum(dtype=torch.float64) - logits.view(-1)[positives].sum(
+                dtype=torch.float64
+            )
+            residual = logits.sigmoid_()
+            residual.view(-1)[positives] -= 1.0
             gradient = np.empty_like(w)
-            gradient[:-1] = np.asarray(features.T @ residual.astype(features.dtype)) + l2 * w[:-1]
-            gradient[-1] = residual.sum(axis=0)
-            return loss, gradient.ravel()
+            gradient[:-1] = np.asarray(features.T @ residual.numpy().astype(features.dtype, copy=False)) + l2 * w[:-1]
+            gradient[-1] = residual.sum(dim=0).numpy()
+            return float(loss) + 0.5 * l2 * float((w[:-1] ** 2).sum()), gradient.ravel()
 
         result = minimize(
             loss_and_gradient, weights.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": max_iter}

@@ -19,7 +19,7 @@ from onepos.encoder import GraphEncoder
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
 from onepos.graph import mean_aggregate
-from onepos.graph_memory import find_neighbors
+from onepos.memory import find_neighbors
 from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.posterior import sample_beta

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
-from onepos.graph_memory import find_neighbors
 from onepos.losses import binary_cross_entropy
+from onepos.memory import find_neighbors
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._released_encoder import ReleasedEncoder, in_edges
 from onepos.methods._released_model import ReleasedModel

@@ -4,8 +4,9 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from onepos.registry import METHODS
 from onepos.study.data import n_rows
-from onepos.study.parameters import settings_of
+from onepos.study.parameters import accepted_parameters, settings_of
 from onepos.study.spec import Parameters, Rule, Study, digest
 
 
@@ -82,3 +83,17 @@ def cells_of(study: Study) -> list[Cell]:
                                 )
                             )
     return cells
+
+
+def run_together(cells: list[Cell]) -> list[list[Cell]]:
+    """Group cells for one process each: those that differ in their rule only and can share what is fitted.
+
+    That is so where validation labels choose among finished fits, or are complete under either rule. Where they end
+    training or tell the number of positives, each rule has fits of its own.
+    """
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        shares = "max_epochs" not in accepted_parameters(cell.key) or METHODS[cell.key].load_class()._y_is_full
+        differs = None if shares else cell.rule
+        groups.setdefault((cell.dataset, cell.method, cell.trial, cell.train_fraction, differs), []).append(cell)
+    return list(groups.values())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onepos.graph_memory import remember_neighbors
+from onepos.memory import remember_work
 from onepos.metrics import METRICS, evaluate, higher_is_better
 from onepos.registry import METHODS, make_classifier
 from onepos.study import machine
@@ -29,6 +29,20 @@ class _Fit(NamedTuple):
     watchers: tuple[Any, ...] = ()
 
 
+def run_cells(cells: list[Cell], choices: list[Parameters | None]) -> list[Row]:
+    """Return the rows of cells from ``run_together``: fits are remembered from one to the next.
+
+    Full supervision sees complete labels under either rule, so that its rows are the same but for the rule.
+    """
+    rows: list[Row] = []
+    for cell, choice in zip(cells, choices, strict=True):
+        if rows and rows[0]["status"] == "ok" and METHODS[cell.key].load_class()._y_is_full:
+            rows.append(rows[0] | {"cell": cell.id, "selection": cell.rule, "seconds": 0.0})
+        else:
+            rows.append(run_cell(cell, choice))
+    return rows
+
+
 def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
     """Return the row of a cell; what goes wrong in it becomes a row with ``status`` "failed".
 
@@ -41,7 +55,7 @@ def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
     started = time.perf_counter()
     row = _identity(cell)
     try:
-        with warnings.catch_warnings(), remember_neighbors():
+        with warnings.catch_warnings(), remember_work():
             warnings.simplefilter("ignore")
             trial = load_trial(
                 cell.dataset, cell.seed, cell.trial, cell.fractions, cell.positive_rule, cell.train_fraction

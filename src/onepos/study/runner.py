@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from onepos.study.cells import Cell, cells_of
-from onepos.study.execute import Row, failed_row, run_cell
+from onepos.study.cells import Cell, cells_of, run_together
+from onepos.study.execute import Row, failed_row, run_cells
 from onepos.study.folder import ResultsFolder
 from onepos.study.orphan import end_with_runner, this_process
 from onepos.study.spec import Parameters, Study
@@ -153,17 +153,24 @@ def _run_all(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int,
 
 def _pool(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int) -> Iterator[Row]:
     with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, idle_worker_timeout=60):
-        work = (delayed(_work)(cell, state.choices.get(cell.chooser), folder, this_process()) for cell in cells)
-        yield from Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work)
+        work = (
+            delayed(_work)(task, [state.choices.get(cell.chooser) for cell in task], folder, this_process())
+            for task in run_together(cells)
+        )
+        for rows in Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work):
+            yield from rows
 
 
-def _work(cell: Cell, choice: Parameters | None, folder: ResultsFolder, runner: tuple[str, int]) -> Row:
+def _work(
+    cells: list[Cell], choices: list[Parameters | None], folder: ResultsFolder, runner: tuple[str, int]
+) -> list[Row]:
     from threadpoolctl import threadpool_limits
 
     from onepos.training.threads import limited_threads
 
     end_with_runner(runner)
-    folder.note_start(cell)
+    for cell in cells:
+        folder.note_start(cell)
     # One thread whatever the number of jobs: cores are not oversubscribed, and bits do not depend on --jobs.
     with threadpool_limits(1), limited_threads(1):
-        return run_cell(cell, choice)
+        return run_cells(cells, choices)

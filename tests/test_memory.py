@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from onepos import graph_memory
+from onepos import memory
 from onepos.graph import nearest_neighbors
-from onepos.graph_memory import LIMIT, find_neighbors, remember_neighbors
+from onepos.memory import LIMIT, find_neighbors, remember_work
 
 
 @pytest.fixture
@@ -18,17 +18,17 @@ def searches(monkeypatch):
         made.append((n_neighbors, metric))
         return nearest_neighbors(X, n_neighbors, metric=metric)
 
-    monkeypatch.setattr(graph_memory, "nearest_neighbors", counted)
-    monkeypatch.setattr(graph_memory, "_memory", type(graph_memory._memory)())
+    monkeypatch.setattr(memory, "nearest_neighbors", counted)
+    monkeypatch.setattr(memory, "_memory", type(memory._memory)())
     return made
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_the_same_rows_are_searched_once(searches, container):
     X = np.random.default_rng(0).random((30, 4)).round(1)
-    with remember_neighbors():
+    with remember_work():
         first = find_neighbors(container(X), 3)
-    with remember_neighbors():
+    with remember_work():
         again = find_neighbors(container(X.copy()), 3)
     assert len(searches) == 1
     expected = nearest_neighbors(container(X), 3)
@@ -41,7 +41,7 @@ def test_any_difference_is_another_search(searches):
     X = np.random.default_rng(0).random((30, 4))
     other = X.copy()
     other[7, 2] += 1e-12
-    with remember_neighbors():
+    with remember_work():
         for rows, k, metric in [(X, 3, "euclidean"), (other, 3, "euclidean"), (X, 4, "euclidean"), (X, 3, "cosine")]:
             find_neighbors(rows, k, metric=metric)
         find_neighbors(X.astype(np.float32), 3)
@@ -53,14 +53,14 @@ def test_nothing_is_kept_unless_asked_for(searches):
     find_neighbors(X, 3)
     find_neighbors(X, 3)
     assert len(searches) == 2
-    assert not graph_memory._memory
+    assert not memory._memory
 
 
 def test_the_oldest_is_forgotten(searches):
     X = np.random.default_rng(0).random((30, 4))
-    with remember_neighbors():
+    with remember_work():
         for k in range(1, LIMIT + 2):
             find_neighbors(X, k)
-        assert len(graph_memory._memory) == LIMIT
+        assert len(memory._memory) == LIMIT
         find_neighbors(X, 1)
     assert len(searches) == LIMIT + 2

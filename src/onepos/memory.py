@@ -1,0 +1,81 @@
+"""Work that is done once where the same rows come again: a study fits many methods, settings and rules on one split."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._typing import MatrixLike
+from onepos.graph import Metric, nearest_neighbors
+
+#: Results kept in a process: a graph takes 16 bytes per row and neighbour, a linear path 8 per strength and weight.
+LIMIT = 4
+
+_Result = TypeVar("_Result")
+_memory: "OrderedDict[str, Any]" = OrderedDict()
+_enabled: ContextVar[bool] = ContextVar("remember_work", default=False)
+
+
+@contextmanager
+def remember_work() -> Iterator[None]:
+    """Keep what ``recall`` computes in the body for later, in any such body of this process."""
+    token = _enabled.set(True)
+    try:
+        yield
+    finally:
+        _enabled.reset(token)
+
+
+def recall(compute: Callable[[], _Result], what: str, *inputs: Any) -> _Result:
+    """Return ``compute()``, from memory if ``what`` was computed from the same inputs within ``remember_work``.
+
+    Parameters
+    ----------
+    compute : a function of nothing but ``what`` and ``inputs``; nobody may write to what it returns
+    inputs : arrays, sparse matrices, or values that ``repr`` describes completely
+    """
+    if not _enabled.get():
+        return compute()
+    key = " ".join([what, *map(_fingerprint, inputs)])
+    if key not in _memory:
+        _memory[key] = compute()
+        while len(_memory) > LIMIT:
+            _memory.popitem(last=False)
+    _memory.move_to_end(key)
+    result: _Result = _memory[key]
+    return result
+
+
+def find_neighbors(
+    X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean"
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """``nearest_neighbors``, from memory if the same rows were searched within ``remember_work``.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [1.0], [3.0]])
+    >>> with remember_work():
+    ...     first, again = find_neighbors(rows, 1), find_neighbors(rows, 1)
+    >>> first[0] is again[0]
+    True
+    """
+    return recall(lambda: nearest_neighbors(X, n_neighbors, metric=metric), "neighbors", X, n_neighbors, metric)
+
+
+def _fingerprint(value: Any) -> str:
+    """Hash shape, type and every number of an array, for a sparse matrix of its three; anything else by ``repr``."""
+    if hasattr(value, "indptr"):
+        parts = [value.data, value.indices, value.indptr]
+    elif isinstance(value, np.ndarray):
+        parts = [value]
+    else:
+        return repr(value)
+    state = hashlib.blake2b(repr((value.shape, [(part.dtype.str, part.shape) for part in parts])).encode())
+    for part in parts:
+        state.update(np.ascontiguousarray(part).data)
+    return state.hexdigest()
