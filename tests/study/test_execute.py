@@ -187,6 +187,6 @@ def test_the_linear_path_is_fitted_once_for_both_rules(monkeypatch):
     path = linear._fit_path
     monkeypatch.setattr(linear, "_fit_path", lambda *inputs: fits.append(1) or path(*inputs))
     monkeypatch.setattr(memory, "_memory", OrderedDict())
-    text = TEXT[: TEXT.index("[[method]]")] + '[[method]]\nkey = "linear"\n'
-    run_cells([one for one in cells_of(parse_study(text)) if one.trial == 0], [None, None])
+    text = TEXT + '[[method]]\nkey = "linear"\n'
+    run_cells([cell("linear", rule, text=text) for rule in ("clean", "single-positive")], [None, None])
     assert len(fits) == 1
