@@ -3,16 +3,42 @@
 Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â = s·I + (1−s)·N, N the row-normalised
 neighbour matrix and s the weight of the self-loop. Every node has k neighbours, so for a batch of B rows the same
 numbers need only ``(ÂX)[neighbours of the batch]``: two gathers and two small matrix products instead of a pass over
-all n nodes.
+all n nodes. A row that is a neighbour of several rows of the batch is looked up once, and where ÂX is mostly zeros its
+product with W₁ is a sparse one.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor, nn
 
 from onepos.features import gather
 from onepos.networks import linear
+from onepos.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
+
+
+class _Neighborhood(NamedTuple):
+    """What the encoder reads for a batch: (ÂX) of the rows needed, and how they are pooled: the batch's rows of Â."""
+
+    inputs: Tensor | SparseBatch
+    pooling: SparseBatch
+
+
+class _FirstLayer(nn.Module):
+    """x → xW₁ + b for dense or sparse rows; the weight is (inputs, outputs), as a sparse product wants it."""
+
+    def __init__(self, n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        layer = linear(n_inputs, n_outputs, generator)
+        self.weight = nn.Parameter(layer.weight.detach().T.contiguous())
+        self.bias = layer.bias
+
+    def forward(self, inputs: Tensor | SparseBatch) -> Tensor:
+        if isinstance(inputs, SparseBatch):
+            return sparse_product(inputs, self.weight) + self.bias
+        return torch.addmm(self.bias, inputs, self.weight)
 
 
 class GraphEncoder(nn.Module):
@@ -48,23 +74,50 @@ class GraphEncoder(nn.Module):
     ) -> None:
         super().__init__()
         # Not persistent: the graph belongs to the training set, not to the saved state.
+        aggregated = _sparse_if_it_pays(aggregated)
         if isinstance(aggregated, Tensor):
             self.register_buffer("aggregated", aggregated, persistent=False)
         else:
             self.aggregated = aggregated
         self.register_buffer("neighborhoods", neighborhoods, persistent=False)
-        self.first = linear(aggregated.shape[1], n_hidden, generator)
+        self.first = _FirstLayer(aggregated.shape[1], n_hidden, generator)
         self.second = linear(n_hidden, 2 * n_labels, generator)
         self.self_weight = self_weight
         self.log_bound = log_bound
+        self._last: tuple[Tensor, _Neighborhood] | None = None
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return log α and log β for the given rows, each of shape (batch, n_labels)."""
-        neighborhood = self.neighborhoods[rows]  # (batch, 1+k)
-        inputs = gather(self.aggregated, neighborhood.reshape(-1))  # (batch·(1+k), q)
-        hidden = torch.relu(self.first(inputs))  # (batch·(1+k), h)
-        hidden = hidden.view(*neighborhood.shape, -1)  # (batch, 1+k, h)
-        pooled = torch.lerp(hidden[:, 1:].mean(dim=1), hidden[:, 0], self.self_weight)  # (batch, h): the second Â
+        # A step asks twice for the same batch: for the loss, and with new weights for the soft labels.
+        if self._last is None or self._last[0] is not rows:
+            self._last = (rows, self._look_up(rows))
+        inputs, pooling = self._last[1]
+        hidden = torch.relu(self.first(inputs))  # (different rows needed, h)
+        pooled = sparse_product(pooling, hidden)  # (batch, h): the second Â
         log_parameters = self.second(pooled).clamp(-self.log_bound, self.log_bound)
         log_alpha, log_beta = log_parameters.chunk(2, dim=1)
         return log_alpha, log_beta
+
+    def _look_up(self, rows: Tensor) -> _Neighborhood:
+        neighborhood = self.neighborhoods[rows].cpu().numpy()  # (batch, 1+k)
+        needed, places = np.unique(neighborhood, return_inverse=True)
+        size, k = len(neighborhood), neighborhood.shape[1] - 1
+        shares = np.full(neighborhood.shape, (1.0 - self.self_weight) / k)
+        shares[:, 0] = self.self_weight
+        offsets = np.arange(size + 1, dtype=np.int64) * (k + 1)
+        pooling = SparseBatch(offsets, places.reshape(-1), shares.reshape(-1), len(needed))
+        if isinstance(self.aggregated, SparseRows):
+            return _Neighborhood(self.aggregated.take(needed), pooling)
+        return _Neighborhood(gather(self.aggregated, torch.from_numpy(needed).to(rows.device)), pooling)
+
+
+def _sparse_if_it_pays(aggregated: Any) -> Any:
+    """Return sparse rows for a matrix that is mostly zeros, else what was given."""
+    if isinstance(aggregated, Tensor):
+        stored = int(torch.count_nonzero(aggregated))
+        if aggregated.device.type != "cpu" or stored > SPARSE_BELOW * aggregated.numel():
+            return aggregated
+        return SparseRows(sparse.csr_array(aggregated.numpy()))
+    if sparse.issparse(aggregated):
+        return SparseRows(aggregated)
+    return aggregated

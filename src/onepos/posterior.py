@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from onepos.beta_sampling import draw_log_gamma
+
 
 class _BetaSample(torch.autograd.Function):
     """Draw d from Beta(α, β); gradients by implicit reparameterisation (Figurnov et al., 2018).
@@ -47,9 +49,34 @@ def _draw(both: Tensor, generator: torch.Generator | None) -> Tensor:
     return torch.from_numpy(np.stack([draws, 1.0 - draws])).to(both.dtype).clamp_(min=smallest)
 
 
-def sample_beta(alpha: Tensor, beta: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Differentiable sample d ~ Beta(α, β), elementwise, inside the open interval (0, 1)."""
-    sample: Tensor = _BetaSample.apply(alpha, beta, generator)  # type: ignore[no-untyped-call]
+class _FastBetaSample(torch.autograd.Function):
+    """Draw d = x/(x+y) from two Gamma draws that know their own derivatives (``onepos.beta_sampling``)."""
+
+    @staticmethod
+    def forward(ctx: Any, alpha: Tensor, beta: Tensor, generator: torch.Generator | None) -> Tensor:
+        log_draw, slope = draw_log_gamma(torch.stack([alpha, beta]), generator)
+        logit = log_draw[0] - log_draw[1]
+        sample = torch.sigmoid(logit)
+        slope.mul_(sample).mul_(torch.sigmoid(-logit))
+        ctx.save_for_backward(slope)
+        return sample.clamp_(min=math.sqrt(torch.finfo(sample.dtype).tiny))  # as in _draw
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,) = gradients
+        (slope,) = ctx.saved_tensors
+        by_alpha, by_beta = slope * gradient
+        return by_alpha, by_beta.neg_(), None
+
+
+def sample_beta(alpha: Tensor, beta: Tensor, generator: torch.Generator | None = None, *, fast: bool = False) -> Tensor:
+    """Differentiable sample d ~ Beta(α, β), elementwise, inside the open interval (0, 1).
+
+    ``fast`` draws from the same distribution with derivatives that are exact to 0.3 % in the mean, at a third of the
+    cost; otherwise they are exact. On other devices than the CPU it changes nothing.
+    """
+    function = _FastBetaSample if fast and alpha.device.type == "cpu" else _BetaSample
+    sample: Tensor = function.apply(alpha, beta, generator)  # type: ignore[no-untyped-call]
     return sample.clamp(max=1.0 - torch.finfo(sample.dtype).eps)
 
 

@@ -6,10 +6,12 @@ import torch
 
 from onepos.encoder import GraphEncoder
 from onepos.graph import nearest_neighbors
+from onepos.sparse_product import SparseRows
 
 
-def _problem(n=60, q=7, k=4, labels=5, hidden=11, seed=0):
-    X = np.random.default_rng(seed).normal(size=(n, q))
+def _problem(n=60, q=7, k=4, labels=5, hidden=11, seed=0, zeros=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, q)) * (rng.random((n, q)) >= zeros)
     neighbors, _ = nearest_neighbors(X, k)
     neighborhoods = torch.from_numpy(np.column_stack([np.arange(n), neighbors]))
     average = torch.zeros(n, n, dtype=torch.float64)  # Â, dense: fine at this size
@@ -27,14 +29,16 @@ def _problem(n=60, q=7, k=4, labels=5, hidden=11, seed=0):
 
 
 def _full_graph(X, average, encoder):
-    hidden = torch.relu(average @ (X @ encoder.first.weight.T) + encoder.first.bias)
+    hidden = torch.relu(average @ (X @ encoder.first.weight) + encoder.first.bias)
     out = average @ hidden @ encoder.second.weight.T + encoder.second.bias
     return out.clamp(-encoder.log_bound, encoder.log_bound)
 
 
+@pytest.mark.parametrize("zeros", [0.0, 0.97])
 @pytest.mark.parametrize("batch", [[3], [0, 1, 2, 3, 4], list(range(60)), [5, 5, 9]])
-def test_batch_encoder_equals_the_full_graph_network(batch):
-    X, average, encoder = _problem()
+def test_batch_encoder_equals_the_full_graph_network(batch, zeros):
+    X, average, encoder = _problem(zeros=zeros)
+    assert isinstance(encoder.aggregated, SparseRows) == (zeros > 0)
     rows = torch.tensor(batch)
     local = torch.cat(encoder(rows), dim=1)
     everywhere = _full_graph(X, average, encoder)[rows]

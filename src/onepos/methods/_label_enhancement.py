@@ -23,6 +23,9 @@ from onepos.networks import MLP
 from onepos.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
 from onepos.training import Batch
 
+#: From so many labels on, drawing D and its derivative would take most of a step, and the faster way is used.
+FAST_DRAWS_FROM = 50
+
 
 @dataclass(frozen=True)
 class EnhancementSettings:
@@ -67,6 +70,7 @@ class LabelEnhancement(nn.Module):
         self.settings = settings
         self.feature_scale = feature_scale
         self.generator = generator
+        self.fast_draws = n_labels >= FAST_DRAWS_FROM
 
     def loss(self, batch: Batch) -> Tensor:
         """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
@@ -81,7 +85,7 @@ class LabelEnhancement(nn.Module):
         adjacency = self._adjacency(batch.rows).to(features.dtype)
         negative_elbo = beta_kl(alpha, beta, *settings.prior).sum() / len(batch.rows)
         for _ in range(settings.n_draws):
-            soft = sample_beta(alpha, beta, self.generator)  # (B, c), the paper's D⁽ᵐ⁾
+            soft = sample_beta(alpha, beta, self.generator, fast=self.fast_draws)  # (B, c), the paper's D⁽ᵐ⁾
             terms = self._reconstruction(soft, features, observed, adjacency)
             negative_elbo = negative_elbo + terms / settings.n_draws
             if settings.consistency_on == "sample":
