@@ -107,6 +107,18 @@ def test_screening_trains_all_briefly_and_the_best_to_the_end():
     assert json.loads(row["setting"])["learning_rate"] == 1e-2  # 1e-5 learns nothing in an epoch
 
 
+def test_screening_keeps_some_of_each_value():
+    text = TEXT.replace("[1e-5, 1e-2] }", "[1e-5, 1e-2], weight_decay = [1e-4, 1e-2] }")
+    text += '[tuning]\nscreen_epochs = 1\nkeep_each = ["learning_rate"]\n'
+    row = run_cell(cell(text=text))
+    tried = json.loads(row["tried"])
+    assert [entry.get("epochs") for entry in tried] == [1, 1, 1, 1, None, None]
+    for rate, final in zip((1e-5, 1e-2), tried[4:], strict=True):
+        screened = [entry for entry in tried[:4] if entry["setting"]["learning_rate"] == rate]
+        assert final["setting"] == max(screened, key=lambda entry: entry["validation"])["setting"]
+    assert json.loads(row["setting"]) == max(tried[4:], key=lambda entry: entry["validation"])["setting"]
+
+
 def test_later_trials_use_what_was_chosen():
     later = cell(trial=1)
     choice = {**later.settings[0], "learning_rate": 0.02}

@@ -40,6 +40,7 @@ def test_defaults_are_the_papers_protocol():
         (("trials = 3", "trials = 3\nfractions = [0.8, 0.1, 0.2]"), "three positive numbers that sum to 1"),
         (("trials = 3", 'trials = 3\nrules = ["dirty"]'), "must be one of clean, single-positive; got 'dirty'"),
         (("[[data]]", "[common]\nmax_epoch = 3\n[[data]]"), "no method of the study has a parameter max_epoch"),
+        (("[[data]]", '[tuning]\nkeep_each = ["rate"]\n[[data]]'), "no method of the study has a parameter rate"),
         (("[[data]]", '[tuning]\nwhen = "never"\n[[data]]'), r"\[tuning\] when must be one of first-trial, each-trial"),
         (("[[data]]", "[data]"), r"data must be given as \[\[data\]\] tables"),
         (('sets = ["known', 'train_fractions = [1.5]\nsets = ["known'), "train_fractions must be numbers above 0"),

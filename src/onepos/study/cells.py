@@ -33,6 +33,7 @@ class Cell:
     settings: tuple[Parameters, ...]
     screen_epochs: int
     keep: int
+    keep_each: tuple[str, ...]
     takes_over: int | None
     test_curve: bool = False
     soft_label_change: bool = False
@@ -77,6 +78,7 @@ def cells_of(study: Study) -> list[Cell]:
                                     settings=settings,
                                     screen_epochs=study.tuning.screen_epochs,
                                     keep=study.tuning.keep,
+                                    keep_each=study.tuning.keep_each,
                                     takes_over=None if alone or trial == 0 else 0,
                                     test_curve=dataset in study.record.test_curve,
                                     soft_label_change=dataset in study.record.soft_label_change,

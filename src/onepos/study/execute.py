@@ -136,15 +136,20 @@ def _choose(cell: Cell, trial: Trial, tried: list[dict[str, Any]]) -> _Fit:
     Screening is for methods with epochs; ties go to the setting that comes first in the grid.
     """
     settings = list(cell.settings)
-    if len(settings) > cell.keep and cell.screen_epochs and "max_epochs" in accepted_parameters(cell.key):
+    groups = [tuple(setting.get(name) for name in cell.keep_each) for setting in settings]
+    survivors = cell.keep * len(set(groups))
+    if len(settings) > survivors and cell.screen_epochs and "max_epochs" in accepted_parameters(cell.key):
         scores = []
         for setting in settings:
             epochs = min(cell.screen_epochs, setting.get("max_epochs", cell.screen_epochs))
             fit = _fit(cell, trial, {**setting, "max_epochs": epochs}, watch=False)
             scores.append(fit.validation)
             tried.append({"setting": setting, "epochs": epochs, "validation": fit.validation})
-        order = np.argsort(-_oriented(cell, np.array(scores)), kind="stable")
-        settings = [settings[i] for i in sorted(order[: cell.keep])]
+        kept: list[int] = []
+        for i in np.argsort(-_oriented(cell, np.array(scores)), kind="stable"):
+            if sum(groups[j] == groups[i] for j in kept) < cell.keep:
+                kept.append(int(i))
+        settings = [settings[i] for i in sorted(kept)]
     best: _Fit | None = None
     for setting in settings:
         fit = _fit(cell, trial, setting)

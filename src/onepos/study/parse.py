@@ -106,6 +106,7 @@ def _check_whole(study: Study) -> None:
     shared = {**study.common, **study.common_grid}
     for group in study.data:
         shared |= group.fixed | group.grid
+    shared |= dict.fromkeys(study.tuning.keep_each)
     stray = sorted(set(shared) - every)
     if stray:
         raise StudyError(f"no method of the study has a parameter {', '.join(stray)}.")
@@ -151,6 +152,7 @@ def _tuning(entry: Mapping[str, Any]) -> Tuning:
         each_trial_below=_whole(entry, "each_trial_below", 0, default=0),
         screen_epochs=_whole(entry, "screen_epochs", 0, default=0),
         keep=_whole(entry, "keep", 1, default=1),
+        keep_each=tuple(_list(entry, "keep_each", [])),
     )
 
 

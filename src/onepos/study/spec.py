@@ -52,12 +52,15 @@ class Tuning:
     each_trial_below : data sets with fewer rows choose in each trial whatever ``when`` says
     screen_epochs : epochs after which settings are compared for the first time; 0 trains all of them to the end
     keep : how many settings survive the screening
+    keep_each : parameters; so many survive for each combination of their values. A few epochs favour large learning
+        rates, so that settings which learn at different speeds should not be screened against each other.
     """
 
     when: str = "first-trial"
     each_trial_below: int = 0
     screen_epochs: int = 0
     keep: int = 1
+    keep_each: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
