@@ -1,110 +1,126 @@
-"""Timings and memory as ratios, measured in one run: `make bench` prints them and writes RESULTS.md.
+"""Measure everything that `make bench` promises; prints as it goes, writes results.json and RESULTS.md.
 
-Competitors alternate and medians are reported, because the machine is shared. Data sets come from $ONEPOS_DATA, else
-from ../shared/data; what is not there is left out and said so.
+    python benchmarks/run.py                                  all sections but the long one
+    python benchmarks/run.py --only all                       the long one too
+    python benchmarks/run.py --only encoder,memory            these; the others keep their stored results
+    python benchmarks/run.py --only encoder --datasets yeast --repeats 1 --out /some/folder
+
+Every record is stored as soon as it is measured, so an interrupted run loses at most one. Data sets come from
+$ONEPOS_DATA, else from ../shared/data; what is not there is left out and said so.
 """
 
-import os
-import platform
-import subprocess
-import sys
+import argparse
+import json
 import warnings
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from statistics import median
+from typing import Any
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
+import machine
 
-HERE = Path(__file__).parent
-SHARED = HERE.parents[1] / "shared" / "data"
-if "ONEPOS_DATA" not in os.environ and SHARED.is_dir():
-    os.environ["ONEPOS_DATA"] = str(SHARED)
-
-
-def import_seconds() -> float:
-    """Median wall time of `import onepos` beyond a bare interpreter."""
-
-    def once(code):
-        import time
-
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
-        return time.perf_counter() - started
-
-    return median(once("import onepos") - once("pass") for _ in range(5))
-
-
-def single_positive(name):
-    from onepos.datasets import load_dataset, make_single_positive
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data = load_dataset(name, offline=True)
-    return data.X, make_single_positive(data.Y, random_state=0)
+#: Sections in the order of the page; each is a file bench_<name>.py with TITLE, ABOUT and measure(options).
+SECTIONS = (
+    "import",
+    "encoder",
+    "an",
+    "smile",
+    "graph",
+    "metrics",
+    "roofline",
+    "memory",
+    "growth",
+    "million",
+    "study",
+    "batch",
+)
+#: Takes hours: only when asked for by name or with "all".
+LONG = ("million",)
 
 
-def epoch_ratio(name, batch_size, repeats=3):
-    """Median seconds of an AN and of a SMILE epoch (past the warm-up), runs alternating."""
-    import onepos
+@dataclass(frozen=True)
+class Options:
+    """What a section is told: how often to repeat, and to which data sets to keep (None: all of its own)."""
 
-    X, Y = single_positive(name)
-    common = {"batch_size": batch_size, "max_epochs": 3, "early_stopping": False, "random_state": 0}
-    seconds = {"an": [], "smile": []}
-    for _ in range(repeats):
-        for key, extra in (("an", {}), ("smile", {"warm_up_epochs": 0})):
-            model = onepos.make_classifier(key, **common, **extra).fit(X, Y)
-            seconds[key] += model.history_["seconds"]
-    return {key: median(values) for key, values in seconds.items()}
+    repeats: int
+    datasets: tuple[str, ...] | None = None
+
+    def choose(self, names: Any) -> list[str]:
+        """Return those of the section's data sets that were asked for."""
+        return [name for name in names if self.datasets is None or name in self.datasets]
 
 
-MEMORY = """
-import resource, sys, warnings
-warnings.simplefilter("ignore")
-import onepos, torch
-sys.path.insert(0, {here!r})
-from run import single_positive
-X, Y = single_positive({name!r})
-onepos.SMILEClassifier(max_epochs=1, early_stopping=False, random_state=0).fit(X, Y)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
+def merge(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Replace the old records of the cases and measures measured anew; a case measured now is no longer left out."""
+
+    def key(record: dict[str, Any]) -> tuple[str, str]:
+        return record["case"], record.get("measure", "")
+
+    fresh = {key(record): record for record in new}
+    measured = {record["case"] for record in new}
+    kept = [fresh.pop(key(r), r) for r in old if not ("left_out" in r and r["case"] in measured)]
+    return kept + list(fresh.values())
 
 
-def peak_megabytes(name):
-    """Peak resident memory of a fresh process that loads a data set and trains SMILE on it for one epoch."""
-    script = MEMORY.format(here=str(HERE), name=name)
-    return float(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout)
+def selected(only: str | None) -> list[str]:
+    """Names of the sections to run, from what follows --only."""
+    if only == "all":
+        return list(SECTIONS)
+    if only is None:
+        return [name for name in SECTIONS if name not in LONG]
+    names = [name.strip() for name in only.split(",")]
+    unknown = sorted(set(names) - set(SECTIONS))
+    if unknown:
+        raise SystemExit(f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    return [name for name in SECTIONS if name in names]
+
+
+def store(folder: Path, results: dict[str, Any], texts: dict[str, tuple[str, str]]) -> None:
+    """Write both files, each in one step: an interruption leaves the old or the new one, never half of it."""
+    from render import render
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("results.json", json.dumps(results, indent=1)), ("RESULTS.md", render(results, texts))):
+        part = folder / f"{name}.part"
+        part.write_text(text, encoding="utf-8")
+        part.replace(folder / name)
 
 
 def main() -> None:
-    from onepos.datasets import list_datasets
+    """Read the options, run the sections, keep what was stored before."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help=f"comma-separated: {', '.join(SECTIONS)}; or all")
+    parser.add_argument("--datasets", help="comma-separated; default: all that a section asks for")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=machine.HERE, help="folder of results.json and RESULTS.md")
+    arguments = parser.parse_args()
+    datasets = tuple(arguments.datasets.split(",")) if arguments.datasets else None
+    options = Options(arguments.repeats, datasets)
+    names = selected(arguments.only)
+    machine.prepare()
+    from render import line
 
-    available = set(list_datasets().query("available")["name"])
-    lines = [
-        "# Measured by `make bench`",
-        "",
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one thread. Ratios compare",
-        "runs of the same minute; absolute times are those of a shared machine.",
-        "",
-        f"`import onepos`: {import_seconds():.2f} s.",
-        "",
-        "| data set | batch | AN epoch, s | SMILE epoch, s | ratio |",
-        "|---|---|---|---|---|",
-    ]
-    for name, batch_size in (("yeast", 16), ("rcv1-s1", 16), ("corel5k", 16), ("corel5k", 256), ("tmc2007", 16)):
-        if name not in available:
-            lines.append(f"| {name} | {batch_size} | not in the data folder | | |")
-            continue
-        times = epoch_ratio(name, batch_size)
-        ratio = times["smile"] / times["an"]
-        lines.append(f"| {name} | {batch_size} | {times['an']:.2f} | {times['smile']:.2f} | {ratio:.1f} |")
-        print(lines[-1], flush=True)
-    lines += ["", "| data set | peak memory of a SMILE run, MB |", "|---|---|"]
-    for name in ("tmc2007", "delicious"):
-        if name in available:
-            lines.append(f"| {name} | {peak_megabytes(name):.0f} |")
-            print(lines[-1], flush=True)
-    (HERE / "RESULTS.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"wrote {HERE / 'RESULTS.md'}")
+    warnings.simplefilter("ignore")  # about early stopping and unfinished sklearn training: both are meant
+    modules = {name: import_module(f"bench_{name}") for name in SECTIONS}
+    texts = {name: (module.TITLE, " ".join(module.ABOUT.split())) for name, module in modules.items()}
+    path = arguments.out / "results.json"
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"sections": {}}
+    for name in names:
+        print(f"\n{texts[name][0]}", flush=True)
+        before = results["sections"].get(name, {}).get("records", [])
+        about = {"machine": machine.describe(), "load": machine.load()}
+        fresh: list[dict[str, Any]] = []
+        for record in modules[name].measure(options):
+            print(" ", line(record), flush=True)
+            fresh.append(record)
+            results["sections"][name] = {**about, "records": merge(before, fresh)}
+            store(arguments.out, results, texts)
+        if not fresh:
+            print("  nothing to measure with these data sets", flush=True)
+        if datasets is None and fresh:  # the section is complete: what it no longer measures goes
+            results["sections"][name]["records"] = fresh
+            store(arguments.out, results, texts)
+    print(f"\nwrote {arguments.out / 'RESULTS.md'}")
 
 
 if __name__ == "__main__":
