@@ -1,9 +1,10 @@
 # Each target makes the environment it needs. PYTHON must be 3.11 or newer.
 PYTHON ?= python3
 VENV   ?= .venv
+BENCH  ?= --only all
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench table clean
+.PHONY: demo test lint bench results table clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
@@ -23,8 +24,11 @@ lint: $(VENV)/.ready  ## style, types, import contract
 test: lint  ## everything that must hold
 	$(BIN)/python -m pytest
 
-bench: $(VENV)/.ready  ## timings as ratios, measured in one run
-	$(BIN)/python benchmarks/run.py
+bench: $(VENV)/.ready  ## timings as ratios; BENCH='--only encoder,memory' for parts, which keep the rest
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+results: $(VENV)/.ready  ## every table and figure of README and docs, from the committed results files
+	$(BIN)/python studies/build.py
 
 table: $(VENV)/.ready  ## the seven-set table; resumes where it stopped
 	$(BIN)/python studies/seven_sets/run.py

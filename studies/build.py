@@ -1,0 +1,34 @@
+"""Rebuild every table and figure of README and docs from the committed results files.
+
+python studies/build.py            write what is out of step
+python studies/build.py --check    write nothing; exit with 1 and name each file that is out of step
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from results_page.builder import make, write
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Run the command and return its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing, name what is out of step")
+    check = parser.parse_args(arguments).check
+    made = make(root)
+    if not check:
+        write(made, root)
+    for note in made.notes:
+        print(note)
+    for change in made.changes:
+        print(f"out of step: {change}" if check else f"rebuilt {change}")
+    if not made.changes:
+        print("in step with the results files")
+    return 1 if check and made.changes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Everything that is made from the committed results files: made in memory, then written or compared."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onepos.figures import figure_svg, save_figure
+from onepos.metrics import METRICS
+from results_page.cost_block import cost_block
+from results_page.drawings import Drawing, draw
+from results_page.main_blocks import metric_block, narrow_block, published_block, readme_table, selection_block
+from results_page.markers import replace_between, replace_blocks
+from results_page.rank_blocks import rank_block, significance_block
+from results_page.source import Source, load_sources
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAGE, README, FIGURES = "docs/results.md", "README.md", "docs/figures"
+README_MARKERS = ("<!-- table: average precision -->", "<!-- end of table -->")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file that is out of step, and in what."""
+
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What the results files give.
+
+    Attributes
+    ----------
+    texts : mapping of file to its whole new text
+    drawings : tuple of Drawing
+    changes : tuple of Change
+        What differs from what is there.
+    notes : tuple of str
+        What was left out, and why.
+    """
+
+    texts: Mapping[str, str]
+    drawings: tuple[Drawing, ...]
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+
+
+def page_blocks(sources: Mapping[str, Source], drawings: tuple[Drawing, ...]) -> dict[str, str]:
+    """Return every block of the page by name."""
+    paper, ablation = sources["smile-paper"], sources["ablation"]
+    makers: dict[str, tuple[Source, Callable[[Source], str]]] = {
+        f"smile-paper {_dashed(metric)}": (paper, partial(metric_block, metric=metric)) for metric in METRICS
+    }
+    makers |= {
+        "smile-paper published": (paper, published_block),
+        "smile-paper ranks": (paper, rank_block),
+        "smile-paper significance": (paper, significance_block),
+        "smile-paper selection": (paper, selection_block),
+        "smile-paper cost": (paper, cost_block),
+    }
+    makers |= {f"ablation {_dashed(metric)}": (ablation, partial(narrow_block, metric=metric)) for metric in METRICS}
+    makers |= {"ablation significance": (ablation, significance_block)}
+    blocks = {name: source.absent or maker(source) for name, (source, maker) in makers.items()}
+    return blocks | {f"figure {drawing.name}": drawing.block for drawing in drawings}
+
+
+def make(root: Path) -> Made:
+    """Make every text and figure from the results files below ``root``, and compare them with what is there."""
+    sources = load_sources(root)
+    drawings = tuple(draw(sources))
+    page, changed = replace_blocks(_read(root, PAGE), page_blocks(sources, drawings), PAGE)
+    readme, unready = _readme(root, sources["smile-paper"])
+    texts = {PAGE: page, README: readme}
+    changes = [Change(PAGE, f"block {name!r}") for name in changed]
+    if readme != _read(root, README):
+        changes.append(Change(README, "the table of average precision"))
+    changes += [change for drawing in drawings for change in _changes_of(root, drawing)]
+    notes = [f"{name}: {source.absent}" for name, source in sources.items() if source.absent]
+    notes += [f"figure {drawing.name}: {drawing.text}" for drawing in drawings if drawing.figure is None]
+    return Made(texts, drawings, tuple(changes), (*notes, *unready))
+
+
+def write(made: Made, root: Path) -> None:
+    """Write what is out of step, and take away the figures that the results no longer give."""
+    out_of_step = {change.file for change in made.changes}
+    for file, text in made.texts.items():
+        if file in out_of_step:
+            (root / file).write_text(text, encoding="utf-8")
+    for drawing in made.drawings:
+        if not out_of_step & set(_files_of(drawing)):
+            continue
+        if drawing.figure is not None:
+            (root / FIGURES).mkdir(parents=True, exist_ok=True)
+            save_figure(drawing.figure, root / FIGURES / drawing.name)
+        else:
+            for file in _files_of(drawing):
+                (root / file).unlink(missing_ok=True)
+
+
+def _changes_of(root: Path, drawing: Drawing) -> list[Change]:
+    """Compare the SVG byte by byte; the PNG, whose bytes depend on the compressor, must be there."""
+    svg, png = _files_of(drawing)
+    if drawing.figure is None:
+        return [
+            Change(file, "is there, but the results do not give it") for file in (svg, png) if (root / file).exists()
+        ]
+    changes = []
+    if not (root / svg).is_file():
+        changes.append(Change(svg, "is not there"))
+    elif (root / svg).read_bytes() != figure_svg(drawing.figure).encode("utf-8"):
+        changes.append(Change(svg, "is another picture"))
+    if not (root / png).is_file():
+        changes.append(Change(png, "is not there"))
+    return changes
+
+
+def _files_of(drawing: Drawing) -> tuple[str, str]:
+    return f"{FIGURES}/{drawing.name}.svg", f"{FIGURES}/{drawing.name}.png"
+
+
+def _readme(root: Path, source: Source) -> tuple[str, list[str]]:
+    """Return the README with its new table, or as it is with the reason."""
+    text = _read(root, README)
+    missing, planned = (_in_readme(source, cells) for cells in (source.missing, source.planned))
+    if missing:
+        return text, [
+            f"{README}: the table is left alone, as {missing:,} of the {planned:,} cells under clean selection on the "
+            f"{len(source.exact)} data sets with the paper's features are missing in {source.file}"
+        ]
+    return replace_between(text, *README_MARKERS, readme_table(source), README), []
+
+
+def _in_readme(source: Source, cells: "pd.DataFrame") -> int:
+    return int((cells["dataset"].isin(source.exact) & (cells["rule"] == "clean")).sum())
+
+
+def _read(root: Path, file: str) -> str:
+    return (root / file).read_text(encoding="utf-8")
+
+
+def _dashed(metric: str) -> str:
+    return metric.replace("_", "-")

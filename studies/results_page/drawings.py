@@ -1,0 +1,94 @@
+"""The figures of the page: each is drawn when every trial that it needs is there."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from onepos.figures import calibration, convergence, critical_difference, epochs, sufficiency
+from onepos.figures.records import read_json
+from onepos.tables import rank_table
+from onepos.tables.main_table import FULL_SUPERVISION
+from results_page.source import Source
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Draw = Callable[[pd.DataFrame], "Figure"]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure's name, the figure (None: not drawn) and its caption, or a sentence that says why it is not drawn."""
+
+    name: str
+    figure: "Figure | None"
+    text: str
+
+    @property
+    def block(self) -> str:
+        """What stands on the page."""
+        if self.figure is None:
+            return self.text
+        return f"![{self.name}](figures/{self.name}.svg)\n\n{self.text}"
+
+
+def draw(sources: Mapping[str, Source]) -> list[Drawing]:
+    """Draw what can be drawn."""
+    paper, ablation, sizes = sources["smile-paper"], sources["ablation"], sources["sufficiency"]
+    by_size = "Test average precision on tmc2007 by number of training rows"
+    by_epoch = "Test average precision on scene by epoch, to the end of the shortest trial; nothing was chosen by it"
+    change = "Mean change of a soft label D from epoch to epoch on delicious"
+    reliable = (
+        "Share of unobserved labels of yeast that are truly present, by the soft label D; below, how many there are"
+    )
+    return [
+        _of_dataset("sufficiency-tmc2007", sizes, "tmc2007", sufficiency, None, by_size),
+        _of_dataset("epochs-scene", paper, "scene", epochs, ("curve", "test"), by_epoch),
+        _of_dataset("epochs-scene-ablation", ablation, "scene", epochs, ("curve", "test"), by_epoch),
+        _of_dataset("convergence-delicious", paper, "delicious", convergence, ("extra", "soft_label_change"), change),
+        _ranks("ranks-average-precision", paper),
+        _of_dataset("calibration-yeast", paper, "yeast", calibration, ("extra", "calibration"), reliable),
+    ]
+
+
+def _of_dataset(
+    name: str, source: Source, dataset: str, drawn: Draw, record: tuple[str, str] | None, caption: str
+) -> Drawing:
+    """Draw the methods that have all trials on a data set and recorded what the figure shows."""
+    if source.absent:
+        return Drawing(name, None, source.absent)
+    rows = source.whole(dataset)
+    if record is not None:
+        column, key = record
+        rows = rows[[bool((read_json(text) or {}).get(key)) for text in rows[column]]]
+    if rows.empty:
+        return Drawing(name, None, f"Not drawn yet: no method that records it has all trials on {dataset}.")
+    missing = source.incomplete(dataset)
+    left_out = f" Trials are missing of: {', '.join(f'`{method}`' for method in missing)}." if missing else ""
+    study = source.study
+    return Drawing(name, drawn(rows), f"{caption}. Study `{study.name}`, {study.trials} trials.{left_out}")
+
+
+def _ranks(name: str, source: Source) -> Drawing:
+    if source.absent:
+        return Drawing(name, None, source.absent)
+    methods = [method for method in source.methods if method not in FULL_SUPERVISION]
+    made = rank_table(
+        source.rows,
+        metrics=("average_precision",),
+        datasets=source.datasets,
+        methods=methods,
+        expected_trials=source.study.trials,
+    )
+    ranks = made.ranks["average_precision"]
+    if ranks is None:
+        return Drawing(name, None, "Not drawn yet: fewer than two data sets have all trials of every method.")
+    groups = [list(group) for group in ranks.cliques]
+    figure = critical_difference(ranks.average_ranks, ranks.critical_difference, groups)
+    caption = (
+        f"Average ranks by average precision over {len(ranks.datasets)} data sets; methods joined by a bar do not "
+        f"differ at {made.alpha:g} (Nemenyi)."
+    )
+    return Drawing(name, figure, caption)
