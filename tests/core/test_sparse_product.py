@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 from onepos.sparse_product import SparseRows, sparse_product
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**16),
     shape=st.tuples(st.integers(1, 12), st.integers(1, 9), st.integers(1, 5)),

@@ -1,0 +1,185 @@
+"""From probabilities to label sets when only one positive of a row was ever seen.
+
+Single positives fix how labels rank, not how many of them are positive: p and p/2 explain the same tags if twice as
+many labels are true. So a threshold needs one more fact. In order of what it takes: the mean number of positives m
+(``cardinality_threshold``), the share of rows that have each label (``rate_thresholds``), or a small sample with
+complete labels (``sample_thresholds``). The first two look at no labels, only at how often scores exceed a value.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Scores: TypeAlias = NDArray[np.float64]
+Measure: TypeAlias = Literal["f1", "hamming"]
+
+#: A label needs so many positives and as many negatives in a sample to get a threshold of its own.
+ENOUGH = 5
+
+
+def cardinality_threshold(probabilities: ArrayLike, n_positives: float) -> float:
+    """Return the one threshold at which rows have ``n_positives`` labels on average.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_samples, n_labels)
+        Of rows that need no labels, such as those to be predicted. Rows the model was trained on are too confident.
+    n_positives : float
+        Mean number of positive labels per row, m.
+
+    Examples
+    --------
+    >>> cardinality_threshold([[0.9, 0.4], [0.8, 0.1]], 1.5)
+    0.25
+    """
+    scores = _scores(probabilities)
+    if not 0 < n_positives <= scores.shape[1]:
+        raise ValueError(
+            f"n_positives is the mean number of labels of a row: above 0 and up to {scores.shape[1]}, the number of "
+            f"labels; got {n_positives}."
+        )
+    return float(_kth_gap(scores.reshape(-1, 1), np.array([n_positives * len(scores)]))[0])
+
+
+def rate_thresholds(probabilities: ArrayLike, rates: ArrayLike) -> Scores:
+    """Return a threshold for each label at which the share ``rates[j]`` of rows have label j.
+
+    Examples
+    --------
+    >>> rate_thresholds([[0.9, 0.4], [0.8, 0.1]], [0.5, 1.0]).round(2).tolist()
+    [0.85, 0.05]
+    """
+    scores, shares = _scores(probabilities), np.asarray(rates, dtype=np.float64)
+    if shares.shape != (scores.shape[1],) or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError(
+            f"rates must be {scores.shape[1]} shares of rows between 0 and 1, one a label; got shape {shares.shape} "
+            f"with values from {shares.min() if shares.size else '?'} to {shares.max() if shares.size else '?'}."
+        )
+    return _kth_gap(scores, shares * len(scores))
+
+
+def label_rates(observed: ArrayLike, n_positives: float) -> Scores:
+    """Estimate the share of rows with each label from how often it was the observed one.
+
+    Where the observed positive is any of a row's positives with equal chance, label j is observed in the share
+    E[1(j ∈ Y)/|Y|] of rows, about its rate over m. So rate = m · share; no rate exceeds 1, and what is cut off goes to
+    the other labels, so that rates still sum to m.
+
+    Examples
+    --------
+    >>> label_rates([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], 2).tolist()
+    [1.0, 0.5, 0.5]
+    """
+    counts = (np.asarray(observed) > 0).sum(axis=0).astype(np.float64)
+    if not 0 < n_positives <= len(counts):
+        raise ValueError(
+            f"n_positives must be above 0 and up to {len(counts)}, the number of labels; got {n_positives}."
+        )
+    if not counts.any():
+        raise ValueError("no label was observed in any row; rates cannot be estimated.")
+    rates = n_positives * counts / counts.sum()
+    for _ in range(len(counts)):  # each round fills at least one label up
+        over = rates > 1.0
+        rest = (rates < 1.0) & (counts > 0)
+        if not over.any() or not rest.any():
+            break
+        rates[rest] += rates[rest] * ((rates[over] - 1.0).sum() / rates[rest].sum())
+        rates[over] = 1.0
+    return np.minimum(rates, 1.0)
+
+
+def sample_thresholds(probabilities: ArrayLike, Y: Any, *, measure: Measure = "f1") -> Scores:
+    """Return for each label the threshold that is best on a sample with complete labels.
+
+    A label with fewer than five positives or negatives in the sample gets the threshold that is best for all labels
+    together: its own would fit the accidents of a few rows.
+
+    Parameters
+    ----------
+    probabilities, Y : arrays of shape (n_samples, n_labels)
+        The model's output for the sample, and its complete labels (0/1).
+    measure : {"f1", "hamming"}
+        What is best: the F1 of a label, or the number of wrong entries.
+
+    Examples
+    --------
+    >>> sample_thresholds([[0.3], [0.2], [0.1], [0.05]], [[1], [1], [0], [0]]).round(2).tolist()
+    [0.15]
+    """
+    scores, truth = _scores(probabilities), np.asarray(Y)
+    if truth.shape != scores.shape:
+        raise ValueError(f"probabilities and Y must have the same shape; got {scores.shape} and {truth.shape}.")
+    if measure not in ("f1", "hamming"):
+        raise ValueError(f'measure must be "f1" or "hamming"; got {measure!r}.')
+    positive = truth > 0
+    shared = _best(scores.reshape(-1), positive.reshape(-1), measure)
+    counts = positive.sum(axis=0)
+    enough = np.minimum(counts, len(truth) - counts) >= ENOUGH
+    return np.array(
+        [_best(scores[:, j], positive[:, j], measure) if enough[j] else shared for j in range(scores.shape[1])]
+    )
+
+
+def label_sets(probabilities: ArrayLike, thresholds: ArrayLike, *, at_least_one: bool = False) -> NDArray[np.int64]:
+    """Return the 0/1 indicator of labels whose probability reaches their threshold.
+
+    ``at_least_one`` adds the label nearest to its threshold where none reaches it: rows that could be tagged have one.
+
+    Examples
+    --------
+    >>> label_sets([[0.6, 0.4], [0.2, 0.1]], 0.5, at_least_one=True).tolist()
+    [[1, 0], [1, 0]]
+    """
+    scores = _scores(probabilities)
+    limits = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), (scores.shape[1],))
+    sets = (scores >= limits).astype(np.int64)
+    if at_least_one:
+        empty = np.flatnonzero(sets.sum(axis=1) == 0)
+        sets[empty, _log_odds(scores[empty], limits).argmax(axis=1)] = 1
+    return sets
+
+
+def _log_odds(scores: Scores, limits: Scores) -> Scores:
+    """Distance to the threshold on the scale of logits, on which rare and common labels compare."""
+    tiny = np.finfo(np.float64).tiny
+    odds = np.log(np.maximum(scores, tiny)) - np.log(np.maximum(1.0 - scores, tiny))
+    result: Scores = odds - (np.log(np.maximum(limits, tiny)) - np.log(np.maximum(1.0 - limits, tiny)))
+    return result
+
+
+def _scores(probabilities: ArrayLike) -> Scores:
+    scores = np.asarray(probabilities, dtype=np.float64)
+    if scores.ndim != 2 or 0 in scores.shape:
+        raise ValueError(f"probabilities must have the shape (n_samples, n_labels), neither 0; got {scores.shape}.")
+    if not np.isfinite(scores).all():
+        raise ValueError("probabilities must be finite; got NaN or infinity.")
+    return scores
+
+
+def _kth_gap(scores: Scores, wanted: Scores) -> Scores:
+    """For each column a value that as near as possible to ``wanted`` entries reach: the middle of a gap between two."""
+    n = len(scores)
+    ordered = -np.sort(-scores, axis=0)
+    # One step outside at either end, where the middle would not exist.
+    bounded = np.vstack([np.nextafter(ordered[:1], np.inf), ordered, np.minimum(ordered[-1:], 0.0)])
+    k = np.clip(np.rint(wanted), 0, n).astype(np.intp)
+    columns = np.arange(scores.shape[1])
+    upper, lower = bounded[k, columns], bounded[k + 1, columns]
+    # Below the k-th and above the next one; for tied values and at the top end the k-th itself.
+    middle = np.where(k == 0, upper, 0.5 * (upper + lower))
+    return np.where(middle > lower, middle, upper)
+
+
+def _best(scores: Scores, positive: NDArray[np.bool_], measure: Measure) -> float:
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    hits = np.concatenate([[0], np.cumsum(positive[order])])
+    taken = np.arange(len(scores) + 1)
+    # A cut between equal scores cannot be made.
+    possible = np.concatenate([[True], ordered[:-1] > ordered[1:], [True]])
+    with np.errstate(invalid="ignore"):
+        value = 2.0 * hits / (taken + hits[-1]) if measure == "f1" else (2.0 * hits - taken) * 1.0
+    value = np.where(possible, np.nan_to_num(value), -np.inf)
+    k = int(np.argmax(value))
+    return float(_kth_gap(scores.reshape(-1, 1), np.array([float(k)]))[0])

@@ -1,0 +1,125 @@
+"""Thresholds against their definition: counts that are met, and exhaustive search."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onepos.thresholds import (
+    cardinality_threshold,
+    label_rates,
+    label_sets,
+    rate_thresholds,
+    sample_thresholds,
+)
+
+SEEDS = st.integers(0, 2**16)
+
+
+def problem(seed, n=40, c=5, digits=8):
+    rng = np.random.default_rng(seed)
+    scores = rng.random((n, c)).round(digits)
+    return scores, (rng.random((n, c)) < scores).astype(int)
+
+
+@settings(deadline=None)
+@given(seed=SEEDS, share=st.floats(0.01, 1.0))
+def test_the_mean_number_of_labels_is_met(seed, share):
+    scores, _ = problem(seed)
+    wanted = share * scores.shape[1]
+    sets = label_sets(scores, cardinality_threshold(scores, wanted))
+    assert abs(sets.sum(axis=1).mean() - wanted) <= 0.5 / len(scores) + 1e-9
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_any_increasing_change_of_the_scores_gives_the_same_sets(seed):
+    """So it does not matter whether a method learned p or p/m."""
+    scores, _ = problem(seed)
+    direct = label_sets(scores, cardinality_threshold(scores, 1.7))
+    changed = label_sets(scores**3 / 4, cardinality_threshold(scores**3 / 4, 1.7))
+    assert np.array_equal(direct, changed)
+
+
+@settings(deadline=None)
+@given(seed=SEEDS, rates=st.lists(st.floats(0, 1), min_size=5, max_size=5))
+def test_rates_are_met(seed, rates):
+    scores, _ = problem(seed)
+    sets = label_sets(scores, rate_thresholds(scores, rates))
+    assert np.all(np.abs(sets.mean(axis=0) - rates) <= 0.5 / len(scores) + 1e-9)
+
+
+@settings(deadline=None)
+@given(seed=SEEDS, digits=st.sampled_from([1, 8]), measure=st.sampled_from(["f1", "hamming"]))
+def test_the_best_on_a_sample_by_exhaustive_search(seed, digits, measure):
+    scores, truth = problem(seed, digits=digits)
+    found = label_sets(scores, sample_thresholds(scores, truth, measure=measure))
+    for j in range(scores.shape[1]):
+        if min(truth[:, j].sum(), (1 - truth[:, j]).sum()) < 5:
+            continue
+        cuts = [*np.unique(scores[:, j]), 2.0]
+
+        def value(sets, j=j):
+            if measure == "f1":
+                return 2 * (sets * truth[:, j]).sum() / (sets.sum() + truth[:, j].sum())
+            return -np.mean(sets != truth[:, j])
+
+        assert value(found[:, j]) == pytest.approx(max(value(scores[:, j] >= cut) for cut in cuts))
+
+
+def test_a_rare_label_takes_the_common_threshold():
+    scores, truth = problem(3)
+    truth[:, 2] = 0
+    truth[:4, 2] = 1
+    thresholds = sample_thresholds(scores, truth)
+    pooled = sample_thresholds(scores.reshape(-1, 1), truth.reshape(-1, 1))
+    assert thresholds[2] == pooled[0]
+
+
+@settings(deadline=None)
+@given(seed=SEEDS, share=st.floats(0.05, 1.0))
+def test_rates_sum_to_the_number_of_positives_and_are_shares(seed, share):
+    rng = np.random.default_rng(seed)
+    c = 6
+    observed = np.eye(c, dtype=int)[rng.choice(c, 50, p=rng.dirichlet(np.ones(c)))]
+    seen = observed.sum(axis=0) > 0
+    m = share * seen.sum()
+    rates = label_rates(observed, m)
+    assert rates.sum() == pytest.approx(m)
+    assert ((rates >= 0) & (rates <= 1)).all()
+    assert np.all(rates[~seen] == 0)
+
+
+def test_rates_are_right_where_every_row_has_as_many_labels():
+    """Uniform selection from sets of one size: the share of a label among the observed is its rate over m."""
+    rng = np.random.default_rng(0)
+    weights = np.array([3.0, 2.0, 1.0, 1.0, 0.5])
+    sets = np.array([rng.choice(5, 2, replace=False, p=weights / weights.sum()) for _ in range(20_000)])
+    truth = np.zeros((len(sets), 5))
+    np.put_along_axis(truth, sets, 1, axis=1)
+    observed = np.eye(5)[sets[np.arange(len(sets)), rng.integers(0, 2, len(sets))]]
+    assert np.allclose(label_rates(observed, 2.0), truth.mean(axis=0), atol=0.015)
+
+
+def test_rows_are_not_left_empty():
+    sets = label_sets([[0.1, 0.2], [0.01, 0.3], [0.6, 0.2]], [0.15, 0.5], at_least_one=True)
+    assert sets.tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cardinality_threshold([[0.5, 0.5]], 3), "above 0 and up to 2"),
+        (lambda: cardinality_threshold([0.5], 1), "shape"),
+        (lambda: cardinality_threshold([[np.nan]], 1), "finite"),
+        (lambda: rate_thresholds([[0.5, 0.5]], [0.5]), "one a label"),
+        (lambda: rate_thresholds([[0.5]], [1.5]), "between 0 and 1"),
+        (lambda: label_rates([[0, 0]], 1), "no label was observed"),
+        (lambda: label_rates([[1, 0]], 5), "up to 2, the number of labels"),
+        (lambda: sample_thresholds([[0.5]], [[1, 0]]), "same shape"),
+        (lambda: sample_thresholds([[0.5]], [[1]], measure="auc"), '"f1" or "hamming"'),
+    ],
+)
+def test_clear_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
