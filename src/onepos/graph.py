@@ -15,7 +15,7 @@ from scipy import sparse
 
 from onepos._typing import FloatArray, IntArray, MatrixLike
 
-__all__ = ["adjacency", "mean_aggregate", "nearest_neighbors", "row_mean_matrix"]
+__all__ = ["adjacency", "checked_features", "mean_aggregate", "nearest_neighbors", "row_mean_matrix", "unit_rows"]
 
 Metric: TypeAlias = Literal["euclidean", "cosine"]
 
@@ -60,7 +60,7 @@ def nearest_neighbors(
     >>> indices.ravel().tolist(), distances.ravel().tolist()
     ([1, 0, 1], [1.0, 1.0, 2.0])
     """
-    X = _features(X)
+    X = checked_features(X)
     n = X.shape[0]
     try:
         n_neighbors = index(n_neighbors)
@@ -77,7 +77,7 @@ def nearest_neighbors(
         raise ValueError(f"expected metric 'euclidean' or 'cosine'; got {metric!r}: choose one of these")
     zero = np.zeros(n, dtype=bool)
     if metric == "cosine":
-        X, zero = _unit_rows(X)
+        X, zero = unit_rows(X)
     fast, squares, slack = _fast_copy(X, metric)
     indices = np.empty((n, n_neighbors), dtype=np.int64)
     squared = np.empty((n, n_neighbors))
@@ -181,7 +181,7 @@ def mean_aggregate(X: MatrixLike, indices: IntArray, self_loop: bool = True) -> 
     >>> mean_aggregate(np.array([[0.0], [2.0]]), np.array([[1], [0]])).tolist()
     [[1.0], [1.0]]
     """
-    X = _features(X)
+    X = checked_features(X)
     if len(indices) != X.shape[0]:
         raise ValueError(
             f"expected one row of indices per row of X; got {len(indices)} for {X.shape[0]}: "
@@ -195,7 +195,7 @@ def mean_aggregate(X: MatrixLike, indices: IntArray, self_loop: bool = True) -> 
     return matrix @ X
 
 
-def _features(X: MatrixLike) -> Any:
+def checked_features(X: MatrixLike) -> Any:
     """X as a 2-D float32 or float64 array, or CSR in canonical format; finite."""
     X = sparse.csr_array(X) if bool(sparse.issparse(X)) else np.asarray(X)
     if X.ndim != 2 or 0 in X.shape:
@@ -229,7 +229,7 @@ def _checked_indices(indices: IntArray, n: int) -> IntArray:
     return indices
 
 
-def _unit_rows(X: Any) -> tuple[Any, NDArray[np.bool_]]:
+def unit_rows(X: Any) -> tuple[Any, NDArray[np.bool_]]:
     """X with rows of length one in float64, and which rows are zero (these stay so)."""
     X = X.astype(np.float64)
     dense = isinstance(X, np.ndarray)

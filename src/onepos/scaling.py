@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos.disk import DiskRows, column_statistics, is_binary
+
 ScaleKind: TypeAlias = Literal["auto", "standard", "minmax", "none"]
 SCALE_KINDS: tuple[str, ...] = ("auto", "standard", "minmax", "none")
 
@@ -28,7 +30,9 @@ class FeatureScaler:
     factor: NDArray[np.float64] | None = None
 
     def transform(self, X: Any) -> Any:
-        """Scale ``X`` (n_samples, n_features) to float32; CSR stays CSR (its shift is zero)."""
+        """Scale ``X`` (n_samples, n_features) to float32; CSR stays CSR (its shift is zero), disk stays on disk."""
+        if isinstance(X, DiskRows):
+            return X.scaled(self.transform)
         if self.factor is None or self.shift is None:
             return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
         if sparse.issparse(X):
@@ -44,12 +48,12 @@ def choose_kind(X: Any) -> str:
     """
     if sparse.issparse(X):
         return "none"
-    binary = bool(np.all((X == 0) | (X == 1)))
+    binary = is_binary(X) if isinstance(X, DiskRows) else bool(np.all((X == 0) | (X == 1)))
     return "none" if binary else "standard"
 
 
 def fit_scaler(X: Any, kind: str) -> FeatureScaler:
-    """Learn the scaling of ``X`` (dense or CSR).
+    """Learn the scaling of ``X`` (dense, CSR, or rows on disk, which are read once).
 
     "standard": zero mean, unit variance. "minmax": the column's range becomes [0, 1]. Sparse input is never
     shifted, as that would make it dense: "standard" divides by the root mean square, "minmax" by the
@@ -66,6 +70,9 @@ def fit_scaler(X: Any, kind: str) -> FeatureScaler:
             spread = np.sqrt(np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel())
         else:
             spread = np.asarray(abs(X).max(axis=0).toarray(), dtype=np.float64).ravel()
+    elif isinstance(X, DiskRows):
+        mean, deviation, low, high = column_statistics(X)
+        shift, spread = (mean, deviation) if kind == "standard" else (low, high - low)
     elif kind == "standard":
         shift = X.mean(axis=0, dtype=np.float64)
         spread = X.std(axis=0, dtype=np.float64)

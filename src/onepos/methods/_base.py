@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onepos._validation import Labels, check_labels, check_validation_labels
+from onepos.disk import DiskRows, check_finite, on_disk
 from onepos.metrics import average_precision
 
 
@@ -31,6 +32,9 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
 
+    #: Whether a large memory-mapped X is read row by row; otherwise it is loaded, as any array.
+    _reads_from_disk: ClassVar[bool] = False
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -40,7 +44,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Labels]:
         """Validate parameters and training data; sets ``classes_`` and the feature attributes."""
         self._validate_params()
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_min_samples=2)
+        X = self._validate_features(X, reset=True)
         labels = check_labels(y, complete=self._y_is_full)
         if len(labels.observed) != X.shape[0]:
             raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}.")
@@ -50,7 +54,18 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_features(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        return self._validate_features(X, reset=False)
+
+    def _validate_features(self, X: Any, *, reset: bool) -> Any:
+        """Return finite features of the right number; ``reset`` says that training sets it."""
+        if self._reads_from_disk and on_disk(X):
+            rows = DiskRows(validate_data(self, X, reset=reset, skip_check_array=True))
+            check_finite(rows)
+            return rows
+        least = 2 if reset else 1
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset, ensure_min_samples=least
+        )
 
     def _check_validation(
         self, validation: tuple[Any, Any] | None, kind: str, labels: Labels

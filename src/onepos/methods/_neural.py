@@ -15,7 +15,7 @@ from torch import nn
 from onepos import metrics
 from onepos._random import spawn
 from onepos._validation import Labels
-from onepos.features import as_features, gather
+from onepos.features import as_features, gather, take
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._holdout import hold_out
 from onepos.methods._network_state import restore_network, store_network
@@ -119,6 +119,8 @@ class NeuralClassifier(_FittedNetwork):
     random_state: Any = None
     verbose: int = 0
 
+    _reads_from_disk: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "network": [StrOptions({"auto"}), "array-like", nn.Module],
         "dropout": [Interval(Real, 0, 1, closed="left")],
@@ -151,6 +153,7 @@ class NeuralClassifier(_FittedNetwork):
         Parameters
         ----------
         X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
+            A large memory-mapped array (``numpy.load(path, mmap_mode="r")``) is read batch by batch, never whole.
         y : indicator (n_samples, n_labels), or vector of classes (n_samples,)
             1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels.
         validation : (X_val, Y_val), optional
@@ -166,13 +169,13 @@ class NeuralClassifier(_FittedNetwork):
         given = self._check_validation(validation, validation_labels, labels)
         trainable, held_out = self._split(labels, given is not None, generator_numpy)
         # The scaler sees training rows only: held-out rows must not leak into what is chosen on them.
-        self.scaler_ = fit_scaler(X[trainable] if held_out.size else X, self.scale)
+        self.scaler_ = fit_scaler(take(X, trainable) if held_out.size else X, self.scale)
         scaled = self.scaler_.transform(X)
         held = None
         if given is not None:
             held = Held(as_features(self.scaler_.transform(given[0])), given[1], validation_labels == "full")
         elif held_out.size:
-            held = Held(as_features(scaled[held_out]), labels.observed[held_out], self._y_is_full)
+            held = Held(as_features(take(scaled, held_out)), labels.observed[held_out], self._y_is_full)
         rows = Rows.from_arrays(scaled, labels.observed, trainable, self.device)
         network = self._build_network(X.shape[1], len(labels.classes), generator)
         context = Context(rows, network, held, generator)

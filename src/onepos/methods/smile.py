@@ -14,14 +14,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from onepos import losses
+from onepos.aggregation import aggregated_rows
 from onepos.cardinality import balanced_weight, resolve_n_positives
+from onepos.disk import DiskRows
 from onepos.encoder import GraphEncoder
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
 from onepos.graph import mean_aggregate
-from onepos.memory import find_neighbors
 from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement
 from onepos.methods._neural import Context, NeuralClassifier
+from onepos.neighbor_search import SEARCHES, Search, neighbor_graph
 from onepos.posterior import sample_beta
 from onepos.training import Batch, Objective
 
@@ -105,6 +107,11 @@ class SMILEClassifier(_FittedSMILE):
         Weight of the self-loop in the graph convolution: a row counts for this share, its neighbours for the rest.
     graph_metric : {"euclidean", "cosine"}
         Distance of the graph, on the scaled features.
+    graph_search : {"auto", "exact", "approximate"}
+        How the neighbours are sought; ``history_.facts["graph"]`` says what was done and at what recall. "auto":
+        exactly up to 30,000 rows, above with an index (``pip install 'onepos[large]'``) that finds about 95 in 100.
+    cache_folder : str or None
+        Folder for the dense neighbourhood means ÂX, as large as X in float32, while ``fit`` runs; None: in memory.
     encoder_hidden : int
         Hidden width of the graph encoder w₁.
     latent_size, decoder_hidden : int
@@ -163,6 +170,8 @@ class SMILEClassifier(_FittedSMILE):
     n_neighbors: int = 10
     self_weight: float = 0.5
     graph_metric: Literal["euclidean", "cosine"] = "euclidean"
+    graph_search: Search = "auto"
+    cache_folder: str | None = None
     encoder_hidden: int = 128
     latent_size: int = 8
     decoder_hidden: int = 32
@@ -183,6 +192,8 @@ class SMILEClassifier(_FittedSMILE):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "self_weight": [Interval(Real, 0, 1, closed="both")],
         "graph_metric": [StrOptions({"euclidean", "cosine"})],
+        "graph_search": [StrOptions(set(SEARCHES))],
+        "cache_folder": [str, None],
         "encoder_hidden": [Interval(Integral, 1, None, closed="left")],
         "latent_size": [Interval(Integral, 1, None, closed="left")],
         "decoder_hidden": [Interval(Integral, 1, None, closed="left")],
@@ -240,20 +251,24 @@ class SMILEClassifier(_FittedSMILE):
                 LabelWarning,
                 stacklevel=4,
             )
-        neighbors, _ = find_neighbors(matrix, k, metric=self.graph_metric)
-        nearby = mean_aggregate(matrix, neighbors, self_loop=False)
+        neighbors, self._graph_facts = neighbor_graph(matrix, k, metric=self.graph_metric, search=self.graph_search)
         neighborhoods = np.column_stack([np.arange(len(neighbors)), neighbors])
         encoder = GraphEncoder(
-            as_features(self.self_weight * matrix + (1.0 - self.self_weight) * nearby),
+            as_features(self._aggregate(matrix, neighbors)),
             torch.from_numpy(neighborhoods),
             self.encoder_hidden,
             context.n_labels,
             self_weight=self.self_weight,
             generator=context.generator,
         )
-        values = matrix.data if sparse.issparse(matrix) else matrix
-        square = float(np.square(values, dtype=np.float64).sum() / np.prod(matrix.shape))
-        return encoder, max(square, 1e-12) ** 0.5
+        return encoder, max(_mean_square(matrix), 1e-12) ** 0.5
+
+    def _aggregate(self, matrix: Any, neighbors: NDArray[np.int64]) -> Any:
+        """ÂX; for rows on disk, or when it shall be there, block by block."""
+        if isinstance(matrix, DiskRows) or (self.cache_folder is not None and not sparse.issparse(matrix)):
+            return aggregated_rows(matrix, neighbors, self.self_weight, self.cache_folder)
+        nearby = mean_aggregate(matrix, neighbors, self_loop=False)
+        return self.self_weight * matrix + (1.0 - self.self_weight) * nearby
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, SMILEObjective)
@@ -262,4 +277,16 @@ class SMILEClassifier(_FittedSMILE):
             for rows in torch.split(torch.arange(context.rows.n_samples), 4096)
         ]
         self.soft_labels_ = torch.cat(pieces).cpu().numpy()
-        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self._n_positives_source}
+        self.history_.facts |= {
+            "n_positives": self.n_positives_,
+            "n_positives_from": self._n_positives_source,
+            "graph": self._graph_facts,
+        }
+
+
+def _mean_square(matrix: Any) -> float:
+    if isinstance(matrix, DiskRows):
+        total = sum(float(np.square(values, dtype=np.float64).sum()) for _, values in matrix.blocks())
+        return total / (matrix.shape[0] * matrix.shape[1])
+    values = matrix.data if sparse.issparse(matrix) else matrix
+    return float(np.square(values, dtype=np.float64).sum() / np.prod(matrix.shape))

@@ -121,6 +121,9 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
     encoder_hidden: int | str = "labels"
     decoder_hidden: int | str = "features"
 
+    #: The product of the graph with X is formed in one piece.
+    _reads_from_disk: ClassVar[bool] = False
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,
         "network": [StrOptions({"auto", "labels"}), *NeuralClassifier._parameter_constraints["network"][1:]],

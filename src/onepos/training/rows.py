@@ -17,7 +17,7 @@ class Rows:
 
     Attributes
     ----------
-    features : float32 Tensor (n_samples, n_features), or a CSR array too large to expand
+    features : float32 Tensor (n_samples, n_features), a CSR array too large to expand, or rows on disk
     observed : int8 Tensor (n_samples, n_labels)
     trainable : int64 Tensor
         Rows that carry an observed positive and are not held out.
