@@ -78,7 +78,7 @@ def label_rates(observed: ArrayLike, n_positives: float) -> Scores:
         )
     if not counts.any():
         raise ValueError("no label was observed in any row; rates cannot be estimated.")
-    rates = n_positives * counts / counts.sum()
+    rates: Scores = n_positives * counts / counts.sum()
     for _ in range(len(counts)):  # each round fills at least one label up
         over = rates > 1.0
         rest = (rates < 1.0) & (counts > 0)
@@ -86,7 +86,7 @@ def label_rates(observed: ArrayLike, n_positives: float) -> Scores:
             break
         rates[rest] += rates[rest] * ((rates[over] - 1.0).sum() / rates[rest].sum())
         rates[over] = 1.0
-    return np.minimum(rates, 1.0)
+    return rates.clip(max=1.0)
 
 
 def sample_thresholds(probabilities: ArrayLike, Y: Any, *, measure: Measure = "f1") -> Scores:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onepos._validation import Labels, check_labels, check_validation_labels
 from onepos.disk import DiskRows, check_finite, on_disk
 from onepos.metrics import average_precision
+from onepos.thresholds import Measure, cardinality_threshold, label_sets, rate_thresholds, sample_thresholds
 
 
 class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
@@ -28,6 +29,8 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     n_features_in_: int
     single_label_: bool
+    thresholds_: NDArray[np.float64]
+    at_least_one_: bool
 
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
@@ -50,6 +53,8 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}.")
         self.classes_ = labels.classes
         self.single_label_ = labels.single_label
+        for name in ("thresholds_", "at_least_one_"):  # chosen for the model of an earlier fit
+            self.__dict__.pop(name, None)
         return X, labels
 
     def _check_features(self, X: Any) -> Any:
@@ -105,11 +110,72 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         return self._wrap(softmax(logits, axis=1) if self.single_label_ else expit(logits), X)
 
     def predict(self, X: Any) -> Any:
-        """Predicted label sets as a 0/1 indicator (n_samples, n_labels), or classes (n_samples,) for a 1-D y."""
+        """Predicted label sets as a 0/1 indicator (n_samples, n_labels), or classes (n_samples,) for a 1-D y.
+
+        A label is in the set if its probability is at least ½, or reaches the threshold of ``choose_thresholds``.
+        """
         logits = self._logits(self._check_features(X))
         if self.single_label_:
             return self.classes_[np.argmax(logits, axis=1)]
+        if hasattr(self, "thresholds_"):
+            return self._wrap(label_sets(expit(logits), self.thresholds_, at_least_one=self.at_least_one_), X)
         return self._wrap((logits >= 0).astype(np.int64), X)
+
+    def choose_thresholds(
+        self,
+        X: Any,
+        *,
+        n_positives: float | None = None,
+        rates: Any = None,
+        labels: Any = None,
+        measure: Measure = "f1",
+        at_least_one: bool = True,
+    ) -> Self:
+        """Choose what probability puts a label into the set of ``predict``; ``fit`` forgets it.
+
+        One positive a row tells how labels rank, not how many are true, so one more fact is needed: give exactly one of
+        ``n_positives``, ``rates`` and ``labels``.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
+            Rows like those to be predicted, best not those of ``fit``, on which the model is too sure of itself.
+        n_positives : float
+            Mean number of labels of a row: one threshold for all labels, at which the rows of X have that many.
+        rates : sequence of float, or mapping of label to float
+            Share of rows that have each label: a threshold for each label.
+        labels : indicator of shape (n_samples, n_labels)
+            Complete labels of X: for each label the threshold that is best on them.
+        measure : {"f1", "hamming"}
+            What is best, with ``labels``.
+        at_least_one : bool
+            Put the most likely label into a set that would be empty: every row that can be tagged has one.
+
+        Returns
+        -------
+        self, with ``thresholds_`` of shape (n_labels,)
+        """
+        probabilities = expit(self._logits(self._check_features(X)))
+        if self.single_label_:
+            raise ValueError("thresholds are for label sets; this model was fitted on one class a row (a 1-D y).")
+        if sum(given is not None for given in (n_positives, rates, labels)) != 1:
+            raise ValueError("give exactly one of n_positives, rates and labels: what the thresholds shall follow.")
+        if n_positives is not None:
+            values = np.full(len(self.classes_), cardinality_threshold(probabilities, n_positives))
+        elif rates is not None:
+            values = rate_thresholds(probabilities, self._by_label(rates))
+        else:
+            values = sample_thresholds(probabilities, check_validation_labels(labels, self.classes_), measure=measure)
+        self.thresholds_, self.at_least_one_ = values, at_least_one
+        return self
+
+    def _by_label(self, rates: Any) -> Any:
+        if not hasattr(rates, "keys"):
+            return rates
+        missing = [label for label in self.classes_.tolist() if label not in rates]
+        if missing:
+            raise ValueError(f"rates must have every label; missing: {', '.join(map(str, missing[:5]))}.")
+        return [rates[label] for label in self.classes_.tolist()]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Average precision on fully labelled rows; for a 1-D y the accuracy, as scikit-learn has it."""
