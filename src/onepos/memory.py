@@ -14,7 +14,7 @@ from onepos._typing import MatrixLike
 from onepos.graph import Metric, nearest_neighbors
 
 #: Results kept in a process: a graph takes 16 bytes per row and neighbour, a linear path 8 per strength and weight.
-LIMIT = 4
+LIMIT = 16
 
 _Result = TypeVar("_Result")
 _memory: "OrderedDict[str, Any]" = OrderedDict()

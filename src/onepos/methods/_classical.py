@@ -63,15 +63,7 @@ class ClassicalClassifier(OnePositiveClassifier):
         features = self.scaler_.transform(X)
         self.validation_scores_ = {}
         if len(candidates) == 1:
-            settings = {name: value for name, value in self.get_params().items() if name != "random_state"}
-            solution, history = recall(
-                lambda: self._solve(features, labels.observed, candidates[0], np.random.default_rng(seed)),
-                type(self).__name__,
-                features,
-                labels.observed,
-                seed,
-                settings,
-            )
+            solution, history = self._solve_once(features, labels.observed, candidates[0], seed)
         elif given is not None:
             held = _Held(self.scaler_.transform(given[0]), given[1])
             _, solution, history = self._search(features, labels.observed, candidates, held, seed)
@@ -81,7 +73,7 @@ class ClassicalClassifier(OnePositiveClassifier):
             kept = np.setdiff1d(np.arange(X.shape[0]), out, assume_unique=True)
             held = _Held(features[out], labels.observed[out])
             best, _, _ = self._search(features[kept], labels.observed[kept], candidates, held, seed)
-            solution, history = self._solve(features, labels.observed, best, np.random.default_rng(seed))
+            solution, history = self._solve_once(features, labels.observed, best, seed)
         self.history_ = History(list(history.records), history.facts | {"scale": self.scaler_.kind})
         self.n_iter_ = max(1, len(history))
         self._keep(solution)
@@ -93,13 +85,26 @@ class ClassicalClassifier(OnePositiveClassifier):
         """Fit every candidate; return the best one with its solution and history."""
         best: tuple[float, Any, History] | None = None
         for value in candidates:
-            solution, history = self._solve(features, observed, value, np.random.default_rng(seed))
+            solution, history = self._solve_once(features, observed, value, seed)
             score = metrics.average_precision(held.truth, self._scores(solution, held.features))
             if best is None or score > max(self.validation_scores_.values()):
                 best = (value, solution, history)
             self.validation_scores_[value] = score
         assert best is not None
         return best
+
+    def _solve_once(self, features: Any, observed: NDArray[np.int8], strength: float, seed: int) -> tuple[Any, History]:
+        """``_solve``, unless the same was solved before within ``remember_work``."""
+        settings = {name: value for name, value in self.get_params().items() if name != "random_state"}
+        return recall(
+            lambda: self._solve(features, observed, strength, np.random.default_rng(seed)),
+            type(self).__name__,
+            features,
+            observed,
+            strength,
+            seed,
+            settings,
+        )
 
     def _candidates(self) -> Any:
         """Return the strength, or the strengths to choose from."""
