@@ -1,0 +1,126 @@
+"""How well a row's tag can be guessed from the tags of other rows."""
+
+import warnings
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestNeighbors
+
+from onepos.doctor._keys import groups_of
+from onepos.doctor._table import Table
+from onepos.doctor._tags import Tags
+from onepos.doctor._vectors import vectors
+from onepos.doctor.columns import is_id
+from onepos.doctor.rows import chance_duplicates
+from onepos.doctor.texts import nearly_empty
+
+#: Rows to learn from, rows to guess, neighbours that vote, rows for the multinomial model.
+REFERENCE, QUERIES, VOTERS, MODEL_ROWS = 10_000, 2_000, 15, 3_000
+#: Fewest rows from which to conclude anything.
+FEWEST_ROWS = 50
+#: The reference holds at most so many numbers; the multinomial model is fitted up to so many products per step.
+MOST_ENTRIES, MOST_PRODUCTS = 40_000_000, 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """Guesses of tags, none of which has seen the row's own tag.
+
+    Attributes
+    ----------
+    nearest : bool array of shape (n_queries,)
+        Whether the nearest other row has the same tag.
+    vote : bool array of shape (n_queries,)
+        Whether the vote of 15 neighbours is the tag.
+    right : bool array of shape (n_queries,)
+        Whether the mean of the vote and a cross-validated multinomial model has the tag on top.
+    confidence : array of shape (n_queries,)
+        That mean for its top label; made from features and the tags of other rows.
+    frequent : float
+        Share of the queries that the most frequent label gets right.
+    edge : array of shape (n_queries,)
+        That mean for the row's own tag, less what a random row's tag would get: 0 on average if features say nothing.
+    """
+
+    nearest: NDArray[np.bool_]
+    vote: NDArray[np.bool_]
+    right: NDArray[np.bool_]
+    confidence: NDArray[np.float64]
+    frequent: float
+    edge: NDArray[np.float64]
+
+
+def guess_tags(table: Table, tags: Tags, leaks: Collection[Hashable]) -> Guess | None:
+    """Guess tags of up to 2,000 rows; None if rows or labels are too few.
+
+    Rows without content are left out. Of identical rows one is kept, unless they coincide by chance: the copy of a
+    record carries its tag, which says nothing about the row's other labels. Columns that leak or identify are left
+    out too.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(np.flatnonzero(tags.single & ~table.empty_rows() & ~nearly_empty(table)))
+    group, size = groups_of(table.row_keys()[rows])
+    if len(rows) and not chance_duplicates(table, size):
+        rows = rows[np.sort(np.unique(group, return_index=True)[1])]
+    without = {*leaks, *(column.name for column in table.columns if is_id(column, table))}
+    rows = rows[: max(FEWEST_ROWS, min(REFERENCE, MOST_ENTRIES // len(table.names)))]
+    labels, codes = np.unique(tags.codes[rows], return_inverse=True)
+    if len(rows) < FEWEST_ROWS or not 2 <= len(labels) <= len(rows) / 2:
+        return None
+    return _guess(table, rows, codes.astype(np.int64), len(labels), without)
+
+
+def _guess(
+    table: Table, rows: NDArray[np.int64], codes: NDArray[np.int64], n_labels: int, without: Collection[Hashable]
+) -> Guess | None:
+    X = vectors(table, rows, without)
+    if X is None:
+        return None
+    n = min(QUERIES, len(rows))
+    truth, everyone = codes[:n], np.arange(n)
+    neighbours = _neighbours(X, n)
+    votes = np.zeros((n, n_labels))
+    np.add.at(votes, (everyone[:, None], codes[neighbours]), 1.0 / VOTERS)
+    share = votes if (model := _multinomial(X, codes, n, n_labels)) is None else (votes + model) / 2
+    frequency = np.bincount(codes, minlength=n_labels) / len(codes)
+    return Guess(
+        nearest=codes[neighbours[:, 0]] == truth,
+        vote=votes.argmax(axis=1) == truth,
+        right=share.argmax(axis=1) == truth,
+        confidence=share.max(axis=1),
+        frequent=float((truth == frequency.argmax()).mean()),
+        edge=share[everyone, truth] - share @ frequency,
+    )
+
+
+def _neighbours(X: Any, n: int) -> NDArray[np.int64]:
+    """Return the 15 nearest other rows of each of the first n rows."""
+    found = NearestNeighbors(n_neighbors=VOTERS + 1, algorithm="brute").fit(X).kneighbors(X[:n], return_distance=False)
+    # Of rows at distance zero the row itself need not come first, or at all.
+    other = found != np.arange(n)[:, None]
+    other[other.all(axis=1), -1] = False
+    return np.asarray(found[other].reshape(n, VOTERS), dtype=np.int64)
+
+
+def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDArray[np.float64] | None:
+    """Probabilities of the first n rows from three-fold cross-validation; None if that would take long."""
+    m = min(MODEL_ROWS, len(codes))
+    entries = X[:m].nnz if hasattr(X, "nnz") else m * X.shape[1]
+    if (entries + X.shape[1]) * n_labels > MOST_PRODUCTS:
+        return None
+    probabilities = np.zeros((n, n_labels))
+    fold = np.arange(m) % 3
+    for part in range(3):
+        learn, hold = np.flatnonzero(fold != part), np.flatnonzero(fold[:n] == part)
+        if not 2 <= len(np.unique(codes[learn])) <= len(learn) / 2:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a rough fit is a fair guess too
+            model = LogisticRegression(C=0.1, max_iter=50).fit(X[learn], codes[learn])
+        probabilities[np.ix_(hold, model.classes_)] = model.predict_proba(X[hold])
+    return probabilities

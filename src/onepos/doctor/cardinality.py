@@ -1,0 +1,172 @@
+"""How many labels a row has: what pairs of rows reveal of it."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos.doctor._guess import Guess, guess_tags
+from onepos.doctor._keys import groups_of
+from onepos.doctor._table import Table, read_table
+from onepos.doctor._tags import Tags, read_tags
+from onepos.doctor.codes import finding
+from onepos.doctor.diagnosis import Finding
+from onepos.doctor.leaks import find_leaks
+from onepos.doctor.rows import chance_duplicates
+from onepos.doctor.texts import nearly_empty
+
+#: Fewest groups of identical rows to rely on; most to resample.
+FEWEST_GROUPS, MOST_GROUPS = 20, 5000
+#: A sparse row with fewer entries coincides with others by chance.
+FEWEST_ENTRIES = 3
+_RESAMPLES = 400
+
+
+@dataclass(frozen=True)
+class CardinalityEstimate:
+    """What is known of the number of labels per row, |Y|.
+
+    Attributes
+    ----------
+    estimate : float or None
+        1 / P(two tags agree), between 1 and the number of labels; None if there is no evidence.
+    interval : (float, float) or None
+        95 % interval of ``estimate`` (Bayesian bootstrap): sampling error only, not the assumptions'.
+    basis : {"duplicates", "neighbours", "none"}
+        "duplicates": estimates the harmonic mean of |Y|, 1/E[1/|Y|]. "neighbours": an upper bound of it.
+    pairs : int
+        Groups of identical rows, or rows whose tag was guessed.
+    """
+
+    estimate: float | None
+    interval: tuple[float, float] | None
+    basis: Literal["duplicates", "neighbours", "none"]
+    pairs: int
+
+
+def estimate_cardinality(features: Any, tags: Any, *, text: str | None = None) -> CardinalityEstimate:
+    """Estimate, or bound, the number of labels per row from pairs of rows.
+
+    Single positives do not identify the mean number of labels m = E|Y|. Pairs of tags of the same row do say something.
+
+    *Duplicates* (at least 20 groups of identical rows, not explained by coarse columns). If a group is one thing
+    with one label set, tagged several times independently and evenly, two of its tags agree with probability 1/|Y|;
+    the mean over rows is E[1/|Y|], and its inverse the harmonic mean of |Y|. By Jensen that is at most m: equal if
+    all rows have equally many labels, else too small as an estimate of m. Also too small: uneven choice of tags, and
+    above all copies of one record, whose tag was copied along. Too large: errors in tags; rows that coincide without
+    being the same thing. It speaks of the rows that have duplicates, which may not be like the others.
+
+    *Neighbours* (at least 50 rows otherwise). Any guess of the tag that has not seen it is right with probability
+    at most E[1/|Y|], if tags are chosen evenly. The best accuracy among the nearest neighbour, the vote of 15, and the
+    mean of that vote and a cross-validated multinomial model therefore gives an upper bound of the harmonic mean. It
+    is close if the features determine the label set, and loose otherwise; m itself may lie above it where |Y| varies
+    much. Of identical rows one is used, and columns that identify rows or give the tag away are not.
+
+    Parameters
+    ----------
+    features : DataFrame, array or sparse matrix of shape (n_rows, n_columns)
+    tags : Series or indicator
+        As for :func:`onepos.doctor.diagnose`; rows with other than one observed label are left out.
+    text : str, optional
+        Column that holds texts.
+
+    Returns
+    -------
+    CardinalityEstimate
+
+    Raises
+    ------
+    ValueError
+        If features or tags cannot be understood.
+
+    Examples
+    --------
+    Fifty things, each tagged twice, and in half of the cases differently:
+
+    >>> things = np.repeat(np.random.default_rng(0).normal(size=(50, 3)), 2, axis=0)
+    >>> tags = ["sea", "sea", "sea", "sky"] * 25
+    >>> found = estimate_cardinality(things, tags)
+    >>> found.estimate, found.basis, found.pairs
+    (2.0, 'duplicates', 50)
+    """
+    table = read_table(features, text)
+    read = read_tags(tags, table.n_rows)
+    return cardinality_of(table, read, guess_tags(table, read, find_leaks(table, read)))
+
+
+def cardinality_of(table: Table, tags: Tags, guess: Guess | None) -> CardinalityEstimate:
+    """Return the estimate of :func:`estimate_cardinality` from what has been read and guessed."""
+    n_labels = int((tags.counts > 0).sum())
+    if n_labels < 2:
+        return CardinalityEstimate(None, None, "none", 0)
+    agreement, weight = agreements(table, tags)
+    if len(agreement) >= FEWEST_GROUPS:
+        estimate = float(np.average(agreement, weights=weight))
+        means = _resampled(agreement[:, None], weight)[:, 0]
+        return _inverse(estimate, means, "duplicates", len(agreement), n_labels)
+    if guess is None:
+        return CardinalityEstimate(None, None, "none", 0)
+    outcomes = np.stack([guess.nearest, guess.vote, guess.right], axis=1).astype(np.float64)
+    means = _resampled(outcomes, np.ones(len(outcomes))).max(axis=1)
+    return _inverse(float(outcomes.mean(axis=0).max()), means, "neighbours", len(outcomes), n_labels)
+
+
+def agreements(table: Table, tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Per group of identical tagged rows: share of pairs with the same tag, and number of rows; none if by chance."""
+    used = tags.single & ~table.empty_rows() & ~nearly_empty(table)
+    if table.matrix is not None:
+        used &= np.diff(table.matrix.indptr) >= FEWEST_ENTRIES
+    group, size = groups_of(table.row_keys()[used])
+    if not (size > 1).any() or chance_duplicates(table, size):
+        return np.zeros(0), np.zeros(0)
+    pair, count = np.unique(np.stack([group, tags.codes[used]]), axis=1, return_counts=True)
+    same = np.bincount(pair[0], count * (count - 1.0), minlength=len(size))
+    several = size > 1
+    rows = size[several].astype(np.float64)
+    return same[several] / (rows * (rows - 1)), rows
+
+
+def _resampled(outcomes: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Means under random Dirichlet weights, shape (resamples, n_outcomes).
+
+    Two half observations, one of agreement and one of disagreement, are added: for outcomes 0 and 1 this is the
+    Beta(½, ½) prior, and the interval does not shrink to a point when all agree.
+    """
+    rng = np.random.default_rng(0)
+    if len(outcomes) > MOST_GROUPS:
+        kept = rng.permutation(len(outcomes))[:MOST_GROUPS]
+        outcomes, weight = outcomes[kept], weight[kept]
+    ends = np.array([[0.0], [1.0]]) * np.ones(outcomes.shape[1])
+    shape = np.append(np.ones(len(outcomes)), [0.5, 0.5])
+    draws = rng.standard_gamma(shape, size=(_RESAMPLES, len(shape))) * np.append(weight, [weight.mean()] * 2)
+    return np.asarray(draws @ np.concatenate([outcomes, ends]) / draws.sum(axis=1, keepdims=True))
+
+
+def _inverse(
+    agreement: float, means: NDArray[np.float64], basis: Literal["duplicates", "neighbours"], pairs: int, n_labels: int
+) -> CardinalityEstimate:
+    low, high = np.quantile(means, [0.025, 0.975])
+    values = [float(np.clip(1 / max(p, 1e-12), 1, n_labels)) for p in (agreement, high, low)]
+    return CardinalityEstimate(values[0], (min(values[1], values[0]), max(values[2], values[0])), basis, pairs)
+
+
+def check_cardinality(found: CardinalityEstimate) -> list[Finding]:
+    """Say what the estimate means, in a note."""
+    if found.estimate is None or found.interval is None:
+        return []
+    numbers = f"{found.estimate:.2f} (95 % interval {found.interval[0]:.2f} to {found.interval[1]:.2f})"
+    if found.basis == "duplicates":
+        detail = (
+            f"From {found.pairs:,} groups of identical rows: about {numbers} labels per row, as a harmonic mean, if "
+            "each group is one thing tagged several times, evenly among its labels. The mean is at least as large. "
+            "Copied records, whose tag was copied along, make it too small. Use it as n_positives if nothing better "
+            "is known."
+        )
+    else:
+        detail = (
+            f"Tags guessed from other rows: at most {numbers} labels per row, as a harmonic mean, if tags were "
+            "drawn evenly from each row's labels. This is an upper bound, loose where features say little; single "
+            "positives do not reveal the mean. Give n_positives if you know it."
+        )
+    return [finding("cardinality-estimate", "note", detail)]

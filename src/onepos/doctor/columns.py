@@ -1,0 +1,190 @@
+"""Checks of the columns one by one: empty, constant, repeated, identifiers, text, names."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from onepos.doctor._column import Column
+from onepos.doctor._keys import matrix_keys
+from onepos.doctor._table import Table
+from onepos.doctor._tags import Tags
+from onepos.doctor.codes import counted, finding, listed
+from onepos.doctor.diagnosis import Finding, Level
+
+#: Share of missing entries above which a column is mostly missing.
+MISSING_SHARE = 0.5
+#: From this many rows on, distinct values say something about identifiers and prose.
+ENOUGH_ROWS = 20
+#: Prose is a category by mistake if more than this share of its entries are distinct.
+PROSE_DISTINCT = 0.5
+#: Share of the distinct strings that must read as numbers.
+NUMBER_SHARE = 0.95
+
+_TARGET_NAMES = frozenset({"label", "labels", "tag", "tags", "target", "targets", "class", "y"})
+_PREFIX = re.compile(r"^(is|has|label|tag|target|class|y)[_\-. ]+", re.IGNORECASE)
+
+
+def check_columns(table: Table, tags: Tags) -> list[Finding]:
+    """Look at each column.
+
+    Warnings: all missing; one value only; more than 50 % missing; equal to an earlier column; identifiers (strings all
+    different and of one word, or whole numbers all different that increase from row to row or have no gaps; from 20
+    rows on); prose (three words or more on average, over half of the entries distinct) that was not named as
+    ``text``; strings of which 95 % read as numbers; lists and other objects; the name of a label, or a name like
+    "label" or "target".
+
+    Of a sparse matrix: columns without an entry, and equal ones.
+    """
+    if table.matrix is not None:
+        return _sparse_columns(table)
+    found = []
+    for code, test, advice in _SINGLE:
+        names = [column.name for column in table.columns if test(column, table)]
+        if names:
+            found.append(finding(code, _LEVELS.get(code, "warning"), f"In {_these(names)}: {advice}", names))
+    return [*found, *_duplicates(table), *_named_like_labels(table, tags)]
+
+
+def _these(names: Sequence[object]) -> str:
+    return f"{counted(len(names), 'column')} ({listed(names)})"
+
+
+def _empty(column: Column, _: Table) -> bool:
+    return len(column.distinct) == 0
+
+
+def _constant(column: Column, table: Table) -> bool:
+    return len(column.distinct) == 1 and table.n_rows > 1 and column.missing == 0
+
+
+def _mostly_missing(column: Column, table: Table) -> bool:
+    return bool(len(column.distinct)) and column.missing > MISSING_SHARE * table.n_rows
+
+
+def is_id(column: Column, table: Table) -> bool:
+    """Whether a column looks like an identifier: see :func:`check_columns`."""
+    if table.n_rows < ENOUGH_ROWS or len(column.distinct) < table.n_rows:
+        return False
+    if column.kind == "categorical" and column.name != table.text:
+        return all(isinstance(v, str) and len(v.split()) == 1 for v in column.distinct) and not _numbers(column, table)
+    if column.values is None or not column.whole:
+        return False
+    values = column.values
+    return bool((np.diff(values) > 0).all() or values.max() - values.min() == len(values) - 1)
+
+
+def _prose(column: Column, table: Table) -> bool:
+    enough = len(column.distinct) > PROSE_DISTINCT * table.n_rows and table.n_rows >= ENOUGH_ROWS
+    return column.kind == "text" and column.name != table.text and enough
+
+
+def _numbers(column: Column, table: Table) -> bool:
+    if column.kind != "categorical" or column.name == table.text or not len(column.distinct):
+        return False
+    texts = [value for value in column.distinct[:1000] if isinstance(value, str)]
+    if len(texts) < len(column.distinct[:1000]):
+        return False
+    read = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
+    return bool(read.notna().sum() >= NUMBER_SHARE * len(texts))
+
+
+def _other(column: Column, _: Table) -> bool:
+    return column.kind == "other"
+
+
+_SINGLE: tuple[tuple[str, Callable[[Column, Table], bool], str], ...] = (
+    ("column-empty", _empty, "no value at all. Drop it."),
+    ("column-constant", _constant, "the same value in every row, which tells nothing. Drop it."),
+    (
+        "column-mostly-missing",
+        _mostly_missing,
+        "more than half of the entries are missing. Check the source; impute and add a column that says where a value "
+        "was missing, or drop them.",
+    ),
+    (
+        "column-id",
+        is_id,
+        "a different value in every row, as an identifier has. Drop it: a model can only learn the order of "
+        "the rows from them.",
+    ),
+    (
+        "column-text",
+        _prose,
+        "prose, not categories. Name the one with the texts as text=…, and turn it into numbers, for example by "
+        "TfidfVectorizer.",
+    ),
+    ("column-number-as-text", _numbers, "numbers written as text. Convert them with pandas.to_numeric."),
+    (
+        "column-unsupported",
+        _other,
+        "lists, complex numbers or a mixture of types. Turn them into numbers or categories.",
+    ),
+)
+_LEVELS: dict[str, Level] = {"column-unsupported": "error"}
+
+
+def _duplicates(table: Table) -> list[Finding]:
+    same: dict[object, list[Column]] = defaultdict(list)
+    for column in table.columns:
+        if len(column.distinct) > 1:
+            same[_content(column)].append(column)
+    pairs = [(group[0].name, column.name) for group in same.values() for column in group[1:]]
+    return [_repeats(pairs)] if pairs else []
+
+
+def _content(column: Column) -> object:
+    if column.values is not None:
+        return "numbers", np.where(np.isnan(column.values), np.nan, column.values + 0.0).tobytes()
+    return "objects", column.codes.tobytes(), tuple(str(value) for value in column.distinct)
+
+
+def _repeats(pairs: list[tuple[object, object]]) -> Finding:
+    shown = ", ".join(f"{listed([copy])} = {listed([first])}" for first, copy in pairs[:5])
+    detail = (
+        f"The same values as in another column in {counted(len(pairs), 'column')} ({shown}). Keep one of each: copies "
+        "count double."
+    )
+    return finding("column-duplicate", "warning", detail, [copy for _, copy in pairs])
+
+
+def _named_like_labels(table: Table, tags: Tags) -> list[Finding]:
+    if not table.named:
+        return []
+    labels = {_plain(str(name)) for name in tags.names} - {""}
+    names = [name for name in table.names if isinstance(name, str) and _is_label_name(name, labels)]
+    if not names:
+        return []
+    detail = (
+        f"Named like a label or like a column of labels: {_these(names)}. If they were filled in by whoever chose "
+        "the tag, they give the answer away: drop them. If not, rename them."
+    )
+    return [finding("column-named-like-label", "warning", detail, names)]
+
+
+def _is_label_name(name: str, labels: set[str]) -> bool:
+    plain = _plain(name)
+    # Labels that are numbers meet columns that are numbered: no evidence.
+    lettered = any(letter.isalpha() for letter in plain)
+    return plain in _TARGET_NAMES or (lettered and (plain in labels or _plain(_PREFIX.sub("", name)) in labels))
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.split(r"[\W_]+", name.casefold())).strip()
+
+
+def _sparse_columns(table: Table) -> list[Finding]:
+    columns = table.matrix.T.tocsr()
+    columns.sort_indices()
+    filled = np.diff(columns.indptr) > 0
+    found = []
+    empty = np.flatnonzero(~filled).tolist()
+    if empty:
+        found.append(finding("column-constant", "warning", f"In {_these(empty)}: {_SINGLE[1][2]}", empty))
+    _, first, group = np.unique(matrix_keys(columns), return_index=True, return_inverse=True)
+    copies = [j for j in np.flatnonzero(filled).tolist() if first[group[j]] != j]
+    if copies:
+        found.append(_repeats([(int(first[group[j]]), j) for j in copies]))
+    return found

@@ -1,0 +1,169 @@
+"""Every finding fires on data made to have it, and alone; clean data are called clean."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from doctor_cases import ALWAYS, BROUGHT_ALONG, CASES, clean, exclusive, indicator, sentences, sparse_words
+
+from onepos.doctor import CODES, Diagnosis, Finding, Summary, diagnose
+
+DOCS = Path(__file__).parents[2] / "docs" / "doctor.md"
+
+
+def codes(diagnosis):
+    return {finding.code for finding in diagnosis.findings}
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_finding_fires_where_it_should_and_alone(code):
+    features, tags, options = CASES[code]()
+    found = codes(diagnose(features, tags, **options))
+    assert code in found
+    assert found - {code} <= ALWAYS | BROUGHT_ALONG.get(code, set())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_clean_data_are_clean(seed):
+    features, tags = clean(seed=seed)
+    assert codes(diagnose(features, tags, test=clean(200, seed=seed + 10))) == ALWAYS
+    assert codes(diagnose(features, indicator(tags))) == ALWAYS
+    assert codes(diagnose(features.assign(caption=sentences(len(tags))), tags, text="caption")) == ALWAYS
+
+
+def test_every_code_has_a_case_and_is_documented_and_no_other():
+    assert set(CASES) == set(CODES)
+    documented = re.findall(r"^\| `([a-z-]+)` \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(documented) == sorted(CODES)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", code) for code in CODES)
+
+
+def test_the_data_stay_as_they_were():
+    features, tags = clean()
+    before, tags_before = features.copy(), tags.copy()
+    first = diagnose(features, tags)
+    pd.testing.assert_frame_equal(features, before)
+    pd.testing.assert_series_equal(tags, tags_before)
+    assert diagnose(features, tags) == first
+
+
+def test_levels():
+    levels = {code: {f.code: f.level for f in diagnose(*case[:2], **case[2]).findings}[code] for code, case in few()}
+    assert levels == {"tags-none": "error", "tag-missing": "note", "scale-infinite": "error", "label-rare": "warning"}
+    features, tags = clean()
+    tags.iloc[:100] = None
+    assert diagnose(features, tags).worst == "warning"  # a quarter of the tags is missing
+
+
+def few():
+    return [(code, CASES[code]()) for code in ("tags-none", "tag-missing", "scale-infinite", "label-rare")]
+
+
+def test_the_most_serious_come_first():
+    features, tags = clean()
+    features = features.assign(a=np.inf, unit="cm", red=np.where(np.arange(400) == 3, np.inf, features["red"]))
+    diagnosis = diagnose(features, tags)
+    order = [finding.level for finding in diagnosis.findings]
+    assert order == sorted(order, key=["error", "warning", "note"].index)
+    assert diagnosis.worst == "error"
+
+
+def test_a_high_cardinality_column_does_not_leak_by_chance():
+    features, tags = clean()
+    rng = np.random.default_rng(0)
+    features["serial"] = rng.permutation(len(tags)) * 3.7
+    features["street"] = [f"street {i}" for i in rng.integers(300, size=len(tags))]
+    assert "column-leaks" not in codes(diagnose(features, tags))
+
+
+def test_leaks_of_categories_and_of_one_label():
+    features, tags = clean()
+    noisy = tags.where(np.arange(len(tags)) % 10 > 0, "beach")
+    found = diagnose(features.assign(folder=tags.str.upper(), snowy=(tags == "snow"), mostly=noisy.str[:2]), tags)
+    (leak,) = [finding for finding in found.findings if finding.code == "column-leaks"]
+    assert leak.about == ("folder", "snowy")  # a tenth wrong is no leak
+
+
+def test_a_leak_does_not_make_labels_exclusive():
+    features, tags = clean()
+    assert "labels-exclusive" not in codes(diagnose(features.assign(folder=tags.map(hash).astype(float)), tags))
+
+
+def test_numbered_columns_are_not_named_like_numbered_labels():
+    features, tags = clean()
+    numbers = features.drop(columns="camera").to_numpy()
+    assert codes(diagnose(numbers, pd.factorize(tags)[0])) == ALWAYS
+
+
+def test_counts_are_not_codes():
+    from sklearn.datasets import load_digits
+
+    assert "scale-integer-codes" not in codes(diagnose(*load_digits(return_X_y=True)))
+
+
+def test_coarse_columns_coincide_by_chance():
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.choice(["a", "b"], size=(300, 3)), columns=["x", "z", "w"])
+    tags = pd.Series(rng.choice(["p", "q"], size=300))
+    found = diagnose(features, tags)
+    assert {f.code: f.level for f in found.findings}["row-duplicate"] == "note"
+
+
+def test_sparse_matrices():
+    matrix, tags = sparse_words()
+    ill = matrix.tolil()
+    ill[:, 3] = ill[:, [5]].toarray()
+    ill[:, 7] = 0.0
+    ill[4] = 0.0
+    ill[6] = ill[9].toarray()
+    ill[0, 0] = np.inf
+    ill[1, 1] = 2.0**30
+    ill = ill.tocsr()
+    found = codes(diagnose(ill, tags, test=(ill[9:12], None)))
+    assert {
+        "column-duplicate",
+        "column-constant",
+        "row-empty",
+        "row-duplicate",
+        "scale-infinite",
+        "scale-huge",
+    } <= found
+    assert "row-in-both-splits" in found
+    assert diagnose(matrix, tags).summary.columns == {"sparse": 40}
+    assert codes(diagnose(matrix, tags)) <= {"tag-unpredictable", "cardinality-estimate"}
+
+
+def test_summary():
+    features, tags = clean()
+    tags.iloc[:3] = None
+    summary = diagnose(features.assign(flag=features["red"] > 0, when=pd.Timestamp("2026-01-01")), tags).summary
+    assert summary.columns == {"numeric": 5, "categorical": 1, "boolean": 1, "datetime": 1}
+    assert (summary.rows, summary.labels, summary.tags_missing) == (400, 4, 3)
+    assert dict(summary.label_counts) == tags.value_counts().to_dict()
+    assert [n for _, n in summary.label_counts] == sorted((n for _, n in summary.label_counts), reverse=True)
+
+
+def test_dict_text_and_html():
+    features, tags = exclusive()
+    nasty = "<script>" + "x" * 90 + "\n&"
+    diagnosis = diagnose(features.assign(**{nasty: 1}), tags)
+    told = json.loads(json.dumps(diagnosis.to_dict(), allow_nan=False))
+    assert told["worst"] == "warning"
+    assert {entry["code"] for entry in told["findings"]} == codes(diagnosis)
+    assert told["summary"]["label_counts"][0].keys() == {"label", "rows"}
+    text = diagnosis.to_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(finding.title in text for finding in diagnosis.findings)
+    assert "<script>" not in diagnosis._repr_html_()
+    assert "&lt;script&gt;" in diagnosis._repr_html_()
+
+
+def test_nothing_found():
+    empty = Diagnosis(Summary(3, {"numeric": 1}, 2, 0, (("a", 2), ("b", 1))), ())
+    assert empty.worst is None
+    assert "Nothing found" in empty.to_text()
+    assert "Nothing found" in empty._repr_html_()
+    assert Finding("note", "x-y", "t", "d").about == ()

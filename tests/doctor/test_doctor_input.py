@@ -1,0 +1,152 @@
+"""Whatever comes in: a diagnosis, or a ValueError that says what does not fit."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from doctor_cases import clean, indicator
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from onepos.doctor import Diagnosis, diagnose, estimate_cardinality
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**25), 10**25),
+    st.floats(),
+    st.sampled_from(["", " ", "a", "A ", "a, b", "b", "1.5", "nan", "two words here", "\x00", "\ud800", "🏖"]),
+    st.text(max_size=4),
+    st.just(pd.NaT),
+    st.just(pd.NA),
+    st.datetimes().map(pd.Timestamp),
+    st.complex_numbers(max_magnitude=9),
+    st.lists(st.integers(0, 3), max_size=2),
+    st.tuples(st.integers(0, 3), st.text(max_size=1)),
+)
+KINDS = st.sampled_from(
+    [
+        st.floats(),
+        st.floats(width=32),
+        st.integers(-(2**63), 2**63 - 1),
+        st.integers(0, 3),
+        st.booleans(),
+        st.text(max_size=3),
+        st.sampled_from(["x", "y", None]),
+        st.one_of(st.none(), st.integers(0, 2)),
+        SCALARS,
+    ]
+)
+NAMES = st.one_of(st.text(max_size=3), st.integers(-2, 3), st.sampled_from(["label", "a", "is_a", ("a", 1), 1.5, None]))
+DTYPES = st.sampled_from(
+    [None, None, None, "category", "string", "Int64", "boolean", "datetime64[ns]", "timedelta64[s]"]
+)
+
+
+@st.composite
+def series(draw, n):
+    values = draw(st.lists(draw(KINDS), min_size=n, max_size=n))
+    column = pd.Series(values, dtype=object) if draw(st.booleans()) else _plain(values)
+    dtype = draw(DTYPES)
+    try:
+        return column if dtype is None else column.astype(dtype)
+    except Exception:  # what pandas cannot convert stays as it is
+        return column
+
+
+def _plain(values):
+    try:
+        return pd.Series(values)
+    except Exception:
+        return pd.Series(values, dtype=object)
+
+
+@st.composite
+def inputs(draw):
+    n = draw(st.sampled_from([0, 1, 2, 5, 21, 60, 110]))
+    columns = draw(st.lists(series(n), max_size=4))
+    frame = pd.concat(columns, axis=1) if columns else pd.DataFrame(index=range(n))
+    frame.columns = pd.Index(draw(st.lists(NAMES, min_size=len(columns), max_size=len(columns))), dtype=object)
+    if draw(st.integers(0, 3)):
+        return frame, draw(series(n)), draw(st.sampled_from([None, None, *frame.columns]))
+    labels = draw(st.integers(1, 3))
+    values = draw(st.lists(st.sampled_from([-1, 0, 1, 1]), min_size=n * labels, max_size=n * labels))
+    return frame, pd.DataFrame(np.array(values, dtype=int).reshape(n, labels)), None
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(inputs(), st.booleans())
+def test_a_diagnosis_or_a_value_error(given_inputs, split):
+    features, tags, text = given_inputs
+    try:
+        diagnosis = diagnose(features, tags, text=text, test=(features.iloc[::-1], tags[::-1]) if split else None)
+    except ValueError as error:
+        if features.columns.is_unique and 0 not in features.shape:
+            raise AssertionError("this input should have passed") from error
+        return
+    assert isinstance(diagnosis, Diagnosis)
+    json.dumps(diagnosis.to_dict(), allow_nan=False)
+    assert max(map(len, diagnosis.to_text().splitlines())) <= 80
+    assert diagnosis._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x, t: (pd.concat([x, x[["red"]]], axis=1), t), "distinct names; repeated: red"),
+        (lambda x, t: (x.iloc[:0], t.iloc[:0]), "at least one row"),
+        (lambda x, t: (x[[]], t), "at least one row and one column"),
+        (lambda x, t: (x, t.iloc[1:]), "features have 400 rows, tags 399"),
+        (lambda x, t: (x, None), "tags is None"),
+        (lambda x, t: (x, 3), "got int"),
+        (lambda x, t: (x, np.zeros((400, 2, 2))), "1-D .* or 2-D"),
+        (lambda x, t: (x, indicator(t) * 2), "1, 0 and −1 only; tags hold 2"),
+        (lambda x, t: (x, indicator(t).astype(str).replace("1", "x")), "1, 0 and −1 only"),
+        (lambda x, t: (x, indicator(t).set_axis(list("abca"), axis=1)), "distinct; repeated: a"),
+        (lambda x, t: (x, [[1, 0], [1]] * 200), "rows of one length"),
+        (lambda x, t: ([[1, 0], [1]] * 200, t), "rows of one length"),
+        (lambda x, t: (x["red"].to_numpy(), t), "2-D array"),
+        (lambda x, t: (sparse.csr_array(np.ones((400, 2), dtype=complex)), t), "real numbers"),
+    ],
+)
+def test_what_does_not_fit_is_said(change, message):
+    features, tags = change(*clean())
+    for call in (diagnose, estimate_cardinality):
+        with pytest.raises(ValueError, match=message):
+            call(features, tags)
+
+
+def test_whole_numbers_that_float64_cannot_tell_apart():
+    features = pd.DataFrame({"size": [2**53, 2**53 + 1, 5]})
+    other = pd.DataFrame({"size": [2**53 + 1, 2**53 + 2]})
+    found = diagnose(features, list("abb"), test=(other, None))
+    (shared,) = [finding for finding in found.findings if finding.code == "row-in-both-splits"]
+    assert shared.detail.startswith("The features of a training row in 1 of 2 test rows")
+
+
+def test_options_that_do_not_fit():
+    features, tags = clean()
+    with pytest.raises(ValueError, match="text='prose' is not a column"):
+        diagnose(features, tags, text="prose")
+    with pytest.raises(ValueError, match="sparse matrix"):
+        diagnose(sparse.eye_array(400).tocsr(), tags, text="prose")
+    with pytest.raises(ValueError, match="pair"):
+        diagnose(features, tags, test=features)
+
+
+def test_forms_of_the_same_tags():
+    features, tags = clean()
+    expected = diagnose(features, tags)
+    for same in (tags.tolist(), tags.to_numpy(), tags.to_frame(), tags.astype("category"), indicator(tags)):
+        other = diagnose(features, same)
+        assert dict(other.summary.label_counts) == dict(expected.summary.label_counts)
+        assert [f.code for f in other.findings] == [f.code for f in expected.findings]
+    assert diagnose(features, sparse.csr_array(indicator(tags).to_numpy())).summary.labels == 4
+
+
+def test_a_series_of_texts():
+    captions = pd.Series(["a quiet bay", "the old harbour", "a quiet bay", ""], name="caption")
+    diagnosis = diagnose(captions, ["sea", "city", "sea", "city"], text="caption")
+    assert {"text-duplicate", "text-empty"} <= {finding.code for finding in diagnosis.findings}
