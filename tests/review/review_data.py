@@ -1,0 +1,44 @@
+"""Examples to review, made by hand or drawn."""
+
+import numpy as np
+
+LABELS = ["beach", "dog", "night", "snow"]
+#: By hand, with the threshold 0.5: likely are dog and night of "one"; of "two" night; of "three" nothing.
+SMALL = {
+    "ids": ["one", "two", "three"],
+    "observed": ["beach", "dog", None],
+    "labels": LABELS,
+    "probabilities": np.array([[0.99, 0.62, 0.81, 0.40], [0.45, 0.90, 0.70, 0.005], [0.02, 0.30, 0.10, 0.20]]),
+    "texts": ["Waves at night", "A dog sleeps", "Nothing much"],
+}
+
+#: Each would do something if it were taken for markup, script, style, an address or a template.
+INJECTIONS = [
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 1</script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "<svg onload=window.hacked=1>",
+    "<!-- <script>",
+    "]]><script>window.hacked = 1</script>",
+    '"><iframe srcdoc="<script>parent.hacked = 1</script>">',
+    "javascript:window.hacked=1",
+    "{{ 7 * 7 }}{% raw %}${window.hacked = 1}",
+    "';window.hacked=1;//",
+    "</title></style><style>body { display: none }</style>",
+    "a\u2028window.hacked = 1\u2029b & &lt;b&gt; \\u003cb\\u003e",
+    '=1+1,"quoted"\r\nsecond line',
+]
+
+
+def large(n_examples=5000, n_labels=50, seed=0):
+    """Examples as many as the page is made for."""
+    rng = np.random.default_rng(seed)
+    labels = [f"label {number:02d}" for number in range(n_labels)]
+    words = np.array(["a", "river", "runs", "past", "the", "old", "mill", "while", "somebody", "counts", "boats"])
+    return {
+        "ids": [f"example-{number:05d}" for number in range(n_examples)],
+        "observed": [labels[number] for number in rng.integers(n_labels, size=n_examples)],
+        "labels": labels,
+        "probabilities": rng.beta(0.4, 2.0, size=(n_examples, n_labels)).astype(np.float32),
+        "texts": [" ".join(rng.choice(words, size=80)) for _ in range(n_examples)],
+    }

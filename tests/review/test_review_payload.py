@@ -1,0 +1,180 @@
+"""What the page is given: compact, exact about the threshold, and harmless whatever the texts say."""
+
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import PurePosixPath
+
+import numpy as np
+import pandas as pd
+import pytest
+from review_data import INJECTIONS, LABELS, SMALL
+
+from onepos.exceptions import MissingDependencyError
+from onepos.review import write_review
+from onepos.review.page import render_review, script_json
+from onepos.review.payload import make_payload
+from onepos.review.suggestions import scale_confidences, scale_thresholds
+
+
+def payload(**changes):
+    return make_payload(**SMALL | changes)
+
+
+def test_the_payload_by_hand():
+    assert payload() == {
+        "ids": ["one", "two", "three"],
+        "labels": LABELS,
+        "thresholds": [500] * 4,
+        "given": [0, 1, -1],
+        # The given label needs no suggestion; half a percent is too little for one.
+        "suggestions": [[2, 810, 1, 620, 3, 400], [2, 700, 0, 450], [1, 300, 3, 200, 2, 100, 0, 20]],
+        "texts": SMALL["texts"],
+    }
+
+
+def test_no_more_than_twenty_suggestions_and_the_best_of_them():
+    rng = np.random.default_rng(0)
+    scores = rng.uniform(0.02, 1, size=(5, 60))
+    labels = [f"l{number}" for number in range(60)]
+    rows = make_payload(ids=list("abcde"), observed=["l7"] * 5, labels=labels, probabilities=scores)["suggestions"]
+    for row, score in zip(rows, scores, strict=True):
+        expected = [number for number in np.argsort(-score) if number != 7][:20]
+        assert row[::2] == expected
+        np.testing.assert_allclose(row[1::2], 1000 * score[expected], atol=0.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.1 + 0.2, 1 / 3, 0.5, 0.7, 0.9999, 1.0])
+def test_rounding_never_crosses_the_threshold(threshold, dtype):
+    rng = np.random.default_rng(1)
+    near = np.clip(threshold + rng.normal(scale=3e-4, size=500), 0, 1)
+    scores = np.concatenate([near, rng.uniform(size=500), [threshold]]).astype(dtype)[:, None]
+    thresholds = np.array([threshold])
+    rounded = scale_confidences(scores, thresholds)
+    np.testing.assert_array_equal(rounded >= scale_thresholds(thresholds), scores >= threshold)
+    assert np.abs(rounded - 1000.0 * scores).max() <= 1.001
+
+
+def test_a_limit_takes_the_most_uncertain_in_their_order():
+    # Distances to 0.5 without the given label: 0.10, 0.05, 0.20.
+    assert payload(limit=2)["ids"] == ["one", "two"]
+    assert payload(limit=1)["ids"] == ["two"]
+    assert payload(limit=1)["texts"] == ["A dog sleeps"]
+    assert payload(limit=9)["ids"] == SMALL["ids"]
+    assert payload(limit=1, threshold=[0.5, 0.3, 0.5, 0.5])["ids"] == ["three"]
+
+
+def test_features_and_pictures_become_text():
+    frame = pd.DataFrame(
+        {"x": [1.23456789, np.nan, -2.0], 7: ["<b>", None, "ok"], "day": pd.to_datetime(["2020-01-02"] * 3)}
+    )
+    frame.index = [5, 5, 6]
+    table = payload(features=frame)["features"]
+    assert table["names"] == ["x", "7", "day"]
+    assert table["rows"][0] == ["1.23457", "<b>", "2020-01-02 00:00:00"]
+    assert table["rows"][1][:2] == ["", ""]
+    images = ["a folder/ü #1?.png", PurePosixPath("../b.jpg"), "data:image/png;base64,AAAA"]
+    assert payload(images=images)["images"] == ["a%20folder/%C3%BC%20%231%3F.png", "../b.jpg", images[2]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ids": ["one", "two", "one"]}, "ids must be unique; 'one' is at 0 and at 2"),
+        ({"ids": ["one", "", "three"]}, "ids must be non-empty strings; got '' at 1"),
+        ({"ids": [1, 2, 3]}, "ids must be non-empty strings; got 1 at 0"),
+        ({"ids": ["one", "\ud800", "three"]}, "ids must be valid Unicode"),
+        ({"ids": [], "observed": [], "texts": [], "probabilities": np.zeros((0, 4))}, "nothing to review"),
+        ({"labels": ["a", "a", "b", "c"]}, "labels must be unique"),
+        ({"observed": ["beach", "cat", None]}, "observed must name one of the labels or be None; got 'cat' at 1"),
+        ({"texts": ["a"]}, "texts must have one entry for each of the 3 ids; got 1"),
+        ({"texts": ["a", 5, "b"]}, "texts must be strings; got 5 at 1"),
+        ({"probabilities": np.zeros((3, 5))}, r"probabilities must have the shape \(3, 4\); got \(3, 5\)"),
+        ({"probabilities": np.full((3, 4), np.nan)}, r"between 0 and 1; got nan at \[0, 0\]"),
+        ({"probabilities": np.full((3, 4), 1.5)}, "between 0 and 1; got 1.5"),
+        ({"threshold": 1.5}, "threshold must lie between 0 and 1"),
+        ({"threshold": [0.5, 0.5]}, "threshold must be one number or one for each of 4 labels"),
+        ({"limit": 0}, "limit must be at least 1"),
+        ({"images": ["http://example.org/a.png"] * 3}, "the page loads nothing from elsewhere"),
+        ({"images": ["//example.org/a.png"] * 3}, "the page loads nothing from elsewhere"),
+        ({"images": ["\\\\server\\a.png"] * 3}, "the page loads nothing from elsewhere"),
+        ({"images": ["javascript:alert(1)"] * 3}, "the page loads nothing from elsewhere"),
+        ({"images": ["data:text/html,<script>"] * 3}, "the page loads nothing from elsewhere"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_with_its_place(changes, message):
+    with pytest.raises(ValueError, match=message):
+        payload(**changes)
+
+
+def test_missing_texts_and_broken_unicode_are_shown_as_they_can():
+    assert payload(texts=[None, "a\ud800b", np.nan])["texts"] == ["", "a\ufffdb", ""]
+    assert payload(observed=[np.nan, "dog", pd.NA])["given"] == [-1, 1, -1]
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_embedded_json_is_inert_and_reads_back(text):
+    embedded = script_json({text: [text]})
+    assert not re.search("[<>&\u2028\u2029]", embedded)
+    assert json.loads(embedded) == {text: [text]}
+
+
+class Elements(HTMLParser):
+    """Scripts and their texts, as a browser would split the page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.scripts = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        if self.tags[-1:] == ["script"]:
+            self.scripts.append(data)
+
+
+def test_the_page_has_two_scripts_and_the_data_is_in_one(tmp_path):
+    content = dict(SMALL, ids=INJECTIONS[:3], texts=INJECTIONS[3:6], labels=INJECTIONS[6:10], observed=[None] * 3)
+    path = write_review(str(tmp_path / "page.html"), title=INJECTIONS[1], **content)
+    page = path.read_text(encoding="utf-8")
+    elements = Elements()
+    elements.feed(page)
+    assert elements.tags.count("script") == 2
+    assert json.loads(elements.scripts[0]) == make_payload(**content)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "img-src data:;" in policy
+
+
+def test_only_pictures_by_path_widen_the_policy(tmp_path):
+    for images, sources in ((["data:image/png;base64,AA"] * 3, "data:;"), (["a.png"] * 3, "data: 'self' file:;")):
+        page = write_review(tmp_path / "page.html", images=images, **SMALL).read_text(encoding="utf-8")
+        assert f"img-src {sources}" in page
+
+
+def test_the_name_under_which_decisions_are_kept_depends_on_the_data_alone():
+    def name(title="a", **changes):
+        return re.search(r'data-fingerprint="(\w+)"', render_review(payload(**changes), title))[1]
+
+    assert name() == name(title="b")
+    names = {name(), name(texts=["x", "y", "z"]), name(ids=["1", "2", "3"]), name(threshold=0.4), name(limit=2)}
+    assert len(names) == 5
+
+
+def test_scripts_build_no_markup_from_texts():
+    page = render_review(payload(), "title")
+    script = page[page.rindex("<script>") :]
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|fetch\(|XMLHttp|import\(", script
+    )
+
+
+def test_the_extra_is_named_if_the_template_engine_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingDependencyError, match=r"writing the review page needs jinja2.*onepos\[plot\]"):
+        write_review(tmp_path / "page.html", **SMALL)
+    assert list(tmp_path.iterdir()) == []
