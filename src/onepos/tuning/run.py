@@ -1,0 +1,145 @@
+"""``tune``: choose a method's settings from observed labels alone."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from onepos._optional import require
+from onepos._random import seed_from
+from onepos.exceptions import TrainingWarning
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._neural import NeuralClassifier
+from onepos.tuning.budget import Budget
+from onepos.tuning.dimensions import Dimension
+from onepos.tuning.prepare import as_integer, make_parts, prepare_estimator
+from onepos.tuning.progress import Progress
+from onepos.tuning.result import TuneResult
+from onepos.tuning.search import Search
+from onepos.tuning.spaces import check_space
+
+
+def tune(
+    method: str | OnePositiveClassifier,
+    X: Any,
+    Y: Any,
+    *,
+    n_trials: int = 20,
+    time_budget: float | None = None,
+    space: dict[str, Dimension] | None = None,
+    validation: tuple[Any, Any] | None = None,
+    validation_labels: str = "single",
+    random_state: Any = None,
+    verbose: int = 0,
+) -> TuneResult:
+    """Search a method's parameters; no clean labels are needed.
+
+    A setting is fitted on part of the rows. On the others it is judged by where it ranks the one label that was
+    observed: the mean reciprocal rank, which early stopping goes by too. With fewer than 2,000 labelled rows that is
+    done in five folds, else on a fifth of the rows. The first trial is the estimator as given, so the result is never
+    worse than that by the criterion; the rest is up to optuna (extra ``tune``). Fits of neural methods that fall behind
+    the median of earlier ones at the same epoch are ended early.
+
+    Parameters
+    ----------
+    method : str or estimator
+        A key of ``onepos.list_methods()``, or an unfitted classifier, whose other parameters stay.
+    X, Y : as for ``fit``
+    n_trials : int
+        How many settings to try, the first one included.
+    time_budget : float, optional
+        Seconds for all of it. Neural methods stop after the epoch in which it runs out, others after the fit.
+        The time that the last fit takes is set aside once a trial is finished.
+    space : dict of parameter to Uniform, LogUniform, Integer or Choice, optional
+        What to search; None for the method's own in ``onepos.tuning.spaces``.
+    validation : (X_val, Y_val), optional
+        Rows to judge on instead of part of X.
+    validation_labels : {"single", "full"}
+        Whether ``Y_val`` shows one positive a row or all of them; with all, the criterion is average precision.
+    random_state : int, RandomState, Generator or None
+        Seeds which rows are held out, the suggestions and, if it has no seed of its own, the estimator.
+    verbose : int
+        1 shows a progress bar on standard error.
+
+    Examples
+    --------
+    >>> from onepos.datasets import make_known_posterior
+    >>> from onepos.tuning import LogUniform, tune
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> found = tune("linear", data.X, data.observed, n_trials=3, space={"l2": LogUniform(1, 100)}, random_state=0)
+    >>> found.criterion, len(found.trials), found.best_estimator.predict_proba(data.X).shape
+    ('mean_reciprocal_rank', 3, (200, 4))
+    """
+    optuna = require("optuna", extra="tune", purpose="tuning")
+    if n_trials < 1:
+        raise ValueError(f"n_trials must be at least 1; got {n_trials}.")
+    if time_budget is not None and not time_budget > 0:
+        raise ValueError(f"time_budget is a number of seconds above 0, or None; got {time_budget}.")
+    budget = Budget(time_budget)
+    rows_seed, search_seed, model_seed = np.random.SeedSequence(seed_from(random_state)).spawn(3)
+    base = prepare_estimator(method, model_seed)
+    searched = check_space(space, base)
+    parts = make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
+    quiet = clone(base).set_params(verbose=0) if "verbose" in base.get_params(deep=False) else base
+    search = Search(optuna, quiet, searched, parts, budget, as_integer(search_seed))
+    progress = Progress(f"tuning {type(base).__name__}", n_trials, budget) if verbose else None
+    search.run(n_trials, progress)
+    if search.stopped == "interrupted":
+        warnings.warn(
+            f"tuning was interrupted in trial {len(search.outcomes) - 1}; the best setting so far is fitted and "
+            "returned.",
+            TrainingWarning,
+            stacklevel=2,
+        )
+    params = _best_params(search, base)
+    model = clone(base).set_params(**params)
+    if validation is None:
+        model.fit(X, Y)
+    else:
+        model.fit(X, Y, validation=validation, validation_labels=validation_labels)
+    return TuneResult(
+        best_estimator=model,
+        best_params=params,
+        best_score=search.best[1] if search.best else math.nan,
+        trials=_frame(search),
+        criterion="average_precision" if parts[0].full else "mean_reciprocal_rank",
+        stopped=search.stopped,
+    )
+
+
+def _best_params(search: Search, base: Any) -> dict[str, Any]:
+    """Parameters of the best trial; those of the defaults if none was finished."""
+    best = search.best
+    if best is None and search.stopped == "n_trials":
+        first = next(outcome.error for outcome in search.outcomes if outcome.error is not None)
+        raise ValueError(f"none of {len(search.outcomes)} trials succeeded; the first error: {first}") from first
+    number = 0 if best is None else best[0]
+    params, epochs = dict(search.settings[number]), search.outcomes[number].epochs
+    if epochs is None or search.parts[0].given is not None or not isinstance(base, NeuralClassifier):
+        return params
+    params["early_stopping"] = False
+    # A learning rate that falls to zero is meant to get there; otherwise the best epoch is where to stop.
+    if params.get("learning_rate_decay", base.learning_rate_decay) == "none":
+        params["max_epochs"] = epochs
+    return params
+
+
+def _frame(search: Search) -> Any:
+    import pandas as pd
+
+    records = [
+        {
+            **setting,
+            "score": outcome.score,
+            "epochs": outcome.epochs,
+            "seconds": outcome.seconds,
+            "state": outcome.state,
+            "error": None if outcome.error is None else f"{type(outcome.error).__name__}: {outcome.error}",
+        }
+        for setting, outcome in zip(search.settings, search.outcomes, strict=True)
+    ]
+    frame = pd.DataFrame(records).rename_axis("trial")
+    frame["epochs"] = frame["epochs"].astype("Int64")
+    return frame

@@ -1,0 +1,106 @@
+"""What is tuned when nothing else is asked for, method by method.
+
+Left out on purpose: ``n_positives``, a fact about the data that the criterion cannot see (it looks at ranks, and m
+moves all probabilities together); ``batch_size`` and ``max_epochs``, which mostly trade time (the number of epochs is
+chosen in every trial anyway); whatever makes a trial many times slower, such as kernels.
+"""
+
+from typing import Any
+
+from onepos.tuning.dimensions import Choice, Dimension, Integer, LogUniform, Space, Uniform
+
+_SCALE = Choice("standard", "minmax", "none")
+
+#: By class name; a class also has what stands at the classes that it derives from, its own line going first.
+SPACES: dict[str, Space] = {
+    "NeuralClassifier": {
+        "learning_rate": LogUniform(1e-4, 1e-2),
+        "weight_decay": LogUniform(1e-5, 1.0),  # decoupled: what counts is its product with the learning rate
+        "dropout": Uniform(0.0, 0.6),
+        "network": Choice("auto", (64,), (256,), (512,), (256, 256)),
+        "scale": _SCALE,
+    },
+    "AssumeNegativeClassifier": {
+        "unobserved_weight": LogUniform(0.01, 1.0),
+        "label_smoothing": Uniform(0.0, 0.3),
+    },
+    "SMILEClassifier": {
+        "n_neighbors": Integer(3, 40, log=True),
+        "self_weight": Uniform(0.1, 0.9),
+        "elbo_weight": LogUniform(1e-5, 1e-1),
+        "warm_up_epochs": Integer(0, 8),
+    },
+    "SMILESIClassifier": {
+        "warm_up_epochs": Integer(1, 10),
+        "refresh": Choice("step", "epoch"),
+    },
+    "SMILEReleasedClassifier": {
+        "unobserved_target": LogUniform(1e-3, 0.3),
+        "enhancement_share": LogUniform(1e-3, 0.5),
+        "unobserved_weight": LogUniform(0.01, 1.0),
+        "n_neighbors": Integer(2, 20, log=True),
+    },
+    "ROLEClassifier": {
+        "regularizer_weight": LogUniform(0.1, 10.0),
+        "label_rate_factor": LogUniform(1.0, 100.0),
+    },
+    "LinearClassifier": {
+        "l2": LogUniform(0.1, 3000.0),
+        "scale": _SCALE,
+    },
+    "GLOCALClassifier": {
+        "feature_l2": LogUniform(0.1, 1e4),
+        "latent_weight": LogUniform(0.1, 10.0),
+        "rank": Integer(2, 50, log=True),
+        "unobserved": LogUniform(0.01, 1.0),
+        "scale": _SCALE,
+    },
+    "MLMLClassifier": {
+        "instance_smoothness": LogUniform(0.1, 100.0),
+        "n_neighbors": Integer(5, 50, log=True),
+        "graph_metric": Choice("euclidean", "cosine"),
+        "scale": _SCALE,
+    },
+    "D2MLClassifier": {
+        "rank_weight": LogUniform(0.03, 10.0),
+        "ridge": LogUniform(1e-2, 1e4),
+        "unobserved": LogUniform(0.03, 1.0),
+        "scale": _SCALE,
+    },
+}
+
+
+def default_space(estimator: Any) -> Space:
+    """Return what is tuned of an estimator.
+
+    Examples
+    --------
+    >>> import onepos
+    >>> list(default_space(onepos.LinearClassifier()))
+    ['l2', 'scale']
+    """
+    space: Space = {}
+    for kind in reversed(type(estimator).__mro__):
+        space |= SPACES.get(kind.__name__, {})
+    if hasattr(getattr(estimator, "network", None), "forward"):
+        for name in ("network", "dropout"):  # a module of the user's own: neither is ours to change
+            space.pop(name, None)
+    return space
+
+
+def check_space(space: Any, estimator: Any) -> Space:
+    """Return the space to search, with every name a parameter of the estimator."""
+    found: Space = default_space(estimator) if space is None else dict(space)
+    name = type(estimator).__name__
+    if not found:
+        raise ValueError(f"{name} has nothing to tune; give space={{parameter: LogUniform(low, high), …}}.")
+    unknown = sorted(set(found) - set(estimator.get_params(deep=False)))
+    if unknown:
+        raise ValueError(f"{name} has no parameter {', '.join(unknown)}, which the space names.")
+    for parameter, dimension in found.items():
+        if not isinstance(dimension, Dimension):
+            raise ValueError(
+                f"space[{parameter!r}] must be a Uniform, LogUniform, Integer or Choice of onepos.tuning; got "
+                f"{dimension!r}."
+            )
+    return found
