@@ -55,6 +55,30 @@ def test_round_trip_is_bit_identical(tmp_path, data, key, scale):
     assert np.array_equal(again.predict(X), model.predict(X))
 
 
+def test_thresholds_come_back(saved, tmp_path):
+    _, model, X = saved
+    model.choose_thresholds(X, n_positives=1.7)
+    again = onepos.load(model.save(tmp_path / "with.onepos"))
+    assert np.array_equal(again.thresholds_, model.thresholds_)
+    assert again.at_least_one_ is True
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert not hasattr(onepos.load(saved[0]), "thresholds_")
+
+
+@pytest.mark.parametrize("where", ["weights", "header"])
+def test_a_changed_file_is_refused(saved, where):
+    path, _, _ = saved
+    content = bytearray(path.read_bytes())
+    if where == "weights":
+        content[-5] ^= 1
+    else:
+        place = content.index(b"blue")
+        content[place : place + 4] = b"bleu"
+    path.write_bytes(bytes(content))
+    with pytest.raises(ModelFileError, match="checksum does not match"):
+        onepos.load(path)
+
+
 def test_history_comes_back(saved):
     path, model, _ = saved
     again = onepos.load(path)

@@ -42,7 +42,7 @@ _HOME = {
     "make_classifier": "onepos.registry",
     "one_positive": "onepos.labels",
 }
-_SUBMODULES = ("datasets", "metrics")
+_SUBMODULES = ("columns", "datasets", "metrics")
 
 __all__ = sorted([*_HOME, *_SUBMODULES])
 

@@ -1,8 +1,9 @@
 """Save and load fitted models: one safetensors file, weights beside a JSON header. Loading never runs code."""
 
+import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +13,25 @@ from onepos.exceptions import ModelFileError
 from onepos.registry import METHODS
 
 if TYPE_CHECKING:
+    from onepos.columns import TableModel
     from onepos.methods._base import OnePositiveClassifier
 
 FORMAT = "onepos-model"
 FORMAT_VERSION = 1
+#: Arrays of a table's columns, beside those of the estimator.
+TABLE_PREFIX = "table."
 
 
-def save(estimator: "OnePositiveClassifier", path: str | Path) -> Path:
-    """Write a fitted estimator to ``path``, atomically: an interrupted save leaves what was there before.
+def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
+    """Write a fitted model to ``path``, atomically: an interrupted save leaves what was there before.
 
     The file holds what prediction needs, the parameters and the history; not the training set nor ``soft_labels_``.
+    A model of tables has its columns and labels in the same file.
     """
     from safetensors.numpy import save as to_bytes
     from sklearn.utils.validation import check_is_fitted
 
+    estimator = cast("OnePositiveClassifier", getattr(model, "estimator_", model))
     check_is_fitted(estimator)
     arrays, facts = estimator._state()
     header = {
@@ -43,16 +49,22 @@ def save(estimator: "OnePositiveClassifier", path: str | Path) -> Path:
         else None,
         "facts": _plain(facts, "facts"),
     }
-    content = to_bytes(
-        {name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata={"onepos": json.dumps(header)}
-    )
+    if hasattr(estimator, "thresholds_"):
+        header["thresholds"] = {"values": estimator.thresholds_.tolist(), "at_least_one": estimator.at_least_one_}
+    if model is not estimator:
+        table_arrays, table = model._state()
+        arrays |= {f"{TABLE_PREFIX}{name}": array for name, array in table_arrays.items()}
+        header["table"] = _plain(table, "table")
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    header["checksum"] = _checksum(header, arrays)
+    content = to_bytes(arrays, metadata={"onepos": json.dumps(header)})
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_durably(path, content)
 
 
-def load(path: str | Path) -> "OnePositiveClassifier":
-    """Open a model written by ``estimator.save``.
+def load(path: str | Path) -> Any:
+    """Open a model written by ``save``: an estimator, or the ``TableModel`` around one.
 
     Only numbers and JSON are read; classes are looked up in the table of methods, so a file cannot name code to run.
 
@@ -78,7 +90,16 @@ def load(path: str | Path) -> "OnePositiveClassifier":
         estimator.n_features_in_ = int(header["n_features_in"])
         if header["feature_names_in"] is not None:
             estimator.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+        if "thresholds" in header:
+            estimator.thresholds_ = np.array(header["thresholds"]["values"], dtype=np.float64)
+            estimator.at_least_one_ = bool(header["thresholds"]["at_least_one"])
+        of_table = [name for name in arrays if name.startswith(TABLE_PREFIX)]
+        table = {name.removeprefix(TABLE_PREFIX): arrays.pop(name) for name in of_table}
         estimator._restore(arrays, header["facts"])
+        if "table" in header:
+            from onepos.columns import TableModel
+
+            return TableModel._restored(estimator, table, header["table"])
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -108,7 +129,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             f"{path} has model format {header.get('format_version')!r}; this version of onepos reads {FORMAT_VERSION}. "
             "Update onepos, or save the model again with the version that wrote it."
         )
+    # Files of versions before 0.2 have none.
+    if header.get("checksum", _checksum(header, arrays)) != _checksum(header, arrays):
+        raise ModelFileError(f"{path} was changed after it was written: its checksum does not match. Save it again.")
     return header, arrays
+
+
+def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
+    """Hash everything in the file but the checksum: against damage, not against somebody who can write the file."""
+    rest = {name: value for name, value in header.items() if name != "checksum"}
+    state = hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(arrays):
+        state.update(repr((name, arrays[name].dtype.str, arrays[name].shape)).encode())
+        state.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return state.hexdigest()
 
 
 def _plain(value: Any, where: str) -> Any:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
+#: What an empty cell of a CSV file may say.
+MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
 
 
 def read_csv(
@@ -62,7 +63,7 @@ def read_csv(
                 index_col=False,
                 dtype={label: str} if label is not None else None,
                 keep_default_na=False,
-                na_values={name: list(_MISSING) for name in names if name != label},
+                na_values={name: list(MISSING) for name in names if name != label},
                 low_memory=False,
             )
     except (

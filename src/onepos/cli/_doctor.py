@@ -1,0 +1,55 @@
+"""``onepos doctor``."""
+
+from typing import TYPE_CHECKING, Any
+
+from onepos.cli import _table_options as options
+from onepos.cli._output import InputError, JsonOption, input_errors, print_json, print_line, progress_steps
+
+if TYPE_CHECKING:
+    from onepos.columns import TableData
+
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  onepos doctor photos.csv --label tag --text caption --id id
+"""
+
+
+def doctor(
+    data: options.Data,
+    label: options.Label = "",
+    text: options.Text = "",
+    id: options.Id = "",
+    drop: options.Drop = "",
+    json: JsonOption = False,
+) -> None:
+    """Look at a table before training on it: what is wrong, what may hurt, what is worth knowing.
+
+    Ends with 0 whatever is found: the findings are the result. With --json, `worst` is the most serious level.
+    """
+    with progress_steps() as progress, input_errors():
+        progress("reading", 0.0)
+        from onepos.columns import read_table
+        from onepos.columns._labels import require_columns
+        from onepos.doctor import diagnose
+
+        words = options.names(text)
+        content = read_table(data, plain=[label, id, *words])
+        for what, names in (("label", [label]), ("id", [id]), ("text", words), ("drop", options.names(drop))):
+            require_columns(content.frame, [name for name in names if name], what)
+        tags = _tags(content, label)
+        left_out = [name for name in (label, id, *options.names(drop)) if name]
+        progress("looking", 0.3)
+        diagnosis = diagnose(content.frame.drop(columns=left_out), tags, text=words[0] if words else None)
+    if json:
+        print_json(diagnosis.to_dict())
+    else:
+        print_line(diagnosis.to_text().rstrip("\n"))
+
+
+def _tags(content: "TableData", label: str) -> Any:
+    if label:
+        return content.frame[label]
+    if content.labels is None:
+        raise InputError("say which column holds the tags: --label COL.")
+    return content.labels

@@ -1,0 +1,89 @@
+"""``onepos evaluate``."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onepos.cli import _table_options as options
+from onepos.cli._output import JsonOption, input_errors, print_json, print_line, progress_steps, show, table
+
+if TYPE_CHECKING:
+    from onepos.columns import Evaluation
+
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  onepos evaluate photos.onepos checked.csv --label tags --separator ";"
+
+  onepos evaluate photos.onepos checked.csv --labels beach,city,night
+
+  onepos evaluate photos.onepos more.csv --label tag
+"""
+_TITLES = {
+    "reciprocal_rank": "Mean reciprocal rank",
+    "recall_at_1": "Tag is the first",
+    "recall_at_3": "Tag is among the first 3",
+    "recall_at_5": "Tag is among the first 5",
+}
+
+
+def evaluate(
+    model: options.Model,
+    data: options.Data,
+    label: Annotated[
+        str, typer.Option("--label", metavar="COL", help="Column of tags: one a row, or sets.", show_default=False)
+    ] = "",
+    separator: Annotated[
+        str,
+        typer.Option("--separator", metavar="SIGN", help="The tags are complete sets, joined so.", show_default=False),
+    ] = "",
+    labels: Annotated[
+        str, typer.Option("--labels", metavar="COL,…", help="Complete labels as 0/1 columns.", show_default=False)
+    ] = "",
+    threshold: options.Threshold = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure a model on labelled rows, with 95 % bootstrap intervals.
+
+    With complete labels: the five measures of the paper. With one tag a row, only how high that tag is ranked: such
+    data cannot say whether another label that is ranked high is wrong or merely unobserved.
+    """
+    with progress_steps() as progress, input_errors():
+        progress("loading", 0.0)
+        from onepos.columns import TableModel, evaluate_table, read_table, reading_options
+
+        loaded = TableModel.load(model)
+        named = options.names(labels)
+        read_as = reading_options(loaded, data)
+        content = read_table(data, **read_as | {"plain": [*read_as["plain"], label], "labels": named})
+        progress("measuring", 0.3)
+        result = evaluate_table(
+            loaded, content, label=label or None, separator=separator or None, labels=named, threshold=threshold
+        )
+    if json:
+        print_json(asdict(result))
+    else:
+        _show(result)
+
+
+def _show(result: "Evaluation") -> None:
+    from onepos.metrics import METRIC_TITLES, higher_is_better
+
+    for note in result.notes:
+        print_line(f"note: {note}")
+    titles = METRIC_TITLES if result.complete_labels else _TITLES
+    shown = table("measure", "value", "95 % interval", "better", numbers=("value",))
+    for name, found in result.measures.items():
+        upwards = not result.complete_labels or higher_is_better(name)
+        interval = f"{found['low']:.3f} to {found['high']:.3f}"
+        shown.add_row(titles[name], f"{found['mean']:.3f}", interval, "higher" if upwards else "lower")
+    show(shown)
+    without = result.rows - result.rows_with_label
+    empty = f", {without:,} of them without a known label" if without else ""
+    print_line(f"{result.rows:,} rows{empty}; intervals from 1,000 resamples of the rows.")
+    if not result.complete_labels:
+        print_line(
+            "One tag a row tells how high that tag is ranked and nothing about the others: a label ranked above it may "
+            "be right too. Complete labels (--labels, or --separator for sets of tags) give all five measures."
+        )

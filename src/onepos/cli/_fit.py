@@ -1,0 +1,89 @@
+"""``onepos fit``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onepos.cli import _table_options as options
+from onepos.cli._output import JsonOption, print_json, progress_steps
+from onepos.cli._table_training import Request, Trained, train
+
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  onepos fit photos.csv --label tag --text caption --id id --out photos.onepos
+
+  onepos fit photos.csv --label tag --method an --set max_epochs=10 --out photos.onepos
+
+  onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos
+
+  onepos fit yeast.arff --method smile --n-positives 4.2 --out yeast.onepos
+"""
+
+
+def fit(
+    data: options.Data,
+    out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model file.", show_default=False)],
+    label: options.Label = "",
+    labels: options.Labels = "",
+    text: options.Text = "",
+    id: options.Id = "",
+    drop: options.Drop = "",
+    categories: options.Categories = "",
+    method: options.Method = "smile",
+    set_: options.Settings = None,
+    n_positives: options.Positives = None,
+    validation_fraction: options.Fraction = 0.1,
+    decisions: options.Decisions = None,
+    seed: options.Seed = 0,
+    json: JsonOption = False,
+) -> None:
+    """Train a model on a table in which every row has one tag, and write it to a file.
+
+    Numbers, yes/no columns and categories are used as they are found; columns of free text are used when named. What
+    was filled in or left out is said. The model file holds numbers and names, no code.
+    """
+    from onepos.columns.writing import check_place
+
+    check_place(out)
+    request = Request(
+        data,
+        label,
+        labels,
+        text,
+        id,
+        drop,
+        categories,
+        method,
+        set_,
+        n_positives,
+        validation_fraction,
+        decisions,
+        seed,
+    )
+    with progress_steps() as progress:
+        trained = train(request, progress)
+        progress("writing", 0.99)
+        trained.model.save(out)
+    if json:
+        print_json(as_json(trained) | {"model": str(out)})
+        return
+    from onepos.cli._fit_view import show_training
+
+    show_training(trained, data, out)
+
+
+def as_json(trained: Trained) -> dict[str, Any]:
+    """Return what ``--json`` says about a training."""
+    model = trained.model
+    facts = {name: value for name, value in model.facts_.items() if name not in ("notes", "counts")}
+    return {
+        **facts,
+        "labels": model.facts_["counts"],
+        "columns": model.encoder_.kinds_,
+        "left_out": model.encoder_.left_out_,
+        "features": model.encoder_.n_features_,
+        "notes": trained.notes,
+        "seconds": trained.seconds,
+    }

@@ -1,0 +1,102 @@
+"""The options that the commands on tables share, and how their text becomes values."""
+
+import json
+from ast import literal_eval
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onepos.cli._output import InputError
+
+Data = Annotated[
+    Path,
+    typer.Argument(help="CSV, TSV, parquet, Mulan ARFF + XML, MAT, npz or svmlight.", show_default=False),
+]
+Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help=".csv, .tsv or .parquet.", show_default=False)]
+Label = Annotated[
+    str, typer.Option("--label", metavar="COL", help="Column with one tag a row; may be empty.", show_default=False)
+]
+Labels = Annotated[
+    str, typer.Option("--labels", metavar="COL,…", help="Instead: the 0/1 columns, one a label.", show_default=False)
+]
+Text = Annotated[str, typer.Option("--text", metavar="COL,…", help="Columns whose words are used.", show_default=False)]
+Id = Annotated[
+    str, typer.Option("--id", metavar="COL", help="Column that names the rows, else numbers do.", show_default=False)
+]
+Drop = Annotated[str, typer.Option("--drop", metavar="COL,…", help="Columns to leave out.", show_default=False)]
+Categories = Annotated[
+    str,
+    typer.Option("--categories", metavar="COL,…", help="Number columns that are categories.", show_default=False),
+]
+Method = Annotated[str, typer.Option("--method", help="A key from `onepos methods`.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; repeatable.", show_default=False),
+]
+Positives = Annotated[
+    float | None,
+    typer.Option("--n-positives", metavar="M", help="Mean number of labels a row, if known.", show_default=False),
+]
+Fraction = Annotated[
+    float,
+    typer.Option("--validation-fraction", metavar="F", help="Share of rows held out to score the model; 0: none."),
+]
+Decisions = Annotated[
+    Path | None,
+    typer.Option("--decisions", metavar="CSV", help="Reviewed labels: id,label,decision.", show_default=False),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Equal seeds give equal results.")]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        metavar="P",
+        min=0.0,
+        max=1.0,
+        help="A label is in the set from this probability on; else the model's own, ½ without --n-positives.",
+        show_default=False,
+    ),
+]
+Top = Annotated[
+    int | None, typer.Option("--top", metavar="K", min=1, help="Sets of the K best instead.", show_default=False)
+]
+Separator = Annotated[str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")]
+
+
+def names(text: str) -> list[str]:
+    """Return the names of a comma-separated option.
+
+    Examples
+    --------
+    >>> names("a, b,")
+    ['a', 'b']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def settings(pairs: list[str] | None) -> dict[str, Any]:
+    """Return the method's settings from ``name=value`` options.
+
+    Examples
+    --------
+    >>> settings(["max_epochs=5", "network=[64, 32]", "scale=minmax", "patience=none"])
+    {'max_epochs': 5, 'network': [64, 32], 'scale': 'minmax', 'patience': None}
+    """
+    made: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, sign, value = pair.partition("=")
+        if not sign or not name.strip():
+            raise InputError(f"--set takes name=value, for example max_epochs=10; got {pair!r}.")
+        made[name.strip()] = _value(value.strip())
+    return made
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false", "none", "null"):
+        return json.loads(text.lower().replace("none", "null"))
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

@@ -1,0 +1,117 @@
+"""The formats of data files, each as one data frame; what is wrong with a file is one line that names it."""
+
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from onepos._optional import require
+from onepos.datasets._read import read
+from onepos.datasets._tabular import MISSING
+from onepos.exceptions import DataFileError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
+
+
+@dataclass(frozen=True, eq=False)
+class TableData:
+    """A data file in memory.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Its columns, without labels that the format itself marks as such.
+    labels : DataFrame or None
+        Those labels as a 0/1 indicator, for ARFF, MAT, svmlight and npz.
+    """
+
+    frame: "pd.DataFrame"
+    labels: "pd.DataFrame | None" = None
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what pandas says about a broken file into one line that names it."""
+    import pandas as pd
+
+    try:
+        with warnings.catch_warnings():
+            # Rows longer than the header: pandas warns, and drops the surplus cells.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            yield
+    except DataFileError:
+        raise
+    except pd.errors.EmptyDataError as error:
+        raise DataFileError(f"{path.name}: is empty. A header line and rows were expected.") from error
+    except UnicodeError as error:
+        raise DataFileError(f"{path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
+    except (ValueError, pd.errors.ParserWarning) as error:
+        raise DataFileError(f"{path.name}: not a readable table ({error}). Is the file complete?") from error
+
+
+def separator_of(path: Path) -> str:
+    """Return what stands between the cells of a text file."""
+    return "," if path.suffix.lower() == ".csv" else "\t"
+
+
+def separated(path: Path, words: Collection[str], plain: Collection[str], **options: Any) -> Any:
+    """Return a CSV or TSV file as a frame, or with ``chunksize`` as an iterator of frames."""
+    import pandas as pd
+
+    with readable(path):
+        names = list(pd.read_csv(path, sep=separator_of(path), index_col=False, nrows=0).columns)
+        return pd.read_csv(
+            path,
+            sep=separator_of(path),
+            index_col=False,
+            dtype={name: str for name in names if name in words or name in plain},
+            keep_default_na=False,
+            na_values={name: [""] if name in plain else list(MISSING) for name in names},
+            low_memory=False,
+            **options,
+        )
+
+
+def parquet_frame(path: Path) -> Any:
+    """Return a parquet file as a frame."""
+    with parquet_file(path) as file:
+        return file.read().to_pandas().reset_index(drop=True)
+
+
+def parquet_pieces(path: Path, rows: int) -> Iterator[Any]:
+    """Yield a parquet file as frames of at most so many rows."""
+    with parquet_file(path) as file:
+        for batch in file.iter_batches(batch_size=rows):
+            yield batch.to_pandas()
+
+
+def parquet_file(path: Path) -> Any:
+    """Open a parquet file; a context manager."""
+    parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
+    arrow = require("pyarrow", extra="data", purpose="reading parquet")
+    try:
+        return parquet.ParquetFile(path)
+    except (arrow.ArrowException, ValueError, OSError) as error:
+        raise DataFileError(f"{path.name}: not a readable parquet file ({error}). Is it complete?") from error
+
+
+def matrix_file(path: Path, options: dict[str, Any]) -> TableData:
+    """Read a format that holds a matrix and labels; sparse features become sparse columns."""
+    import pandas as pd
+
+    table = read(path, **options)
+    if sparse.issparse(table.X):
+        accessor: Any = pd.DataFrame.sparse
+        frame = accessor.from_spmatrix(sparse.csr_matrix(table.X), columns=list(table.feature_names))
+    else:
+        frame = pd.DataFrame(table.X, columns=list(table.feature_names))
+    return TableData(frame, pd.DataFrame(table.Y.astype(np.int8), columns=list(table.label_names)))

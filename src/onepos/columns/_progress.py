@@ -1,0 +1,32 @@
+"""Training told to whoever draws the progress bar."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+#: Called with what is being done and the share of the work that is behind.
+Progress = Callable[[str, float], None]
+
+#: Share of the bar where training begins and ends; reading and scoring are the rest.
+_BEGIN, _END = 0.05, 0.95
+
+
+def training_callbacks(estimator: Any, progress: Progress | None) -> dict[str, Any]:
+    """Return the extra arguments of ``fit`` that move the bar; none for methods without epochs."""
+    if progress is None or "callbacks" not in inspect.signature(estimator.fit).parameters:
+        return {}
+    from onepos.training import Callback
+
+    tell = progress
+
+    class Listener(Callback):
+        def on_train_begin(self, objective: Any, max_epochs: int) -> None:
+            self.epoch, self.max_epochs = 0, max_epochs
+
+        def on_batch_end(self, done: int, total: int) -> None:
+            tell("training", _BEGIN + (_END - _BEGIN) * (self.epoch + done / total) / self.max_epochs)
+
+        def on_epoch_end(self, objective: Any, record: Any) -> None:
+            self.epoch += 1
+
+    return {"callbacks": [Listener()]}

@@ -1,0 +1,200 @@
+"""Named columns of any kind → one numeric matrix, the same way at every prediction."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from onepos.columns._categories import find_categories, one_hot
+from onepos.columns._choice import Choice, choose_columns
+from onepos.columns._kinds import BOOLEAN, CATEGORY, NUMBER, TEXT
+from onepos.columns._numbers import NumberColumns
+from onepos.columns._words import TextColumn
+from onepos.exceptions import DataFileError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass
+class Tally:
+    """What was filled in or not recognised while encoding, counted by column; chunks add up."""
+
+    missing: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def notes(self, kinds: dict[str, str]) -> list[str]:
+        """Return one sentence a column."""
+        how = {CATEGORY: "taken as none of the categories", BOOLEAN: "taken as the more frequent one"}
+        notes = [
+            f"column {name!r}: {count:,} missing, {how.get(kinds.get(name, ''), 'filled with the median')}"
+            for name, count in self.missing.items()
+        ]
+        return notes + [
+            f"column {name!r}: {count:,} of a category that training never saw, taken as none of the categories"
+            for name, count in self.unknown.items()
+        ]
+
+
+class ColumnEncoder:
+    """Learn how the columns of a table become numbers, then do it to other tables.
+
+    Numbers are standardised, their gaps filled with the median. Categories (words with few distinct values) become one
+    0/1 column each; one that training never saw is all zeros. Text columns become tf-idf weights. Columns that say
+    nothing (constant, empty, a different word in every row) are left out, and ``left_out_`` says why.
+
+    Parameters
+    ----------
+    text : str or sequence of str
+        Columns whose words are used.
+    categories : sequence of str
+        Columns to take as categories although they hold numbers.
+    drop : sequence of str
+        Columns to leave out: identifiers, labels.
+    max_categories : int
+        A column of words with more distinct values is left out.
+    max_terms : int
+        Words kept for each text column, the most frequent ones.
+
+    Attributes
+    ----------
+    kinds_ : dict
+        Column used → "number", "boolean", "category" or "text", in the order of the table.
+    left_out_ : dict
+        Column not used → why.
+    n_features_ : int
+        Columns of the matrix.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"size": [1.0, 3.0, None], "colour": ["red", "blue", "red"]})
+    >>> encoder = ColumnEncoder().fit(table)
+    >>> encoder.transform(table).round(2)
+    array([[-1.22,  0.  ,  1.  ],
+           [ 1.22,  1.  ,  0.  ],
+           [ 0.  ,  0.  ,  1.  ]], dtype=float32)
+    """
+
+    kinds_: dict[str, str]
+    left_out_: dict[str, str]
+
+    def __init__(
+        self,
+        *,
+        text: str | Sequence[str] = (),
+        categories: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        max_categories: int = 100,
+        max_terms: int = 10_000,
+    ) -> None:
+        self.text = [text] if isinstance(text, str) else list(text)
+        self.categories, self.drop = list(categories), list(drop)
+        self.max_categories, self.max_terms = max_categories, max_terms
+
+    def fit(self, frame: "pd.DataFrame") -> Self:
+        """Learn from the training rows."""
+        frame = named(frame)
+        choice = Choice(self.text, self.categories, self.drop, self.max_categories)
+        self.kinds_, self.left_out_ = choose_columns(frame, choice)
+        numbers = self._of(NUMBER, BOOLEAN)
+        self._numbers = NumberColumns(numbers, [self.kinds_[name] == BOOLEAN for name in numbers]).fit(frame)
+        self._categories = {name: find_categories(frame[name]) for name in self._of(CATEGORY)}
+        self._texts = [TextColumn(name, self.max_terms).fit(frame[name]) for name in self._of(TEXT)]
+        return self
+
+    def transform(self, frame: "pd.DataFrame", tally: Tally | None = None) -> Any:
+        """Return float32 features: CSR if there is text or the frame is sparse, else an ndarray.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            With every column used in training, in any order; others are ignored.
+        tally : Tally, optional
+            Counts what was filled in and what was not recognised.
+        """
+        frame, tally = named(frame), Tally() if tally is None else tally
+        self.check(frame)
+        blocks: list[Any] = []
+        if self._numbers.names:
+            blocks.append(self._numbers.transform(frame, tally.missing))
+        for name, categories in self._categories.items():
+            blocks.append(one_hot(frame[name], categories, tally.missing, tally.unknown))
+        blocks += [words.transform(frame[words.name]) for words in self._texts]
+        if any(sparse.issparse(block) for block in blocks):
+            return sparse.csr_array(sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr"))
+        return np.ascontiguousarray(np.hstack(blocks))
+
+    def check(self, frame: "pd.DataFrame") -> None:
+        """Raise DataFileError, naming it, if a column that training used is not there."""
+        missing = [name for name in self.kinds_ if name not in frame.columns]
+        if missing:
+            raise DataFileError(
+                f"the model needs the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing[:5]))}"
+                f"{' …' if len(missing) > 5 else ''}, which the data lack; they have {shorten(frame.columns)}."
+            )
+
+    @property
+    def n_features_(self) -> int:
+        """Number of columns of the matrix."""
+        n_categories = sum(len(categories) for categories in self._categories.values())
+        return len(self._numbers.names) + n_categories + sum(len(words.terms) for words in self._texts)
+
+    @property
+    def words_(self) -> list[str]:
+        """Columns that must be read as text, whatever they look like."""
+        return self._of(CATEGORY, TEXT, BOOLEAN)
+
+    def _of(self, *kinds: str) -> list[str]:
+        return [name for name, kind in self.kinds_.items() if kind in kinds]
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON-able facts that ``from_state`` takes back, bit for bit."""
+        arrays, numbers = self._numbers.state()
+        for j, words in enumerate(self._texts):
+            arrays |= {f"text.{j}.{key}": value for key, value in words.state().items()}
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        return arrays, {
+            "settings": settings,
+            "kinds": self.kinds_,
+            "left_out": self.left_out_,
+            "numbers": numbers,
+            "categories": self._categories,
+        }
+
+    @classmethod
+    def from_state(cls, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> Self:
+        """Build the encoder that ``state`` described."""
+        made = cls(**{name: facts["settings"][name] for name in _SETTINGS})
+        made.kinds_, made.left_out_ = dict(facts["kinds"]), dict(facts["left_out"])
+        made._numbers = NumberColumns.from_state(arrays, facts["numbers"])
+        made._categories = {name: list(found) for name, found in facts["categories"].items()}
+        made._texts = [
+            TextColumn.from_state(
+                name, made.max_terms, {key: arrays[f"text.{j}.{key}"] for key in ("terms", "weights")}
+            )
+            for j, name in enumerate(made._of(TEXT))
+        ]
+        return made
+
+
+_SETTINGS = ("text", "categories", "drop", "max_categories", "max_terms")
+
+
+def named(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the frame with text for column names, each of them once."""
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise DataFileError(f"column names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename.")
+    return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
+
+
+def shorten(names: Any, most: int = 8) -> str:
+    """Return names for a message, the first few if they are many."""
+    names = [str(name) for name in names]
+    return ", ".join(names[:most]) + (f" … ({len(names):,} in all)" if len(names) > most else "")

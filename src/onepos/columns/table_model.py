@@ -1,0 +1,240 @@
+"""A table in, tags out: columns, labels and classifier in one object and one file."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos.columns._labels import Named, observed_labels, suggestion_columns
+from onepos.columns._numbers import is_sparse
+from onepos.columns._progress import Progress, training_callbacks
+from onepos.columns._settings import make_estimator
+from onepos.columns.encoder import ColumnEncoder, Tally, named
+from onepos.columns.scores import single_positive_values
+from onepos.exceptions import DataFileError, LabelWarning
+from onepos.methods._holdout import hold_out
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from onepos.methods._base import OnePositiveClassifier
+
+#: With fewer held-out rows the threshold is chosen on training rows.
+ROWS_FOR_THRESHOLD = 50
+
+
+class TableModel:
+    """A classifier of table rows, trained from one tag a row.
+
+    Attributes
+    ----------
+    labels_ : list of str
+        The labels, in the order of the columns of predictions.
+    encoder_ : ColumnEncoder
+        How columns become numbers.
+    estimator_ : a onepos classifier
+    label_, id_ : str or None
+        The label and identifier columns of the training table.
+    facts_ : dict
+        Rows, rows without a tag, decisions, and how the held-out tags were ranked.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from onepos.columns import TableModel
+    >>> photos = pd.DataFrame({"caption": ["sand and sea", "tall towers", "sea and sun"] * 9})
+    >>> photos["tag"] = ["beach", "city", "beach"] * 9
+    >>> model = TableModel().fit(photos, label="tag", text="caption", method="linear", random_state=0)
+    >>> model.predict(pd.DataFrame({"caption": ["the sea"]}))
+       beach  city
+    0      1     0
+    """
+
+    labels_: list[str]
+    encoder_: ColumnEncoder
+    estimator_: "OnePositiveClassifier"
+    label_: str | None
+    id_: str | None
+    facts_: dict[str, Any]
+
+    def fit(
+        self,
+        frame: "pd.DataFrame",
+        *,
+        label: str | None = None,
+        labels: "Sequence[str] | pd.DataFrame | None" = None,
+        text: str | Sequence[str] = (),
+        id: str | None = None,
+        drop: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        decisions: "pd.DataFrame | None" = None,
+        method: str = "smile",
+        params: dict[str, Any] | None = None,
+        n_positives: float | None = None,
+        validation_fraction: float = 0.1,
+        random_state: int | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train on a table.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        label : str
+            The column with one tag a row; an empty cell is a row without observation.
+        labels : sequence of str, or DataFrame
+            Instead of ``label``: the 0/1 columns, or an indicator of the same rows.
+        text, categories, drop
+            See ``ColumnEncoder``.
+        id : str, optional
+            The column that names the rows; not a feature. Without it rows are numbered from 1 on.
+        decisions : DataFrame, optional
+            As from ``onepos.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
+        method, params
+            As for ``onepos.make_classifier``.
+        n_positives : float, optional
+            Mean number of labels of a row. Methods that can use it are told; for the others it sets the threshold at
+            which a label is in the set.
+        validation_fraction : float
+            Share of the tagged rows that training never sees; how their tags are ranked is in ``facts_``. 0: none.
+        random_state : int, optional
+        progress : callable, optional
+            Called with (step, share of the work done).
+        """
+        if not 0 <= validation_fraction < 1:
+            raise ValueError(f"validation_fraction must be at least 0 and below 1; got {validation_fraction}.")
+        tell: Progress = progress or (lambda step, share: None)
+        frame = named(frame)
+        estimator, by_threshold = make_estimator(method, dict(params or {}), random_state, n_positives)
+        known = observed_labels(frame, Named(label, labels, id), decisions)
+        self.labels_, self.label_, self.id_ = list(map(str, known.indicator.columns)), label, id
+        observed = known.indicator.to_numpy(dtype=np.int8)
+        train, held = _split(observed, validation_fraction, random_state)
+        tell("encoding columns", 0.03)
+        made = suggestion_columns(frame, self.labels_)
+        self.encoder_ = ColumnEncoder(text=text, categories=categories, drop=[*known.columns, *drop, *made])
+        # Taking rows of a frame with thousands of sparse columns takes minutes, and from those only gaps are learnt.
+        self.encoder_.fit(frame if is_sparse(frame) else frame.iloc[train])
+        self.encoder_.left_out_ |= dict.fromkeys(made, "was written by onepos complete: it is a guess, not data")
+        tally = Tally()
+        features = self.encoder_.transform(frame, tally)
+        tell("training", 0.05)
+        with warnings.catch_warnings():
+            # Rows without a tag are allowed here, and counted below.
+            warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
+            estimator.fit(features[train], known.indicator.iloc[train], **training_callbacks(estimator, progress))
+        self.estimator_ = estimator
+        if by_threshold:
+            # Held-out rows if there are enough of them: on training rows a model is too sure of itself.
+            rows = held if len(held) >= ROWS_FOR_THRESHOLD else train
+            estimator.choose_thresholds(features[rows], n_positives=n_positives)
+        self.facts_ = {
+            "method": method,
+            "rows": len(frame),
+            "rows_without_tag": int((~(observed > 0).any(axis=1)).sum()),
+            "training_rows": len(train),
+            "held_out_rows": len(held),
+            "counts": {name: int(n) for name, n in zip(self.labels_, (observed > 0).sum(axis=0), strict=True)},
+            "decisions": known.decisions,
+            "notes": tally.notes(self.encoder_.kinds_),
+            "held_out": None,
+        }
+        if len(held):
+            tell("scoring held-out rows", 0.95)
+            scores = np.asarray(estimator.predict_proba(features[held]))
+            self.facts_["held_out"] = _held_out_scores(observed[held], scores, observed[train])
+        return self
+
+    def predict_proba(self, frame: "pd.DataFrame", tally: Tally | None = None) -> "pd.DataFrame":
+        """Return the probability of every label, one column each, for the rows of a table with the same columns."""
+        import pandas as pd
+
+        self._check_trained()
+        values = self.estimator_.predict_proba(self.encoder_.transform(frame, tally))
+        return pd.DataFrame(np.asarray(values), columns=self.labels_, index=frame.index)
+
+    def predict(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """Return label sets as a 0/1 table: 1 where the probability reaches ``thresholds_``."""
+        import pandas as pd
+
+        self._check_trained()
+        values = self.estimator_.predict(self.encoder_.transform(frame))
+        return pd.DataFrame(np.asarray(values), columns=self.labels_, index=frame.index)
+
+    @property
+    def thresholds_(self) -> list[float]:
+        """From which probability on each label is in the set: one half, or what ``n_positives`` asked for."""
+        return [float(value) for value in getattr(self.estimator_, "thresholds_", [0.5] * len(self.labels_))]
+
+    @property
+    def at_least_one_(self) -> bool:
+        """Whether ``predict`` puts the best label into a set that would be empty."""
+        return bool(getattr(self.estimator_, "at_least_one_", False))
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything that prediction needs to one file that ``onepos.load`` opens; loading it runs no code."""
+        from onepos.persistence import save
+
+        self._check_trained()
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Open a saved TableModel."""
+        from onepos.persistence import load
+
+        made = load(path)
+        if not isinstance(made, cls):
+            raise DataFileError(
+                f"{path} holds a bare {type(made).__name__}, which knows no columns: open it with onepos.load and pass "
+                "it a matrix, or train with `onepos fit`."
+            )
+        return made
+
+    def _check_trained(self) -> None:
+        if not hasattr(self, "estimator_"):
+            raise ValueError("this TableModel is not trained: call fit first, or open a saved one with onepos.load.")
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, encoder = self.encoder_.state()
+        own = {"labels": self.labels_, "label": self.label_, "id": self.id_, "facts": self.facts_}
+        return arrays, {**own, "encoder": encoder}
+
+    @classmethod
+    def _restored(
+        cls, estimator: "OnePositiveClassifier", arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
+    ) -> Self:
+        made = cls()
+        made.estimator_ = estimator
+        made.encoder_ = ColumnEncoder.from_state(arrays, facts["encoder"])
+        made.labels_, made.label_, made.id_ = list(facts["labels"]), facts["label"], facts["id"]
+        made.facts_ = dict(facts["facts"])
+        if made.encoder_.n_features_ != estimator.n_features_in_ or len(made.labels_) != len(estimator.classes_):
+            raise ValueError("columns and classifier do not fit together")
+        return made
+
+
+def _split(
+    observed: NDArray[np.int8], fraction: float, random_state: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows to train on, those without a tag among them, and the rows held out."""
+    everything = np.arange(len(observed))
+    tagged = np.flatnonzero((observed > 0).any(axis=1))
+    spare = len(tagged) - len(np.unique(observed[tagged].argmax(axis=1)))
+    if fraction == 0 or spare == 0:
+        return everything, np.empty(0, dtype=np.intp)
+    _, held = hold_out(observed, tagged, fraction, np.random.default_rng(random_state))
+    return np.setdiff1d(everything, held, assume_unique=True), held
+
+
+def _held_out_scores(observed: NDArray[Any], scores: NDArray[Any], training: NDArray[Any]) -> dict[str, float]:
+    """Return mean reciprocal rank and recall at k; beside it what ranking by frequency alone would reach."""
+    means = {name: float(np.nanmean(value)) for name, value in single_positive_values(observed, scores).items()}
+    counts = (training > 0).sum(axis=0)
+    # Kept apart by column order: ties count as mistakes, and a fixed ranking has none.
+    constant = np.tile(counts - 0.5 * np.arange(len(counts)) / len(counts), (len(observed), 1))
+    by_frequency = float(np.nanmean(single_positive_values(observed, constant)["reciprocal_rank"]))
+    return {**means, "reciprocal_rank_by_frequency": by_frequency}

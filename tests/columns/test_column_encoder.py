@@ -1,0 +1,160 @@
+"""Columns become numbers the same way every time; what cannot is left out or named."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import StandardScaler
+
+from onepos.columns import ColumnEncoder, Tally
+from onepos.exceptions import DataFileError
+
+TABLE = pd.DataFrame(
+    {
+        "size": [1.0, np.nan, 3.0, 8.0],
+        "count": [1, 2, 3, 5],
+        "sharp": [True, False, True, True],
+        "colour": ["red", "blue", None, "red"],
+        "words": ["red apple pie", "green sky", "apple sky sky", ""],
+    }
+)
+
+
+def test_numbers_are_those_of_scikit_learn_with_the_median_in_the_gaps():
+    made = ColumnEncoder(drop=["colour", "words"]).fit(TABLE).transform(TABLE)
+    filled = TABLE[["size", "count"]].fillna({"size": 3.0})
+    np.testing.assert_allclose(made[:, :2], StandardScaler().fit_transform(filled), atol=1e-6)
+    assert made[:, 2].tolist() == [1.0, 0.0, 1.0, 1.0]
+    assert made.dtype == np.float32
+
+
+def test_text_is_tf_idf_of_scikit_learn():
+    made = ColumnEncoder(text="words", drop=["size", "count", "sharp", "colour"]).fit(TABLE).transform(TABLE)
+    assert sparse.issparse(made)
+    expected = TfidfVectorizer(sublinear_tf=True).fit_transform(TABLE["words"])
+    np.testing.assert_allclose(made.toarray(), expected.toarray(), atol=1e-7)
+
+
+def test_categories_unknown_and_missing_ones_are_all_zeros_and_counted():
+    encoder = ColumnEncoder(drop=["size", "count", "sharp", "words"]).fit(TABLE)
+    tally = Tally()
+    made = encoder.transform(TABLE.assign(colour=["blue", "pink", None, "pink"]), tally)
+    assert made.tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+    assert (tally.missing["colour"], tally.unknown["colour"]) == (1, 2)
+    notes = tally.notes(encoder.kinds_)
+    assert "1 missing" in notes[0]
+    assert "2 of a category that training never saw" in notes[1]
+
+
+def test_imputed_values_are_counted_by_column():
+    tally = Tally()
+    ColumnEncoder(text="words").fit(TABLE).transform(TABLE, tally)
+    assert dict(tally.missing) == {"size": 1, "colour": 1}
+
+
+def test_column_order_does_not_matter_and_other_columns_are_ignored():
+    encoder = ColumnEncoder(text="words").fit(TABLE)
+    shuffled = TABLE[TABLE.columns[::-1]].assign(more=7)
+    assert (encoder.transform(shuffled) != encoder.transform(TABLE)).nnz == 0
+
+
+def test_a_missing_column_is_named():
+    encoder = ColumnEncoder(text="words").fit(TABLE)
+    with pytest.raises(DataFileError, match="needs the column 'size', which the data lack"):
+        encoder.transform(TABLE.drop(columns="size"))
+
+
+@pytest.mark.parametrize("value", ["many", "1,5"])
+def test_words_in_a_number_column_are_named(value):
+    encoder = ColumnEncoder(text="words").fit(TABLE)
+    with pytest.raises(DataFileError, match=rf"column 'count' must hold numbers as in training; got '{value}' \(row 2"):
+        encoder.transform(TABLE.assign(count=["1", "2", value, "4"]))
+
+
+def test_infinite_numbers_are_named():
+    with pytest.raises(DataFileError, match="column 'size' must hold finite numbers; row 0 is inf"):
+        ColumnEncoder(text="words").fit(TABLE.assign(size=[np.inf, 1, 2, 3]))
+
+
+@pytest.mark.parametrize("said", [["yes", "no", "Yes", None], [True, False, None, True], ["1", "0", "", "true"]])
+def test_booleans_may_be_written_differently_at_prediction(said):
+    encoder = ColumnEncoder(drop=["size", "count", "colour", "words"]).fit(TABLE)
+    made = encoder.transform(TABLE.assign(sharp=pd.Series(said, dtype=object)))
+    assert made[:2].ravel().tolist() == [1.0, 0.0]
+
+
+def test_numbers_named_as_categories_do_not_depend_on_gaps():
+    table = pd.DataFrame({"code": [3, 7, 3], "x": [1.0, 2.0, 4.0]})
+    encoder = ColumnEncoder(categories=["code"]).fit(table)
+    with_gap = encoder.transform(table.assign(code=[3, None, 7]))
+    assert with_gap[:, 1:].tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ([None] * 30, "empty"),
+        ([1] * 30, "same in every row"),
+        (["a"] * 30, "same in every row"),
+        ([f"row {i}" for i in range(30)], "another value in every row"),
+        (pd.date_range("2020", periods=30), "datetime64"),
+        ([f"row {i // 2}" for i in range(30)], "15 different values"),
+        ([[1]] * 30, "list"),
+    ],
+)
+def test_useless_columns_are_left_out_with_the_reason(column, reason):
+    table = pd.DataFrame({"x": np.arange(30), "odd": column})
+    encoder = ColumnEncoder(max_categories=10).fit(table)
+    assert reason in encoder.left_out_["odd"]
+    assert list(encoder.kinds_) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"text": "nosuch"}, r"no column 'nosuch' \(named as text\)"),
+        ({"drop": ["nosuch"]}, "named as drop"),
+        ({"text": "words", "drop": ["words"]}, "named as text and as something else"),
+        ({"drop": list(TABLE.columns)}, "no column is left to learn from"),
+        ({"categories": ["count"], "max_categories": 2}, "has 4 categories"),
+    ],
+)
+def test_bad_choices(settings, message):
+    with pytest.raises(DataFileError, match=message):
+        ColumnEncoder(**settings).fit(TABLE)
+
+
+def test_a_text_column_without_words():
+    with pytest.raises(DataFileError, match="text column 'words' holds no usable words"):
+        ColumnEncoder(text="words").fit(TABLE.assign(words="!"))
+
+
+def test_names_must_be_distinct():
+    with pytest.raises(DataFileError, match="'size' come twice"):
+        ColumnEncoder().fit(TABLE.set_axis(["size", "size", "c", "d", "e"], axis=1))
+
+
+def test_sparse_frames_stay_sparse_and_unscaled():
+    matrix = sparse.random_array((20, 300), density=0.05, format="csr", rng=np.random.default_rng(0))
+    matrix.data[0] = np.nan
+    frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(matrix), columns=[f"f{j}" for j in range(300)])
+    tally = Tally()
+    made = ColumnEncoder().fit(frame).transform(frame, tally)
+    assert sparse.issparse(made)
+    assert sum(tally.missing.values()) == 1
+    expected = matrix.toarray().astype(np.float32)
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(made.toarray()[known], expected[known])
+    assert np.isfinite(made.data).all()
+
+
+def test_state_is_plain_and_restores_every_bit():
+    import json
+
+    encoder = ColumnEncoder(text="words").fit(TABLE)
+    arrays, facts = encoder.state()
+    assert all(isinstance(array, np.ndarray) and array.dtype != object for array in arrays.values())
+    back = ColumnEncoder.from_state(arrays, json.loads(json.dumps(facts)))
+    assert (back.transform(TABLE) != encoder.transform(TABLE)).nnz == 0
+    assert (back.kinds_, back.left_out_, back.n_features_) == (encoder.kinds_, encoder.left_out_, encoder.n_features_)

@@ -1,0 +1,232 @@
+"""The model of a table: six lines of Python, one file, the same bits in another process."""
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import onepos
+from onepos.columns import Output, TableModel, predict_file, read_chunks, read_table
+from onepos.exceptions import DataFileError, ModelFileError
+from photo_table import photo_table
+
+FEATURES = ["caption", "width", "light", "camera", "flash"]
+EASY = {"label": "tag", "text": "caption", "id": "id", "drop": ["tags"], "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return photo_table()
+
+
+@pytest.fixture(scope="module")
+def model(photos):
+    return TableModel().fit(photos, **EASY, method="an", params={"max_epochs": 4})
+
+
+def test_it_learns_and_says_how_well(photos, model):
+    assert model.labels_ == ["beach", "city", "night"]
+    assert model.encoder_.kinds_ == dict(
+        zip(FEATURES, ["text", "number", "number", "category", "boolean"], strict=True)
+    )
+    facts = model.facts_
+    assert (facts["rows"], facts["rows_without_tag"], facts["held_out_rows"]) == (90, 1, 9)
+    assert facts["held_out"]["reciprocal_rank"] > facts["held_out"]["reciprocal_rank_by_frequency"]
+    assert sum(facts["counts"].values()) == 89
+
+
+def test_predictions_are_frames_with_names(photos, model):
+    part = photos.iloc[5:8]
+    found = model.predict_proba(part)
+    assert list(found.columns) == model.labels_
+    assert list(found.index) == [5, 6, 7]
+    assert (model.predict(part) == (found >= 0.5)).all(axis=None)
+
+
+@pytest.mark.parametrize("method", ["linear", "frequency", "mlml", "smile"])
+def test_saved_and_loaded_predictions_are_equal_bit_for_bit(photos, tmp_path, method):
+    params = {"smile": {"max_epochs": 1}, "linear": {"l2": 1.0}}.get(method, {})
+    made = TableModel().fit(photos, **EASY, method=method, params=params)
+    back = onepos.load(made.save(tmp_path / "model.onepos"))
+    assert isinstance(back, TableModel)
+    assert (back.predict_proba(photos).to_numpy() == made.predict_proba(photos).to_numpy()).all()
+    assert (back.label_, back.id_, back.labels_, back.facts_) == (made.label_, made.id_, made.labels_, made.facts_)
+
+
+CHILD = """
+import sys, hashlib, pandas as pd, onepos
+found = onepos.load(sys.argv[1]).predict_proba(pd.read_parquet(sys.argv[2]))
+print(hashlib.sha256(found.to_numpy().tobytes()).hexdigest())
+"""
+
+
+def test_another_process_predicts_the_same_bits(photos, model, tmp_path):
+    path = model.save(tmp_path / "model.onepos")
+    photos.to_parquet(tmp_path / "photos.parquet")
+    command = [sys.executable, "-c", CHILD, str(path), str(tmp_path / "photos.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == hashlib.sha256(model.predict_proba(photos).to_numpy().tobytes()).hexdigest()
+
+
+def test_equal_seeds_give_equal_files(photos, tmp_path):
+    for name in "ab":
+        TableModel().fit(photos, **EASY, method="linear", params={"l2": 1.0}).save(tmp_path / name)
+    # linear keeps no timings, so that even the bytes agree
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_plain_estimator_loads_as_before_and_is_not_taken_for_a_table_model(tmp_path):
+    plain = onepos.FrequencyClassifier().fit(np.zeros((4, 1)), np.eye(2)[[0, 0, 1, 1]])
+    path = plain.save(tmp_path / "plain.onepos")
+    assert isinstance(onepos.load(path), onepos.FrequencyClassifier)
+    with pytest.raises(DataFileError, match="bare FrequencyClassifier, which knows no columns"):
+        TableModel.load(path)
+
+
+def test_a_damaged_table_part_is_refused(photos, model, tmp_path):
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    path = model.save(tmp_path / "model.onepos")
+    with safe_open(path, framework="numpy") as file:
+        arrays, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    arrays["table.fill"] = arrays["table.fill"][:-1]
+    save_file(arrays, path, metadata=metadata)
+    with pytest.raises(ModelFileError, match="was changed after it was written"):
+        onepos.load(path)
+
+
+def test_known_negatives_are_learnt(photos):
+    rejected = photos.loc[photos["tag"] == "night", ["id"]].assign(label="city", decision="reject")
+    made = TableModel().fit(photos, **EASY, method="frequency", decisions=rejected)
+    assert made.facts_["decisions"]["rejected"] == len(rejected)
+
+
+def test_indicator_columns_and_frames_are_labels_too(photos):
+    indicator = photos["tags"].str.get_dummies(";")
+    table = pd.concat([photos[FEATURES], indicator], axis=1)
+    settings = {"text": "caption", "method": "linear", "params": {"l2": 1.0}, "validation_fraction": 0.0}
+    by_name = TableModel().fit(table, labels=list(indicator.columns), **settings)
+    by_frame = TableModel().fit(photos[FEATURES], labels=indicator, **settings)
+    assert (by_name.predict_proba(table) == by_frame.predict_proba(table)).all(axis=None)
+    assert by_name.facts_["held_out"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"label": None}, "say which column holds the tags"),
+        ({"label": "nosuch"}, r"no column 'nosuch' \(named as label\)"),
+        ({"id": "nosuch"}, r"no column 'nosuch' \(named as id\)"),
+        ({"method": "nosuch"}, "unknown method 'nosuch'"),
+        ({"params": {"nosuch": 1}}, "method 'frequency' has no setting 'nosuch'"),
+        ({"params": {"max_epochs": 2}}, r"no setting 'max_epochs' \(a setting of smile"),
+        ({"n_positives": 9.0}, "n_positives"),
+        ({"validation_fraction": 1.0}, "at least 0 and below 1"),
+    ],
+)
+def test_mistakes_are_named(photos, changes, message):
+    with pytest.raises(ValueError, match=message):
+        TableModel().fit(photos, **EASY | {"method": "frequency"} | changes)
+
+
+def test_the_mean_number_of_labels_sets_the_threshold_where_the_method_does_not_use_it(photos):
+    settings = EASY | {"method": "linear", "params": {"l2": 1.0}, "validation_fraction": 0.0}
+    plain = TableModel().fit(photos, **settings)
+    wider = TableModel().fit(photos, **settings, n_positives=1.6)
+    assert (plain.predict_proba(photos) == wider.predict_proba(photos)).all(axis=None)
+    assert wider.predict(photos).sum(axis=1).mean() == pytest.approx(1.6, abs=0.1)
+    assert wider.predict(photos).sum(axis=1).min() == 1
+    assert wider.thresholds_[0] < plain.thresholds_[0] == 0.5
+    smile = TableModel().fit(photos, **settings | {"method": "smile", "params": {"max_epochs": 1}}, n_positives=1.6)
+    assert smile.estimator_.n_positives_ == 1.6
+
+
+def test_columns_of_an_earlier_completion_are_no_features(photos):
+    again = photos.assign(**{f"p({label})": 0.5 for label in ("beach", "city", "night")}, suggested=photos["tags"])
+    made = TableModel().fit(again, **EASY, method="frequency")
+    assert list(made.encoder_.kinds_) == FEATURES
+    assert "it is a guess" in made.encoder_.left_out_["suggested"]
+
+
+def test_not_trained():
+    with pytest.raises(ValueError, match="not trained"):
+        TableModel().predict(pd.DataFrame())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_chunks_predict_what_the_whole_does(photos, model, tmp_path, suffix):
+    # Gaps, unknown categories and flags that fall into one chunk only: types must not depend on the chunk.
+    table = photos.drop(columns=["tag", "tags"]).assign(camera=["leica", *photos["camera"][1:]])
+    table.loc[60:, "flash"] = None
+    table.loc[40:50, "light"] = None
+    path = tmp_path / f"new{suffix}"
+    if suffix == ".parquet":
+        table.to_parquet(path, row_group_size=17)
+    else:
+        table.to_csv(path, index=False, sep="," if suffix == ".csv" else "\t")
+    whole, pieces = tmp_path / "whole.parquet", tmp_path / "pieces.parquet"
+    said = [predict_file(model, path, out, chunk_rows=n) for out, n in ((whole, 1000), (pieces, 7))]
+    assert said[0] == said[1]
+    assert said[0].rows == 90
+    assert any("never saw" in note for note in said[0].notes)
+    # A matrix product of other shape may round the last bit of a double another way.
+    pd.testing.assert_frame_equal(pd.read_parquet(whole), pd.read_parquet(pieces), rtol=1e-12)
+    found = pd.read_parquet(whole)
+    expected = model.predict_proba(table.astype({"flash": object}))
+    assert found["id"].tolist() == photos["id"].tolist()
+    np.testing.assert_allclose(found[[f"p({label})" for label in model.labels_]], expected, rtol=1e-12)
+
+
+def test_output_parts(photos, model, tmp_path):
+    photos.to_csv(tmp_path / "new.csv", index=False)
+    for output, columns in (
+        (Output(probabilities=False), ["id", "suggested"]),
+        (Output(sets=False), ["id", "p(beach)", "p(city)", "p(night)"]),
+    ):
+        predict_file(model, tmp_path / "new.csv", tmp_path / "out.csv", output)
+        assert list(pd.read_csv(tmp_path / "out.csv").columns) == columns
+    predict_file(model, tmp_path / "new.csv", tmp_path / "out.tsv", Output(top=2))
+    assert (pd.read_csv(tmp_path / "out.tsv", sep="\t")["suggested"].str.count(";") == 1).all()
+
+
+def test_a_failed_prediction_leaves_the_old_file(photos, model, tmp_path):
+    table = photos.astype({"width": object})
+    table.loc[80, "width"] = "wide"
+    table.to_csv(tmp_path / "new.csv", index=False)
+    (tmp_path / "out.csv").write_text("old")
+    with pytest.raises(DataFileError, match="column 'width' must hold numbers"):
+        predict_file(model, tmp_path / "new.csv", tmp_path / "out.csv", chunk_rows=10)
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "out.csv"]
+
+
+def test_tags_and_ids_are_text_as_it_stands(tmp_path):
+    (tmp_path / "a.csv").write_text("id,tag,x\n07,NA,1\n08,None,?\n")
+    frame = read_table(tmp_path / "a.csv", plain=["id", "tag"]).frame
+    assert frame["id"].tolist() == ["07", "08"]
+    assert frame["tag"].tolist() == ["NA", "None"]
+    assert frame["x"].isna().tolist() == [False, True]
+    assert [len(piece) for piece in read_chunks(tmp_path / "a.csv", rows=1)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "a.csv: is empty"),
+        ("a.csv", b"x,y\n", "has a header and no row"),
+        ("a.csv", b"x,y\n1,2,3\n", "not a readable table"),
+        ("a.csv", b"x\n\xff\xfe\n", "not UTF-8"),
+        ("a.parquet", b"PAR1", "not a readable parquet file"),
+        ("a.xlsx", b"", "cannot tell the format of 'a.xlsx'"),
+    ],
+)
+def test_unreadable_files(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataFileError, match=message):
+        read_table(tmp_path / name)
+    with pytest.raises(DataFileError, match=message):
+        list(read_chunks(tmp_path / name))

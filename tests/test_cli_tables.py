@@ -1,0 +1,307 @@
+"""The commands on tables, end to end: fit, evaluate, predict, complete, doctor; and every mistake is one line."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import onepos
+from onepos.cli import main
+from onepos.metrics import METRICS
+from photo_table import photo_table
+
+FAST = ("--method", "linear", "--set", "l2=1.0")
+COLUMNS = ("--label", "tag", "--text", "caption", "--id", "id")
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process; returns exit code, standard output, standard error."""
+
+    def run_command(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err
+
+    return run_command
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """photos.csv with one tag a row, checked.csv with all tags, model.onepos trained on the first."""
+    folder = tmp_path_factory.mktemp("photos")
+    photo_table().drop(columns="tags").to_csv(folder / "photos.csv", index=False)
+    photo_table(30, seed=1).drop(columns="tag").to_csv(folder / "checked.csv", index=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(folder / "photos.csv"), *COLUMNS, *FAST, "--out", str(folder / "model.onepos"), "--json"])
+    assert ended.value.code == 0
+    return folder
+
+
+def is_one_line(text):
+    last = text.splitlines()[-1]
+    return last.startswith("onepos: ") and "Traceback" not in text and text.count("onepos: ") == 1
+
+
+def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
+    out = tmp_path / "deep" / "model.onepos"
+    code, said, err = run(
+        "fit", folder / "photos.csv", *COLUMNS, "--method", "an", "--set", "max_epochs=2", "--out", out
+    )
+    assert code == 0
+    assert out.is_file()
+    for words in (
+        "90 rows",
+        "2 numbers, 1 yes/no, 1 categories, 1 text",
+        "'light': 1 missing, filled with the median",
+        "1 row has no tag",
+        "an on 81 rows",
+        "mean reciprocal rank",
+        f"Next: onepos predict {out}",
+    ):
+        assert words in said
+    assert "training" in err
+
+
+def test_fit_json(run, folder, tmp_path):
+    code, said, err = run(
+        "fit", folder / "photos.csv", *COLUMNS, "--method", "frequency", "--out", tmp_path / "m", "--json"
+    )
+    assert code == 0
+    result = json.loads(said)
+    assert result["columns"]["caption"] == "text"
+    assert result["held_out"]["reciprocal_rank"] == result["held_out"]["reciprocal_rank_by_frequency"]
+    assert result["model"] == str(tmp_path / "m")
+    assert "writing" in err
+
+
+def test_evaluate_with_complete_labels(run, folder):
+    arguments = ("evaluate", folder / "model.onepos", folder / "checked.csv", "--label", "tags", "--separator", ";")
+    code, said, _ = run(*arguments)
+    assert code == 0
+    assert "Average precision" in said
+    assert "95 % interval" in said
+    result = json.loads(run(*arguments, "--json")[1])
+    assert result["complete_labels"]
+    assert list(result["measures"]) == list(METRICS)
+    precision = result["measures"]["average_precision"]
+    assert precision["low"] <= precision["mean"] <= precision["high"]
+    table = pd.read_csv(folder / "checked.csv")
+    scores = onepos.load(folder / "model.onepos").predict_proba(table)
+    expected = onepos.metrics.evaluate(table["tags"].str.get_dummies(";"), scores)
+    assert precision["mean"] == pytest.approx(expected["average_precision"])
+
+
+def test_evaluate_with_indicator_columns(run, folder, tmp_path):
+    table = pd.read_csv(folder / "checked.csv")
+    pd.concat([table.drop(columns="tags"), table["tags"].str.get_dummies(";")], axis=1).to_parquet(tmp_path / "a.pq")
+    by_columns = run("evaluate", folder / "model.onepos", tmp_path / "a.pq", "--labels", "beach,city,night", "--json")
+    by_sets = run(
+        "evaluate", folder / "model.onepos", folder / "checked.csv", "--label", "tags", "--separator", ";", "--json"
+    )
+    assert by_columns[0] == 0
+    assert json.loads(by_columns[1])["measures"] == json.loads(by_sets[1])["measures"]
+
+
+def test_evaluate_with_one_tag_a_row_says_what_it_cannot_tell(run, folder):
+    code, said, _ = run("evaluate", folder / "model.onepos", folder / "photos.csv", "--label", "tag")
+    assert code == 0
+    assert "Mean reciprocal rank" in said
+    assert "Average precision" not in said
+    assert "nothing about the others" in said
+    assert "1 of them without a known label" in said
+
+
+def test_predict(run, folder, tmp_path):
+    code, said, _ = run("predict", folder / "model.onepos", folder / "checked.csv", "--out", tmp_path / "p.csv")
+    assert code == 0
+    assert "columns that the model does not know are ignored: tags" in said
+    found = pd.read_csv(tmp_path / "p.csv")
+    assert list(found.columns) == ["id", "p(beach)", "p(city)", "p(night)", "suggested"]
+    expected = onepos.load(folder / "model.onepos").predict_proba(pd.read_csv(folder / "checked.csv"))
+    np.testing.assert_allclose(found.iloc[:, 1:4], expected, rtol=1e-5)
+    code, said, _ = run(
+        "predict", folder / "model.onepos", folder / "checked.csv", "--out", tmp_path / "p.parquet",
+        "--sets", "--top", "2", "--json",
+    )  # fmt: skip
+    assert json.loads(said)["rows"] == 30
+    assert list(pd.read_parquet(tmp_path / "p.parquet").columns) == ["id", "suggested"]
+
+
+def test_decisions_of_a_review_are_learnt_from(run, folder, tmp_path):
+    photos = pd.read_csv(folder / "photos.csv")
+    rows = [f"{name},city,reject" for name in photos.loc[photos["tag"] == "beach", "id"]] + ["p000,night,accept"]
+    (tmp_path / "decisions.csv").write_text("\n".join(["id,label,decision", *rows]))
+    code, said, _ = run(
+        "fit", folder / "photos.csv", *COLUMNS, *FAST, "--decisions", tmp_path / "decisions.csv",
+        "--out", tmp_path / "better.onepos",
+    )  # fmt: skip
+    assert code == 0
+    assert f"1 accepted, {len(rows) - 1} rejected" in said
+    code, _, _ = run(
+        "complete", folder / "photos.csv", "--model", tmp_path / "better.onepos", "--top", "3",
+        "--decisions", tmp_path / "decisions.csv", "--out", tmp_path / "completed.csv",
+    )  # fmt: skip
+    assert code == 0
+    sets = pd.read_csv(tmp_path / "completed.csv").set_index("id")["suggested"].str.split(";")
+    assert "night" in sets["p000"]
+    assert not any("city" in sets[row.split(",")[0]] for row in rows[:-1])
+
+
+def test_complete_keeps_the_table_and_the_observed_tag(run, folder, tmp_path):
+    code, said, _ = run(
+        "complete", folder / "photos.csv", *COLUMNS, *FAST, "--n-positives", "1.5", "--out", tmp_path / "c.csv",
+        "--review", tmp_path / "review.html",
+    )  # fmt: skip
+    assert code == 0
+    assert "tags suggested beside those observed" in said
+    before = pd.read_csv(folder / "photos.csv", dtype=str, keep_default_na=False)
+    after = pd.read_csv(tmp_path / "c.csv", dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(after[before.columns], before)
+    assert list(after.columns[len(before.columns) :]) == ["p(beach)", "p(city)", "p(night)", "suggested"]
+    tagged = after[after["tag"] != ""]
+    assert all(tag in tags.split(";") for tag, tags in zip(tagged["tag"], tagged["suggested"], strict=True))
+    assert "p089" in (tmp_path / "review.html").read_text(encoding="utf-8")
+
+
+def test_complete_json_and_parquet(run, folder, tmp_path):
+    code, said, _ = run(
+        "complete", folder / "photos.csv", "--model", folder / "model.onepos", "--out", tmp_path / "c.parquet", "--json"
+    )
+    assert code == 0
+    assert json.loads(said)["rows"] == len(pd.read_parquet(tmp_path / "c.parquet")) == 90
+
+
+def test_doctor(run, folder):
+    code, said, _ = run("doctor", folder / "photos.csv", *COLUMNS)
+    assert code == 0
+    assert "90 rows" in said
+    assert json.loads(run("doctor", folder / "photos.csv", *COLUMNS, "--json")[1])["summary"]["labels"] == 3
+
+
+ARFF = """@relation toy
+@attribute a numeric
+@attribute 'b b' numeric
+@attribute red {0,1}
+@attribute blue {0,1}
+@data
+"""
+
+
+@pytest.fixture
+def arff(tmp_path):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, 40)
+    lines = [f"{x + 2 * y:.3f},{x:.3f},{y},{1 - y}" for x, y in zip(random.normal(size=40), labels, strict=True)]
+    (tmp_path / "toy.arff").write_text(ARFF + "\n".join(lines) + "\n")
+    names = "".join(f'<label name="{name}"></label>' for name in ("red", "blue"))
+    (tmp_path / "toy.xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{names}</labels>')
+    return tmp_path / "toy.arff"
+
+
+def test_arff_and_svmlight_carry_their_labels(run, arff, tmp_path):
+    assert run("fit", arff, *FAST, "--out", tmp_path / "m")[0] == 0
+    code, said, _ = run("evaluate", tmp_path / "m", arff, "--json")
+    assert code == 0
+    assert not json.loads(said)["complete_labels"]  # one positive in every row
+    assert run("predict", tmp_path / "m", arff, "--out", tmp_path / "p.csv")[0] == 0
+    assert list(pd.read_csv(tmp_path / "p.csv").columns) == ["row", "p(red)", "p(blue)", "suggested"]
+    assert run("complete", arff, "--model", tmp_path / "m", "--out", tmp_path / "c.csv")[0] == 0
+    rows = [f"{'cat' if i % 2 else 'dog'} {1 + i % 2}:1 {3 + i % 5}:0.5" for i in range(30)]
+    (tmp_path / "toy.svm").write_text("\n".join(rows))
+    assert run("fit", tmp_path / "toy.svm", *FAST, "--out", tmp_path / "s")[0] == 0
+    (tmp_path / "few.svm").write_text("\n".join(rows[:2]))  # does not show the last features
+    assert run("predict", tmp_path / "s", tmp_path / "few.svm", "--out", tmp_path / "p.csv")[0] == 0
+
+
+FIT = ("fit", "{folder}/photos.csv", "--out", "{tmp}/m")
+PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fit", "nosuch.csv", "--label", "tag", "--out", "{tmp}/m"), "no such file"),
+        (("fit", "{tmp}/empty.csv", "--label", "tag", "--out", "{tmp}/m"), "is empty"),
+        (("fit", "{tmp}/header.csv", "--label", "tag", "--out", "{tmp}/m"), "no row"),
+        (("fit", "{tmp}/a.xlsx", "--label", "tag", "--out", "{tmp}/m"), "cannot tell the format"),
+        (FIT, "say which column"),
+        ((*FIT, "--label", "nosuch"), "no column 'nosuch'"),
+        ((*FIT, "--label", "tag", "--text", "nosuch"), "named as text"),
+        ((*FIT, "--label", "tag", "--id", "nosuch"), "named as id"),
+        ((*FIT, "--label", "tag", "--drop", "nosuch"), "named as drop"),
+        ((*FIT, "--label", "tag", "--labels", "width,light"), "not both"),
+        ((*FIT, "--label", "tag", "--method", "nosuch"), "unknown method 'nosuch'"),
+        ((*FIT, "--label", "tag", "--method", "an", "--set", "nosuch=1"), "no setting 'nosuch'"),
+        ((*FIT, "--label", "tag", "--method", "an", "--set", "max_epochs=many"), "max_epochs"),
+        ((*FIT, "--label", "tag", "--set", "max_epochs"), "name=value"),
+        ((*FIT, "--label", "tag", "--validation-fraction", "2"), "below 1"),
+        ((*FIT, "--label", "tag", "--n-positives", "9", "--method", "linear"), "n_positives"),
+        ((*FIT, "--label", "tag", "--decisions", "{tmp}/header.csv", "--method", "linear"), "id,label,decision"),
+        (("fit", "{tmp}/untagged.csv", "--label", "tag", "--out", "{tmp}/m"), "holds no tag"),
+        (("fit", "{tmp}/one.csv", "--label", "tag", "--out", "{tmp}/m"), "one label only"),
+        (("fit", "{folder}/photos.csv", "--label", "tag", "--out", "{tmp}/empty.csv/m"), "is a file, not a folder"),
+        (("fit", "{folder}/photos.csv", "--label", "tag", "--out", "{tmp}"), "is a folder"),
+        (("predict", "{folder}/photos.csv", "{folder}/photos.csv", "--out", "{tmp}/p.csv"), "not a onepos model"),
+        (("predict", "{tmp}/nosuch", "{folder}/photos.csv", "--out", "{tmp}/p.csv"), "no model file"),
+        (("predict", "{folder}/model.onepos", "{tmp}/one.csv", "--out", "{tmp}/p.csv"), "needs the columns 'caption'"),
+        ((*PREDICT, "{tmp}/p.txt"), "Change its suffix"),
+        ((*PREDICT, "{tmp}/empty.csv/p.csv"), "is a file, not a folder"),
+        ((*PREDICT, "{tmp}/p.csv", "--top", "0"), "--top"),
+        ((*PREDICT, "{tmp}/p.csv", "--separator", "a"), "holds the separator"),
+        (("evaluate", "{folder}/model.onepos", "{folder}/checked.csv"), "say where the labels are"),
+        (("evaluate", "{folder}/model.onepos", "{folder}/checked.csv", "--label", "nosuch"), "no column 'nosuch'"),
+        (("evaluate", "{folder}/model.onepos", "{folder}/photos.csv", "--label", "camera"), "no row has a label"),
+        (("evaluate", "{folder}/model.onepos", "{folder}/photos.csv", "--labels", "tag"), "must hold 0 and 1"),
+        (("complete", "{folder}/photos.csv", "--label", "tag", "--out", "{tmp}/c.doc"), "Change its suffix"),
+        (("doctor", "{folder}/photos.csv"), "--label COL"),
+        (("doctor", "{folder}/photos.csv", "--label", "nosuch"), "no column 'nosuch'"),
+    ],
+)
+def test_every_mistake_is_one_line_and_exit_code_2(run, folder, tmp_path, arguments, words):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("x,tag\n")
+    (tmp_path / "a.xlsx").write_text("")
+    (tmp_path / "untagged.csv").write_text("x,tag\n" + "".join(f"{i},\n" for i in range(5)))
+    (tmp_path / "one.csv").write_text("x,tag\n" + "".join(f"{i},same\n" for i in range(5)))
+    before = sorted(tmp_path.iterdir())
+    code, said, err = run(*(argument.format(folder=folder, tmp=tmp_path) for argument in arguments))
+    assert (code, said) == (2, "")
+    assert is_one_line(err)
+    assert words in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_another_process_writes_the_same_predictions(run, folder, tmp_path):
+    arguments = ["predict", str(folder / "model.onepos"), str(folder / "checked.csv"), "--out"]
+    run(*arguments, tmp_path / "here.parquet")
+    command = [sys.executable, "-m", "onepos", *arguments, str(tmp_path / "there.parquet")]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    here, there = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("here", "there"))
+    pd.testing.assert_frame_equal(here, there, check_exact=True)
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "complete", "doctor"])
+def test_help_has_examples(run, command):
+    code, said, _ = run(command, "--help")
+    assert code == 0
+    assert "Examples" in said
+    assert f"onepos {command} " in said
+    assert "--json" in said
+
+
+def test_ctrl_c_in_training_ends_with_130_and_writes_no_model(run, folder, tmp_path, monkeypatch):
+    import onepos.training.loop
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(onepos.training.loop, "_run_epoch", interrupt)
+    code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--method", "an", "--out", tmp_path / "m")
+    assert (code, said) == (130, "")
+    assert err.endswith("onepos: interrupted.\n")
+    assert list(tmp_path.iterdir()) == []
