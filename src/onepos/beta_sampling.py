@@ -7,9 +7,14 @@ dependence of the acceptance on α (Naesseth et al., 2017); with two steps it is
 (tests/core/test_beta_sampling.py), and costs a quarter of the exact one.
 """
 
+from typing import Any, TypeAlias
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+Numbers: TypeAlias = NDArray[Any]
 
 #: Steps by which the shape is raised.
 _STEPS = 2
@@ -27,49 +32,54 @@ def draw_log_gamma(shape: Tensor, generator: torch.Generator | None = None) -> t
     >>> round(float(draw.mean()), 1), round(float((draw * slope).mean()), 1)  # the mean is the shape, its slope 1
     (3.0, 1.0)
     """
-    # NumPy draws exponentials five times as fast as torch does; seeded from the generator, so runs repeat all the same.
+    # NumPy: it draws exponentials faster than torch does, and its calls cost less, which counts for a batch of 16 rows.
+    # Seeded from the generator, so runs repeat all the same.
     numbers = np.random.Generator(np.random.SFC64(int(torch.randint(2**62, (), generator=generator))))
-    spread = shape + (_STEPS - 1 / 3)  # a − ⅓
-    factor = (9.0 * spread).rsqrt_()
-    noise = torch.empty_like(shape).normal_(generator=generator)
+    alpha: Numbers = shape.detach().numpy().reshape(-1)
+    spread = alpha + (_STEPS - 1 / 3)  # a − ⅓
+    factor = 1.0 / np.sqrt(9.0 * spread)
+    noise: Numbers = torch.empty_like(shape).normal_(generator=generator).numpy().reshape(-1)
     root = 1.0 + factor * noise
-    accepted = _accepted(noise, root, spread, _exponential(numbers, shape))
-    if not bool(accepted.all()):
-        again = torch.nonzero(~accepted.view(-1)).view(-1)
-        noise.view(-1)[again] = _redraw(spread.view(-1)[again], factor.view(-1)[again], numbers)
-        root = 1.0 + factor * noise
-    log_draw = spread.log().add_(root.log(), alpha=3.0)
+    log_root = _log(root)
+    again = np.flatnonzero(~_accepted(noise, root, log_root, spread, numbers))
+    if len(again):
+        noise[again] = _redraw(spread[again], factor[again], numbers)
+        root[again] = 1.0 + factor[again] * noise[again]
+        log_root[again] = np.log(root[again])
+    log_draw = np.log(spread) + 3.0 * log_root
     # d/dα of log(a−⅓) + 3 log(1 + ε/√(9a−3))
-    slope = factor.mul_(noise).div_(root).mul_(-1.5).add_(1.0).div_(spread)
+    slope = (1.0 - 1.5 * factor * noise / root) / spread
     for step in range(_STEPS):
-        exponential = _exponential(numbers, shape)  # −log U
-        raised = shape + float(step)
-        power = exponential / raised
-        log_draw.sub_(power)
-        slope.add_(power.div_(raised))
-    return log_draw, slope
+        raised = alpha + float(step)
+        power = numbers.standard_exponential(alpha.shape, dtype=alpha.dtype) / raised  # −log U / (α + step)
+        log_draw -= power
+        slope += power / raised
+    return torch.from_numpy(log_draw).view(shape.shape), torch.from_numpy(slope).view(shape.shape)
 
 
-def _accepted(noise: Tensor, root: Tensor, spread: Tensor, exponential: Tensor) -> Tensor:
+def _accepted(
+    noise: Numbers, root: Numbers, log_root: Numbers, spread: Numbers, numbers: np.random.Generator
+) -> NDArray[np.bool_]:
     """Accept where log U < ½ε² + (a−⅓)(1 − v + log v), v the cube of ``root``; NaN of a negative root is no."""
-    margin = root.log().mul_(3.0).add_(1.0).sub_(root * root * root).mul_(spread)
-    return margin.addcmul_(noise, noise, value=0.5).add_(exponential) > 0.0
+    margin = 0.5 * noise * noise + spread * (1.0 - root * root * root + 3.0 * log_root)
+    accepted: NDArray[np.bool_] = margin + numbers.standard_exponential(noise.shape, dtype=noise.dtype) > 0.0
+    return accepted
 
 
-def _redraw(spread: Tensor, factor: Tensor, numbers: np.random.Generator) -> Tensor:
+def _redraw(spread: Numbers, factor: Numbers, numbers: np.random.Generator) -> Numbers:
     """Normal numbers that are accepted, for the few entries whose first ones were not."""
-    result = torch.empty_like(spread)
-    left = torch.arange(len(spread))
+    result = np.empty_like(spread)
+    left = np.arange(len(spread))
     while len(left):
-        noise = torch.from_numpy(numbers.standard_normal(len(left))).to(spread.dtype)
+        noise = numbers.standard_normal(len(left), dtype=spread.dtype)
         root = 1.0 + factor[left] * noise
-        accepted = _accepted(noise, root, spread[left], _exponential(numbers, noise))
+        accepted = _accepted(noise, root, _log(root), spread[left], numbers)
         result[left[accepted]] = noise[accepted]
         left = left[~accepted]
     return result
 
 
-def _exponential(numbers: np.random.Generator, like: Tensor) -> Tensor:
-    if like.dtype == torch.float32:
-        return torch.from_numpy(numbers.standard_exponential(like.shape, dtype=np.float32))
-    return torch.from_numpy(numbers.standard_exponential(like.shape)).to(like.dtype)
+def _log(root: Numbers) -> Numbers:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logarithm: Numbers = np.log(root)
+    return logarithm
