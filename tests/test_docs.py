@@ -119,7 +119,7 @@ def test_relative_links_resolve(page):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in [*METHOD_PAGES, INDEX] if "```python" in page.read_text(encoding="utf-8")], ids=name_of
+    "page", [page for page in LINKED[2:] if "```python" in page.read_text(encoding="utf-8")], ids=name_of
 )
 def test_python_blocks_run_in_sequence(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
