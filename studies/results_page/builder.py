@@ -14,11 +14,13 @@ from results_page.main_blocks import metric_block, narrow_block, published_block
 from results_page.markers import replace_between, replace_blocks
 from results_page.rank_blocks import rank_block, significance_block
 from results_page.source import Source, load_sources
+from results_page.threshold_block import threshold_block
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PAGE, README, FIGURES = "docs/results.md", "README.md", "docs/figures"
+THRESHOLDS = "docs/thresholds.md"
 README_MARKERS = ("<!-- table: average precision -->", "<!-- end of table -->")
 
 
@@ -78,8 +80,12 @@ def make(root: Path) -> Made:
     drawings = tuple(draw(sources))
     page, changed = replace_blocks(_read(root, PAGE), page_blocks(sources, drawings), PAGE)
     readme, unready = _readme(root, sources["smile-paper"])
-    texts = {PAGE: page, README: readme}
+    thresholds, changed_there = replace_blocks(
+        _read(root, THRESHOLDS), {"thresholds": threshold_block(root)}, THRESHOLDS
+    )
+    texts = {PAGE: page, THRESHOLDS: thresholds, README: readme}
     changes = [Change(PAGE, f"block {name!r}") for name in changed]
+    changes += [Change(THRESHOLDS, f"block {name!r}") for name in changed_there]
     if readme != _read(root, README):
         changes.append(Change(README, "the table of average precision"))
     changes += [change for drawing in drawings for change in _changes_of(root, drawing)]
