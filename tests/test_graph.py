@@ -213,3 +213,14 @@ def test_integers_and_lists_are_accepted():
     assert found.ravel().tolist() == [1, 2, 1]
     assert distances.ravel().tolist() == [5, 1, 1]
     assert mean_aggregate(X, found).tolist() == [[1.5, 2], [3, 4.5], [3, 4.5]]
+
+
+@pytest.mark.parametrize("self_loop", [True, False])
+def test_the_means_leave_the_neighbours_as_they_are(self_loop):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    neighbors, _ = nearest_neighbors(X, 4)
+    before = neighbors.copy()
+    row_mean_matrix(neighbors, self_loop)
+    mean_aggregate(X, neighbors, self_loop)
+    adjacency(neighbors, len(X))
+    assert np.array_equal(neighbors, before)

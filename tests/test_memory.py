@@ -64,3 +64,11 @@ def test_the_oldest_is_forgotten(searches):
         assert len(memory._memory) == LIMIT
         find_neighbors(X, 1)
     assert len(searches) == LIMIT + 2
+
+
+def test_what_is_remembered_cannot_be_changed(searches):
+    X = np.random.default_rng(0).random((30, 4))
+    with remember_work():
+        indices, _ = find_neighbors(X, 3)
+        with pytest.raises(ValueError, match="read-only"):
+            indices[0, 0] = 5

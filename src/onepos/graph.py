@@ -154,7 +154,8 @@ def row_mean_matrix(indices: IntArray, self_loop: bool = True) -> Any:
         members = np.column_stack([np.arange(n), members])
     size = members.shape[1]
     data = np.full(n * size, 1 / size, dtype=np.float32)
-    matrix = sparse.csr_array((data, members.ravel(), np.arange(n + 1) * size), shape=(n, n))
+    # flatten() copies: sorting works in place, on what may be the caller's neighbours.
+    matrix = sparse.csr_array((data, members.flatten(), np.arange(n + 1) * size), shape=(n, n))
     matrix.sort_indices()  # a fixed order of summation, whatever the order of the neighbours
     return matrix
 

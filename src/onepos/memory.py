@@ -44,6 +44,7 @@ def recall(compute: Callable[[], _Result], what: str, *inputs: Any) -> _Result:
     key = " ".join([what, *map(_fingerprint, inputs)])
     if key not in _memory:
         _memory[key] = compute()
+        _protect(_memory[key])
         while len(_memory) > LIMIT:
             _memory.popitem(last=False)
     _memory.move_to_end(key)
@@ -65,6 +66,15 @@ def find_neighbors(
     True
     """
     return recall(lambda: nearest_neighbors(X, n_neighbors, metric=metric), "neighbors", X, n_neighbors, metric)
+
+
+def _protect(result: Any) -> None:
+    """Make the arrays of a result read-only: a later reader must find what was computed."""
+    if isinstance(result, np.ndarray):
+        result.setflags(write=False)
+    elif isinstance(result, tuple | list):
+        for part in result:
+            _protect(part)
 
 
 def _fingerprint(value: Any) -> str:
