@@ -11,6 +11,7 @@ STUDY = Path(__file__).parents[1] / "studies" / "seven_sets"
 @pytest.fixture
 def table(monkeypatch):
     monkeypatch.syspath_prepend(str(STUDY))
+    sys.modules.pop("run", None)  # the benchmarks have a module of that name too
     import table as module
 
     yield module
