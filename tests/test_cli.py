@@ -13,24 +13,10 @@ import pytest
 import onepos
 import onepos.datasets
 import onepos.demo
-from onepos.cli import main
 from onepos.exceptions import DownloadError
 from onepos.metrics import METRICS
 
 TINY = {"n_seeds": 2, "n_train": 120, "n_validation": 40, "n_test": 60, "max_epochs": 2}
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process; returns exit code, standard output, standard error."""
-
-    def run_command(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return run_command
 
 
 @pytest.fixture

@@ -17,19 +17,6 @@ FAST = ("--method", "linear", "--set", "l2=1.0")
 COLUMNS = ("--label", "tag", "--text", "caption", "--id", "id")
 
 
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process; returns exit code, standard output, standard error."""
-
-    def run_command(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return run_command
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """photos.csv with one tag a row, checked.csv with all tags, model.onepos trained on the first."""

@@ -9,25 +9,11 @@ import pytest
 from rich.console import Console
 
 from devtools import CHROMIUM, Browser
-from onepos.cli import main
 from onepos.cli._bench_view import LiveView
 from onepos.metrics import METRICS
 from onepos.study import ResultsFolder, cells_of, load_results, read_study
 
 SHOWN = ".study-table:not([hidden])"
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process; returns exit code, standard output, standard error."""
-
-    def run_command(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return run_command
 
 
 def test_status_counts_what_there_is(run, smoke_results):

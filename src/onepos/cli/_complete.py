@@ -64,19 +64,19 @@ def complete(
         check_place(review)
     left_out = ",".join(part for part in (drop, image) if part)
     request = Request(
-        data,
-        label,
-        "",
-        text,
-        id,
-        left_out,
-        categories,
-        method,
-        set_,
-        n_positives,
-        validation_fraction,
-        decisions,
-        seed,
+        data=data,
+        label=label,
+        labels="",
+        text=text,
+        id=id,
+        drop=left_out,
+        categories=categories,
+        method=method,
+        settings=set_,
+        n_positives=n_positives,
+        validation_fraction=validation_fraction,
+        decisions=decisions,
+        seed=seed,
     )
     with progress_steps() as progress:
         trained = None if model is not None else train(request, progress)

@@ -48,19 +48,19 @@ def fit(
 
     check_place(out)
     request = Request(
-        data,
-        label,
-        labels,
-        text,
-        id,
-        drop,
-        categories,
-        method,
-        set_,
-        n_positives,
-        validation_fraction,
-        decisions,
-        seed,
+        data=data,
+        label=label,
+        labels=labels,
+        text=text,
+        id=id,
+        drop=drop,
+        categories=categories,
+        method=method,
+        settings=set_,
+        n_positives=n_positives,
+        validation_fraction=validation_fraction,
+        decisions=decisions,
+        seed=seed,
     )
     with progress_steps() as progress:
         trained = train(request, progress)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from onepos.columns import TableData, TableModel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """The options of a training command, as they were typed."""
 

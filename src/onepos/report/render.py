@@ -6,6 +6,7 @@ from typing import Any
 
 from onepos._files import write_durably
 from onepos._optional import require
+from onepos._templates import load_templates
 from onepos.report.figures import learning_panel, metric_panel
 
 _PURPOSE = "writing the report"
@@ -22,15 +23,7 @@ def render(summary: Mapping[str, Any]) -> str:
 
     Every value is escaped; the drawings are the only markup that is passed through. The page asks for no other file.
     """
-    jinja2 = require("jinja2", extra="plot", purpose=_PURPOSE)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("onepos.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    safe = require("markupsafe", extra="plot", purpose=_PURPOSE).Markup
+    environment, safe = load_templates("onepos.report", _PURPOSE)
     names = {method["key"]: method["name"] for method in summary["methods"]}
     panels = {metric["key"]: safe(metric_panel(metric, summary["methods"])) for metric in summary["metrics"]}
     learning = {

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from onepos._optional import require
+from onepos._templates import load_templates
 from onepos.report.embed import embed_svg
 from onepos.report.study_summary import StudyTable, study_tables, summarise_study
 
@@ -50,15 +50,7 @@ def render_study_report(
     environment : mapping, optional
         Facts to show beside the versions and machines that the results themselves record.
     """
-    jinja2 = require("jinja2", extra="plot", purpose=_PURPOSE)
-    safe = require("markupsafe", extra="plot", purpose=_PURPOSE).Markup
-    templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("onepos.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates, safe = load_templates("onepos.report", _PURPOSE)
     summary = summarise_study(frame, study_tables(frame) if tables is None else tables, environment or {})
     drawings = [
         {"caption": caption, "svg": safe(embed_svg(svg, f"figure-{number}", caption))}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onepos._files import write_durably
-from onepos._optional import require
+from onepos._templates import load_templates
 from onepos.review.payload import make_payload
 
 if TYPE_CHECKING:
@@ -97,15 +97,7 @@ def write_review(
 
 def render_review(payload: Mapping[str, Any], title: str) -> str:
     """Return the page for a payload made by ``make_payload``."""
-    jinja2 = require("jinja2", extra="plot", purpose=_PURPOSE)
-    safe = require("markupsafe", extra="plot", purpose=_PURPOSE).Markup
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("onepos.review"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment, safe = load_templates("onepos.review", _PURPOSE)
     script = "\n".join(['"use strict";', "(() => {", *(_part(name) for name in _SCRIPTS), "})();"])
     style = "\n".join(_part(name) for name in _STYLES)
     content = script_json(payload)

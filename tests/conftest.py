@@ -1,0 +1,18 @@
+"""Fixtures that tests in several folders use."""
+
+import pytest
+
+from onepos.cli import main
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process; returns exit code, standard output, standard error."""
+
+    def run_command(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err
+
+    return run_command
