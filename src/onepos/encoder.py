@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
@@ -18,12 +19,15 @@ from onepos.features import gather
 from onepos.networks import linear
 from onepos.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
 
+#: Up to so many entries the batch's block of Â is a dense matrix: most of them are zero, but one product is all it takes.
+DENSE_POOLING = 20_000
+
 
 class _Neighborhood(NamedTuple):
     """What the encoder reads for a batch: (ÂX) of the rows needed, and how they are pooled: the batch's rows of Â."""
 
     inputs: Tensor | SparseBatch
-    pooling: SparseBatch
+    pooling: Tensor | SparseBatch
 
 
 class _FirstLayer(nn.Module):
@@ -93,7 +97,8 @@ class GraphEncoder(nn.Module):
             self._last = (rows, self._look_up(rows))
         inputs, pooling = self._last[1]
         hidden = torch.relu(self.first(inputs))  # (different rows needed, h)
-        pooled = sparse_product(pooling, hidden)  # (batch, h): the second Â
+        # (batch, h): the second Â
+        pooled = pooling.to(hidden) @ hidden if isinstance(pooling, Tensor) else sparse_product(pooling, hidden)
         log_parameters = self.second(pooled).clamp(-self.log_bound, self.log_bound)
         log_alpha, log_beta = log_parameters.chunk(2, dim=1)
         return log_alpha, log_beta
@@ -101,14 +106,22 @@ class GraphEncoder(nn.Module):
     def _look_up(self, rows: Tensor) -> _Neighborhood:
         neighborhood = self.neighborhoods[rows].cpu().numpy()  # (batch, 1+k)
         needed, places = np.unique(neighborhood, return_inverse=True)
-        size, k = len(neighborhood), neighborhood.shape[1] - 1
-        shares = np.full(neighborhood.shape, (1.0 - self.self_weight) / k)
-        shares[:, 0] = self.self_weight
-        offsets = np.arange(size + 1, dtype=np.int64) * (k + 1)
-        pooling = SparseBatch(offsets, places.reshape(-1), shares.reshape(-1), len(needed))
+        pooling = self._pooling(places.reshape(neighborhood.shape), len(needed))
         if isinstance(self.aggregated, SparseRows):
             return _Neighborhood(self.aggregated.take(needed), pooling)
         return _Neighborhood(gather(self.aggregated, torch.from_numpy(needed).to(rows.device)), pooling)
+
+    def _pooling(self, places: NDArray[np.int64], n_needed: int) -> Tensor | SparseBatch:
+        """The batch's rows of Â, over the rows needed; ``places`` (batch, 1 + k) says where a row's neighbours are."""
+        size, k = len(places), places.shape[1] - 1
+        shares = np.full(places.shape, (1.0 - self.self_weight) / k)
+        shares[:, 0] = self.self_weight
+        if size * n_needed <= DENSE_POOLING:
+            pooling = np.zeros((size, n_needed))
+            np.put_along_axis(pooling, places, shares, axis=1)
+            return torch.from_numpy(pooling)
+        offsets = np.arange(size + 1, dtype=np.int64) * (k + 1)
+        return SparseBatch(offsets, places.reshape(-1), shares.reshape(-1), n_needed)
 
 
 def _sparse_if_it_pays(aggregated: Any) -> Any:

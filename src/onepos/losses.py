@@ -27,10 +27,15 @@ def assume_negative(
     positives = observed.clamp(min=0).to(logits.dtype)
     weights = None
     if unobserved_weight != 1.0:
-        weights = torch.ones_like(logits).masked_fill_(observed == 0, unobserved_weight)
+        weights = unobserved_weights(observed, unobserved_weight, logits.dtype)
     if label_smoothing:
         positives = positives * (1.0 - 2.0 * label_smoothing) + label_smoothing
     return binary_cross_entropy(logits, positives, weights)
+
+
+def unobserved_weights(observed: Tensor, weight: float, dtype: torch.dtype) -> Tensor:
+    """``weight`` where nothing is known, 1 where a label was observed or is known to be absent."""
+    return torch.ones_like(observed, dtype=dtype).masked_fill_(observed == 0, weight)
 
 
 def softmax_cross_entropy(logits: Tensor, observed: Tensor) -> Tensor:
@@ -55,8 +60,7 @@ def risk_weights(logits: Tensor, observed: Tensor, bound: float) -> Tensor:
 
 def single_positive_risk(logits: Tensor, soft_labels: Tensor, weights: Tensor) -> Tensor:
     """R̂_sp, Eq. (6): mean over rows of w_i Σ_j [ d·(−log f) + (1−d)·(−log(1−f)) ]; d and w carry no gradient."""
-    entries = functional.binary_cross_entropy_with_logits(logits, soft_labels.detach(), reduction="none")
-    return (weights.detach() * entries).sum() / logits.shape[0]
+    return binary_cross_entropy(logits, soft_labels.detach(), weights.detach())
 
 
 def adjacency_reconstruction(soft_labels: Tensor, adjacency: Tensor) -> Tensor:

@@ -62,11 +62,13 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         (gradient,) = gradients
         batch: SparseBatch = ctx.batch
-        shape = (len(batch.offsets) - 1, batch.n_columns)
         outer = np.ascontiguousarray(gradient.numpy())
-        values = batch.values.astype(outer.dtype, copy=False)
-        matrix = sparse.csr_array((values, batch.columns, batch.offsets), shape=shape)
-        return torch.from_numpy(matrix.T @ outer), None
+        # The CSR arrays of a matrix are the CSC arrays of its transpose. Put in one by one: they come from a matrix that
+        # was checked, and checking them again would take longer than the product.
+        transposed = sparse.csc_array((batch.n_columns, len(batch.offsets) - 1), dtype=outer.dtype)
+        transposed.data = batch.values.astype(outer.dtype, copy=False)
+        transposed.indices, transposed.indptr = batch.columns, batch.offsets
+        return torch.from_numpy(transposed @ outer), None
 
 
 def sparse_product(batch: SparseBatch, dense: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from onepos import losses
 from onepos.encoder import GraphEncoder
+from onepos.methods._enhancement_gradient import Given, enhancement_loss
 from onepos.networks import MLP
 from onepos.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
 from onepos.training import Batch
@@ -75,24 +76,52 @@ class LabelEnhancement(nn.Module):
     def loss(self, batch: Batch) -> Tensor:
         """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
         settings = self.settings
+        if settings.elbo_weight == 0.0 or settings.n_draws > 1 or settings.consistency_on == "sample":
+            return self.reference_loss(batch)
         log_alpha, log_beta = self.encoder(batch.rows)
-        observed = batch.observed.clamp(min=0).to(log_alpha.dtype)
+        features, targets, adjacency = self._read(batch)
+        given = Given(
+            features,
+            targets,
+            losses.unobserved_weights(batch.observed, settings.unobserved_weight, targets.dtype),
+            adjacency,
+            settings.elbo_weight,
+            settings.prior,
+            self.generator,
+            self.fast_draws,
+        )
+        return enhancement_loss(
+            log_alpha, log_beta, self.latent_encoder, self.label_decoder, self.feature_decoder, given
+        )
+
+    def reference_loss(self, batch: Batch) -> Tensor:
+        """T_LE term by term as the paper has it, and with more draws of D, differentiated automatically."""
+        settings = self.settings
+        log_alpha, log_beta = self.encoder(batch.rows)
         consistency = self._consistency(log_alpha, log_beta, batch.observed)
         if settings.elbo_weight == 0.0:
             return consistency
         alpha, beta = log_alpha.exp(), log_beta.exp()
-        features = batch.features / self.feature_scale
-        adjacency = self._adjacency(batch.rows).to(features.dtype)
+        features, targets, adjacency = self._read(batch)
         negative_elbo = beta_kl(alpha, beta, *settings.prior).sum() / len(batch.rows)
         for _ in range(settings.n_draws):
             soft = sample_beta(alpha, beta, self.generator, fast=self.fast_draws)  # (B, c), the paper's D⁽ᵐ⁾
-            terms = self._reconstruction(soft, features, observed, adjacency)
+            terms = self._reconstruction(soft, features, targets, adjacency)
             negative_elbo = negative_elbo + terms / settings.n_draws
             if settings.consistency_on == "sample":
                 # T_C as printed, on the sample itself instead of the posterior mean.
                 logit = torch.log(soft) - torch.log1p(-soft)
                 consistency = consistency + self._weighted(logit, batch.observed) / settings.n_draws
         return consistency + settings.elbo_weight * negative_elbo
+
+    def _read(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Features in units of their scale, observed positives and the block of A, all in the features' type."""
+        kind = batch.features.dtype
+        return (
+            batch.features / self.feature_scale,
+            batch.observed.clamp(min=0).to(kind),
+            self._adjacency(batch.rows).to(kind),
+        )
 
     def _reconstruction(self, soft: Tensor, features: Tensor, observed: Tensor, adjacency: Tensor) -> Tensor:
         """−[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) for one draw of D."""

@@ -1,0 +1,142 @@
+"""T_LE of the SMILE paper and its gradient in one pass, written out.
+
+It is what automatic differentiation of ``LabelEnhancement.reference_loss`` gives, for one draw of D (a test compares
+them). At batches of 16 rows nearly all time of a step is the price of starting small operations; done by hand there
+are a third as many, and T_LE with its gradient takes about half as long.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from onepos.posterior import beta_kl_slopes, beta_kl_value, draw_beta
+
+
+class Given(NamedTuple):
+    """What T_LE is computed from besides the parameters: data of the batch, constants, and how D is drawn."""
+
+    features: Tensor  # (B, q)
+    targets: Tensor  # (B, c), 1 where a label was observed
+    weights: Tensor  # (B, c), of the entries in T_C
+    adjacency: Tensor  # (B, B)
+    elbo_weight: float
+    prior: tuple[float, float]
+    generator: torch.Generator | None
+    fast_draws: bool
+
+
+def enhancement_loss(
+    log_alpha: Tensor,
+    log_beta: Tensor,
+    latent_encoder: nn.Sequential,
+    label_decoder: nn.Sequential,
+    feature_decoder: nn.Sequential,
+    given: Given,
+) -> Tensor:
+    """T_LE = −λ·ELBO + T_C, summed over labels and averaged over rows, for networks of two layers."""
+    parameters = [p for network in (latent_encoder, label_decoder, feature_decoder) for p in network.parameters()]
+    loss: Tensor = _EnhancementLoss.apply(given, log_alpha, log_beta, *parameters)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _EnhancementLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, given: Given, log_alpha: Tensor, log_beta: Tensor, *parameters: Tensor) -> Tensor:
+        loss, ctx.gradients = _loss_and_gradients(given, log_alpha, log_beta, parameters)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        factor = float(gradients[0])
+        # As a rule T_LE is what is minimised, and the factor is one.
+        return None, *(ctx.gradients if factor == 1.0 else [g * factor for g in ctx.gradients])
+
+
+class _TwoLayers:
+    """W₂·ReLU(W₁·x + b₁) + b₂ with its gradients."""
+
+    def __init__(self, parameters: Sequence[Tensor], inputs: Tensor) -> None:
+        self.first, first_bias, self.second, second_bias = parameters
+        self.inputs = inputs
+        self.hidden = torch.addmm(first_bias, inputs, self.first.t()).relu_()
+        self.output = torch.addmm(second_bias, self.hidden, self.second.t())
+
+    def gradients(self, by_output: Tensor) -> list[Tensor]:
+        """By W₁, b₁, W₂, b₂, for the gradient by the output."""
+        self.by_hidden = torch.mm(by_output, self.second).mul_(self.hidden > 0)
+        return [
+            torch.mm(self.by_hidden.t(), self.inputs),
+            self.by_hidden.sum(0),
+            torch.mm(by_output.t(), self.hidden),
+            by_output.sum(0),
+        ]
+
+    def by_inputs(self, start: int = 0) -> Tensor:
+        """By the inputs from the given column on, after ``gradients``."""
+        return torch.mm(self.by_hidden, self.first[:, start:])
+
+
+def _loss_and_gradients(
+    given: Given, log_alpha: Tensor, log_beta: Tensor, parameters: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    features, targets = given.features, given.targets
+    n_rows, n_labels = targets.shape
+    n_features = features.shape[1]
+
+    logit = log_alpha - log_beta  # of the posterior mean, on which T_C is
+    consistency = binary_cross_entropy_with_logits(logit, targets, given.weights, reduction="sum")
+    by_logit = torch.sigmoid(logit).sub_(targets).mul_(given.weights).div_(n_rows)
+
+    both = torch.stack([log_alpha, log_beta]).exp_()  # (2, B, c)
+    alpha, beta = both
+    total = alpha + beta
+    divergence = beta_kl_value(alpha, beta, total, *given.prior).sum()
+    soft, slopes = draw_beta(both, given.generator, fast=given.fast_draws)
+
+    latent = _TwoLayers(parameters[:4], torch.cat([features, soft], dim=1))
+    mean, log_variance = latent.output.chunk(2, dim=1)
+    bounded = log_variance.clamp(-10.0, 10.0)
+    deviation = torch.exp(0.5 * bounded)
+    variance = deviation.square()
+    noise = torch.empty_like(mean).normal_(generator=given.generator)
+    labels = _TwoLayers(parameters[4:8], soft)
+    reconstruction = _TwoLayers(parameters[8:], torch.cat([soft, torch.addcmul(mean, deviation, noise)], dim=1))
+    residual = reconstruction.output.sub_(features)
+    linked = torch.sigmoid(torch.mm(soft, soft.t()))
+    missed = linked - given.adjacency
+
+    negative_elbo = (
+        divergence
+        + binary_cross_entropy_with_logits(labels.output, targets, reduction="sum")
+        + torch.vdot(residual.view(-1), residual.view(-1))
+        + torch.vdot(missed.view(-1), missed.view(-1))
+        - 0.5 * (1.0 + bounded - mean.square() - variance).sum()
+    )
+    loss = (consistency + given.elbo_weight * negative_elbo) / n_rows
+
+    scale = given.elbo_weight / n_rows
+    by_reconstruction = reconstruction.gradients(residual.mul_(2.0 * scale))
+    by_soft, by_latent = reconstruction.by_inputs().split([n_labels, latent.output.shape[1] // 2], dim=1)
+    by_labels = labels.gradients(torch.sigmoid(labels.output).sub_(targets).mul_(scale))
+    by_links = missed.mul_(linked).mul_(1.0 - linked).mul_(2.0 * scale)
+    by_log_variance = (by_latent * noise).mul_(deviation).add_(variance - 1.0, alpha=scale).mul_(0.5)
+    by_log_variance.mul_(bounded == log_variance)
+    by_mean = by_latent.add(mean, alpha=scale)
+    by_latent_encoder = latent.gradients(torch.cat([by_mean, by_log_variance], dim=1))
+    by_soft = by_soft + labels.by_inputs()
+    by_soft.add_(latent.by_inputs(n_features)).addmm_(by_links + by_links.t(), soft)
+
+    by_both = slopes.mul_(by_soft)
+    for gradient, slope in zip(by_both, beta_kl_slopes(alpha, beta, total, *given.prior), strict=True):
+        gradient.add_(slope, alpha=scale)
+    by_both.mul_(both)  # from α, β to their logarithms
+    return loss, [
+        by_both[0].add_(by_logit),
+        by_both[1].sub_(by_logit),
+        *by_latent_encoder,
+        *by_labels,
+        *by_reconstruction,
+    ]

@@ -1,0 +1,64 @@
+"""T_LE with its gradient written out, against automatic differentiation of the same loss term by term."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onepos.encoder import GraphEncoder
+from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement
+from onepos.training import Batch
+
+
+def model_and_batch(n_labels=6, prior=(1.0, 1.0), unobserved_weight=0.3, elbo_weight=0.1, scale=1.0, seed=0):
+    """A model in double precision; ``scale`` stretches its parameters until variances and α, β reach their bounds."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(20, 5, generator=generator, dtype=torch.float64)
+    neighborhoods = torch.stack([torch.arange(20), *(torch.arange(20).roll(-step) for step in (1, 2, 3))], dim=1)
+    encoder = GraphEncoder(features, neighborhoods, 7, n_labels, self_weight=0.5, generator=generator)
+    constants = EnhancementSettings(elbo_weight, prior, 1, "mean", unobserved_weight, 3, 4)
+    model = LabelEnhancement(encoder, 5, n_labels, constants, 1.7, generator).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(scale)
+    rows = torch.tensor([3, 4, 9, 0, 17])
+    observed = torch.zeros(5, n_labels, dtype=torch.int8)
+    observed[torch.arange(5), torch.arange(5) % n_labels] = 1
+    observed[2, 0] = -1
+    return model, Batch(rows, features[rows], observed)
+
+
+def loss_and_gradients(model, loss, batch, seed=5):
+    model.generator.manual_seed(seed)
+    value = loss(batch)
+    return value, torch.autograd.grad(value, list(model.parameters()))
+
+
+@pytest.mark.parametrize("n_labels", [2, 6, 60])  # 60: the fast draws
+@pytest.mark.parametrize(("prior", "unobserved_weight"), [((1.0, 1.0), 0.3), ((0.4, 2.5), 1.0)])
+def test_equals_automatic_differentiation(n_labels, prior, unobserved_weight):
+    model, batch = model_and_batch(n_labels, prior, unobserved_weight)
+    value, gradients = loss_and_gradients(model, model.loss, batch)
+    reference, expected = loss_and_gradients(model, model.reference_loss, batch)
+    torch.testing.assert_close(value, reference, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(gradients, expected, rtol=1e-8, atol=1e-12)
+
+
+@given(
+    scale=st.floats(0.1, 30.0), elbo_weight=st.floats(1e-4, 10.0), n_labels=st.integers(2, 9), seed=st.integers(0, 99)
+)
+@settings(max_examples=40, deadline=None)
+def test_equals_automatic_differentiation_at_any_parameters(scale, elbo_weight, n_labels, seed):
+    model, batch = model_and_batch(n_labels, elbo_weight=elbo_weight, scale=scale, seed=seed)
+    value, gradients = loss_and_gradients(model, model.loss, batch, seed)
+    reference, expected = loss_and_gradients(model, model.reference_loss, batch, seed)
+    torch.testing.assert_close(value, reference, rtol=1e-9, atol=1e-12)
+    for found, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-9 * float(wanted.abs().max()) + 1e-12)
+
+
+def test_a_multiple_of_the_loss_has_the_multiple_of_its_gradient():
+    model, batch = model_and_batch()
+    _, single = loss_and_gradients(model, model.loss, batch)
+    _, triple = loss_and_gradients(model, lambda given_batch: 3.0 * model.loss(given_batch), batch)
+    torch.testing.assert_close(triple, tuple(3.0 * gradient for gradient in single))
