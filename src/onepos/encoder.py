@@ -19,7 +19,7 @@ from onepos.features import gather
 from onepos.networks import linear
 from onepos.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
 
-#: Up to so many entries the batch's block of Â is a dense matrix: most of them are zero, but one product is all it takes.
+#: Up to so many entries the batch's block of Â is a dense matrix: mostly zeros, but one product is all it takes.
 DENSE_POOLING = 20_000
 
 

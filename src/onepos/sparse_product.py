@@ -63,8 +63,8 @@ class _Product(torch.autograd.Function):
         (gradient,) = gradients
         batch: SparseBatch = ctx.batch
         outer = np.ascontiguousarray(gradient.numpy())
-        # The CSR arrays of a matrix are the CSC arrays of its transpose. Put in one by one: they come from a matrix that
-        # was checked, and checking them again would take longer than the product.
+        # The CSR arrays of a matrix are the CSC arrays of its transpose. Put in one by one: they come from a matrix
+        # that was checked, and checking them again would take longer than the product.
         transposed = sparse.csc_array((batch.n_columns, len(batch.offsets) - 1), dtype=outer.dtype)
         transposed.data = batch.values.astype(outer.dtype, copy=False)
         transposed.indices, transposed.indptr = batch.columns, batch.offsets
