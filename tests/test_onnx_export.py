@@ -104,6 +104,21 @@ def test_thresholds(tmp_path, data, key, at_least_one):
         assert sets.sum(axis=1).min() == int(at_least_one)
 
 
+@pytest.mark.parametrize("key", [key for key in KINDS if key != "softmax"])
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_calibrated(tmp_path, data, key, precision):
+    model = build(key).fit(data.X, data.observed).calibrate(data.X, data.Y)
+    check(model, data.X, tmp_path / "model.onnx", precision=precision)
+    model.choose_thresholds(data.X.astype(np.float32), n_positives=1.5)
+    check(model, data.X, tmp_path / "with.onnx", precision=precision)
+
+
+def test_a_calibrated_softmax_is_refused(tmp_path, data):
+    model = build("softmax").fit(data.X, data.observed).calibrate(data.X, data.Y)
+    with pytest.raises(ValueError, match="calibrated softmax model is not exported"):
+        export_onnx(model, tmp_path / "model.onnx")
+
+
 def test_a_threshold_that_rows_reach_exactly(tmp_path, data):
     """Equal rows have equal probabilities, which then are the threshold itself."""
     X = (data.X[:, :2] > 0).astype(np.float32)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._files import write_durably
+from onepos.calibration import Calibration
 from onepos.exceptions import ModelFileError
 from onepos.registry import METHODS
 
@@ -51,6 +52,8 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
     }
     if hasattr(estimator, "thresholds_"):
         header["thresholds"] = {"values": estimator.thresholds_.tolist(), "at_least_one": estimator.at_least_one_}
+    if hasattr(estimator, "calibration_"):
+        header["calibration"] = estimator.calibration_.state()
     if model is not estimator:
         table_arrays, table = model._state()
         arrays |= {f"{TABLE_PREFIX}{name}": array for name, array in table_arrays.items()}
@@ -93,6 +96,8 @@ def load(path: str | Path) -> Any:
         if "thresholds" in header:
             estimator.thresholds_ = np.array(header["thresholds"]["values"], dtype=np.float64)
             estimator.at_least_one_ = bool(header["thresholds"]["at_least_one"])
+        if "calibration" in header:
+            estimator.calibration_ = Calibration.from_state(header["calibration"], len(estimator.classes_))
         of_table = [name for name in arrays if name.startswith(TABLE_PREFIX)]
         table = {name.removeprefix(TABLE_PREFIX): arrays.pop(name) for name in of_table}
         estimator._restore(arrays, header["facts"])

@@ -37,6 +37,9 @@ def complete(
     validation_fraction: options.Fraction = 0.1,
     decisions: options.Decisions = None,
     seed: options.Seed = 0,
+    tune: options.Tune = False,
+    trials: options.Trials = None,
+    budget: options.Budget = None,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="MODEL", help="Use this model, train none.", show_default=False)
     ] = None,
@@ -62,6 +65,8 @@ def complete(
     check_output(out)
     if review is not None:
         check_place(review)
+    if model is not None and tune:
+        raise InputError("--tune searches settings to train with, but --model trains nothing: leave one of them out.")
     left_out = ",".join(part for part in (drop, image) if part)
     request = Request(
         data=data,
@@ -77,6 +82,9 @@ def complete(
         validation_fraction=validation_fraction,
         decisions=decisions,
         seed=seed,
+        tune=tune,
+        trials=trials,
+        budget=budget,
     )
     with progress_steps() as progress:
         trained = None if model is not None else train(request, progress)

@@ -7,6 +7,7 @@ import typer
 
 from onepos.cli import _table_options as options
 from onepos.cli._output import JsonOption, input_errors, print_json, print_line, progress_steps, show, table
+from onepos.cli._table_report import check_report, write_table_report
 
 if TYPE_CHECKING:
     from onepos.columns import Evaluation
@@ -19,13 +20,9 @@ EXAMPLES = """\
   onepos evaluate photos.onepos checked.csv --labels beach,city,night
 
   onepos evaluate photos.onepos more.csv --label tag
+
+  onepos evaluate photos.onepos checked.csv --label tags --separator ";" --report photos.html
 """
-_TITLES = {
-    "reciprocal_rank": "Mean reciprocal rank",
-    "recall_at_1": "Tag is the first",
-    "recall_at_3": "Tag is among the first 3",
-    "recall_at_5": "Tag is among the first 5",
-}
 
 
 def evaluate(
@@ -42,6 +39,7 @@ def evaluate(
         str, typer.Option("--labels", metavar="COL,…", help="Complete labels as 0/1 columns.", show_default=False)
     ] = "",
     threshold: options.Threshold = None,
+    report: options.Report = None,
     json: JsonOption = False,
 ) -> None:
     """Measure a model on labelled rows, with 95 % bootstrap intervals.
@@ -49,9 +47,11 @@ def evaluate(
     With complete labels: the five measures of the paper. With one tag a row, only how high that tag is ranked: such
     data cannot say whether another label that is ranked high is wrong or merely unobserved.
     """
+    if report is not None:
+        check_report(report)
     with progress_steps() as progress, input_errors():
         progress("loading", 0.0)
-        from onepos.columns import TableModel, evaluate_table, read_table, reading_options
+        from onepos.columns import TableModel, Truth, evaluate_table, read_table, reading_options
 
         loaded = TableModel.load(model)
         named = options.names(labels)
@@ -61,18 +61,24 @@ def evaluate(
         result = evaluate_table(
             loaded, content, label=label or None, separator=separator or None, labels=named, threshold=threshold
         )
+        if report is not None:
+            progress("writing the report", 0.6)
+            write_table_report(loaded, content, Truth(label or None, separator or None, named), report)
     if json:
-        print_json(asdict(result))
-    else:
-        _show(result)
+        print_json(asdict(result) | ({"report": str(report)} if report is not None else {}))
+        return
+    _show(result)
+    if report is not None:
+        print_line(f"Report: {report}")
 
 
 def _show(result: "Evaluation") -> None:
+    from onepos.columns.scores import SINGLE_POSITIVE_TITLES
     from onepos.metrics import METRIC_TITLES, higher_is_better
 
     for note in result.notes:
         print_line(f"note: {note}")
-    titles = METRIC_TITLES if result.complete_labels else _TITLES
+    titles = METRIC_TITLES if result.complete_labels else SINGLE_POSITIVE_TITLES
     shown = table("measure", "value", "95 % interval", "better", numbers=("value",))
     for name, found in result.measures.items():
         upwards = not result.complete_labels or higher_is_better(name)

@@ -7,6 +7,7 @@ import typer
 
 from onepos.cli import _table_options as options
 from onepos.cli._output import JsonOption, print_json, progress_steps
+from onepos.cli._table_report import check_report, write_training_report
 from onepos.cli._table_training import Request, Trained, train
 
 EXAMPLES = """\
@@ -17,6 +18,10 @@ EXAMPLES = """\
   onepos fit photos.csv --label tag --method an --set max_epochs=10 --out photos.onepos
 
   onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos
+
+  onepos fit photos.csv --label tag --tune --budget 600 --out photos.onepos
+
+  onepos fit photos.csv --label tag --sample checked.csv --sample-label tags --out photos.onepos --report photos.html
 
   onepos fit yeast.arff --method smile --n-positives 4.2 --out yeast.onepos
 """
@@ -37,16 +42,27 @@ def fit(
     validation_fraction: options.Fraction = 0.1,
     decisions: options.Decisions = None,
     seed: options.Seed = 0,
+    tune: options.Tune = False,
+    trials: options.Trials = None,
+    budget: options.Budget = None,
+    sample: options.Sample = None,
+    sample_label: options.SampleLabel = "",
+    separator: options.Separator = ";",
+    report: options.Report = None,
     json: JsonOption = False,
 ) -> None:
     """Train a model on a table in which every row has one tag, and write it to a file.
 
     Numbers, yes/no columns and categories are used as they are found; columns of free text are used when named. What
     was filled in or left out is said. The model file holds numbers and names, no code.
+
+    One tag a row does not tell how many are true: --n-positives does; --sample, some rows with all tags, does better.
     """
     from onepos.columns.writing import check_place
 
     check_place(out)
+    if report is not None:
+        check_report(report)
     request = Request(
         data=data,
         label=label,
@@ -61,17 +77,25 @@ def fit(
         validation_fraction=validation_fraction,
         decisions=decisions,
         seed=seed,
+        tune=tune,
+        trials=trials,
+        budget=budget,
+        sample=sample,
+        sample_label=sample_label,
+        separator=separator,
     )
     with progress_steps() as progress:
         trained = train(request, progress)
         progress("writing", 0.99)
         trained.model.save(out)
+        if report is not None:
+            write_training_report(trained, request, report)
     if json:
-        print_json(as_json(trained) | {"model": str(out)})
+        print_json(as_json(trained) | {"model": str(out)} | ({"report": str(report)} if report is not None else {}))
         return
     from onepos.cli._fit_view import show_training
 
-    show_training(trained, data, out)
+    show_training(trained, data, out, report)
 
 
 def as_json(trained: Trained) -> dict[str, Any]:

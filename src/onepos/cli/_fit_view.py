@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onepos.cli._output import print_line
 from onepos.cli._table_training import Trained
@@ -14,7 +14,7 @@ _KINDS = {"number": "numbers", "boolean": "yes/no", "category": "categories", "t
 _SHOWN = 6
 
 
-def show_training(trained: Trained, data: Path, out: Path | None) -> None:
+def show_training(trained: Trained, data: Path, out: Path | None, report: Path | None = None) -> None:
     """Print the result for people."""
     facts = trained.model.facts_
     fact(data.name, f"{facts['rows']:,} rows")
@@ -28,8 +28,14 @@ def show_training(trained: Trained, data: Path, out: Path | None) -> None:
     fact("labels", _labels(trained.model))
     if facts["decisions"] is not None:
         fact("decisions", _decisions(facts["decisions"]))
+    if facts["tuning"] is not None:
+        _show_tuning(facts["tuning"])
     fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {trained.seconds:.1f} s")
     fact("held out", _held_out(trained.model))
+    if facts["calibration"] is not None:
+        fact("calibrated", _calibrated(facts["calibration"]))
+    if report is not None:
+        fact("report", str(report))
     if out is not None:
         fact("model", f"{out} ({_size(out)})")
         print_line(f"Next: onepos predict {out} {data} --out predictions.csv")
@@ -69,11 +75,37 @@ def _decisions(counts: dict[str, int]) -> str:
     return f"{counts['accepted']:,} accepted, {counts['rejected']:,} rejected{elsewhere}"
 
 
+def _show_tuning(tuning: dict[str, Any]) -> None:
+    """Show the chosen settings and what was tried, best first."""
+    tried = tuning["trials"]
+    ended = {"n_trials": "", "time_budget": ", ended by --budget"}[tuning["stopped"]]
+    fact("tuned", f"{len(tried)} setting{'s' if len(tried) != 1 else ''} tried{ended}")
+    ranked = sorted(tried, key=lambda trial: -(trial["score"] if trial["score"] is not None else -1.0))
+    for trial in ranked[:_SHOWN]:
+        score = f"{trial['score']:.4f}" if trial["score"] is not None else trial["state"]
+        first = " (the settings given)" if trial is tried[0] else ""
+        fact("tried", f"{score:<8} {_settings(trial['settings'])}{first}")
+    _show_more("tried", len(ranked))
+    fact("chosen", _settings(tuning["chosen"]))
+
+
+def _settings(values: dict[str, Any]) -> str:
+    return " ".join(f"{name}={f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items())
+
+
+def _calibrated(found: dict[str, Any]) -> str:
+    return (
+        f"on {found['rows']:,} rows with {found['labels_per_row']:.2f} labels each; the model expected "
+        f"{found['expected_before']:.2f} and now {found['expected_after']:.2f}; sets are cut at ½"
+    )
+
+
 def _held_out(model: "TableModel") -> str:
     scores = model.facts_["held_out"]
+    before = " before calibration" if model.facts_["calibration"] is not None else ""
     if scores is None:
         return "nothing, so there is no score"
     return (
-        f"{model.facts_['held_out_rows']:,} rows: mean reciprocal rank of their tag {scores['reciprocal_rank']:.3f} "
-        f"(ranked by frequency alone: {scores['reciprocal_rank_by_frequency']:.3f})"
+        f"{model.facts_['held_out_rows']:,} rows: mean reciprocal rank of their tag{before} "
+        f"{scores['reciprocal_rank']:.3f} (ranked by frequency alone: {scores['reciprocal_rank_by_frequency']:.3f})"
     )

@@ -59,6 +59,34 @@ Threshold = Annotated[
         show_default=False,
     ),
 ]
+Sample = Annotated[
+    Path | None,
+    typer.Option(
+        "--sample",
+        metavar="FILE",
+        help="Rows with all their tags, to calibrate the probabilities on; sets are then cut at ½.",
+        show_default=False,
+    ),
+]
+SampleLabel = Annotated[
+    str,
+    typer.Option(
+        "--sample-label", metavar="COL", help="Column of all tags in it, joined; else as --label.", show_default=False
+    ),
+]
+Tune = Annotated[bool, typer.Option("--tune", help="Search the method's settings by held-out tags first.")]
+Trials = Annotated[
+    int | None,
+    typer.Option("--trials", metavar="N", min=1, help="Settings to try with --tune; else 20.", show_default=False),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", metavar="SECONDS", help="Time for --tune, last training included.", show_default=False),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="HTML", help="Also write a page about the model.", show_default=False),
+]
 Top = Annotated[
     int | None, typer.Option("--top", metavar="K", min=1, help="Sets of the K best instead.", show_default=False)
 ]

@@ -3,9 +3,11 @@
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onepos._optional import require
 from onepos.cli._output import InputError, input_errors
 from onepos.cli._table_options import names, settings
 
@@ -30,6 +32,12 @@ class Request:
     validation_fraction: float
     decisions: Path | None
     seed: int
+    tune: bool = False
+    trials: int | None = None
+    budget: float | None = None
+    sample: Path | None = None
+    sample_label: str = ""
+    separator: str = ";"
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ def train(request: Request, progress: Any) -> Trained:
     """Train a model as the options say; ValueErrors on the way are bad input."""
     progress("loading", 0.0)
     params = settings(request.settings)
+    _check_sample(request)
+    search = _search(request, progress)
     with input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         from onepos.columns import TableModel
@@ -88,13 +98,61 @@ def train(request: Request, progress: Any) -> Trained:
             n_positives=request.n_positives,
             validation_fraction=request.validation_fraction,
             random_state=request.seed,
+            tune=search,
             progress=progress,
         )
+        said_of_sample = _calibrate(request, model, progress)
     history = getattr(model.estimator_, "history_", None)
-    if history is not None and history.facts.get("stopped") == "interrupted":
+    runs = [model.facts_["tuning"] or {}, history.facts if history is not None else {}]
+    if any(facts.get("stopped") == "interrupted" for facts in runs):
         raise KeyboardInterrupt  # the training loop keeps a usable model; here the user wants to be out
     said = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
-    return Trained(model, data, [*model.facts_["notes"], *said], time.monotonic() - started)
+    return Trained(model, data, [*model.facts_["notes"], *said_of_sample, *said], time.monotonic() - started)
+
+
+def _check_sample(request: Request) -> None:
+    """Notice before training what would only be needed after it."""
+    if request.sample is None and request.sample_label:
+        raise InputError("--sample-label names a column of the file given with --sample; give that too.")
+    if request.sample is not None and not request.sample.is_file():
+        raise InputError(f"no such file: {request.sample}. --sample is a table of rows with all their tags.")
+
+
+def _search(request: Request, progress: Any) -> Any:
+    """Return how settings are searched, None if they are not."""
+    if not request.tune:
+        if request.trials is not None or request.budget is not None:
+            raise InputError("--trials and --budget say how long --tune searches: give --tune too, or leave them out.")
+        return None
+    if request.budget is not None and not request.budget > 0:
+        raise InputError(f"--budget is a number of seconds above 0; got {request.budget:g}.")
+    # Before a large file is read.
+    require("optuna", extra="tune", purpose="--tune")
+    from onepos.tuning import tune
+
+    return partial(
+        tune,
+        n_trials=request.trials or 20,
+        time_budget=request.budget,
+        random_state=request.seed,
+        progress=lambda step, share: progress(step, 0.05 + 0.85 * share),
+    )
+
+
+def _calibrate(request: Request, model: "TableModel", progress: Any) -> list[str]:
+    """Calibrate a trained model on the sample of a request, if there is one; returns notes."""
+    if request.sample is None:
+        return []
+    from onepos.columns import calibrate_table, read_table, reading_options
+
+    progress("calibrating", 0.97)
+    label, labels = request.sample_label or request.label, names(request.labels)
+    read_as = reading_options(model, request.sample)
+    data = read_table(request.sample, **read_as | {"plain": [*read_as["plain"], label], "labels": labels})
+    notes = calibrate_table(
+        model, data, label=label or None, separator=request.separator if label else None, labels=labels
+    )
+    return [f"{request.sample.name}: {note}" for note in notes]
 
 
 def _label_columns(request: Request, data: "TableData") -> Any:

@@ -1,6 +1,8 @@
 """Tables with named columns: read them, make numbers of them, train on them, keep it all in one file."""
 
 from onepos.columns._formats import TableData
+from onepos.columns._truth import Truth, find_truth
+from onepos.columns.calibrating import calibrate_table
 from onepos.columns.completion import Completion, complete_table
 from onepos.columns.decisions import apply_decisions, row_ids
 from onepos.columns.encoder import ColumnEncoder, Tally
@@ -22,11 +24,14 @@ __all__ = [
     "TableModel",
     "TableWriter",
     "Tally",
+    "Truth",
     "apply_decisions",
     "bootstrap_intervals",
+    "calibrate_table",
     "complete_table",
     "complete_values",
     "evaluate_table",
+    "find_truth",
     "join_tags",
     "predict_file",
     "read_chunks",

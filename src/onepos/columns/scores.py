@@ -10,6 +10,13 @@ from onepos.metrics import METRICS
 
 #: k of recall at k.
 RECALL_AT = (1, 3, 5)
+#: What the measures of one known tag a row are called.
+SINGLE_POSITIVE_TITLES = {
+    "reciprocal_rank": "Mean reciprocal rank",
+    "recall_at_1": "Tag is the first",
+    "recall_at_3": "Tag is among the first 3",
+    "recall_at_5": "Tag is among the first 5",
+}
 
 
 def single_positive_values(observed: NDArray[Any], scores: NDArray[Any]) -> dict[str, NDArray[np.float64]]:

@@ -1,7 +1,7 @@
 """A table in, tags out: columns, labels and classifier in one object and one file."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,10 +12,12 @@ from onepos.columns._labels import Named, observed_labels, suggestion_columns
 from onepos.columns._numbers import is_sparse
 from onepos.columns._progress import Progress, training_callbacks
 from onepos.columns._settings import make_estimator
+from onepos.columns._tuned import tuning_facts
 from onepos.columns.encoder import ColumnEncoder, Tally, named
 from onepos.columns.scores import single_positive_values
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.methods._holdout import hold_out
+from onepos.methods._summary import facts_html, fitted_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +41,9 @@ class TableModel:
     label_, id_ : str or None
         The label and identifier columns of the training table.
     facts_ : dict
-        Rows, rows without a tag, decisions, and how the held-out tags were ranked.
+        Rows, rows without a tag, decisions, how the held-out tags were ranked, and what tuning and calibration did.
+    held_out_ : array of int
+        Positions of the rows that training did not see; not stored in the file.
 
     Examples
     --------
@@ -59,6 +63,7 @@ class TableModel:
     label_: str | None
     id_: str | None
     facts_: dict[str, Any]
+    held_out_: NDArray[np.intp]
 
     def fit(
         self,
@@ -76,6 +81,7 @@ class TableModel:
         n_positives: float | None = None,
         validation_fraction: float = 0.1,
         random_state: int | None = None,
+        tune: Callable[[Any, Any, Any], Any] | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Train on a table.
@@ -101,6 +107,9 @@ class TableModel:
         validation_fraction : float
             Share of the tagged rows that training never sees; how their tags are ranked is in ``facts_``. 0: none.
         random_state : int, optional
+        tune : callable, optional
+            Chooses the settings on the training rows: ``onepos.tuning.tune``, or a ``functools.partial`` of it with a
+            number of trials or seconds. ``params`` is where the search begins; what it tried is in ``facts_``.
         progress : callable, optional
             Called with (step, share of the work done).
         """
@@ -113,6 +122,7 @@ class TableModel:
         self.labels_, self.label_, self.id_ = list(map(str, known.indicator.columns)), label, id
         observed = known.indicator.to_numpy(dtype=np.int8)
         train, held = _split(observed, validation_fraction, random_state)
+        self.held_out_ = held
         tell("encoding columns", 0.03)
         made = suggestion_columns(frame, self.labels_)
         self.encoder_ = ColumnEncoder(text=text, categories=categories, drop=[*known.columns, *drop, *made])
@@ -125,12 +135,18 @@ class TableModel:
         with warnings.catch_warnings():
             # Rows without a tag are allowed here, and counted below.
             warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
-            estimator.fit(features[train], known.indicator.iloc[train], **training_callbacks(estimator, progress))
+            rows, tags = features[train], known.indicator.iloc[train]
+            if tune is None:
+                tuned = None
+                estimator.fit(rows, tags, **training_callbacks(estimator, progress))
+            else:
+                tuned = tune(estimator, rows, tags)
+                estimator = tuned.best_estimator
         self.estimator_ = estimator
         if by_threshold:
             # Held-out rows if there are enough of them: on training rows a model is too sure of itself.
-            rows = held if len(held) >= ROWS_FOR_THRESHOLD else train
-            estimator.choose_thresholds(features[rows], n_positives=n_positives)
+            chosen = held if len(held) >= ROWS_FOR_THRESHOLD else train
+            estimator.choose_thresholds(features[chosen], n_positives=n_positives)
         self.facts_ = {
             "method": method,
             "rows": len(frame),
@@ -141,6 +157,8 @@ class TableModel:
             "decisions": known.decisions,
             "notes": tally.notes(self.encoder_.kinds_),
             "held_out": None,
+            "tuning": None if tuned is None else tuning_facts(tuned),
+            "calibration": None,
         }
         if len(held):
             tell("scoring held-out rows", 0.95)
@@ -163,6 +181,29 @@ class TableModel:
         self._check_trained()
         values = self.estimator_.predict(self.encoder_.transform(frame))
         return pd.DataFrame(np.asarray(values), columns=self.labels_, index=frame.index)
+
+    def calibrate(self, frame: "pd.DataFrame", labels: "pd.DataFrame") -> Self:
+        """Make probabilities mean what they say, from rows with complete labels; see the classifiers' ``calibrate``.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Rows that training did not see.
+        labels : DataFrame of shape (n_samples, n_labels)
+            All labels of those rows, one 0/1 column for each label of the model.
+        """
+        self._check_trained()
+        features, estimator = self.encoder_.transform(frame), self.estimator_
+        before = np.asarray(estimator.predict_proba(features)).sum(axis=1).mean()
+        after = np.asarray(estimator.calibrate(features, labels).predict_proba(features)).sum(axis=1).mean()
+        self.facts_["calibration"] = {
+            "rows": len(frame),
+            "labels_per_row": float((labels.to_numpy() > 0).sum(axis=1).mean()),
+            "expected_before": float(before),
+            "expected_after": float(after),
+            "slope": estimator.calibration_.slope,
+        }
+        return self
 
     @property
     def thresholds_(self) -> list[float]:
@@ -193,6 +234,17 @@ class TableModel:
                 "it a matrix, or train with `onepos fit`."
             )
         return made
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        if not hasattr(self, "facts_"):
+            return facts_html("TableModel, not trained", {})
+        about = {"method": str(self.facts_["method"]), "rows": f"{self.facts_['training_rows']:,} trained on"}
+        held = self.facts_["held_out"]
+        if held is not None:
+            rank = held["reciprocal_rank"]
+            about["held out"] = f"{self.facts_['held_out_rows']:,} rows, mean reciprocal rank of the tag {rank:.4f}"
+        return facts_html("TableModel", {**about, **fitted_facts(self.estimator_)})
 
     def _check_trained(self) -> None:
         if not hasattr(self, "estimator_"):

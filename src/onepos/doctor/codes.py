@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from onepos.doctor.diagnosis import Finding, Level, name_of
 
+#: What each finding is about, by its code; ``docs/doctor.md`` has what to do about it.
 CODES: Mapping[str, str] = MappingProxyType(
     {
         "tags-none": "No row has a tag",

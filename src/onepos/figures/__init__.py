@@ -6,7 +6,7 @@ SVG and PNG.
 
 from onepos.figures.curves import convergence, epochs, sufficiency
 from onepos.figures.ranks import critical_difference
-from onepos.figures.reliability import calibration
+from onepos.figures.reliability import calibration, reliability
 from onepos.figures.save import figure_svg, save_figure
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "critical_difference",
     "epochs",
     "figure_svg",
+    "reliability",
     "save_figure",
     "sufficiency",
 ]

@@ -1,13 +1,15 @@
-"""Whether soft labels mean what they say: the share of true labels among those given about the same confidence."""
+"""Whether probabilities mean what they say: the share of true labels among those given about the same confidence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onepos._typing import FloatArray
 from onepos.figures.records import choose_rows, method_name, order_methods, read_json
-from onepos.figures.style import INK, add_legend, label_axes, looks, new_figure, use_log_scale
+from onepos.figures.style import INK, Look, add_legend, label_axes, looks, new_figure, use_log_scale
+from onepos.study.watch import calibration as in_bins
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,15 +47,41 @@ def calibration(
             bins.setdefault(str(method), []).append(found)
     if not bins:
         raise ValueError("no cell recorded 'calibration' in the column 'extra' for these methods")
-    figure, (upper, lower) = new_figure(3.3, rows=(3.0, 1.1))
     order = order_methods(bins)
     style = looks(order)
+    lines = {method_name(method): (style[method], _pool(bins[method])) for method in order}
+    return _draw(lines, "confidence in the label, D")
+
+
+def reliability(probabilities: Mapping[str, ArrayLike], truth: ArrayLike) -> "Figure":
+    """Reliability of predicted probabilities: above, probability against truth; below, how many labels got it.
+
+    Parameters
+    ----------
+    probabilities : mapping of name to array of shape (n_samples, n_labels)
+        One line each, for instance before and after ``calibrate``.
+    truth : array of shape (n_samples, n_labels)
+        Complete labels of the rows.
+    """
+    present = (np.asarray(truth) > 0).astype(np.uint8)
+    style = looks([f"line {number}" for number in range(len(probabilities))])
+    lines = {}
+    for look, (name, values) in zip(style.values(), probabilities.items(), strict=True):
+        scores = np.asarray(values)
+        if scores.shape != present.shape:
+            raise ValueError(f"probabilities and truth must have one shape; got {scores.shape} and {present.shape}.")
+        lines[name] = (look, _pool([in_bins(scores, present, np.zeros_like(present), N_BINS)]))
+    return _draw(lines, "probability of the label")
+
+
+def _draw(lines: Mapping[str, tuple[Look, tuple[FloatArray, FloatArray, FloatArray]]], meaning: str) -> "Figure":
+    """Draw each line's bins above and their counts below."""
+    figure, (upper, lower) = new_figure(3.3, rows=(3.0, 1.1))
     upper.plot([0, 1], [0, 1], color=INK, linewidth=0.8, dashes=(1, 2), zorder=1)
     handles = []
-    for method in order:
-        confidence, frequency, count = _pool(bins[method])
-        handles += upper.plot(confidence, frequency, zorder=3, **style[method].line())
-        lower.plot(confidence, count, zorder=3, **style[method].line())
+    for look, (confidence, frequency, count) in lines.values():
+        handles += upper.plot(confidence, frequency, zorder=3, **look.line())
+        lower.plot(confidence, count, zorder=3, **look.line())
     upper.set(xlim=(0, 1), ylim=(0, 1))
     use_log_scale(lower)
     lower.margins(y=0.2)
@@ -61,9 +89,9 @@ def calibration(
     for line in (*upper.lines, *lower.lines):
         line.set_clip_on(False)
     label_axes(upper, None, "share that is truly present\n(below the dotted line: too sure)")
-    label_axes(lower, "confidence in the label, D", "labels\n(log scale)")
+    label_axes(lower, meaning, "labels\n(log scale)")
     figure.align_ylabels()
-    add_legend(figure, handles, [method_name(method) for method in order])
+    add_legend(figure, handles, list(lines))
     return figure
 
 

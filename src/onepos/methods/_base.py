@@ -1,5 +1,6 @@
 """What every onepos classifier shares: scikit-learn's contract for 1-D y, the multi-label one for 2-D y."""
 
+import warnings
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,7 +12,10 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onepos._validation import Labels, check_labels, check_validation_labels
+from onepos.calibration import Calibration, fit_calibration
 from onepos.disk import DiskRows, check_finite, on_disk
+from onepos.exceptions import LabelWarning
+from onepos.methods._summary import facts_html, fitted_facts
 from onepos.metrics import average_precision
 from onepos.thresholds import Measure, cardinality_threshold, label_sets, rate_thresholds, sample_thresholds
 
@@ -31,6 +35,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     single_label_: bool
     thresholds_: NDArray[np.float64]
     at_least_one_: bool
+    calibration_: Calibration
 
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
@@ -53,7 +58,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}.")
         self.classes_ = labels.classes
         self.single_label_ = labels.single_label
-        for name in ("thresholds_", "at_least_one_"):  # chosen for the model of an earlier fit
+        for name in ("thresholds_", "at_least_one_", "calibration_"):  # chosen for the model of an earlier fit
             self.__dict__.pop(name, None)
         return X, labels
 
@@ -94,9 +99,14 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
         raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
 
+    def _final_logits(self, X: Any) -> NDArray[np.float64]:
+        """Return the logits of features as given, calibrated if ``calibrate`` was called."""
+        logits = self._logits(self._check_features(X))
+        return self.calibration_.apply(logits) if hasattr(self, "calibration_") else logits
+
     def decision_function(self, X: Any) -> Any:
         """Logits, shape (n_samples, n_labels); for a 1-D y of two classes the difference, shape (n_samples,)."""
-        logits = self._logits(self._check_features(X))
+        logits = self._final_logits(X)
         if self.single_label_ and len(self.classes_) == 2:
             return logits[:, 1] - logits[:, 0]
         return self._wrap(logits, X)
@@ -106,7 +116,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
 
         Marginal probabilities of a multi-label problem do not sum to one; those of a 1-D y do.
         """
-        logits = self._logits(self._check_features(X))
+        logits = self._final_logits(X)
         return self._wrap(softmax(logits, axis=1) if self.single_label_ else expit(logits), X)
 
     def predict(self, X: Any) -> Any:
@@ -114,7 +124,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
 
         A label is in the set if its probability is at least ½, or reaches the threshold of ``choose_thresholds``.
         """
-        logits = self._logits(self._check_features(X))
+        logits = self._final_logits(X)
         if self.single_label_:
             return self.classes_[np.argmax(logits, axis=1)]
         if hasattr(self, "thresholds_"):
@@ -155,7 +165,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         -------
         self, with ``thresholds_`` of shape (n_labels,)
         """
-        probabilities = expit(self._logits(self._check_features(X)))
+        probabilities = expit(self._final_logits(X))
         if self.single_label_:
             raise ValueError("thresholds are for label sets; this model was fitted on one class a row (a 1-D y).")
         if sum(given is not None for given in (n_positives, rates, labels)) != 1:
@@ -167,6 +177,56 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         else:
             values = sample_thresholds(probabilities, check_validation_labels(labels, self.classes_), measure=measure)
         self.thresholds_, self.at_least_one_ = values, at_least_one
+        return self
+
+    def calibrate(self, X: Any, Y: Any) -> Self:
+        """Make probabilities mean what they say, from a small sample with complete labels; ``fit`` forgets it.
+
+        Logits z of label j become a·z + b + o_j: a slope and an intercept that all labels share, and an offset of the
+        label's own, which a ridge keeps near 0 where the sample shows few positives of it, or labels that are alike.
+        The order of rows by one label stays; that of labels within a row may change. Thresholds chosen before are
+        forgotten, as they were for other probabilities: of calibrated ones, ½ gives the fewest wrong entries. A second
+        call starts from the uncalibrated model again.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
+            Rows like those to be predicted and not those of ``fit``; fifty are useful, ten the least.
+        Y : indicator of shape (n_samples, n_labels)
+            Their complete labels: what is not 1 is absent.
+
+        Returns
+        -------
+        self, with ``calibration_``
+
+        Examples
+        --------
+        >>> import onepos
+        >>> from onepos.datasets import make_known_posterior
+        >>> data = make_known_posterior(600, 5, 4, random_state=0)
+        >>> model = onepos.make_classifier("linear", l2=1.0).fit(data.X[:400], data.observed[:400])
+        >>> float(data.Y[400:].mean().round(2)), float(model.predict_proba(data.X[400:]).mean().round(2))
+        (0.5, 0.25)
+        >>> float(model.calibrate(data.X[400:500], data.Y[400:500]).predict_proba(data.X[400:]).mean().round(2))
+        0.47
+        """
+        logits = self._logits(self._check_features(X))
+        if self.single_label_:
+            raise ValueError("calibration is for label sets; this model was fitted on one class a row (a 1-D y).")
+        truth = check_validation_labels(Y, self.classes_)
+        if len(truth) != len(logits):
+            raise ValueError(f"X and Y must have the same number of rows; got {len(logits)} and {len(truth)}.")
+        found = fit_calibration(logits, truth)
+        if ((truth > 0).sum(axis=1) == 1).all():
+            warnings.warn(
+                f"every one of the {len(truth)} sample rows has exactly one label; calibration takes them for complete "
+                "and the other labels for absent. Observed tags alone would make all probabilities too low.",
+                LabelWarning,
+                stacklevel=2,
+            )
+        self.calibration_ = found
+        for name in ("thresholds_", "at_least_one_"):
+            self.__dict__.pop(name, None)
         return self
 
     def _by_label(self, rates: Any) -> Any:
@@ -202,6 +262,19 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         import pandas as pd
 
         return pd.DataFrame(values, columns=self.classes_, index=getattr(X, "index", None))
+
+    # scikit-learn has two ways to a notebook; both show what was learnt above its own diagram.
+    def _repr_html_inner(self) -> str:
+        diagram: str = super()._repr_html_inner()
+        if not hasattr(self, "classes_"):
+            return diagram
+        return facts_html(f"{type(self).__name__}, fitted", fitted_facts(self)) + diagram
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
 
     def save(self, path: str | Path) -> Path:
         """Write the fitted model to one file that ``onepos.load`` opens; loading it runs no code."""

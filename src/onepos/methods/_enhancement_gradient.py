@@ -119,14 +119,15 @@ def _loss_and_gradients(
 
     scale = given.elbo_weight / n_rows
     by_reconstruction = reconstruction.gradients(residual.mul_(2.0 * scale))
-    by_soft, by_latent = reconstruction.by_inputs().split([n_labels, latent.output.shape[1] // 2], dim=1)
+    by_decoder_inputs = reconstruction.by_inputs()
+    by_latent = by_decoder_inputs[:, n_labels:]
     by_labels = labels.gradients(torch.sigmoid(labels.output).sub_(targets).mul_(scale))
     by_links = missed.mul_(linked).mul_(1.0 - linked).mul_(2.0 * scale)
     by_log_variance = (by_latent * noise).mul_(deviation).add_(variance - 1.0, alpha=scale).mul_(0.5)
     by_log_variance.mul_(bounded == log_variance)
     by_mean = by_latent.add(mean, alpha=scale)
     by_latent_encoder = latent.gradients(torch.cat([by_mean, by_log_variance], dim=1))
-    by_soft = by_soft + labels.by_inputs()
+    by_soft = by_decoder_inputs[:, :n_labels] + labels.by_inputs()
     by_soft.add_(latent.by_inputs(n_features)).addmm_(by_links + by_links.t(), soft)
 
     by_both = slopes.mul_(by_soft)

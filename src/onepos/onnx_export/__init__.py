@@ -49,7 +49,7 @@ def export_onnx(model: "OnePositiveClassifier", path: str | Path, *, precision: 
     from sklearn.utils.validation import check_is_fitted
 
     from onepos.methods._base import OnePositiveClassifier
-    from onepos.onnx_export._logits import add_logits, is_softmax
+    from onepos.onnx_export._logits import add_calibration, add_logits, is_softmax
     from onepos.onnx_export._sets import add_sets
 
     if precision not in ("double", "single"):
@@ -61,7 +61,7 @@ def export_onnx(model: "OnePositiveClassifier", path: str | Path, *, precision: 
         )
     check_is_fitted(model)
     graph = Graph(onnx, precision)
-    logits = add_logits(graph, model)
+    logits = add_calibration(graph, model, add_logits(graph, model))
     probabilities = graph.apply("Softmax", logits, axis=1) if is_softmax(model) else graph.apply("Sigmoid", logits)
     add_sets(graph, model, logits, probabilities)
     graph.cast(probabilities, np.float32, output="probabilities")

@@ -104,6 +104,18 @@ _RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
 }
 
 
+def add_calibration(graph: Graph, model: Any, logits: str) -> str:
+    """Add what ``calibrate`` learnt, and return the name of the logits behind it."""
+    if not hasattr(model, "calibration_"):
+        return logits
+    if is_softmax(model):
+        # What is calibrated are log-odds, and those of a probability near 1 are lost to rounding in a graph.
+        raise ValueError(f"a calibrated softmax model is not exported. {_INSTEAD}")
+    found = model.calibration_
+    scaled = graph.apply("Mul", logits, graph.numbers("slope", np.array(found.slope)))
+    return graph.apply("Add", scaled, graph.numbers("offsets", found.offsets))
+
+
 def is_softmax(model: Any) -> bool:
     """Whether probabilities are the softmax of the logits, not each one's sigmoid."""
     return bool(model.single_label_) or type(model)._logits is SoftmaxClassifier._logits

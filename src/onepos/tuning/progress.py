@@ -1,6 +1,7 @@
 """How far tuning is, on standard error."""
 
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from onepos.tuning.budget import Budget
@@ -34,3 +35,24 @@ class Progress:
         if self._live:
             self._out.write("\n")
             self._out.flush()
+
+
+class Steps:
+    """Tells whoever draws a bar of their own: what is being done, and the share of the search that is behind."""
+
+    def __init__(self, tell: Callable[[str, float], None], n_trials: int, budget: Budget) -> None:
+        self._tell, self.n_trials, self.budget = tell, n_trials, budget
+        tell(f"tuning, trial 1 of {n_trials}", 0.0)
+
+    def tell(self, done: int, last: Outcome, best: tuple[int, float] | None) -> None:
+        """Say which trial comes next and what the best score is."""
+        share = done / self.n_trials
+        if self.budget.seconds is not None:
+            share = max(share, min(1.0, self.budget.elapsed / self.budget.seconds))
+        shown = f", best {best[1]:.4f}" if best else ""
+        if done < self.n_trials:
+            self._tell(f"tuning, trial {done + 1} of {self.n_trials}{shown}", share)
+
+    def end(self) -> None:
+        """Say that only the last fit is left."""
+        self._tell("training with the best settings", 1.0)

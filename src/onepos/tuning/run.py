@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from onepos.methods._neural import NeuralClassifier
 from onepos.tuning.budget import Budget
 from onepos.tuning.dimensions import Dimension
 from onepos.tuning.prepare import as_integer, make_parts, prepare_estimator
-from onepos.tuning.progress import Progress
+from onepos.tuning.progress import Progress, Steps
 from onepos.tuning.result import TuneResult
 from onepos.tuning.search import Search
 from onepos.tuning.spaces import check_space
@@ -33,6 +34,7 @@ def tune(
     validation_labels: str = "single",
     random_state: Any = None,
     verbose: int = 0,
+    progress: Callable[[str, float], None] | None = None,
 ) -> TuneResult:
     """Search a method's parameters; no clean labels are needed.
 
@@ -62,6 +64,8 @@ def tune(
         Seeds which rows are held out, the suggestions and, if it has no seed of its own, the estimator.
     verbose : int
         1 shows a progress bar on standard error.
+    progress : callable, optional
+        Instead of that bar: called with (step, share of the search done).
 
     Examples
     --------
@@ -84,8 +88,12 @@ def tune(
     parts = make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
     quiet = clone(base).set_params(verbose=0) if "verbose" in base.get_params(deep=False) else base
     search = Search(optuna, quiet, searched, parts, budget, as_integer(search_seed))
-    progress = Progress(f"tuning {type(base).__name__}", n_trials, budget) if verbose else None
-    search.run(n_trials, progress)
+    bar: Progress | Steps | None = None
+    if progress is not None:
+        bar = Steps(progress, n_trials, budget)
+    elif verbose:
+        bar = Progress(f"tuning {type(base).__name__}", n_trials, budget)
+    search.run(n_trials, bar)
     if search.stopped == "interrupted":
         warnings.warn(
             f"tuning was interrupted in trial {len(search.outcomes) - 1}; the best setting so far is fitted and "

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from onepos.tuning.budget import Budget
 from onepos.tuning.dimensions import Space
-from onepos.tuning.progress import Progress
+from onepos.tuning.progress import Progress, Steps
 from onepos.tuning.trial import Outcome, Part, run_trial
 
 #: Trials and epochs that go by before a trial may be ended for being worse than the median of those before it.
@@ -48,7 +48,7 @@ class Search:
         finished = [(-o.score, number) for number, o in enumerate(self.outcomes) if o.state == "complete"]
         return (min(finished)[1], -min(finished)[0]) if finished else None
 
-    def run(self, n_trials: int, progress: Progress | None) -> None:
+    def run(self, n_trials: int, progress: Progress | Steps | None) -> None:
         """Run until trials or time are used up, or the user has had enough."""
         try:
             with _silent(self.optuna):
@@ -61,7 +61,7 @@ class Search:
         if progress is not None:
             progress.end()
 
-    def _loop(self, n_trials: int, progress: Progress | None) -> None:
+    def _loop(self, n_trials: int, progress: Progress | Steps | None) -> None:
         for number in range(n_trials):
             if number and self.budget.spent:
                 self.stopped = "time_budget"

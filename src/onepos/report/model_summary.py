@@ -1,0 +1,185 @@
+"""A fitted model and rows with labels → the plain values that its page shows."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._validation import check_validation_labels
+from onepos.columns.scores import (
+    SINGLE_POSITIVE_TITLES,
+    bootstrap_intervals,
+    complete_values,
+    single_positive_values,
+)
+from onepos.metrics import METRIC_TITLES, higher_is_better
+from onepos.registry import METHODS
+from onepos.report.model_labels import label_records
+from onepos.report.model_settings import in_words, model_settings, model_versions, training_facts
+
+if TYPE_CHECKING:
+    from onepos.columns import TableModel
+    from onepos.methods._base import OnePositiveClassifier
+
+#: Rows in the list of the most confident completions.
+_MOST_COMPLETIONS = 20
+_LONGEST_TEXT = 160
+
+#: What each measure of complete labels means, in a few words.
+_MEANING = {
+    "average_precision": "how cleanly the true labels come first",
+    "one_error": "rows whose first label is wrong",
+    "ranking_loss": "pairs of a true and a false label in the wrong order",
+    "coverage": "how far down the ranking all true labels are met",
+    "hamming_loss": "entries of the label sets that are wrong",
+}
+
+
+class Scored:
+    """A model's answers on rows, worked out once.
+
+    Parameters
+    ----------
+    model : a fitted onepos classifier, or a TableModel
+    X : features as the model takes them
+    Y : indicator of shape (n_samples, n_labels)
+    complete : bool
+        Whether a label that is not 1 in Y is absent; otherwise it is unknown.
+    measured : row positions, optional
+        Rows to measure on: those that training did not see. None: all.
+    """
+
+    def __init__(
+        self, model: "OnePositiveClassifier | TableModel", X: Any, Y: Any, *, complete: bool, measured: Any
+    ) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        self.model, self.complete = model, complete
+        self.estimator = cast("OnePositiveClassifier", getattr(model, "estimator_", model))
+        check_is_fitted(self.estimator)
+        self.known: NDArray[np.int8] = check_validation_labels(Y, self.estimator.classes_)
+        self.probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
+        if len(self.known) != len(self.probabilities):
+            raise ValueError(
+                f"X and Y must have the same number of rows; got {len(self.probabilities)} and {len(self.known)}."
+            )
+        sets = np.asarray(model.predict(X))
+        self.sets = sets if sets.ndim == 2 else sets[:, None] == self.estimator.classes_[None, :]
+        rows = np.arange(len(self.known)) if measured is None else np.asarray(measured, dtype=np.intp)
+        self.measured: NDArray[np.intp] = rows[(self.known[rows] > 0).any(axis=1)] if not complete else rows
+        self.labels = [str(name) for name in self.estimator.classes_]
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """From which probability on each label is in the set."""
+        return np.asarray(getattr(self.estimator, "thresholds_", np.full(len(self.labels), 0.5)))
+
+
+def summarise_model(
+    scored: Scored, *, ids: Sequence[Any] | None = None, texts: Sequence[Any] | None = None
+) -> dict[str, Any]:
+    """Return everything as dicts, lists, texts and numbers.
+
+    Parameters
+    ----------
+    scored : Scored
+    ids, texts : sequences, optional
+        A name and a text for each row, shown beside its completions. Without ids rows are numbered from 1 on.
+    """
+    known = scored.known > 0
+    return {
+        "facts": {
+            "method": _method_name(scored),
+            "rows": len(known),
+            "features": int(scored.estimator.n_features_in_),
+            "labels": len(scored.labels),
+            "complete": scored.complete,
+            "measured": len(scored.measured),
+            "known_per_row": float(known.sum(axis=1).mean()),
+            "expected_per_row": float(scored.probabilities.sum(axis=1).mean()),
+            "set_size": float(scored.sets.sum(axis=1).mean()),
+            "without_label": int((~known.any(axis=1)).sum()),
+            "calibrated": hasattr(scored.estimator, "calibration_"),
+        },
+        "measures": _measures(scored),
+        "labels": label_records(scored),
+        "completions": _completions(scored, ids, texts),
+        "training": training_facts(scored.model),
+        "settings": model_settings(scored.model),
+        "versions": model_versions(),
+        "tuning": _tuning(scored),
+    }
+
+
+def _tuning(scored: Scored) -> dict[str, Any] | None:
+    """What was tried, best first; trials without a score last."""
+    found: dict[str, Any] | None = getattr(scored.model, "facts_", {}).get("tuning")
+    if found is None:
+        return None
+    trials = sorted(found["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
+    return found | {
+        "trials": [
+            trial | {"settings": {name: in_words(value) for name, value in trial["settings"].items()}}
+            for trial in trials
+        ]
+    }
+
+
+def _method_name(scored: Scored) -> str:
+    key = getattr(scored.model, "facts_", {}).get("method")
+    if key in METHODS:
+        return f"{METHODS[key].name} ({key})"
+    name = type(scored.estimator).__name__
+    return next((method.name for method in METHODS.values() if method.class_name == name), name)
+
+
+def _measures(scored: Scored) -> list[dict[str, Any]]:
+    """Each measure with its mean and the 95 % interval from resampled rows; none where no row can be measured."""
+    rows = scored.measured
+    if not len(rows):
+        return []
+    truth, scores = scored.known[rows], scored.probabilities[rows]
+    if scored.complete:
+        values = complete_values(truth, scores, scored.thresholds.tolist())
+        titles, meaning = METRIC_TITLES, _MEANING
+    else:
+        values = single_positive_values(truth, scores)
+        titles, meaning = SINGLE_POSITIVE_TITLES, {}
+    found = bootstrap_intervals(values)
+    return [
+        {
+            "key": name,
+            "name": titles[name],
+            "meaning": meaning.get(name, ""),
+            "higher": not scored.complete or higher_is_better(name),
+            **{part: value if np.isfinite(value) else None for part, value in found[name].items()},
+        }
+        for name in values
+    ]
+
+
+def _completions(scored: Scored, ids: Sequence[Any] | None, texts: Sequence[Any] | None) -> list[dict[str, Any]]:
+    """Of each row the most likely label that is not known to be there; the surest rows first."""
+    # With complete labels these are the model's most confident mistakes.
+    open_entries = scored.known <= 0 if scored.complete else scored.known == 0
+    scores = np.where(open_entries, scored.probabilities, -np.inf)
+    best = scores.argmax(axis=1)
+    value = scores[np.arange(len(scores)), best]
+    rows = [int(row) for row in np.argsort(-value, kind="stable")[:_MOST_COMPLETIONS] if np.isfinite(value[row])]
+    return [
+        {
+            "row": str(ids[row]) if ids is not None else str(row + 1),
+            "text": _shortened(texts[row]) if texts is not None else "",
+            "known": [scored.labels[j] for j in np.flatnonzero(scored.known[row] > 0)],
+            "label": scored.labels[best[row]],
+            "probability": float(value[row]),
+            "in_set": bool(scored.sets[row, best[row]]),
+        }
+        for row in rows
+    ]
+
+
+def _shortened(text: Any) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= _LONGEST_TEXT else words[: _LONGEST_TEXT - 1] + "…"

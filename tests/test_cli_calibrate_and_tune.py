@@ -1,0 +1,239 @@
+"""``fit --sample``, ``--tune``, ``--report`` end to end, and what goes wrong with them in one line."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import onepos
+from onepos.columns import TableModel
+from onepos.datasets import make_known_posterior
+from photo_table import photo_table
+
+COLUMNS = ("--label", "tag", "--text", "caption", "--id", "id")
+FAST = ("--method", "linear", "--set", "l2=1.0")
+ALL_TAGS = ("--sample-label", "tags")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """photos.csv with one tag a row; sample.csv and checked.csv with all tags."""
+    folder = tmp_path_factory.mktemp("photos")
+    photo_table().drop(columns="tags").to_csv(folder / "photos.csv", index=False)
+    photo_table(60, seed=1).drop(columns="tag").to_csv(folder / "sample.csv", index=False)
+    photo_table(80, seed=2).drop(columns="tag").to_csv(folder / "checked.csv", index=False)
+    return folder
+
+
+def test_a_sample_calibrates(run, folder, tmp_path):
+    plain, better = tmp_path / "plain.onepos", tmp_path / "better.onepos"
+    assert run("fit", folder / "photos.csv", *COLUMNS, *FAST, "--out", plain)[0] == 0
+    sample = ("--sample", folder / "sample.csv", *ALL_TAGS)
+    code, said, _ = run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--out", better)
+    assert code == 0
+    assert "on 60 rows with" in said
+    assert "sets are cut at ½" in said
+    checked = pd.read_csv(folder / "checked.csv")
+    truth = checked["tags"].str.get_dummies(";").to_numpy()
+    losses = []
+    for path in (plain, better):
+        p = np.clip(onepos.load(path).predict_proba(checked).to_numpy(), 1e-12, 1 - 1e-12)
+        losses.append(-np.mean(np.where(truth > 0, np.log(p), np.log(1 - p))))
+    assert losses[1] < losses[0]
+    # The same as by hand on the same model.
+    by_hand, rows = TableModel.load(plain), pd.read_csv(folder / "sample.csv")
+    by_hand.calibrate(rows, rows["tags"].str.get_dummies(";"))
+    assert np.array_equal(by_hand.predict_proba(checked), onepos.load(better).predict_proba(checked))
+    facts = json.loads(run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--out", better, "--json")[1])
+    assert facts["calibration"]["expected_after"] == pytest.approx(facts["calibration"]["labels_per_row"], abs=0.05)
+
+
+def test_a_sample_of_0_1_columns(run, folder, tmp_path):
+    table = photo_table()
+    one = pd.get_dummies(table["tag"]).astype(int)
+    pd.concat([table[["light", "caption"]], one], axis=1).to_parquet(tmp_path / "one.parquet")
+    full = photo_table(60, seed=1)
+    pd.concat([full[["light", "caption"]], full["tags"].str.get_dummies(";")], axis=1).to_parquet(tmp_path / "full.pq")
+    code, said, _ = run(
+        "fit", tmp_path / "one.parquet", "--labels", "beach,city,night", "--text", "caption", *FAST,
+        "--sample", tmp_path / "full.pq", "--out", tmp_path / "m", "--report", tmp_path / "m.html",
+    )  # fmt: skip
+    assert code == 0
+    assert "on 60 rows" in said
+    assert (tmp_path / "m.html").is_file()
+
+
+def test_tune(run, folder, tmp_path):
+    pytest.importorskip("optuna")
+    arguments = ("fit", folder / "photos.csv", *COLUMNS, *FAST, "--tune", "--trials", "3", "--budget", "600")
+    code, said, err = run(*arguments, "--out", tmp_path / "m", "--report", tmp_path / "m.html", "--json")
+    assert code == 0
+    assert "tuning, trial 2 of 3, best" in err
+    tuning = json.loads(said)["tuning"]
+    assert len(tuning["trials"]) == 3
+    assert tuning["score"] == max(trial["score"] for trial in tuning["trials"])
+    model = onepos.load(tmp_path / "m")
+    assert model.estimator_.get_params()["l2"] == tuning["chosen"]["l2"]
+    assert model.facts_["tuning"]["chosen"] == tuning["chosen"]
+    assert "What tuning tried" in (tmp_path / "m.html").read_text(encoding="utf-8")
+    code, said, _ = run(*arguments, "--out", tmp_path / "m")
+    assert code == 0
+    for words in ("3 settings tried", "(the settings given)", f"chosen      l2={tuning['chosen']['l2']:.4g}"):
+        assert words in said
+
+
+def test_complete_tunes_too(run, folder, tmp_path):
+    pytest.importorskip("optuna")
+    arguments = ("complete", folder / "photos.csv", *COLUMNS, *FAST, "--tune", "--trials", "2")
+    code, said, _ = run(*arguments, "--out", tmp_path / "c.csv", "--json")
+    assert code == 0
+    assert len(json.loads(said)["training"]["tuning"]["trials"]) == 2
+
+
+def test_tuning_from_python_is_the_search_of_the_library():
+    pytest.importorskip("optuna")
+    from functools import partial
+
+    from onepos.tuning import tune
+
+    photos = photo_table()
+    search = partial(tune, n_trials=3, random_state=0)
+    options = {"label": "tag", "text": "caption", "drop": ["id", "tags"], "random_state": 0}
+    options |= {"method": "linear", "params": {"l2": 1.0}}
+    model = TableModel().fit(photos, tune=search, **options)
+    train = np.setdiff1d(np.arange(len(photos)), model.held_out_)
+    features = model.encoder_.transform(photos)[train]
+    observed = pd.get_dummies(photos["tag"]).astype(int).iloc[train]
+    with pytest.warns(onepos.exceptions.LabelWarning, match="no observed positive"):
+        direct = search(onepos.make_classifier("linear", l2=1.0, random_state=0), features, observed)
+    assert model.facts_["tuning"]["score"] == direct.best_score
+    assert model.estimator_.l2 == direct.best_params["l2"]
+
+
+def test_ctrl_c_while_tuning_ends_with_130(run, folder, tmp_path, monkeypatch):
+    pytest.importorskip("optuna")
+    import onepos.tuning.search
+
+    def interrupt(*_):
+        return onepos.tuning.trial.Outcome("stopped", interrupted=True)
+
+    monkeypatch.setattr(onepos.tuning.search, "run_trial", interrupt)
+    code, said, err = run(
+        "fit", folder / "photos.csv", *COLUMNS, "--method", "linear", "--tune", "--out", tmp_path / "m"
+    )
+    assert (code, said) == (130, "")
+    assert err.endswith("onepos: interrupted.\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_evaluate_writes_a_report(run, folder, tmp_path):
+    assert run("fit", folder / "photos.csv", *COLUMNS, *FAST, "--out", tmp_path / "m")[0] == 0
+    arguments = ("evaluate", tmp_path / "m", folder / "checked.csv", "--label", "tags", "--separator", ";")
+    code, said, _ = run(*arguments, "--report", tmp_path / "deep" / "r.html")
+    assert code == 0
+    assert f"Report: {tmp_path / 'deep' / 'r.html'}" in said
+    page = (tmp_path / "deep" / "r.html").read_text(encoding="utf-8")
+    assert "Most confident mistakes" in page
+    code, said, _ = run(
+        "evaluate", tmp_path / "m", folder / "photos.csv", "--label", "tag", "--report", tmp_path / "o.html", "--json"
+    )
+    assert json.loads(said)["report"] == str(tmp_path / "o.html")
+    assert "What the doctor finds" in (tmp_path / "o.html").read_text(encoding="utf-8")
+
+
+FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*FIT, "--trials", "3"), "give --tune too"),
+        ((*FIT, "--budget", "3"), "give --tune too"),
+        ((*FIT, "--tune", "--budget", "0"), "seconds above 0"),
+        ((*FIT, "--tune", "--trials", "0"), "--trials"),
+        ((*FIT, "--method", "frequency", "--set", "l2=1", "--tune"), "no setting 'l2'"),
+        (
+            ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", "--method", "frequency", "--tune"),
+            "nothing to tune",
+        ),
+        ((*FIT, "--sample", "{tmp}/nosuch.csv"), "no such file"),
+        ((*FIT, "--sample-label", "tags"), "give that too"),
+        ((*FIT, "--sample", "{folder}/sample.csv"), "no column 'tag'"),
+        ((*FIT, "--sample", "{folder}/sample.csv", "--sample-label", "nosuch"), "no column 'nosuch'"),
+        ((*FIT, "--sample", "{few}", *ALL_TAGS), "at least 10 rows"),
+        ((*FIT, "--report", "{folder}"), "is a folder"),
+        (
+            ("complete", "{folder}/photos.csv", "--model", "{tmp}/m", "--tune", "--out", "{tmp}/c.csv"),
+            "leave one of them",
+        ),
+    ],
+)
+def test_every_mistake_is_one_line_and_exit_code_2(run, folder, tmp_path, tmp_path_factory, arguments, words):
+    few = tmp_path_factory.mktemp("few") / "few.csv"
+    photo_table(6).drop(columns="tag").to_csv(few, index=False)
+    code, said, err = run(*(part.format(folder=folder, tmp=tmp_path, few=few) for part in arguments))
+    assert (code, said) == (2, "")
+    assert err.splitlines()[-1].startswith("onepos: ")
+    assert "Traceback" not in err
+    assert words in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_optuna_one_line_names_the_extra(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--tune", "--out", tmp_path / "m")
+    assert (code, said) == (2, "")
+    assert err.splitlines()[-1] == 'onepos: --tune needs optuna, which is not installed: pip install "onepos[tune]"'
+
+
+def write_matrix(folder, suffix, X, Y):
+    """One data set in each format that carries its labels; returns the file."""
+    path = folder / f"toy{suffix}"
+    names = [f"tag{j}" for j in range(Y.shape[1])]
+    if suffix == ".arff":
+        lines = [f"@attribute x{j} numeric" for j in range(X.shape[1])] + [f"@attribute {n} {{0,1}}" for n in names]
+        rows = [",".join([*(f"{x:.5f}" for x in row), *map(str, tags)]) for row, tags in zip(X, Y, strict=True)]
+        path.write_text("\n".join(["@relation toy", *lines, "@data", *rows]) + "\n")
+        labels = "".join(f'<label name="{name}"></label>' for name in names)
+        path.with_suffix(".xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{labels}</labels>')
+    elif suffix == ".mat":
+        from scipy.io import savemat
+
+        savemat(path, {"data": X.astype(np.float64), "target": Y.T.astype(np.float64)})
+    elif suffix == ".npz":
+        np.savez(path, X=X, Y=Y, label_names=np.array(names))
+    else:
+        tags = [",".join(names[j] for j in np.flatnonzero(row)) for row in Y]
+        values = [" ".join(f"{j}:{x:.5f}" for j, x in enumerate(row, start=1)) for row in X]
+        rows = [f"{name} {numbers}" for name, numbers in zip(tags, values, strict=True)]
+        path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".arff", ".mat", ".npz", ".svm"])
+def test_formats_that_carry_labels_from_fit_to_report(run, tmp_path, suffix):
+    data = make_known_posterior(160, 4, 3, n_positives=1.6, random_state=0)
+    one, full = tmp_path / "one", tmp_path / "full"
+    one.mkdir(), full.mkdir()
+    observed = write_matrix(one, suffix, data.X[:100], data.observed[:100])
+    complete = write_matrix(full, suffix, data.X[100:], data.Y[100:])
+    code, _, err = run(
+        "fit", observed, *FAST, "--sample", complete, "--out", tmp_path / "m", "--report", tmp_path / "m.html"
+    )
+    assert code == 0, err
+    assert run("predict", tmp_path / "m", complete, "--out", tmp_path / "p.csv")[0] == 0
+    predicted = pd.read_csv(tmp_path / "p.csv")
+    assert predicted.shape == (60, 5)
+    code, said, _ = run("evaluate", tmp_path / "m", complete, "--report", tmp_path / "e.html", "--json")
+    assert code == 0
+    found = json.loads(said)
+    assert found["complete_labels"]
+    # The same from the predictions that were written, whichever names a format gave the labels.
+    scores = predicted.iloc[:, 1:4].to_numpy()
+    order = [predicted.columns[1:4].tolist().index(name) for name in sorted(predicted.columns[1:4])]
+    expected = onepos.metrics.average_precision(data.Y[100:], scores[:, order])
+    assert found["measures"]["average_precision"]["mean"] == pytest.approx(expected, abs=1e-3)
+    assert (tmp_path / "m.html").is_file()
+    assert (tmp_path / "e.html").is_file()
