@@ -19,7 +19,22 @@ from onepos.registry import METHODS
 from study_frame import LEVELS, curve, result, results
 
 SIZES = (200, 500, 1000, 2000, 5000, 10_000, 20_000)
-RANKS = dict(zip(METHODS, (1.8, 3.2, 4.0, 7.7, 6.5, 5.9, 2.9, 9.4, 8.8, 10.2, 7.1, 9.9, 12.6), strict=False))
+PAPERS = (
+    "smile",
+    "smile-si",
+    "smile-code",
+    "an",
+    "an-ls",
+    "wan",
+    "role",
+    "glocal",
+    "mlml",
+    "d2ml",
+    "softmax",
+    "linear",
+    "frequency",
+)
+RANKS = dict(zip(PAPERS, (1.8, 3.2, 4.0, 7.7, 6.5, 5.9, 2.9, 9.4, 8.8, 10.2, 7.1, 9.9, 12.6), strict=True))
 CLIQUES = [["smile", "role", "smile-si", "smile-code", "wan"], ["wan", "an-ls", "softmax", "an"], ["linear", "d2ml"]]
 
 

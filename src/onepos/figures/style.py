@@ -68,6 +68,16 @@ _LOOKS = {
     "an-ls": Look(_HUES["red"], _DOTTED, "v", filled=False),
     "wan": Look(_HUES["red"], _DASHDOT, "<", filled=False),
     "role": Look(_HUES["green"], _DASHDOT, "s"),
+    "epr": Look(_HUES["green"], _DOTTED, "s", filled=False),
+    "em": Look(_HUES["amber"], _DASHDOT, ">"),
+    "em-apl": Look(_HUES["amber"], _DOTTED, ">", filled=False),
+    "ll-r": Look(_HUES["pink"], _DASHED, "^", filled=False),
+    "ll-ct": Look(_HUES["pink"], _DASHDOT, "v"),
+    "ll-cp": Look(_HUES["pink"], _DOTTED, "<"),
+    "hill": Look(_HUES["grey"], _LONG, "8"),
+    "splc": Look(_HUES["grey"], _DASHED, "8", filled=False),
+    "gr": Look(_HUES["green"], _LONG, "H"),
+    "crisp": Look(_HUES["blue"], _DASHDOT, "D"),
     "glocal": Look(_HUES["purple"], _LONG, "P"),
     "mlml": Look(_HUES["purple"], _DOTTED, "X"),
     "d2ml": Look(_HUES["purple"], _DASHED, "D", filled=False),
@@ -79,14 +89,14 @@ _LOOKS = {
 _SPARE = [
     Look(_HUES[hue], dashes, marker, filled)
     for marker, filled, hue, dashes in (
-        ("s", False, "green", _DOTTED),
-        (">", True, "amber", _DASHDOT),
-        ("^", False, "pink", _DASHED),
-        ("8", True, "grey", _LONG),
-        ("v", True, "blue", _DASHDOT),
         ("d", False, "red", _SOLID),
-        ("<", True, "purple", _SOLID),
         ("p", False, "sky", _DOTTED),
+        ("o", False, "green", _SOLID),
+        ("h", True, "purple", _SOLID),
+        ("P", False, "amber", _SOLID),
+        ("X", False, "grey", _SOLID),
+        ("*", False, "pink", _SOLID),
+        ("H", False, "sky", _SOLID),
     )
 ]
 
