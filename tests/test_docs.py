@@ -18,12 +18,15 @@ LINKED = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
-    *sorted(PAGES.glob("*.md")),
+    *(page for folder in ("methods", "api", "gallery") for page in sorted((ROOT / "docs" / folder).glob("*.md"))),
 ]
 
 SECTIONS = ("Formula", "Parameters", "Assumptions", "When to use it", "What it needs", "Reference")
 #: Pages whose table of parameters gives each default as a Python literal.
-TABLED = ("smile", "smile-si", "role", "glocal", "mlml", "d2ml", "an", "softmax", "linear", "frequency", "bce")
+TABLED = (
+    *("smile", "smile-si", "role", "epr", "em", "ll-r", "hill", "splc", "gr", "crisp"),
+    *("glocal", "mlml", "d2ml", "an", "softmax", "linear", "frequency", "bce"),
+)
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch import nn
+from torch import Tensor, nn
 
 from onepos import metrics
 from onepos._random import spawn
@@ -18,6 +18,7 @@ from onepos._validation import Labels
 from onepos.features import as_features, gather, take
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._holdout import hold_out
+from onepos.methods._label_scores import check_label_scores
 from onepos.methods._network_state import restore_network, store_network
 from onepos.networks import MLP
 from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
@@ -44,6 +45,8 @@ class Context:
     network: nn.Module
     held: Held | None
     generator: torch.Generator
+    #: Probabilities from elsewhere, shape (n_samples, n_labels), NaN where there are none.
+    label_scores: Tensor | None = None
 
     @property
     def n_labels(self) -> int:
@@ -121,6 +124,9 @@ class NeuralClassifier(_FittedNetwork):
 
     _reads_from_disk: ClassVar[bool] = True
 
+    #: Whether ``fit`` takes ``label_scores``.
+    _uses_label_scores: ClassVar[bool] = False
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "network": [StrOptions({"auto"}), "array-like", nn.Module],
         "dropout": [Interval(Real, 0, 1, closed="left")],
@@ -146,6 +152,7 @@ class NeuralClassifier(_FittedNetwork):
         *,
         validation: tuple[Any, Any] | None = None,
         validation_labels: str = "single",
+        label_scores: Any = None,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
         """Train on observed labels.
@@ -161,10 +168,14 @@ class NeuralClassifier(_FittedNetwork):
         validation_labels : {"single", "full"}
             Whether ``Y_val`` shows one positive per row or all of them. Against single positives average precision
             is the mean reciprocal rank of the observed label.
+        label_scores : array or DataFrame of shape (n_samples, n_labels), optional
+            What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
+            it says nothing. For ``role``, ``em`` and ``em-apl``, whose pages say what they do with it.
         callbacks : sequence of onepos.training.Callback
             Told after each batch and epoch.
         """
         X, labels = self._check_training(X, y)
+        scores = check_label_scores(label_scores, labels, type(self).__name__, used=self._uses_label_scores)
         generator_numpy, generator = spawn(self.random_state, self.device)
         given = self._check_validation(validation, validation_labels, labels)
         trainable, held_out = self._split(labels, given is not None, generator_numpy)
@@ -178,7 +189,7 @@ class NeuralClassifier(_FittedNetwork):
             held = Held(as_features(take(scaled, held_out)), labels.observed[held_out], self._y_is_full)
         rows = Rows.from_arrays(scaled, labels.observed, trainable, self.device)
         network = self._build_network(X.shape[1], len(labels.classes), generator)
-        context = Context(rows, network, held, generator)
+        context = Context(rows, network, held, generator, None if scores is None else scores.to(self.device))
         objective = self._make_objective(context).to(self.device)
         schedule = Schedule(
             self.max_epochs,

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
-from onepos.cardinality import resolve_n_positives
 from onepos.methods._label_matrix import LabelMatrix
-from onepos.methods._neighbor_agreement import estimate_n_positives
+from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._role_losses import label_gradient, role
 from onepos.training import Batch, Objective, Rows, Schedule
@@ -61,9 +60,14 @@ class ROLEObjective(Objective):
         return torch.sigmoid(logits)
 
 
-def initial_label_logits(observed: Tensor, generator: torch.Generator) -> Tensor:
-    """Θ as published: logit .995 where observed, logit .005 where known absent, else Uniform(−logit .6, logit .6)."""
+def initial_label_logits(observed: Tensor, generator: torch.Generator, scores: Tensor | None = None) -> Tensor:
+    """Θ as published: logit .995 where observed, logit .005 where known absent, else Uniform(−logit .6, logit .6).
+
+    Where there are scores of unknown labels (not NaN), Θ starts at their logit, within ± logit .995.
+    """
     logits = torch.empty(observed.shape, device=observed.device).uniform_(-_SPREAD, _SPREAD, generator=generator)
+    if scores is not None:
+        logits = torch.where(torch.isnan(scores), logits, torch.logit(scores).clamp(-_KNOWN, _KNOWN))
     return torch.where(observed == 0, logits, _KNOWN * observed.to(logits.dtype))
 
 
@@ -103,6 +107,10 @@ class ROLEClassifier(_FittedROLE):
     history_ : History
         Losses and validation scores by epoch.
 
+    Notes
+    -----
+    With ``label_scores`` in ``fit``, Θ starts at the logits of the scores wherever there are some.
+
     References
     ----------
     Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
@@ -121,6 +129,8 @@ class ROLEClassifier(_FittedROLE):
     regularizer_weight: float = 1.0
     label_rate_factor: float = 10.0
 
+    _uses_label_scores: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,
         "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],
@@ -129,26 +139,18 @@ class ROLEClassifier(_FittedROLE):
     }
 
     def _make_objective(self, context: Context) -> Objective:
-        self.n_positives_, self._n_positives_source = self._resolve_n_positives(context)
-        labels = LabelMatrix(initial_label_logits(context.rows.observed, context.generator))
+        number, self._n_positives_source = expected_n_positives(
+            self.n_positives, context, single_label=self.single_label_
+        )
+        self.n_positives_ = number
+        labels = LabelMatrix(initial_label_logits(context.rows.observed, context.generator, context.label_scores))
         schedule = Schedule(
             self.max_epochs,
             self.batch_size,
             self.learning_rate * self.label_rate_factor,
             learning_rate_decay=self.learning_rate_decay,
         )
-        return ROLEObjective(context.network, labels, self.n_positives_, self.regularizer_weight, schedule)
-
-    def _resolve_n_positives(self, context: Context) -> tuple[float, str]:
-        """Return k and where it came from."""
-        given = self.n_positives
-        if self.single_label_ or not isinstance(given, str):
-            number = None if isinstance(given, str) else given
-            return resolve_n_positives(number, context.n_labels, context.full_validation, one_class=self.single_label_)
-        rows = context.rows
-        features = rows.features.cpu().numpy() if isinstance(rows.features, Tensor) else rows.features
-        index = rows.trainable.cpu().numpy()
-        return estimate_n_positives(features[index], rows.observed.cpu().numpy()[index]), "estimated"
+        return ROLEObjective(context.network, labels, number, self.regularizer_weight, schedule)
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, ROLEObjective)

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from onepos import losses
 from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._whole_set import logits_of_all
 from onepos.training import Batch, Objective, Rows
-
-_ROWS = 4096
 
 
 class SMILESIObjective(Objective):
@@ -52,17 +51,9 @@ class SMILESIObjective(Objective):
         weights = losses.risk_weights(logits, batch.observed, self.bound)
         yield "risk", losses.single_positive_risk(logits, soft_labels, weights)
 
-    @torch.no_grad()
     def soft_labels(self) -> Tensor:
         """d for all rows, shape (n_samples, n_labels): f(x) of the present network without dropout."""
-        training = self.network.training
-        self.network.eval()
-        pieces = [
-            self._with_known(self.network(self.rows.gather(part)).sigmoid(), self.rows.observed[part])
-            for part in torch.split(torch.arange(self.rows.n_samples, device=self.rows.observed.device), _ROWS)
-        ]
-        self.network.train(training)
-        return torch.cat(pieces)
+        return self._with_known(logits_of_all(self.network, self.rows).sigmoid(), self.rows.observed)
 
     def _with_known(self, confidence: Tensor, observed: Tensor) -> Tensor:
         if self.keep_observed:

@@ -1,0 +1,27 @@
+"""k, the expected number of positives, for methods that train towards it."""
+
+from torch import Tensor
+
+from onepos.cardinality import resolve_n_positives
+from onepos.methods._neighbor_agreement import estimate_n_positives
+from onepos.methods._neural import Context
+
+
+def expected_n_positives(given: float | str | None, context: Context, *, single_label: bool) -> tuple[float, str]:
+    """Return k and where it came from: as ``resolve_n_positives``, or "estimated" if "estimate" was given.
+
+    Parameters
+    ----------
+    given : float, "estimate" or None
+        The user's ``n_positives``; "estimate" asks the agreement of nearest neighbours.
+    context : Context
+    single_label : bool
+        True for a 1-D y, in which every row has one class.
+    """
+    if single_label or not isinstance(given, str):
+        number = None if isinstance(given, str) else given
+        return resolve_n_positives(number, context.n_labels, context.full_validation, one_class=single_label)
+    rows = context.rows
+    features = rows.features.cpu().numpy() if isinstance(rows.features, Tensor) else rows.features
+    index = rows.trainable.cpu().numpy()
+    return estimate_n_positives(features[index], rows.observed.cpu().numpy()[index]), "estimated"

@@ -1,0 +1,211 @@
+"""CRISP: class priors estimated from single positives, and the risk that they make computable (Liu et al., 2025)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch import Tensor, nn
+
+from onepos.losses import assume_negative
+from onepos.methods._class_prior import class_prior
+from onepos.methods._class_prior_losses import class_prior_risk
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._selection_propensity import selection_propensity
+from onepos.methods._whole_set import logits_of_all
+from onepos.training import Batch, Objective, Rows
+
+#: Rows that the running mean of the scores looks back on.
+_MEAN_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class PriorSettings:
+    """When and how the priors are estimated; ``known`` says that rows have one class, so that counting is enough."""
+
+    warm_up_epochs: int
+    refresh_epochs: int
+    confidence: float
+    slack: float
+    selection_correction: bool
+    known: bool
+
+
+class CRISPObjective(Objective):
+    """After an AN warm-up: estimate π̂ from the network's scores, then minimise the risk that π̂ gives."""
+
+    priors: Tensor
+    weights: Tensor
+    means: Tensor
+
+    def __init__(self, network: nn.Module, rows: Rows, settings: PriorSettings, *, batch_mean: bool) -> None:
+        super().__init__(network)
+        self.rows = rows
+        self.settings = settings
+        self.batch_mean = batch_mean
+        shape = rows.observed.shape
+        #: Part of the state, so that the restored epoch has its own.
+        self.register_buffer("priors", torch.zeros(shape[1], device=rows.observed.device))
+        self.register_buffer("weights", torch.zeros(0, device=rows.observed.device), persistent=False)
+        self.register_buffer("means", torch.zeros(shape[1], device=rows.observed.device), persistent=False)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Note the epoch and estimate the priors when they are due."""
+        super().begin_epoch(epoch)
+        since = epoch - self.settings.warm_up_epochs
+        if since >= 0 and since % self.settings.refresh_epochs == 0:
+            self.estimate()
+
+    def estimate(self) -> None:
+        """Set priors, weights of the observed entries and means of the scores from the network as it is."""
+        trainable = self.rows.trainable
+        scores = torch.sigmoid(logits_of_all(self.network, self.rows)[trainable])
+        positive = (self.rows.observed[trainable] > 0).cpu().numpy()
+        priors, weights = estimate_priors(scores.cpu().numpy(), positive, self.settings)
+        everywhere = torch.zeros(self.rows.observed.shape, device=trainable.device)
+        everywhere[trainable] = torch.from_numpy(weights).to(everywhere)
+        self.weights, self.means = everywhere, scores.mean(dim=0)
+        self.priors = torch.from_numpy(priors).to(everywhere)
+
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """One loss, one step."""
+        logits = self.network(batch.features)
+        if self.epoch < self.settings.warm_up_epochs:
+            yield "risk", assume_negative(logits, batch.observed)
+            return
+        means = None
+        if not self.batch_mean:
+            share = min(1.0, len(logits) / _MEAN_ROWS)
+            self.means = torch.lerp(self.means, torch.sigmoid(logits.detach()).mean(dim=0), share)
+            means = self.means
+        yield "risk", class_prior_risk(logits, batch.observed, self.priors, self.weights[batch.rows], means)
+
+    def describe_epoch(self) -> dict[str, float]:
+        """Σ_j π̂_j, the number of positives that the priors imply; 0 before there are any."""
+        return {"n_positives": float(self.priors.sum())}
+
+
+def estimate_priors(
+    scores: NDArray[np.float32], positive: NDArray[np.bool_], settings: PriorSettings
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Priors of all labels, shape (n_labels,), and the risk's weights 2π̂·n/n_j of entries, (n_samples, n_labels).
+
+    With ``selection_correction`` an observed entry counts by 1/e_j(x), in the prior and in the risk; its weights still
+    sum to 2π̂_j·n over a label's rows.
+    """
+    n_samples, n_labels = scores.shape
+    rows, columns = np.nonzero(positive)
+    inverse = np.zeros(scores.shape)
+    inverse[rows, columns] = 1.0
+    if settings.selection_correction:
+        inverse[rows, columns] = 1.0 / selection_propensity(scores, rows, columns)
+    if settings.known:
+        priors = positive.mean(axis=0)
+    else:
+        options = {"confidence": settings.confidence, "slack": settings.slack}
+        priors = np.array(
+            [class_prior(scores[:, j], positive[:, j], inverse[positive[:, j], j], **options) for j in range(n_labels)]
+        )
+    total = inverse.sum(axis=0)
+    return priors, inverse * np.divide(2.0 * priors * n_samples, total, out=np.zeros(n_labels), where=total > 0)
+
+
+class _FittedCRISP(NeuralClassifier):
+    class_priors_: NDArray[np.float64]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CRISPClassifier(_FittedCRISP):
+    """CRISP: estimate how often each label is there, then minimise the risk that this makes computable. Key: ``crisp``.
+
+    Parameters
+    ----------
+    warm_up_epochs : int
+        Epochs of assume-negative training before the first estimate; counted in ``max_epochs``.
+    refresh_epochs : int
+        Epochs from one estimate of the priors to the next.
+    confidence, slack : float
+        δ and τ of the estimator: how sure, and how careful, the choice of its threshold is.
+    selection_correction : bool
+        Weight an observed label by 1/e(x), e(x) the classifier's estimate of E[1/|Y| | x, y = 1]: for data whose
+        observed label is a uniform draw from the row's labels. False, the paper's: observed labels are taken
+        for a random sample of all.
+    mean : {"batch", "set"}
+        Whose mean of f the risk compares with π̂: the batch's, as the formula reads on mini-batches, or a running
+        mean over about 1000 rows, of which a batch gives the direction only.
+    network, learning_rate, … :
+        See ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    class_priors_ : float64 array of shape (n_labels,)
+        π̂ of the restored epoch; of the trained network if that epoch lies in the warm-up.
+    history_ : History
+        Losses and validation scores by epoch; ``n_positives`` is the sum of the priors.
+
+    Notes
+    -----
+    The paper's Equation (8), a bias on the logits of rare labels, is left out: its form is not public. For a 1-D y,
+    where each row has one class, the priors are the observed shares.
+
+    References
+    ----------
+    Liu et al., "Can Class-Priors Help Single-Positive Multi-Label Learning?", arXiv 2309.13886, NeurIPS 2025.
+
+    Examples
+    --------
+    >>> from onepos.methods.crisp import CRISPClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> model = CRISPClassifier(max_epochs=5, random_state=0).fit(data.X, data.observed)
+    >>> bool((model.class_priors_ >= data.observed.mean(axis=0)).all())
+    True
+    """
+
+    warm_up_epochs: int = 3
+    refresh_epochs: int = 1
+    confidence: float = 0.01
+    slack: float = 0.01
+    selection_correction: bool = False
+    mean: str = "batch"
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NeuralClassifier._parameter_constraints,
+        "warm_up_epochs": [Interval(Integral, 0, None, closed="left")],
+        "refresh_epochs": [Interval(Integral, 1, None, closed="left")],
+        "confidence": [Interval(Real, 0, 1, closed="neither")],
+        "slack": [Interval(Real, 0, None, closed="left")],
+        "selection_correction": ["boolean"],
+        "mean": [StrOptions({"batch", "set"})],
+    }
+
+    def _make_objective(self, context: Context) -> Objective:
+        settings = PriorSettings(
+            self.warm_up_epochs,
+            self.refresh_epochs,
+            self.confidence,
+            self.slack,
+            self.selection_correction,
+            known=self.single_label_,
+        )
+        return CRISPObjective(context.network, context.rows, settings, batch_mean=self.mean == "batch")
+
+    def _finish(self, objective: Objective, context: Context) -> None:
+        assert isinstance(objective, CRISPObjective)
+        if not bool(objective.priors.any()):
+            self.network_.to(self.device)
+            objective.estimate()
+            self.network_.cpu()
+        self.class_priors_ = objective.priors.cpu().numpy().astype(np.float64)
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays, facts = super()._state()
+        return {**arrays, "class_priors": self.class_priors_}, facts
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        super()._restore(arrays, facts)
+        self.class_priors_ = np.asarray(arrays["class_priors"])

@@ -1,0 +1,156 @@
+"""EM and EM+APL: unknown labels are kept undecided, later given pseudo-labels (Zhou et al., ECCV 2022)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import torch
+from sklearn.utils._param_validation import Interval
+from torch import Tensor, nn
+
+from onepos.methods._entropy_losses import entropy_maximization
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._whole_set import logits_of_all
+from onepos.training import Batch, Objective, Rows
+
+
+@dataclass(frozen=True)
+class PseudoLabelSchedule:
+    """When pseudo-labels are made, and what share of a label's unknown rows has one in the end."""
+
+    share: float
+    warm_up_epochs: int
+    max_epochs: int
+
+    def due(self, epoch: int) -> bool:
+        """Tell whether a portion is made before the 0-based epoch."""
+        return self.share > 0 and self.warm_up_epochs <= epoch < self.max_epochs
+
+    def portion(self, n_unknown: Tensor) -> Tensor:
+        """⌊share · N_j/(T − T_w)⌋ for each label, N_j its unknown rows at the start."""
+        return (self.share * n_unknown / (self.max_epochs - self.warm_up_epochs) + 1e-9).floor().long()
+
+
+def freeze_lowest(pseudo_labels: Tensor, probabilities: Tensor, open_entries: Tensor, portion: Tensor) -> None:
+    """Write p into the pseudo-labels of each label's ``portion`` rows of lowest p among its open entries, in place.
+
+    Parameters
+    ----------
+    pseudo_labels, probabilities : Tensor of shape (n_samples, n_labels)
+    open_entries : bool Tensor of shape (n_samples, n_labels)
+        Entries that may get a pseudo-label.
+    portion : int Tensor of shape (n_labels,)
+    """
+    ranked, rows = probabilities.masked_fill(~open_entries, torch.inf).sort(dim=0, stable=True)
+    chosen = torch.arange(len(rows), device=rows.device)[:, None] < torch.minimum(portion, open_entries.sum(dim=0))
+    where, label = rows[chosen], chosen.nonzero()[:, 1]
+    pseudo_labels[where, label] = ranked[chosen].to(pseudo_labels.dtype)
+
+
+class EntropyMaximizationObjective(Objective):
+    """−log p where observed, −α·H(p) where unknown, β·BCE(p, ŷ) where there is a pseudo-label ŷ."""
+
+    pseudo_labels: Tensor | None
+
+    def __init__(
+        self,
+        network: nn.Module,
+        rows: Rows,
+        weights: tuple[float, float],
+        schedule: PseudoLabelSchedule,
+        label_scores: Tensor | None,
+    ) -> None:
+        super().__init__(network)
+        self.rows = rows
+        self.entropy_weight, self.pseudo_label_weight = weights
+        self.schedule = schedule
+        if label_scores is None and schedule.share > 0:
+            label_scores = torch.full(rows.observed.shape, torch.nan, device=rows.observed.device)
+        self.register_buffer("pseudo_labels", label_scores, persistent=False)
+        self.n_unknown = (rows.observed[rows.trainable] == 0).sum(dim=0)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Note the epoch and, after the warm-up, make the next portion of pseudo-labels."""
+        super().begin_epoch(epoch)
+        if not self.schedule.due(epoch):
+            return
+        assert self.pseudo_labels is not None
+        trainable = self.rows.trainable
+        labels = self.pseudo_labels[trainable]
+        unlabelled = (self.rows.observed[trainable] == 0) & torch.isnan(labels)
+        probabilities = torch.sigmoid(logits_of_all(self.network, self.rows)[trainable])
+        freeze_lowest(labels, probabilities, unlabelled, self.schedule.portion(self.n_unknown))
+        self.pseudo_labels[trainable] = labels
+
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """One loss, one step."""
+        yield (
+            "entropy_maximization",
+            entropy_maximization(
+                self.network(batch.features),
+                batch.observed,
+                self.entropy_weight,
+                pseudo_labels=None if self.pseudo_labels is None else self.pseudo_labels[batch.rows],
+                pseudo_label_weight=self.pseudo_label_weight,
+            ),
+        )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class EntropyMaximizationClassifier(NeuralClassifier):
+    """Entropy maximisation: an unknown label is neither there nor absent, its probability is kept undecided.
+
+    Keys: ``em`` (the defaults), ``em-apl`` (``pseudo_label_share=0.9``: after a warm-up, each label's least likely rows
+    get the network's p for a pseudo-label, a portion an epoch).
+
+    Parameters
+    ----------
+    entropy_weight : float
+        α, weight of the entropy of unknown labels.
+    pseudo_label_share : float
+        Share of each label's unknown rows that has a pseudo-label by the last epoch; 0: none are made.
+    pseudo_label_weight : float
+        β, weight of entries with a pseudo-label.
+    warm_up_epochs : int
+        T_w, epochs before the first pseudo-labels.
+    network, learning_rate, … :
+        See ``NeuralClassifier``.
+
+    Notes
+    -----
+    With ``label_scores`` in ``fit``, the scores are pseudo-labels from the beginning wherever there are some.
+
+    References
+    ----------
+    Zhou et al., "Acknowledging the Unknown for Multi-Label Learning with Single Positive Labels", ECCV 2022.
+
+    Examples
+    --------
+    >>> from onepos.methods.entropy_maximization import EntropyMaximizationClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> model = EntropyMaximizationClassifier(max_epochs=3, random_state=0).fit(data.X, data.observed)
+    >>> model.predict_proba(data.X).shape
+    (200, 4)
+    """
+
+    entropy_weight: float = 0.1
+    pseudo_label_share: float = 0.0
+    pseudo_label_weight: float = 0.4
+    warm_up_epochs: int = 5
+
+    _uses_label_scores: ClassVar[bool] = True
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NeuralClassifier._parameter_constraints,
+        "entropy_weight": [Interval(Real, 0, None, closed="left")],
+        "pseudo_label_share": [Interval(Real, 0, 1, closed="both")],
+        "pseudo_label_weight": [Interval(Real, 0, None, closed="left")],
+        "warm_up_epochs": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def _make_objective(self, context: Context) -> Objective:
+        weights = (self.entropy_weight, self.pseudo_label_weight)
+        schedule = PseudoLabelSchedule(self.pseudo_label_share, self.warm_up_epochs, self.max_epochs)
+        return EntropyMaximizationObjective(context.network, context.rows, weights, schedule, context.label_scores)

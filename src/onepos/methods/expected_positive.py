@@ -1,0 +1,91 @@
+"""EPR: expected positive regularisation (Cole et al., CVPR 2021)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch import Tensor, nn
+
+from onepos.methods._n_positives import expected_n_positives
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._role_losses import expected_positive
+from onepos.training import Batch, Objective
+
+
+class ExpectedPositiveObjective(Objective):
+    """−log p where observed, and a batch's mean number of positives held near k; unknown entries have no target."""
+
+    def __init__(self, network: nn.Module, n_positives: float, regularizer_weight: float) -> None:
+        super().__init__(network)
+        self.n_positives = n_positives
+        self.regularizer_weight = regularizer_weight
+
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """One loss, one step."""
+        logits = self.network(batch.features)
+        yield (
+            "expected_positive",
+            expected_positive(logits, batch.observed, self.n_positives, self.regularizer_weight),
+        )
+
+
+class _FittedExpectedPositive(NeuralClassifier):
+    n_positives_: float
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExpectedPositiveClassifier(_FittedExpectedPositive):
+    """Expected positive regularisation: fit what was observed, keep k positives a row on average. Key: ``epr``.
+
+    Parameters
+    ----------
+    n_positives : float, "estimate" or None
+        k, the mean number of positive labels per example, as in ``ROLEClassifier``: None takes it from a fully labelled
+        validation set if there is one, else 2 (fewer if there are only two labels); a 1-D y has one; "estimate" guesses
+        from how often nearest neighbours show the same label.
+    regularizer_weight : float
+        λ of ((k̂ − k)/c)².
+    network, learning_rate, … :
+        See ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    n_positives_ : float
+        The k that was used; ``history_.facts`` says where it came from.
+    history_ : History
+        Losses and validation scores by epoch.
+
+    References
+    ----------
+    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
+
+    Examples
+    --------
+    >>> from onepos.methods.expected_positive import ExpectedPositiveClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> model = ExpectedPositiveClassifier(n_positives=2.0, max_epochs=3, random_state=0).fit(data.X, data.observed)
+    >>> model.n_positives_
+    2.0
+    """
+
+    n_positives: float | str | None = None
+    regularizer_weight: float = 1.0
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NeuralClassifier._parameter_constraints,
+        "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],
+        "regularizer_weight": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def _make_objective(self, context: Context) -> Objective:
+        number, self._n_positives_source = expected_n_positives(
+            self.n_positives, context, single_label=self.single_label_
+        )
+        self.n_positives_ = number
+        return ExpectedPositiveObjective(context.network, number, self.regularizer_weight)
+
+    def _finish(self, objective: Objective, context: Context) -> None:
+        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self._n_positives_source}

@@ -1,0 +1,86 @@
+"""LL-R, LL-Ct, LL-Cp: reject or correct the unknown labels with the largest losses (Kim et al., CVPR 2022)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch import Tensor, nn
+
+from onepos.methods._large_losses import correct, largest_unknown, n_large, reject
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.training import Batch, Objective, Rows
+
+
+class LargeLossObjective(Objective):
+    """Assume-negative loss in which the largest losses of unknown entries are dropped or turned round."""
+
+    labels: Tensor
+
+    def __init__(self, network: nn.Module, rows: Rows, scheme: str, rate_per_epoch: float) -> None:
+        super().__init__(network)
+        self.scheme = scheme
+        self.rate_per_epoch = rate_per_epoch
+        if scheme == "correct-permanently":
+            self.register_buffer("labels", rows.observed.clone(), persistent=False)
+
+    @property
+    def rate(self) -> float:
+        """Share of a batch's entries to take for wrong in this epoch; the first epoch is plain assume-negative."""
+        # What is turned round for good needs no second look: the set grows by the same share as with the others.
+        n_epochs = min(self.epoch, 1) if self.scheme == "correct-permanently" else self.epoch
+        return n_epochs * self.rate_per_epoch
+
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """One loss, one step."""
+        logits = self.network(batch.features)
+        permanent = self.scheme == "correct-permanently"
+        observed = self.labels[batch.rows] if permanent else batch.observed
+        marked = largest_unknown(logits, observed, n_large(logits.numel(), self.rate))
+        if permanent:
+            self.labels[batch.rows] = observed.masked_fill(marked, 1)
+        yield "large_loss", (reject if self.scheme == "reject" else correct)(logits, observed, marked)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LargeLossClassifier(NeuralClassifier):
+    """Large-loss learning: unknown labels that the network finds hard to call absent are probably there.
+
+    Keys: ``ll-r`` (``scheme="reject"``), ``ll-ct`` ("correct", ``rate_per_epoch=0.002``), ``ll-cp``
+    ("correct-permanently", ``rate_per_epoch=0.001``).
+
+    Parameters
+    ----------
+    scheme : {"reject", "correct", "correct-permanently"}
+        What happens to unknown entries with the largest losses: they do not count in this step; they count as
+        positive in this step; they are positive from now on.
+    rate_per_epoch : float
+        Δ/100, the share of all entries by which those taken for wrong grow with each epoch after the first.
+    network, learning_rate, … :
+        See ``NeuralClassifier``.
+
+    References
+    ----------
+    Kim et al., "Large Loss Matters in Weakly Supervised Multi-Label Classification", CVPR 2022.
+
+    Examples
+    --------
+    >>> from onepos.methods.large_loss import LargeLossClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> LargeLossClassifier(max_epochs=3, random_state=0).fit(data.X, data.observed).predict_proba(data.X).shape
+    (200, 4)
+    """
+
+    scheme: str = "reject"
+    rate_per_epoch: float = 0.005
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NeuralClassifier._parameter_constraints,
+        "scheme": [StrOptions({"reject", "correct", "correct-permanently"})],
+        "rate_per_epoch": [Interval(Real, 0, 1, closed="left")],
+    }
+
+    def _make_objective(self, context: Context) -> Objective:
+        return LargeLossObjective(context.network, context.rows, self.scheme, self.rate_per_epoch)

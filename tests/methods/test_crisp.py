@@ -1,0 +1,244 @@
+"""CRISP: the prior's estimator against known truth, its bias under 1/|Y| selection and the correction, the risk."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from onepos import load
+from onepos.datasets import make_known_posterior
+from onepos.methods._class_prior import class_prior
+from onepos.methods._class_prior_losses import class_prior_risk
+from onepos.methods._selection_propensity import selection_propensity
+from onepos.methods.crisp import CRISPClassifier, CRISPObjective, PriorSettings, estimate_priors
+from onepos.training import Rows
+
+SETTINGS = PriorSettings(0, 1, 0.01, 0.01, selection_correction=False, known=False)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_known_posterior(300, 6, 5, n_positives=2.0, signal=6.0, random_state=0)
+
+
+def _sample(n, prior, share_seen, rng):
+    """Scores of positives on (0.3, 1), of negatives on (0, 0.8): the top bin is pure above 0.8."""
+    truth = rng.random(n) < prior
+    scores = np.where(truth, rng.uniform(0.3, 1.0, n), rng.uniform(0.0, 0.8, n))
+    return scores, truth & (rng.random(n) < share_seen)
+
+
+class TestEstimator:
+    @pytest.mark.parametrize("prior", [0.05, 0.3, 0.7])
+    def test_converges_to_the_true_prior_where_its_assumption_holds(self, prior):
+        rng = np.random.default_rng(0)
+        errors = []
+        for n in (1_000, 10_000, 100_000):
+            estimates = [class_prior(*_sample(n, prior, 0.4, rng)) for _ in range(10)]
+            errors.append(np.abs(np.array(estimates) - prior).mean())
+        assert errors[2] < errors[1] < errors[0]
+        assert errors[2] < 0.04 * prior
+
+    def test_stays_above_the_prior_where_no_top_bin_is_pure(self):
+        """Positives and negatives overlap to the top: every ratio is an upper bound, the best one is known."""
+        rng = np.random.default_rng(0)
+        truth = rng.random(200_000) < 0.3
+        # Densities 2f and 1 on (0, 1): P(f ≥ z | y = 1) = 1 − z², so q/q⁺ = π + (1−π)/(1 + z) → π + (1−π)/2.
+        scores = np.where(truth, np.sqrt(rng.random(200_000)), rng.random(200_000))
+        assert class_prior(scores, truth) == pytest.approx(0.65, abs=0.05)
+
+    def test_equals_a_search_over_every_threshold(self):
+        rng = np.random.default_rng(1)
+        for _ in range(5):
+            scores, seen = _sample(300, 0.3, 0.5, rng)
+            scores = scores.round(2)  # ties
+            weights = rng.uniform(1, 4, seen.sum())
+            effective = weights.sum() ** 2 / (weights**2).sum()
+            radius = math.sqrt(math.log(400) / (2 * 300)) + math.sqrt(math.log(400) / (2 * effective))
+            candidates = []
+            for z in np.unique(scores):
+                above = np.mean(scores >= z)
+                above_seen = np.average(scores[seen] >= z, weights=weights)
+                if above_seen > 0:
+                    candidates.append(((above + 1.01 * radius) / above_seen, above / above_seen))
+            expected = max(min(candidates)[1], seen.mean())
+            assert class_prior(scores, seen, weights) == pytest.approx(min(expected, 1.0), rel=1e-12)
+
+    def test_depends_on_the_order_of_scores_alone_and_on_no_scale_of_weights(self):
+        rng = np.random.default_rng(2)
+        scores, seen = _sample(2000, 0.2, 0.5, rng)
+        weights = rng.uniform(1, 3, seen.sum())
+        plain = class_prior(scores, seen, weights)
+        assert class_prior(np.exp(5 * scores), seen, 7 * weights) == pytest.approx(plain, rel=1e-12)
+        order = rng.permutation(2000)
+        everywhere = np.zeros(2000)
+        everywhere[seen] = weights
+        assert class_prior(scores[order], seen[order], everywhere[order][seen[order]]) == pytest.approx(plain)
+
+    def test_bounds(self):
+        scores = np.zeros(10)
+        assert class_prior(scores, np.zeros(10, dtype=bool)) == 0.0
+        assert class_prior(scores, np.arange(10) < 3) == 1.0  # one bin says nothing
+        assert class_prior(np.arange(10.0), np.arange(10) >= 7) >= 0.3
+
+
+class TestSelection:
+    def test_propensity_equals_enumeration(self):
+        rng = np.random.default_rng(0)
+        p = rng.random((6, 5))
+        p[0], p[1] = 0.0, 1.0
+        rows, columns = np.nonzero(rng.random((6, 5)) < 0.7)
+        expected = []
+        for i, j in zip(rows, columns, strict=True):
+            others = np.delete(p[i], j)
+            total = 0.0
+            for there in itertools.product([0, 1], repeat=4):
+                total += np.prod(np.where(there, others, 1 - others)) / (1 + sum(there))
+            expected.append(total)
+        assert np.allclose(selection_propensity(p, rows, columns), expected, rtol=1e-12)
+
+    @pytest.mark.parametrize(("p", "tolerance"), [(0.004, 1e-12), (0.05, 1e-9), (0.3, 1e-4)])
+    def test_propensity_with_many_labels_equals_its_closed_form(self, p, tolerance):
+        """N binomial(c−1, p): E[1/(1+N)] = (1 − (1−p)^c)/(c·p)."""
+        c = 1000
+        got = selection_propensity(np.full((1, c), p), np.array([0]), np.array([17]))
+        assert got[0] == pytest.approx((1 - (1 - p) ** c) / (c * p), rel=tolerance)
+
+    @pytest.mark.parametrize(("top", "rest"), [(1, 4), (4, 1)])
+    def test_bias_of_uniform_selection_is_the_predicted_one_and_is_corrected(self, top, rest):
+        """Rows with the label: half of them on top with ``top`` labels, half below, among negatives, with ``rest``."""
+        rng = np.random.default_rng(0)
+        n, prior = 400_000, 0.4
+        truth = rng.random(n) < prior
+        on_top = truth & (rng.random(n) < 0.5)
+        scores = np.where(on_top, rng.uniform(0.8, 1.0, n), rng.uniform(0.0, 0.8, n))
+        propensity = np.where(on_top, 1 / top, 1 / rest)
+        seen = truth & (rng.random(n) < propensity)
+        predicted = prior * (0.5 / top + 0.5 / rest) * top  # π·E[e | y=1]/E[e | y=1, top]
+        assert class_prior(scores, seen) == pytest.approx(min(predicted, 1.0), rel=0.05)
+        assert abs(predicted - prior) > 0.1
+        assert class_prior(scores, seen, 1 / propensity[seen]) == pytest.approx(prior, rel=0.05)
+
+    def test_correction_on_labels_of_known_posterior(self):
+        """Drawn labels, one shown uniformly: with the true p for a score the corrected priors are nearer on average."""
+        data = make_known_posterior(20_000, 8, 6, n_positives=2.5, signal=12.0, random_state=0)
+        seen, truth = data.observed.astype(bool), data.Y.mean(axis=0)
+        settings = [SETTINGS, PriorSettings(0, 1, 0.01, 0.01, selection_correction=True, known=False)]
+        # Given that label j is there, the others are independent with the probabilities before conditioning.
+        plain, corrected = (np.abs(estimate_priors(data.probabilities, seen, s)[0] - truth).mean() for s in settings)
+        assert corrected < 0.6 * plain
+        assert corrected < 0.03
+
+
+class TestRisk:
+    def _case(self, n=8, c=4):
+        generator = torch.Generator().manual_seed(0)
+        logits = torch.randn(n, c, dtype=torch.float64, generator=generator)
+        observed = torch.eye(c, dtype=torch.int8)[torch.arange(n) % c]
+        priors = torch.tensor([0.3, 0.5, 0.4, 0.25], dtype=torch.float64)
+        weights = 2 * priors * n / observed.sum(dim=0) * observed
+        return logits, observed, priors, weights
+
+    def test_equals_the_published_sum(self):
+        logits, observed, priors, weights = self._case()
+        f, s = torch.sigmoid(logits).numpy(), observed.numpy() == 1
+        expected = 0.0
+        for j, prior in enumerate(priors.tolist()):
+            expected += 2 * prior * np.mean(1 - f[s[:, j], j]) + abs(f[:, j].mean() - prior)
+        assert float(class_prior_risk(logits, observed, priors, weights)) == pytest.approx(expected, rel=1e-12)
+
+    def test_worked_by_hand(self):
+        """f = (¾, ½), the first observed, π = (½, ¼), n_j/n = 1: 2·½·¼ + |¾ − ½| + |½ − ¼|."""
+        logits = torch.tensor([[math.log(3), 0.0]], dtype=torch.float64)
+        priors = torch.tensor([0.5, 0.25], dtype=torch.float64)
+        observed = torch.tensor([[1, 0]])
+        assert float(class_prior_risk(logits, observed, priors, 2 * priors * observed)) == pytest.approx(0.75)
+
+    def test_is_the_risk_of_complete_labels_if_priors_and_sample_are_right(self):
+        """With every positive observed and true priors, the bracket non-negative: Σ_j mean_i |y − f|."""
+        rng = np.random.default_rng(0)
+        y = rng.random((50, 3)) < 0.4
+        f = np.where(y, rng.uniform(0.7, 1.0, y.shape), rng.uniform(0.3, 0.6, y.shape))
+        priors = torch.from_numpy(y.mean(axis=0))
+        weights = torch.from_numpy(2.0 * y)  # 2π·n/n_j = 2
+        assert (f.mean(axis=0) > y.mean(axis=0)).all()
+        risk = class_prior_risk(torch.logit(torch.from_numpy(f)), torch.from_numpy(y * 1), priors, weights)
+        assert float(risk) == pytest.approx(np.abs(y - f).mean(axis=0).sum(), rel=1e-12)
+
+    def test_means_of_the_set_decide_the_side(self):
+        logits, observed, priors, weights = self._case()
+        logits.requires_grad_()
+        own = torch.sigmoid(logits).mean(dim=0).detach()
+        same, plain = (class_prior_risk(logits, observed, priors, weights, m) for m in (own, None))
+        assert same.item() == pytest.approx(plain.item(), rel=1e-12)
+        assert torch.allclose(*(torch.autograd.grad(loss, logits)[0] for loss in (same, plain)))
+        other = class_prior_risk(logits, observed, priors, 0 * weights, torch.zeros_like(priors))
+        assert (torch.autograd.grad(other, logits)[0] < 0).all()  # the set's mean is too low: everything rises
+
+    def test_known_negatives_add_their_absolute_loss(self):
+        logits, observed, priors, weights = self._case()
+        without = class_prior_risk(logits, observed, priors, weights)
+        observed = observed.clone()
+        observed[0, 2] = -1
+        added = torch.sigmoid(logits[0, 2]) / len(logits)
+        assert float(class_prior_risk(logits, observed, priors, weights)) == pytest.approx(float(without + added))
+
+    def test_gradients_match_finite_differences_and_stay_finite(self):
+        logits, observed, priors, weights = self._case()
+        observed[1, 0] = -1
+        assert gradcheck(lambda z: class_prior_risk(z, observed, priors, weights), (logits.requires_grad_(),))
+        for size in (1e4, -1e4):
+            far = torch.full((8, 4), size, requires_grad=True)
+            loss = class_prior_risk(far, observed, priors.float(), weights.float())
+            assert torch.isfinite(loss)
+            assert torch.isfinite(torch.autograd.grad(loss, far)[0]).all()
+
+
+class TestClassifier:
+    def test_priors_are_estimated_when_due(self, data):
+        rows = Rows.from_arrays(data.X, data.observed.astype(np.int8), np.arange(300))
+        objective = CRISPObjective(
+            torch.nn.Linear(6, 5), rows, PriorSettings(2, 3, 0.01, 0.01, False, False), batch_mean=True
+        )
+        estimated = []
+        for epoch in range(9):
+            objective.priors.zero_()
+            objective.begin_epoch(epoch)
+            estimated.append(bool(objective.priors.any()))
+        assert estimated == [False, False, True, False, False, True, False, False, True]
+
+    def test_weights_sum_to_twice_the_prior(self, data):
+        seen = data.observed.astype(bool)
+        for correction in (False, True):
+            settings = PriorSettings(0, 1, 0.01, 0.01, correction, known=False)
+            priors, weights = estimate_priors(data.posterior, seen, settings)
+            assert np.allclose(weights.mean(axis=0), 2 * priors)
+            assert (weights[~seen] == 0).all()
+
+    def test_history_and_file_have_the_priors(self, data, tmp_path):
+        model = CRISPClassifier(max_epochs=6, random_state=0).fit(data.X, data.observed)
+        assert model.class_priors_.shape == (5,)
+        assert model.history_["n_positives"][2] == 0.0
+        assert model.history_["n_positives"][-1] == pytest.approx(model.class_priors_.sum(), rel=1e-6)
+        again = load(model.save(tmp_path / "model.onepos"))
+        assert np.array_equal(again.class_priors_, model.class_priors_)
+
+    @pytest.mark.parametrize("settings", [{}, {"mean": "set"}, {"selection_correction": True}])
+    def test_ranks_hidden_labels(self, data, settings):
+        model = CRISPClassifier(max_epochs=20, random_state=0, **settings).fit(data.X, data.observed)
+        assert model.score(data.X, data.Y) > 0.9
+
+    def test_a_warm_up_throughout_is_assume_negative_with_priors(self, data, quick):
+        settings = {"max_epochs": 3, "random_state": 0, "batch_size": 32}
+        model = CRISPClassifier(warm_up_epochs=3, **settings).fit(data.X, data.observed)
+        plain = quick("an", **settings).fit(data.X, data.observed)
+        assert np.array_equal(model.predict_proba(data.X), plain.predict_proba(data.X))
+        assert (model.class_priors_ >= data.observed.mean(axis=0) - 1e-7).all()
+
+    def test_one_class_a_row_needs_no_estimate(self, data):
+        shown = data.observed.argmax(axis=1)
+        model = CRISPClassifier(max_epochs=5, random_state=0).fit(data.X, shown)
+        assert np.allclose(model.class_priors_, np.bincount(shown) / len(shown))
