@@ -4,7 +4,7 @@ VENV   ?= .venv
 BENCH  ?= --only all
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench results table clean
+.PHONY: demo test lint docs gallery bench results table clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
@@ -24,6 +24,13 @@ lint: $(VENV)/.ready  ## style, types, import contract
 test: lint  ## everything that must hold
 	$(BIN)/python -m pytest
 
+docs: $(VENV)/.ready  ## the documentation site, in site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'open site/index.html'
+
+gallery: $(VENV)/.ready  ## run the examples and write their pages and pictures to docs/gallery
+	$(BIN)/python examples/gallery.py
+
 bench: $(VENV)/.ready  ## timings as ratios; BENCH='--only encoder,memory' for parts, which keep the rest
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
@@ -35,4 +42,4 @@ table: $(VENV)/.ready  ## the seven-set table; resumes where it stopped
 	$(BIN)/python studies/seven_sets/table.py
 
 clean:
-	rm -rf $(VENV) build dist demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onepos.labels import one_positive as one_positive
     from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
+    from onepos.methods.auto import AutoClassifier as AutoClassifier
     from onepos.methods.crisp import CRISPClassifier as CRISPClassifier
     from onepos.methods.d2ml import D2MLClassifier as D2MLClassifier
     from onepos.methods.entropy_maximization import EntropyMaximizationClassifier as EntropyMaximizationClassifier
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 # Imported on first use: `import onepos` must not pull in torch.
 _HOME = {
     "AssumeNegativeClassifier": "onepos.methods.assume_negative",
+    "AutoClassifier": "onepos.methods.auto",
     "CRISPClassifier": "onepos.methods.crisp",
     "D2MLClassifier": "onepos.methods.d2ml",
     "EntropyMaximizationClassifier": "onepos.methods.entropy_maximization",

@@ -1,0 +1,96 @@
+"""Comparing methods over data sets.
+
+A small study by hand: eight data sets, six methods, two trials. Then the table, the test, and the picture in which
+methods that cannot be told apart are joined.
+"""
+
+# %%
+# The data sets are drawn from models with known probabilities, and differ in the number of features, labels and
+# positives. One positive of each training row is seen. Test rows have complete labels.
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+import onepos
+from onepos.datasets import make_known_posterior
+from onepos.figures import critical_difference
+from onepos.metrics import evaluate
+from onepos.tables import main_table, rank_table, to_terminal
+
+parser = argparse.ArgumentParser(description="Comparing methods over data sets.")
+parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")
+parser.add_argument("--rows", type=int, default=300, help="rows to train on")
+parser.add_argument("--trials", type=int, default=2, help="trials of each data set")
+options = parser.parse_args()
+
+SETS = {
+    f"q{features}-c{labels}-m{positives}": (features, labels, positives)
+    for features, labels, positives in [
+        (10, 5, 2),
+        (10, 10, 2),
+        (10, 15, 3),
+        (30, 5, 2),
+        (30, 10, 4),
+        (30, 15, 3),
+        (60, 10, 2),
+        (60, 15, 5),
+    ]
+}
+METHODS = ["frequency", "linear", "softmax", "an", "wan", "smile"]
+
+# %%
+# One row of results for each data set, method and trial. Every neural method has the same network and the same
+# epochs; nothing is tuned, so this shows how to compare and not which method is best. A real study goes through
+# `onepos bench`.
+
+
+def run(name: str, key: str, trial: int) -> dict[str, object]:
+    """Train one method on one draw of a data set and measure it on rows that it has not seen."""
+    n_features, n_labels, n_positives = SETS[name]
+    data = make_known_posterior(
+        options.rows + 500,
+        n_features,
+        n_labels,
+        n_positives=n_positives,
+        random_state=100 * trial + n_features + n_labels,
+    )
+    model = onepos.make_classifier(key)
+    wanted = {
+        "random_state": trial,
+        "max_epochs": 6,
+        "batch_size": 32,
+        "learning_rate": 5e-3,
+        "n_positives": float(n_positives),
+    }
+    model.set_params(**{setting: value for setting, value in wanted.items() if setting in model.get_params()})
+    model.fit(data.X[: options.rows], data.observed[: options.rows])
+    scores = evaluate(data.Y[options.rows :], model.predict_proba(data.X[options.rows :]))
+    cell = {"dataset": name, "features": "paper", "method": key, "trial": trial, "selection": "clean", "status": "ok"}
+    return cell | scores
+
+
+results = pd.DataFrame([run(name, key, trial) for name in SETS for key in METHODS for trial in range(options.trials)])
+print(f"{len(results)} rows")
+
+# %%
+# The main table: mean and standard deviation over trials, the best marked.
+
+print(to_terminal(main_table(results, "average_precision", methods=METHODS)))
+
+# %%
+# The unit of evidence is the data set. Friedman's test asks whether the average ranks could be chance; two methods
+# differ if their ranks are further apart than the critical difference (Nemenyi). With eight data sets it is large.
+
+ranks = rank_table(results, metrics=["average_precision"], methods=METHODS).ranks["average_precision"]
+assert ranks is not None
+for key, rank in sorted(ranks.average_ranks.items(), key=lambda item: item[1]):
+    print(f"{rank:5.2f}  {key}")
+print(f"Friedman: p = {ranks.friedman.f_p:.1g}; critical difference {ranks.critical_difference:.2f}")
+
+# %%
+# The same as a picture: a bar joins methods that the test cannot tell apart.
+
+figure = critical_difference(ranks.average_ranks, ranks.critical_difference, ranks.cliques)
+figure.savefig(options.out / "compare.png", dpi=200, metadata={"Software": None})
