@@ -117,8 +117,9 @@ def test_counted_work_is_that_of_the_products():
     assert work.assume_negative(10, 3, 2, 4) == 960
 
 
+@pytest.mark.parametrize("sparse_inputs", [False, True])
 @pytest.mark.parametrize("zeros", [0.0, 0.95], ids=["dense", "mostly zeros"])
-def test_whole_graph_and_neighbourhood_encoder_agree(zeros):
+def test_whole_graph_and_neighbourhood_encoder_agree(zeros, sparse_inputs):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 9)).astype(np.float32) * (rng.random((60, 9)) >= zeros)
     neighbors, _ = nearest_neighbors(X, 4)
@@ -127,7 +128,7 @@ def test_whole_graph_and_neighbourhood_encoder_agree(zeros):
     inputs = as_features(0.3 * X + 0.7 * nearby)
     generator = torch.Generator().manual_seed(0)
     ours = GraphEncoder(inputs, neighborhoods, 16, 5, self_weight=0.3, generator=generator)
-    whole = full_graph.FullGraphEncoder(ours)
+    whole = full_graph.FullGraphEncoder(ours, sparse_inputs=sparse_inputs)
     rows = torch.tensor([3, 59, 3, 17, 0])
     direction = torch.from_numpy(rng.standard_normal((5, 10)).astype(np.float32))
     results = []
@@ -150,9 +151,10 @@ def test_both_encoders_train_alike():
 
     data = make_known_posterior(80, 6, 5, random_state=0)
     settings = {"max_epochs": 1, "warm_up_epochs": 0, "early_stopping": False, "random_state": 0}
-    ours, whole = (
+    ours, whole, lent = (
         first_losses(kind(**settings), data.X, data.observed, 3)
-        for kind in (SMILEClassifier, full_graph.FullGraphSMILE)
+        for kind in (SMILEClassifier, full_graph.FullGraphSMILE, full_graph.LentFullGraphSMILE)
     )
     assert len(ours) == 6
     assert_allclose(ours, whole, rtol=1e-4)
+    assert_allclose(ours, lent, rtol=1e-4)

@@ -24,7 +24,7 @@ LINKED = [
 SECTIONS = ("Formula", "Parameters", "Assumptions", "When to use it", "What it needs", "Reference")
 #: Pages whose table of parameters gives each default as a Python literal.
 TABLED = (
-    *("smile", "smile-si", "role", "epr", "em", "ll-r", "hill", "splc", "gr", "crisp"),
+    *("auto", "smile", "smile-si", "role", "epr", "em", "ll-r", "hill", "splc", "gr", "crisp"),
     *("glocal", "mlml", "d2ml", "an", "softmax", "linear", "frequency", "bce"),
 )
 

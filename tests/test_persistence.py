@@ -17,6 +17,7 @@ from onepos.registry import METHODS
 
 FAST = {
     "frequency": {},
+    "auto": {"methods": ("linear", "wan"), "n_members": 2, "random_state": 0},
     "linear": {"l2": 1.0},
     "glocal": {"feature_l2": 1.0, "random_state": 0},
     "mlml": {"instance_smoothness": 1.0},

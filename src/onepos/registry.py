@@ -39,6 +39,16 @@ METHODS: dict[str, Method] = {
     method.key: method
     for method in (
         Method(
+            "auto",
+            "Auto",
+            "auto",
+            "AutoClassifier",
+            "none: the library's own",
+            None,
+            "what tells the observed label tells the others",
+            "a time budget",
+        ),
+        Method(
             "smile",
             "SMILE",
             "smile",
@@ -289,6 +299,25 @@ def list_methods() -> "pd.DataFrame":
     frame = pd.DataFrame([asdict(method) for method in METHODS.values()])[columns]
     frame["year"] = frame["year"].astype("Int64")
     return frame.set_index("key")
+
+
+def key_of(estimator: "OnePositiveClassifier") -> str | None:
+    """Return the key of an estimator's method: of its class, the one whose preset it has most of; None if unknown.
+
+    Examples
+    --------
+    >>> import onepos
+    >>> key_of(onepos.make_classifier("wan", max_epochs=5)), key_of(onepos.AssumeNegativeClassifier(dropout=0.1))
+    ('wan', 'an')
+    """
+    params = estimator.get_params(deep=False)
+    fitting = [
+        method
+        for method in METHODS.values()
+        if method.class_name == type(estimator).__name__
+        and all(params[name] == value for name, value in method.preset.items())
+    ]
+    return max(fitting, key=lambda method: len(method.preset)).key if fitting else None
 
 
 def make_classifier(key: str, **params: Any) -> "OnePositiveClassifier":

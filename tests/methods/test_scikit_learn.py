@@ -36,6 +36,7 @@ def test_pipeline_clone_and_grid_search(method, quick, data):
     step = pipeline.steps[-1][0]
     grids = {
         "frequency": {},
+        "auto": {"combine": [True, False]},
         "linear": {"l2": [(1.0,), (10.0,)]},
         "glocal": {"feature_l2": [1.0, 10.0]},
         "mlml": {"instance_smoothness": [1.0, 3.0]},

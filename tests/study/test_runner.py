@@ -84,6 +84,13 @@ def test_cells_that_two_studies_share_are_run_once(tmp_path):
     pd.testing.assert_frame_equal(*(frame.drop(columns=names).reset_index(drop=True) for frame in both))
 
 
+def test_a_part_of_a_study_takes_over_all_that_there_is(tmp_path):
+    run(tmp_path / "a")
+    counts, ran = run(tmp_path / "b", methods=("frequency",), reuse=load_results(tmp_path / "a"))
+    assert (counts, ran) == ((2, 0), [])
+    pd.testing.assert_frame_equal(load_results(tmp_path / "b"), load_results(tmp_path / "a"))
+
+
 def test_failed_cells_are_recorded_and_tried_again(tmp_path):
     broken = TEXT.replace("max_epochs = 2", "max_epochs = 2\nscale = 'none'")
     bad = broken.replace('key = "an"', 'key = "an"\nfixed = { dropout = 5.0 }')

@@ -61,6 +61,7 @@ class Look:
 
 # Relatives share a hue. Dashes and markers tell every two lines apart, so the hue may be lost in print.
 _LOOKS = {
+    "auto": Look(_HUES["blue"], _LONG, "P", filled=False),
     "smile": Look(_HUES["blue"], _SOLID, "o"),
     "smile-si": Look(_HUES["sky"], _DASHED, "o", filled=False),
     "smile-code": Look(_HUES["sky"], _DASHDOT, "h", filled=False),
@@ -93,7 +94,6 @@ _SPARE = [
         ("p", False, "sky", _DOTTED),
         ("o", False, "green", _SOLID),
         ("h", True, "purple", _SOLID),
-        ("P", False, "amber", _SOLID),
         ("X", False, "grey", _SOLID),
         ("*", False, "pink", _SOLID),
         ("H", False, "sky", _SOLID),

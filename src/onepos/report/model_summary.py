@@ -14,7 +14,7 @@ from onepos.columns.scores import (
     single_positive_values,
 )
 from onepos.metrics import METRIC_TITLES, higher_is_better
-from onepos.registry import METHODS
+from onepos.registry import METHODS, key_of
 from onepos.report.model_labels import label_records
 from onepos.report.model_settings import in_words, model_settings, model_versions, training_facts
 
@@ -127,11 +127,8 @@ def _tuning(scored: Scored) -> dict[str, Any] | None:
 
 
 def _method_name(scored: Scored) -> str:
-    key = getattr(scored.model, "facts_", {}).get("method")
-    if key in METHODS:
-        return f"{METHODS[key].name} ({key})"
-    name = type(scored.estimator).__name__
-    return next((method.name for method in METHODS.values() if method.class_name == name), name)
+    key = getattr(scored.model, "facts_", {}).get("method") or key_of(scored.estimator)
+    return f"{METHODS[key].name} ({key})" if key in METHODS else type(scored.estimator).__name__
 
 
 def _measures(scored: Scored) -> list[dict[str, Any]]:

@@ -64,13 +64,15 @@ def run_study(
     observer = observer or Observer()
     folder.prepare(study, text)
     with folder.locked():
+        cells = cells_of(study)
         wanted = [
             cell
-            for cell in cells_of(study)
+            for cell in cells
             if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
         ]
         if reuse is not None:
-            _take_over(reuse, wanted, folder)
+            # All of them, whatever is run now: an export of the folder shall not lose what went into it.
+            _take_over(reuse, cells, folder)
         state = _State(folder, study, wanted)
         observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
         try:
@@ -84,8 +86,8 @@ def run_study(
     return len(state.done), len(state.failed)
 
 
-def _take_over(reuse: "pd.DataFrame", wanted: list[Cell], folder: ResultsFolder) -> None:
-    missing = {cell.id for cell in wanted if not folder.has_row(cell)}
+def _take_over(reuse: "pd.DataFrame", cells: list[Cell], folder: ResultsFolder) -> None:
+    missing = {cell.id for cell in cells if not folder.has_row(cell)}
     for row in reuse[(reuse["status"] == "ok") & reuse["cell"].isin(missing)].to_dict("records"):
         folder.add({str(name): value for name, value in row.items() if name not in ("study", "study_hash")})
 

@@ -1,0 +1,101 @@
+"""What ``auto`` tries, in the order in which it tries it: strong and quick methods first, unlike ones early.
+
+A combination gains from members that err differently, so there is one of each kind: a linear model, spreading over
+neighbours, a kernel, networks with three losses and label enhancement. Later rounds repeat the networks with other
+seeds, scaling, dropout and learning rates.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods.assume_negative import AssumeNegativeClassifier
+from onepos.methods.d2ml import D2MLClassifier
+from onepos.methods.linear import LinearClassifier
+from onepos.methods.mlml import MLMLClassifier
+from onepos.methods.smile import SMILEClassifier
+from onepos.methods.softmax import SoftmaxClassifier
+
+#: Class and settings by the key that a user would type.
+KINDS: dict[str, tuple[type[OnePositiveClassifier], dict[str, Any]]] = {
+    "linear": (LinearClassifier, {}),
+    "wan": (AssumeNegativeClassifier, {"unobserved_weight": "auto"}),
+    "softmax": (SoftmaxClassifier, {}),
+    "mlml": (MLMLClassifier, {}),
+    "smile": (SMILEClassifier, {}),
+    "d2ml": (D2MLClassifier, {}),
+    "an": (AssumeNegativeClassifier, {}),
+}
+NETWORKS = ("wan", "softmax", "smile", "an")
+#: Classes that a stored combination may name.
+CLASSES = {kind.__name__: kind for kind, _ in KINDS.values()}
+
+#: Beyond these sizes the classical methods take longer than all the others together: rows, rows × labels.
+_LARGEST_ROWS = {"mlml": 10_000, "d2ml": 5_000}
+_LARGEST_ENTRIES = {"linear": 4_000_000, "d2ml": 2_000_000}
+_LEARNING_RATE = (1e-3, 1e-3, 3e-3, 3e-4)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A member to be: the key of its method, its class and its settings."""
+
+    key: str
+    kind: type[OnePositiveClassifier]
+    settings: dict[str, Any]
+
+    def build(self) -> OnePositiveClassifier:
+        """Return the unfitted estimator."""
+        return self.kind(**self.settings)
+
+
+def candidates(
+    methods: tuple[str, ...], shape: tuple[int, int, int], *, scales: tuple[str, ...], dropouts: tuple[float, ...]
+) -> Iterator[Candidate]:
+    """Yield candidates without end, round by round; without networks there is one round.
+
+    Parameters
+    ----------
+    methods : keys of ``KINDS``
+    shape : (rows, features, labels)
+    scales, dropouts
+        Scaling and dropout of networks, taken in turn; the classical methods have the first scaling.
+    """
+    n_rows, _, n_labels = shape
+    for key in (key for key in KINDS if key in methods and key not in NETWORKS):
+        if n_rows <= _LARGEST_ROWS.get(key, n_rows) and n_rows * n_labels <= _LARGEST_ENTRIES.get(key, 1 << 60):
+            kind, preset = KINDS[key]
+            yield Candidate(key, kind, {**preset, "scale": scales[0]})
+    networks = [key for key in NETWORKS if key in methods]
+    round_number = 0
+    while networks:
+        for place, key in enumerate(networks):
+            turn = round_number + place
+            kind, preset = KINDS[key]
+            yield Candidate(
+                key,
+                kind,
+                {
+                    **preset,
+                    "scale": scales[turn % len(scales)],
+                    "dropout": dropouts[(turn + 1) % len(dropouts)],
+                    "learning_rate": _LEARNING_RATE[round_number % len(_LEARNING_RATE)],
+                    "batch_size": 16 if n_rows <= 10_000 else 64,
+                },
+            )
+        round_number += 1
+
+
+def settings_for(X: Any, scale: str) -> dict[str, tuple[Any, ...]]:
+    """Scalings and dropouts to take in turn: features that are mostly zeros, as counts of words are, want much dropout.
+
+    ``scale`` is the user's; "auto" leaves sparse features alone and tries two ways on dense ones.
+    """
+    is_sparse = sparse.issparse(X)
+    stored = X.nnz if is_sparse else np.count_nonzero(X)
+    scales = (scale,) if scale != "auto" else ("none",) if is_sparse else ("standard", "minmax")
+    return {"scales": scales, "dropouts": (0.5,) if stored < 0.25 * X.shape[0] * X.shape[1] else (0.0, 0.5)}
