@@ -25,7 +25,7 @@ FAST = {
     "glocal": {"feature_l2": 1.0, "random_state": 0},
     "d2ml": {"rank_weight": 1.0},
 }
-EXPORTABLE = [key for key in METHODS if key != "mlml"]
+EXPORTABLE = [key for key in METHODS if key not in ("auto", "mlml")]
 #: One of every kind of graph.
 KINDS = ["an", "softmax", "linear", "glocal", "d2ml", "frequency"]
 
@@ -65,6 +65,12 @@ def check(model, X, path, tolerance=1e-5, **options):
     assert np.abs(probabilities - model.predict_proba(single)).max() < tolerance
     assert np.array_equal(sets, expected)
     return probabilities, sets
+
+
+def test_a_combination_of_models_is_refused(tmp_path, data):
+    model = onepos.AutoClassifier(methods=("linear",), time_budget=None, random_state=0).fit(data.X, data.observed)
+    with pytest.raises(ValueError, match="AutoClassifier predicts in a way that onepos cannot write"):
+        export_onnx(model, tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("key", EXPORTABLE)

@@ -77,6 +77,17 @@ class GraphEncoder(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        self.use_graph(aggregated, neighborhoods)
+        self.first = _FirstLayer(aggregated.shape[1], n_hidden, generator)
+        self.second = linear(n_hidden, 2 * n_labels, generator)
+        self.self_weight = self_weight
+        self.log_bound = log_bound
+
+    def use_graph(self, aggregated: Any, neighborhoods: Tensor) -> None:
+        """Take a graph over the same rows, in place of the one there was; the weights stay."""
+        for name in ("aggregated", "neighborhoods"):
+            if hasattr(self, name):
+                delattr(self, name)
         # Not persistent: the graph belongs to the training set, not to the saved state.
         aggregated = _sparse_if_it_pays(aggregated)
         if isinstance(aggregated, Tensor):
@@ -84,10 +95,6 @@ class GraphEncoder(nn.Module):
         else:
             self.aggregated = aggregated
         self.register_buffer("neighborhoods", neighborhoods, persistent=False)
-        self.first = _FirstLayer(aggregated.shape[1], n_hidden, generator)
-        self.second = linear(n_hidden, 2 * n_labels, generator)
-        self.self_weight = self_weight
-        self.log_bound = log_bound
         self._last: tuple[Tensor, _Neighborhood] | None = None
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:

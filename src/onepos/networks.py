@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 def linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
     """Return a linear layer with PyTorch's usual initialisation, U(−1/√n_inputs, 1/√n_inputs), from ``generator``."""
-    layer = nn.Linear(n_inputs, n_outputs, device="meta").to_empty(device="cpu")
+    # Where the generator is: it draws for tensors of its own device alone.
+    device = "cpu" if generator is None else generator.device
+    layer = nn.Linear(n_inputs, n_outputs, device="meta").to_empty(device=device)
     bound = 1.0 / math.sqrt(max(n_inputs, 1))
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos.dataset_rows import DatasetRows
 from onepos.disk import DiskRows, column_statistics, is_binary
 
 ScaleKind: TypeAlias = Literal["auto", "standard", "minmax", "none"]
@@ -33,6 +34,8 @@ class FeatureScaler:
         """Scale ``X`` (n_samples, n_features) to float32; CSR stays CSR (its shift is zero), disk stays on disk."""
         if isinstance(X, DiskRows):
             return X.scaled(self.transform)
+        if isinstance(X, DatasetRows):
+            return X if self.factor is None else X.scaled(self.transform)
         if self.factor is None or self.shift is None:
             return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
         if sparse.issparse(X):
@@ -57,8 +60,15 @@ def fit_scaler(X: Any, kind: str) -> FeatureScaler:
 
     "standard": zero mean, unit variance. "minmax": the column's range becomes [0, 1]. Sparse input is never
     shifted, as that would make it dense: "standard" divides by the root mean square, "minmax" by the
-    largest magnitude.
+    largest magnitude. Items of a Dataset are not scaled: that would need all of them before training.
     """
+    if isinstance(X, DatasetRows):
+        if kind not in ("auto", "none"):
+            raise ValueError(
+                f"the items of a Dataset are taken as they are: scale must be 'auto' or 'none', got {kind!r}. Scale x "
+                "in the Dataset, or begin the network with a normalising layer."
+            )
+        return FeatureScaler("none")
     if kind == "auto":
         kind = choose_kind(X)
     if kind == "none":

@@ -99,7 +99,7 @@ def test_full_validation_labels_give_the_number_of_positives(data):
 
 
 def test_unknown_methods_and_too_large_ones_are_named(data):
-    with pytest.raises(ValueError, match="methods must name some of linear"):
+    with pytest.raises(ValueError, match="methods must name some of frequency"):
         onepos.AutoClassifier(methods=("lineal",)).fit(data.X, data.observed)
 
 

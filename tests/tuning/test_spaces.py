@@ -9,7 +9,7 @@ from onepos.tuning.spaces import SPACES, check_space
 from onepos.tuning.splits import FOLDS, split_rows
 
 
-@pytest.mark.parametrize("key", [key for key in METHODS if key != "frequency"])
+@pytest.mark.parametrize("key", [key for key in METHODS if key not in ("auto", "frequency")])
 def test_both_ends_of_every_range_are_accepted(key):
     estimator = make_classifier(key)
     space = check_space(None, estimator)
@@ -25,7 +25,7 @@ def test_every_class_is_a_method_or_a_base():
 
 def test_a_class_has_its_own_and_what_it_derives_from():
     assert {"learning_rate", "n_neighbors", "elbo_weight"} <= set(default_space(make_classifier("smile")))
-    assert default_space(make_classifier("frequency")) == {}
+    assert default_space(make_classifier("frequency")) == default_space(make_classifier("auto")) == {}
 
 
 def test_values_outside_have_no_code():

@@ -1,8 +1,8 @@
 """What ``auto`` tries, in the order in which it tries it: strong and quick methods first, unlike ones early.
 
-A combination gains from members that err differently, so there is one of each kind: a linear model, spreading over
-neighbours, a kernel, networks with three losses and label enhancement. Later rounds repeat the networks with other
-seeds, scaling, dropout and learning rates.
+A combination gains from members that err differently, so there is one of each kind: how often a label is observed
+anywhere, a linear model, spreading over neighbours, a kernel, networks with three losses and label enhancement. Later
+rounds repeat the networks with other seeds, scaling, dropout and learning rates.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from scipy import sparse
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.assume_negative import AssumeNegativeClassifier
 from onepos.methods.d2ml import D2MLClassifier
+from onepos.methods.frequency import FrequencyClassifier
 from onepos.methods.linear import LinearClassifier
 from onepos.methods.mlml import MLMLClassifier
 from onepos.methods.smile import SMILEClassifier
@@ -22,6 +23,7 @@ from onepos.methods.softmax import SoftmaxClassifier
 
 #: Class and settings by the key that a user would type.
 KINDS: dict[str, tuple[type[OnePositiveClassifier], dict[str, Any]]] = {
+    "frequency": (FrequencyClassifier, {}),
     "linear": (LinearClassifier, {}),
     "wan": (AssumeNegativeClassifier, {"unobserved_weight": "auto"}),
     "softmax": (SoftmaxClassifier, {}),
@@ -48,9 +50,10 @@ class Candidate:
     kind: type[OnePositiveClassifier]
     settings: dict[str, Any]
 
-    def build(self) -> OnePositiveClassifier:
+    def build(self, seed: int) -> OnePositiveClassifier:
         """Return the unfitted estimator."""
-        return self.kind(**self.settings)
+        model = self.kind(**self.settings)
+        return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
 
 def candidates(
@@ -69,7 +72,7 @@ def candidates(
     for key in (key for key in KINDS if key in methods and key not in NETWORKS):
         if n_rows <= _LARGEST_ROWS.get(key, n_rows) and n_rows * n_labels <= _LARGEST_ENTRIES.get(key, 1 << 60):
             kind, preset = KINDS[key]
-            yield Candidate(key, kind, {**preset, "scale": scales[0]})
+            yield Candidate(key, kind, preset if kind is FrequencyClassifier else {**preset, "scale": scales[0]})
     networks = [key for key in NETWORKS if key in methods]
     round_number = 0
     while networks:

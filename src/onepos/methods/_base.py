@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onepos._validation import Labels, check_labels, check_validation_labels
 from onepos.calibration import Calibration, fit_calibration
+from onepos.dataset_rows import DatasetRows, is_dataset
 from onepos.disk import DiskRows, check_finite, on_disk
 from onepos.exceptions import LabelWarning
 from onepos.methods._summary import facts_html, fitted_facts
@@ -53,6 +54,8 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         """Validate parameters and training data; sets ``classes_`` and the feature attributes."""
         self._validate_params()
         X = self._validate_features(X, reset=True)
+        if y is None and isinstance(X, DatasetRows):
+            y = X.labels()
         labels = check_labels(y, complete=self._y_is_full)
         if len(labels.observed) != X.shape[0]:
             raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}.")
@@ -68,6 +71,11 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
 
     def _validate_features(self, X: Any, *, reset: bool) -> Any:
         """Return finite features of the right number; ``reset`` says that training sets it."""
+        if is_dataset(X):
+            raise TypeError(
+                f"{type(self).__name__} needs its features as a matrix; got a {type(X).__name__}, which is read item "
+                "by item. Pass an array, a CSR matrix or a DataFrame, or take a method that trains a network."
+            )
         if self._reads_from_disk and on_disk(X):
             rows = DiskRows(validate_data(self, X, reset=reset, skip_check_array=True))
             check_finite(rows)
@@ -77,14 +85,14 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
             self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset, ensure_min_samples=least
         )
 
-    def _check_validation(
-        self, validation: tuple[Any, Any] | None, kind: str, labels: Labels
-    ) -> tuple[Any, NDArray[np.int8]] | None:
-        """Validate a validation set against the training set; None when there is none."""
+    def _check_validation(self, validation: Any, kind: str, labels: Labels) -> tuple[Any, NDArray[np.int8]] | None:
+        """Validate a validation set, a pair or a Dataset, against the training set; None when there is none."""
         if kind not in ("single", "full"):
             raise ValueError(f'validation_labels must be "single" or "full"; got {kind!r}.')
         if validation is None:
             return None
+        if is_dataset(validation):
+            validation = (validation, self._check_features(validation).labels())
         if not isinstance(validation, tuple) or len(validation) != 2:
             raise TypeError(f"validation must be a pair (X_val, Y_val); got {type(validation).__name__}.")
         features = self._check_features(validation[0])

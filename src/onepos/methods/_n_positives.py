@@ -1,7 +1,5 @@
 """k, the expected number of positives, for methods that train towards it."""
 
-from torch import Tensor
-
 from onepos.cardinality import resolve_n_positives
 from onepos.methods._neighbor_agreement import estimate_n_positives
 from onepos.methods._neural import Context
@@ -22,6 +20,5 @@ def expected_n_positives(given: float | str | None, context: Context, *, single_
         number = None if isinstance(given, str) else given
         return resolve_n_positives(number, context.n_labels, context.full_validation, one_class=single_label)
     rows = context.rows
-    features = rows.features.cpu().numpy() if isinstance(rows.features, Tensor) else rows.features
     index = rows.trainable.cpu().numpy()
-    return estimate_n_positives(features[index], rows.observed.cpu().numpy()[index]), "estimated"
+    return estimate_n_positives(context.graph.matrix[index], rows.observed.cpu().numpy()[index]), "estimated"

@@ -15,13 +15,15 @@ from onepos.training import History
 
 
 def store_network(
-    network: nn.Module, scaler: FeatureScaler, history: History
+    network: nn.Module, scaler: FeatureScaler, history: History, *, own: bool
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Arrays by name and facts; only networks that can be rebuilt from their sizes are stored."""
-    if not isinstance(network, MLP):
+    """Arrays by name and facts; only networks that can be rebuilt from their sizes are stored, no user's own."""
+    if own or not isinstance(network, MLP):
         raise ModelFileError(
             f"a model with a network of your own ({type(network).__name__}) cannot be saved to a file that is safe to "
-            "open: rebuilding it would have to run code. Save network_.state_dict() instead."
+            "open: rebuilding it would have to run code. Keep its weights with "
+            "torch.save(model.network_.state_dict(), path), to be loaded into a network made by the same code, or the "
+            "whole model with joblib.dump(model, path), which only you should open."
         )
     arrays = {f"network.{name}": value.cpu().numpy() for name, value in network.state_dict().items()}
     if scaler.shift is not None and scaler.factor is not None:
@@ -38,6 +40,8 @@ def store_network(
 def restore_network(arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> tuple[MLP, FeatureScaler, History]:
     """Rebuild what ``store_network`` described; shapes that do not fit raise ModelFileError."""
     sizes = facts["sizes"]
+    if not isinstance(sizes, list) or not all(type(size) is int and size > 0 for size in sizes):
+        raise ModelFileError(f"the sizes of a network must be positive whole numbers; the file says {sizes!r}.")
     expected = sum(a * b + b for a, b in pairwise(sizes))
     weights = {k.removeprefix("network."): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("network.")}
     # Checked before anything is allocated: a file must not be able to ask for more memory than it holds.

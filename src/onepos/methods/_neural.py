@@ -1,7 +1,8 @@
 """The neural methods' common shell: scale, split, build, train, predict. A method adds its objective."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -10,19 +11,34 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from onepos import metrics
 from onepos._random import spawn
 from onepos._validation import Labels
-from onepos.features import as_features, gather, take
+from onepos.dataset_rows import DatasetRows, is_dataset
+from onepos.features import as_features, gather, on_device, rows_at_once, take
 from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._graph_features import GraphFeatures, check_graph_features
 from onepos.methods._holdout import hold_out
 from onepos.methods._label_scores import check_label_scores
 from onepos.methods._network_state import restore_network, store_network
+from onepos.methods._own_network import TRIED_ROWS, is_own, own_network, seeded_globals, try_network
 from onepos.networks import MLP
 from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
-from onepos.training import Callback, History, Objective, ProgressBar, Rows, Schedule, train
+from onepos.training import (
+    PRECISIONS,
+    Callback,
+    History,
+    Objective,
+    ProgressBar,
+    Rows,
+    Schedule,
+    check_rate_factors,
+    forward_precision,
+    train,
+)
 from onepos.training.threads import limited_threads, useful_threads
 
 PREDICTION_ROWS = 4096
@@ -47,6 +63,20 @@ class Context:
     generator: torch.Generator
     #: Probabilities from elsewhere, shape (n_samples, n_labels), NaN where there are none.
     label_scores: Tensor | None = None
+    #: Features given for the graph, scaled, shape (n_samples, q).
+    graph_features: Any = None
+
+    @property
+    def graph(self) -> GraphFeatures:
+        """What to make a graph over the rows from."""
+        if self.graph_features is not None:
+            return GraphFeatures(self.graph_features, apart=True)
+        if isinstance(self.rows.features, DatasetRows):
+            raise ValueError(
+                "this method looks for similar rows, which needs features as a matrix, and X is a Dataset: pass an "
+                f"array of {self.rows.n_samples} rows as graph_features in fit, such as what a trained network says."
+            )
+        return GraphFeatures(self.rows.features, apart=False)
 
     @property
     def n_labels(self) -> int:
@@ -65,6 +95,7 @@ class _FittedNetwork(OnePositiveClassifier):
     network_: nn.Module
     scaler_: FeatureScaler
     history_: History
+    _item_shape: tuple[int, ...]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -75,13 +106,17 @@ class NeuralClassifier(_FittedNetwork):
 
     Parameters
     ----------
-    network : "auto", sequence of int, or torch.nn.Module
+    network : "auto", sequence of int, torch.nn.Module, or callable
         Hidden layer sizes of the predictive network f; "auto" is one hidden layer of max(128, n_labels) units (the
-        paper's three-layer perceptron, wide enough). A module takes features and returns logits; it is copied.
+        paper's three-layer perceptron, wide enough). A module takes features and returns logits; it is copied. A
+        callable makes such a module from (n_features, n_labels); its start follows ``random_state``.
     dropout : float
         Probability of dropping a hidden unit.
     learning_rate, weight_decay : float
         Adam's step size and decoupled weight decay (AdamW).
+    learning_rate_factors : dict of str to float, or None
+        Factors on the learning rate of those parameters of the network whose names begin with the key, such as
+        ``{"backbone": 0.1}``; 0 freezes them. Of several keys that fit, the longest counts.
     learning_rate_decay : {"none", "cosine"}
         Keep the learning rate, or let it fall to zero along half a cosine.
     batch_size, max_epochs : int
@@ -100,6 +135,9 @@ class NeuralClassifier(_FittedNetwork):
         Feature scaling, saved with the model; "auto" standardises dense features that are not 0/1.
     device : str
         Where to train: "cpu", "cuda", …
+    precision : {"float32", "bfloat16"}
+        Numbers that the network's forward passes are computed in while it is trained (mixed precision). Weights,
+        losses and steps are float32, predictions float64.
     random_state : int, RandomState, Generator or None
         Seeds everything that is random in training; equal seeds give identical bits on one machine.
     verbose : int
@@ -110,6 +148,7 @@ class NeuralClassifier(_FittedNetwork):
     dropout: float = 0.0
     learning_rate: float = 1e-3
     learning_rate_decay: str = "none"
+    learning_rate_factors: Mapping[str, float] | None = None
     weight_decay: float = 0.0
     batch_size: int = 16
     max_epochs: int = 25
@@ -119,6 +158,7 @@ class NeuralClassifier(_FittedNetwork):
     validation_fraction: float = 0.1
     scale: str = "auto"
     device: str = "cpu"
+    precision: str = "float32"
     random_state: Any = None
     verbose: int = 0
 
@@ -127,11 +167,15 @@ class NeuralClassifier(_FittedNetwork):
     #: Whether ``fit`` takes ``label_scores``.
     _uses_label_scores: ClassVar[bool] = False
 
+    #: Whether ``fit`` takes ``graph_features``.
+    _uses_graph_features: ClassVar[bool] = False
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "network": [StrOptions({"auto"}), "array-like", nn.Module],
+        "network": [StrOptions({"auto"}), "array-like", nn.Module, callable],
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "learning_rate_decay": [StrOptions({"none", "cosine"})],
+        "learning_rate_factors": [dict, None],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
@@ -141,6 +185,7 @@ class NeuralClassifier(_FittedNetwork):
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions(set(SCALE_KINDS))],
         "device": [str],
+        "precision": [StrOptions(set(PRECISIONS))],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
@@ -148,22 +193,25 @@ class NeuralClassifier(_FittedNetwork):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
-        validation: tuple[Any, Any] | None = None,
+        validation: Any = None,
         validation_labels: str = "single",
         label_scores: Any = None,
+        graph_features: Any = None,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
         """Train on observed labels.
 
         Parameters
         ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-            A large memory-mapped array (``numpy.load(path, mmap_mode="r")``) is read batch by batch, never whole.
+        X : array, CSR matrix or DataFrame of shape (n_samples, n_features), or Dataset
+            A large memory-mapped array (``numpy.load(path, mmap_mode="r")``) is read batch by batch, never whole. So is
+            a map-style torch Dataset, with items (x, y), or x or (x, …) if y is given here; x is an array or tensor, in
+            the same shape in all items, which the network gets as it is; the library's own gets it flat.
         y : indicator (n_samples, n_labels), or vector of classes (n_samples,)
-            1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels.
-        validation : (X_val, Y_val), optional
+            1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels. None: from the items of X.
+        validation : (X_val, Y_val) or Dataset of (x, y), optional
             Rows to choose the epoch on. Without it, ``early_stopping`` may hold out ``validation_fraction`` of X.
         validation_labels : {"single", "full"}
             Whether ``Y_val`` shows one positive per row or all of them. Against single positives average precision
@@ -171,6 +219,8 @@ class NeuralClassifier(_FittedNetwork):
         label_scores : array or DataFrame of shape (n_samples, n_labels), optional
             What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
             it says nothing. For ``role``, ``em`` and ``em-apl``, whose pages say what they do with it.
+        graph_features : array or CSR matrix of shape (n_samples, q), optional
+            For methods that look for similar rows: what to find them by, instead of X. Needed if X is a Dataset.
         callbacks : sequence of onepos.training.Callback
             Told after each batch and epoch.
         """
@@ -180,16 +230,32 @@ class NeuralClassifier(_FittedNetwork):
         given = self._check_validation(validation, validation_labels, labels)
         trainable, held_out = self._split(labels, given is not None, generator_numpy)
         # The scaler sees training rows only: held-out rows must not leak into what is chosen on them.
-        self.scaler_ = fit_scaler(take(X, trainable) if held_out.size else X, self.scale)
+        seen = trainable if held_out.size else None
+        self.scaler_ = fit_scaler(X if seen is None else take(X, seen), self.scale)
         scaled = self.scaler_.transform(X)
         held = None
         if given is not None:
             held = Held(as_features(self.scaler_.transform(given[0])), given[1], validation_labels == "full")
         elif held_out.size:
             held = Held(as_features(take(scaled, held_out)), labels.observed[held_out], self._y_is_full)
+        similar = check_graph_features(
+            graph_features, len(labels.observed), self.scale, seen, type(self).__name__, used=self._uses_graph_features
+        )
         rows = Rows.from_arrays(scaled, labels.observed, trainable, self.device)
-        network = self._build_network(X.shape[1], len(labels.classes), generator)
-        context = Context(rows, network, held, generator, None if scores is None else scores.to(self.device))
+        # What is not the library's own may draw from torch's global generators, which then follow the seed as well.
+        foreign = is_own(self.network) or isinstance(X, DatasetRows)
+        with seeded_globals(generator) if foreign else nullcontext():
+            network = self._build_network(X.shape[1], len(labels.classes), generator).to(self.device)
+            if is_own(self.network):
+                try_network(network, rows.gather(rows.trainable[:TRIED_ROWS]), len(labels.classes))
+            scores = on_device(scores, self.device)
+            self._train(Context(rows, network, held, generator, scores, on_device(similar, self.device)), callbacks)
+        return self
+
+    def _train(self, context: Context, callbacks: Sequence[Callback]) -> None:
+        """Make the objective, minimise it and keep what was learnt."""
+        held, factors = context.held, self.learning_rate_factors or {}
+        check_rate_factors(context.network, factors)
         objective = self._make_objective(context).to(self.device)
         schedule = Schedule(
             self.max_epochs,
@@ -198,15 +264,17 @@ class NeuralClassifier(_FittedNetwork):
             self.weight_decay,
             self.patience,
             self.learning_rate_decay,
+            factors,
         )
         listeners = [*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])]
         n_parameters = sum(p.numel() for p in objective.parameters())
-        with limited_threads(useful_threads(self.batch_size, n_parameters)):
+        threads = limited_threads(useful_threads(self.batch_size, n_parameters))
+        with threads, forward_precision(objective.network, self.precision, self.device):
             self.history_ = train(
                 objective,
-                rows,
+                context.rows,
                 schedule,
-                generator,
+                context.generator,
                 scorer=None if held is None else self._scorer(held),
                 selection=(self.selection_metric, metrics.higher_is_better(self.selection_metric)),
                 callbacks=listeners,
@@ -214,7 +282,6 @@ class NeuralClassifier(_FittedNetwork):
         self.history_.facts["scale"] = self.scaler_.kind
         self.network_ = objective.network.cpu().eval()
         self._finish(objective, context)
-        return self
 
     def _make_objective(self, context: Context) -> Objective:
         """Build the method's objective around ``context.network``."""
@@ -222,6 +289,26 @@ class NeuralClassifier(_FittedNetwork):
 
     def _finish(self, objective: Objective, context: Context) -> None:
         """Keep what else the method learnt; the default keeps nothing."""
+
+    def _validate_features(self, X: Any, *, reset: bool) -> Any:
+        if is_dataset(X):
+            # The library's own networks want vectors.
+            found: Any = DatasetRows.of(X, flat=not is_own(self.network))
+            if reset and len(found) < 2:
+                raise ValueError(f"expected a Dataset of 2 items or more to fit; got {len(found)} sample.")
+            validate_data(self, found, reset=reset, skip_check_array=True)
+            shape = found.item_shape
+        else:
+            found = super()._validate_features(X, reset=reset)
+            shape = (found.shape[1],)
+        if reset:
+            self._item_shape = shape
+        elif shape != getattr(self, "_item_shape", shape):
+            raise ValueError(
+                f"expected rows of shape {self._item_shape}, which the network was trained on; got {shape}. A Dataset "
+                "gives its items in their own shape, an array gives vectors."
+            )
+        return found
 
     def _split(
         self, labels: Labels, validation_given: bool, generator: np.random.Generator
@@ -235,8 +322,8 @@ class NeuralClassifier(_FittedNetwork):
         return hold_out(labels.observed, labelled, self.validation_fraction, generator)
 
     def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
-        if isinstance(self.network, nn.Module):
-            return copy.deepcopy(self.network)
+        if is_own(self.network):
+            return own_network(self.network, n_features, n_labels)
         hidden = [max(128, n_labels)] if isinstance(self.network, str) else [int(size) for size in self.network]
         if any(size < 1 for size in hidden):
             raise ValueError(f"network must list hidden layer sizes of at least 1; got {self.network!r}.")
@@ -261,18 +348,24 @@ class NeuralClassifier(_FittedNetwork):
         return self._network_logits(X)
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return store_network(self.network_, self.scaler_, self.history_)
+        return store_network(self.network_, self.scaler_, self.history_, own=is_own(self.network))
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         self.network_, self.scaler_, self.history_ = restore_network(arrays, facts)
 
 
 def _forward(network: nn.Module, features: Any, device: str) -> NDArray[Any]:
-    """Logits of all rows, in the network's own precision, PREDICTION_ROWS at a time."""
+    """Logits of all rows, in the network's own precision, at most PREDICTION_ROWS at a time."""
     dtype = next(network.parameters()).dtype
     features = as_features(features)
     pieces = []
     with torch.no_grad():
-        for index in torch.split(torch.arange(features.shape[0]), PREDICTION_ROWS):
-            pieces.append(network(gather(features, index).to(device=device, dtype=dtype)).cpu())
+        for index in torch.split(torch.arange(features.shape[0]), rows_at_once(features, PREDICTION_ROWS)):
+            # Without a name for what is read: it would live on while the next part is read beside it.
+            pieces.append(network(_in_precision(gather(features, index).to(device), dtype)).cpu())
     return np.asarray(torch.cat(pieces).numpy())
+
+
+def _in_precision(features: Tensor, dtype: torch.dtype) -> Tensor:
+    """Floating numbers in the given type; integers, of tokens and the like, stay what they are."""
+    return features.to(dtype) if features.is_floating_point() else features

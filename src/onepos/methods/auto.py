@@ -74,8 +74,8 @@ class AutoClassifier(_FittedAuto):
     n_members : int
         Most members to train.
     methods : "auto" or sequence of str
-        Keys to choose from: linear, wan, softmax, mlml, smile, d2ml, an. "auto": all; those that would take too long
-        for the number of rows and labels are left out.
+        Keys to choose from: frequency, linear, wan, softmax, mlml, smile, d2ml, an. "auto": all; those that would
+        take too long for the number of rows and labels are left out.
     combine : bool
         Weigh all members; False keeps the one with the highest likelihood.
     n_positives : float or None
@@ -218,7 +218,7 @@ class AutoClassifier(_FittedAuto):
         end: float,
     ) -> _Trial:
         started = time.monotonic()
-        model = candidate.build().set_params(random_state=seed)
+        model = candidate.build(seed)
         more: dict[str, Any] = {}
         if held is not None:
             more = {"validation": held, "validation_labels": kind}

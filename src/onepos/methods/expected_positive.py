@@ -74,6 +74,8 @@ class ExpectedPositiveClassifier(_FittedExpectedPositive):
     n_positives: float | str | None = None
     regularizer_weight: float = 1.0
 
+    _uses_graph_features: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,
         "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],

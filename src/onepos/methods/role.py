@@ -130,6 +130,7 @@ class ROLEClassifier(_FittedROLE):
     label_rate_factor: float = 10.0
 
     _uses_label_scores: ClassVar[bool] = True
+    _uses_graph_features: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,

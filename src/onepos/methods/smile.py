@@ -21,6 +21,9 @@ from onepos.encoder import GraphEncoder
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
 from onepos.graph import mean_aggregate
+from onepos.methods._embeddings import check_embeds
+from onepos.methods._graph_features import GraphFeatures
+from onepos.methods._graph_refresh import GraphRefresh
 from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.neighbor_search import SEARCHES, Search, neighbor_graph
@@ -42,14 +45,29 @@ class RiskSettings:
 class SMILEObjective(Objective):
     """Algorithm 1: after an AN warm-up, alternate a step on T_LE with a step on the single-positive risk R̂_sp."""
 
-    def __init__(self, network: nn.Module, enhancement: LabelEnhancement, settings: RiskSettings) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        enhancement: LabelEnhancement,
+        settings: RiskSettings,
+        graph: GraphFeatures,
+        refresh: GraphRefresh | None,
+    ) -> None:
         super().__init__(network)
         self.enhancement = enhancement
         self.settings = settings
+        self.graph = graph
+        self.refresh = refresh
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Note the epoch; with ``graph_on="embeddings"``, build a new graph when one is due."""
+        super().begin_epoch(epoch)
+        if self.refresh is not None:
+            self.refresh.begin_epoch(epoch, self.network, self.enhancement.encoder)
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
-        yield "label_enhancement", self.enhancement.loss(batch)
+        yield "label_enhancement", self.enhancement.loss(self.graph.batch(batch))
         logits = self.network(batch.features)
         if self.epoch < self.settings.warm_up_epochs:
             yield "risk", losses.assume_negative(logits, batch.observed)
@@ -107,6 +125,14 @@ class SMILEClassifier(_FittedSMILE):
         Weight of the self-loop in the graph convolution: a row counts for this share, its neighbours for the rest.
     graph_metric : {"euclidean", "cosine"}
         Distance of the graph, on the scaled features.
+    graph_on : {"features", "embeddings"}
+        Whether the graph stays the one of the features (those of X, or ``graph_features`` in ``fit``), or is built
+        again after the warm-up from the network's embeddings: what its method ``embed`` returns, or the input of the
+        last linear layer. X in ÂX are the features in either case.
+    graph_refresh : int or None
+        With ``graph_on="embeddings"``: epochs from one graph to the next; None: one after the warm-up, kept.
+        ``history_.facts["graph_refreshes"]`` has epoch, size of the embeddings, recall and the share of neighbours
+        that stayed.
     graph_search : {"auto", "exact", "approximate"}
         How the neighbours are sought; ``history_.facts["graph"]`` says what was done and at what recall. "auto":
         exactly up to 30,000 rows, above with an index (``pip install 'onepos[large]'``) that finds about 95 in 100.
@@ -170,6 +196,8 @@ class SMILEClassifier(_FittedSMILE):
     n_neighbors: int = 10
     self_weight: float = 0.5
     graph_metric: Literal["euclidean", "cosine"] = "euclidean"
+    graph_on: str = "features"
+    graph_refresh: int | None = None
     graph_search: Search = "auto"
     cache_folder: str | None = None
     encoder_hidden: int = 128
@@ -184,6 +212,8 @@ class SMILEClassifier(_FittedSMILE):
     risk_weight_bound: float | str = "auto"
     warm_up_epochs: int = 3
 
+    _uses_graph_features: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,
         "n_positives": [Interval(Real, 1, None, closed="left"), None],
@@ -192,6 +222,8 @@ class SMILEClassifier(_FittedSMILE):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "self_weight": [Interval(Real, 0, 1, closed="both")],
         "graph_metric": [StrOptions({"euclidean", "cosine"})],
+        "graph_on": [StrOptions({"features", "embeddings"})],
+        "graph_refresh": [Interval(Integral, 1, None, closed="left"), None],
         "graph_search": [StrOptions(set(SEARCHES))],
         "cache_folder": [str, None],
         "encoder_hidden": [Interval(Integral, 1, None, closed="left")],
@@ -217,11 +249,12 @@ class SMILEClassifier(_FittedSMILE):
             weight = float(self.unobserved_weight)
         elif self.cardinality_correction == "weight":
             weight = balanced_weight(self.n_positives_)
+        graph = context.graph
         encoder, feature_scale = self._build_encoder(context)
         alpha, beta = self.prior
         enhancement = LabelEnhancement(
             encoder,
-            context.rows.features.shape[1],
+            graph.features.shape[1],
             n_labels,
             EnhancementSettings(
                 self.elbo_weight,
@@ -238,18 +271,32 @@ class SMILEClassifier(_FittedSMILE):
         bayes = self.n_positives_ if self.cardinality_correction == "bayes" else None
         bound = 8.0 / n_labels if isinstance(self.risk_weight_bound, str) else float(self.risk_weight_bound)
         risk = RiskSettings(self.warm_up_epochs, bound, self.soft_label, self.keep_observed, bayes)
-        return SMILEObjective(context.network, enhancement, risk)
+        refresh = self._graph_refresh(encoder, context) if self.graph_on == "embeddings" else None
+        return SMILEObjective(context.network, enhancement, risk, graph, refresh)
+
+    def _graph_refresh(self, encoder: GraphEncoder, context: Context) -> GraphRefresh:
+        check_embeds(context.network)
+        matrix = context.graph.matrix
+        neighbors = encoder.neighborhoods[:, 1:].cpu().numpy()
+        n_neighbors = neighbors.shape[1]
+        return GraphRefresh(
+            neighbors,
+            context.rows,
+            lambda rows: neighbor_graph(rows, n_neighbors, metric=self.graph_metric, search=self.graph_search),
+            lambda neighbors: as_features(self._aggregate(matrix, neighbors)),
+            self.warm_up_epochs,
+            self.graph_refresh,
+        )
 
     def _build_encoder(self, context: Context) -> tuple[GraphEncoder, float]:
         """Build the graph over all rows (labels play no part in it), ÂX, and the encoder on top."""
-        features = context.rows.features
-        matrix = features.cpu().numpy() if isinstance(features, Tensor) else features
+        matrix = context.graph.matrix
         k = min(self.n_neighbors, matrix.shape[0] - 1)
         if k < self.n_neighbors:
             warnings.warn(
                 f"n_neighbors={self.n_neighbors} needs more than {matrix.shape[0]} rows; {k} neighbours are used.",
                 LabelWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         neighbors, self._graph_facts = neighbor_graph(matrix, k, metric=self.graph_metric, search=self.graph_search)
         neighborhoods = np.column_stack([np.arange(len(neighbors)), neighbors])
@@ -272,6 +319,9 @@ class SMILEClassifier(_FittedSMILE):
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, SMILEObjective)
+        if objective.refresh is not None:
+            objective.refresh.put_into(objective.enhancement.encoder)
+            self.history_.facts["graph_refreshes"] = objective.refresh.facts
         pieces = [
             objective.soft_labels(rows, context.rows.observed[rows])
             for rows in torch.split(torch.arange(context.rows.n_samples), 4096)

@@ -16,6 +16,7 @@ from onepos.exceptions import LabelWarning
 from onepos.features import as_features
 from onepos.losses import binary_cross_entropy
 from onepos.memory import find_neighbors
+from onepos.methods._graph_features import GraphFeatures
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._released_encoder import ReleasedEncoder, in_edges
 from onepos.methods._released_model import ReleasedModel
@@ -30,10 +31,17 @@ class SMILEReleasedObjective(Objective):
     """Encoder loss plus classifier loss, both forward passes before the one step."""
 
     def __init__(
-        self, network: nn.Module, model: ReleasedModel, share: float, unobserved_target: float, unobserved_weight: float
+        self,
+        network: nn.Module,
+        model: ReleasedModel,
+        share: float,
+        unobserved_target: float,
+        unobserved_weight: float,
+        graph: GraphFeatures | None = None,
     ) -> None:
         super().__init__(network)
         self.model = model
+        self.graph = graph
         self.share = share
         self.unobserved_target = unobserved_target
         self.unobserved_weight = unobserved_weight
@@ -45,7 +53,8 @@ class SMILEReleasedObjective(Objective):
         logits = self.network(batch.features)
         weights = torch.ones_like(logits).masked_fill_(batch.observed == 0, self.unobserved_weight)
         classifier = binary_cross_entropy(logits, targets, weights) / logits.shape[1]
-        yield "encoder_and_classifier", self.model.loss(label_logits, batch) + classifier
+        similar = batch if self.graph is None else self.graph.batch(batch)
+        yield "encoder_and_classifier", self.model.loss(label_logits, similar) + classifier
 
     def targets(self, label_logits: Tensor, observed: Tensor) -> Tensor:
         """D = μ·d + (1−μ)·d₂, with d₂ = 1 where observed and p₀ elsewhere; 0 where a label is known to be absent."""
@@ -84,7 +93,7 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
         Hidden width of the graph encoder and of encoder_z; "labels", as released, is c.
     decoder_hidden : int or "features"
         Hidden width of the decoder; "features", as released, is the number of features, at a cost of its square.
-    network : "auto", "labels", sequence of int, or torch.nn.Module
+    network : "auto", "labels", sequence of int, torch.nn.Module, or callable
         Hidden layers of the classifier. "labels", as released, is one of c units, too few when there are few labels;
         "auto" is one of max(128, c).
     learning_rate, … :
@@ -124,6 +133,8 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
     #: The product of the graph with X is formed in one piece.
     _reads_from_disk: ClassVar[bool] = False
 
+    _uses_graph_features: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,
         "network": [StrOptions({"auto", "labels"}), *NeuralClassifier._parameter_constraints["network"][1:]],
@@ -156,8 +167,7 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
         return super()._build_network(n_features, n_labels, generator)
 
     def _make_objective(self, context: Context) -> Objective:
-        n_labels, features = context.n_labels, context.rows.features
-        matrix = features.cpu().numpy() if isinstance(features, Tensor) else features
+        n_labels, matrix = context.n_labels, context.graph.matrix
         neighbors = self._neighbors(matrix)
         edges = in_edges(neighbors)
         hidden = n_labels if isinstance(self.encoder_hidden, str) else self.encoder_hidden
@@ -176,7 +186,7 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
         if isinstance(weight, str):
             weight = 1.0 / max(n_labels - 1, 1)
         return SMILEReleasedObjective(
-            context.network, model, self.enhancement_share, self.unobserved_target, float(weight)
+            context.network, model, self.enhancement_share, self.unobserved_target, float(weight), context.graph
         )
 
     def _neighbors(self, matrix: Any) -> NDArray[np.int64]:

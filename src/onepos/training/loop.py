@@ -3,8 +3,8 @@
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from onepos.training.callbacks import Callback
 from onepos.training.history import History
 from onepos.training.objective import Batch, Objective
 from onepos.training.optimizer import FusedAdam
+from onepos.training.rate_factors import with_rate_factors
 from onepos.training.rows import Rows
 
 #: Returns {metric name: value} of the current network on held-out rows.
@@ -25,7 +26,8 @@ class Schedule:
     """How long and how fast to train.
 
     ``patience`` epochs without a better validation score end training; None never stops early. The weights of the
-    best epoch are restored whenever there is a scorer.
+    best epoch are restored whenever there is a scorer. ``rate_factors`` multiply the learning rate of those parameters
+    of the network whose names begin so.
     """
 
     max_epochs: int
@@ -34,6 +36,7 @@ class Schedule:
     weight_decay: float = 0.0
     patience: int | None = None
     learning_rate_decay: str = "none"
+    rate_factors: Mapping[str, float] = field(default_factory=dict)
 
     def rate_factor(self, epoch: int) -> float:
         """Multiplier of the learning rate in a 0-based epoch: 1, or half a cosine from 1 towards 0."""
@@ -146,7 +149,8 @@ def _run_epoch(
         batch = Batch(index, rows.gather(index), rows.observed[index])
         for name, loss in objective.losses(batch):
             if name not in optimizers:
-                optimizers[name] = FusedAdam(objective.trained_by(name), schedule.weight_decay)
+                groups = with_rate_factors(objective.trained_by(name), objective.network, schedule.rate_factors)
+                optimizers[name] = FusedAdam(groups, schedule.weight_decay)
             optimizers[name].step(loss, rate)
             # Summed as tensors: asking for the number here would wait for it in every step.
             value = loss.detach() * len(index)

@@ -8,7 +8,10 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch: which rows, their features (batch, q) and observed labels (batch, c), int8 in {1, 0, −1}."""
+    """A mini-batch: which rows, their features (batch, q) and observed labels (batch, c), int8 in {1, 0, −1}.
+
+    Features from a Dataset may have another shape, (batch, …).
+    """
 
     rows: Tensor
     features: Tensor

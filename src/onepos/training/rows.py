@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from onepos.features import as_features, gather
+from onepos.features import as_features, gather, on_device
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Rows:
 
     Attributes
     ----------
-    features : float32 Tensor (n_samples, n_features), a CSR array too large to expand, or rows on disk
+    features : float32 Tensor (n_samples, n_features), a CSR array too large to expand, rows on disk or in a Dataset
     observed : int8 Tensor (n_samples, n_labels)
     trainable : int64 Tensor
         Rows that carry an observed positive and are not held out.
@@ -31,15 +31,12 @@ class Rows:
     def from_arrays(
         cls, X: Any, observed: NDArray[np.int8], trainable: NDArray[np.intp], device: str = "cpu"
     ) -> "Rows":
-        """Build from scaled float32 features (ndarray or CSR) and int8 labels."""
-        features = as_features(X)
-        if isinstance(features, Tensor):
-            features = features.to(device)
+        """Build from scaled features (ndarray, CSR, rows on disk or in a Dataset) and int8 labels."""
         labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
-        return cls(features, labels.to(device), index.to(device))
+        return cls(on_device(as_features(X), device), labels.to(device), index.to(device))
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Features of the given rows as a dense float32 tensor."""
+        """Features of the given rows as a dense tensor."""
         return gather(self.features, rows)
 
     @property

@@ -82,8 +82,8 @@ def default_space(estimator: Any) -> Space:
     space: Space = {}
     for kind in reversed(type(estimator).__mro__):
         space |= SPACES.get(kind.__name__, {})
-    if hasattr(getattr(estimator, "network", None), "forward"):
-        for name in ("network", "dropout"):  # a module of the user's own: neither is ours to change
+    if callable(getattr(estimator, "network", None)):
+        for name in ("network", "dropout"):  # a module of the user's own, or its maker: neither is ours to change
             space.pop(name, None)
     return space
 

@@ -1,0 +1,80 @@
+"""SMILE's graph from what the network has learnt: built after the warm-up, and again every few epochs."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from onepos.encoder import GraphEncoder
+from onepos.features import on_device
+from onepos.methods._embeddings import embed
+from onepos.methods._whole_set import outputs_of_all
+from onepos.neighbor_search import NeighborGraph
+from onepos.training import Rows
+
+
+class GraphRefresh(nn.Module):
+    """Puts a new graph into the encoder when one is due, and the right one when an earlier epoch is restored.
+
+    Parameters
+    ----------
+    neighbors : int array of shape (n_samples, k)
+        The graph to begin with.
+    rows : Rows
+    search : function of a matrix
+        Finds the neighbours of its rows.
+    aggregate : function of neighbours, int array of shape (n_samples, k)
+        Returns ÂX for them, as features.
+    start : int
+        0-based epoch before which the first graph from embeddings is built.
+    every : int or None
+        Epochs from one to the next; None: there is one.
+    """
+
+    number: Tensor
+
+    def __init__(
+        self,
+        neighbors: NDArray[np.int64],
+        rows: Rows,
+        search: Callable[[NDArray[np.float32]], NeighborGraph],
+        aggregate: Callable[[NDArray[np.int64]], Any],
+        start: int,
+        every: int | None,
+    ) -> None:
+        super().__init__()
+        self._rows, self._search, self._aggregate = rows, search, aggregate
+        self.start, self.every = start, every
+        #: Neighbours of every graph so far, shape (n_samples, k) each.
+        self.graphs = [neighbors]
+        #: One record for each graph from embeddings.
+        self.facts: list[dict[str, Any]] = []
+        #: Which graph is in use: part of the state, so that the restored epoch has its own.
+        self.register_buffer("number", torch.zeros((), dtype=torch.int64))
+        self._used = 0
+
+    def begin_epoch(self, epoch: int, network: nn.Module, encoder: GraphEncoder) -> None:
+        """Build a graph from the network's present embeddings if one is due."""
+        since = epoch - self.start
+        if since < 0 or (since > 0 and (self.every is None or since % self.every)):
+            return
+        embeddings = outputs_of_all(network, self._rows, partial(embed, network)).cpu().numpy()
+        neighbors, facts = self._search(embeddings)
+        kept = float((neighbors[:, :, None] == self.graphs[-1][:, None, :]).any(axis=2).mean())
+        self.facts.append({"epoch": epoch + 1, "size": embeddings.shape[1], "kept": kept, **facts})
+        self.graphs.append(neighbors)
+        self.number.fill_(len(self.graphs) - 1)
+        self.put_into(encoder)
+
+    def put_into(self, encoder: GraphEncoder) -> None:
+        """Give the encoder the graph that ``number`` names."""
+        if int(self.number) == self._used:
+            return
+        self._used = int(self.number)
+        neighbors, device = self.graphs[self._used], self._rows.observed.device
+        neighborhoods = torch.from_numpy(np.column_stack([np.arange(len(neighbors)), neighbors]))
+        encoder.use_graph(on_device(self._aggregate(neighbors), str(device)), neighborhoods.to(device))
