@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +22,8 @@ FORMAT = "onepos-model"
 FORMAT_VERSION = 1
 #: Arrays of a table's columns, beside those of the estimator.
 TABLE_PREFIX = "table."
+#: Truth values, numbers and texts, as ``dtype.str`` writes them.
+_PLAIN_TYPE = re.compile(r"[<>|=][biufU][0-9]{1,9}")
 
 
 def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
@@ -81,14 +84,13 @@ def load(path: str | Path) -> Any:
     """
     header, arrays = _read(Path(path))
     classes = {method.class_name: method for method in METHODS.values()}
-    name = header["class"]
-    if name not in classes:
+    name = header.get("class")
+    if not isinstance(name, str) or name not in classes:
         raise ModelFileError(f"{path} holds a model of class {name!r}, which this version of onepos does not know.")
     try:
         params = {key: tuple(value) if isinstance(value, list) else value for key, value in header["params"].items()}
         estimator = classes[name].load_class()(**params)
-        dtype = object if header["classes_dtype"] == "object" else np.dtype(header["classes_dtype"])
-        estimator.classes_ = np.array(header["classes"], dtype=dtype)
+        estimator.classes_ = _classes(header["classes"], header["classes_dtype"])
         estimator.single_label_ = bool(header["single_label"])
         estimator.n_features_in_ = int(header["n_features_in"])
         if header["feature_names_in"] is not None:
@@ -107,7 +109,7 @@ def load(path: str | Path) -> Any:
             return TableModel._restored(estimator, table, header["table"])
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a complete onepos model ({type(error).__name__}: {error}).") from error
     return estimator
 
@@ -125,7 +127,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise ModelFileError(f"{path} is not a onepos model, or is truncated or corrupt ({error}).") from error
     try:
         header = json.loads(metadata["onepos"])
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.")
@@ -138,6 +140,19 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if header.get("checksum", _checksum(header, arrays)) != _checksum(header, arrays):
         raise ModelFileError(f"{path} was changed after it was written: its checksum does not match. Save it again.")
     return header, arrays
+
+
+def _classes(values: Any, dtype: Any) -> NDArray[Any]:
+    """Return the label names: numbers, texts, or a mixture of them as objects; nothing else that NumPy would make."""
+    if not isinstance(values, list) or not all(isinstance(value, bool | int | float | str) for value in values):
+        raise ValueError("label names must be a list of numbers and texts")
+    if dtype == "object":
+        return np.array(values, dtype=object)
+    if not isinstance(dtype, str) or not _PLAIN_TYPE.fullmatch(dtype):  # NumPy parses more, some of it as Python
+        raise ValueError(f"label names cannot be of type {dtype!r}")
+    kind = np.dtype(dtype)
+    # Texts get the width that they need: the file could announce gigabytes.
+    return np.array(values, dtype=str if kind.kind == "U" else kind)
 
 
 def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:

@@ -12,13 +12,15 @@ from scipy import sparse
 
 from onepos._optional import require
 from onepos.datasets._read import read
-from onepos.datasets._tabular import MISSING
+from onepos.datasets._tabular import MISSING, check_parquet_size, readable_parquet
 from onepos.exceptions import DataFileError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+#: A sparse column of a frame takes two kilobytes, however empty it is.
+_MOST_COLUMNS = 1 << 18
 SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 
 
@@ -83,25 +85,29 @@ def separated(path: Path, words: Collection[str], plain: Collection[str], **opti
 
 def parquet_frame(path: Path) -> Any:
     """Return a parquet file as a frame."""
-    with parquet_file(path) as file:
+    with parquet_file(path) as file, readable_parquet(path):
+        check_parquet_size(file.metadata, path)
         return file.read().to_pandas().reset_index(drop=True)
 
 
 def parquet_pieces(path: Path, rows: int) -> Iterator[Any]:
     """Yield a parquet file as frames of at most so many rows."""
     with parquet_file(path) as file:
-        for batch in file.iter_batches(batch_size=rows):
-            yield batch.to_pandas()
+        batches = file.iter_batches(batch_size=rows)
+        while True:
+            with readable_parquet(path):
+                batch = next(batches, None)
+                piece = None if batch is None else batch.to_pandas()
+            if piece is None:
+                return
+            yield piece
 
 
 def parquet_file(path: Path) -> Any:
     """Open a parquet file; a context manager."""
     parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
-    arrow = require("pyarrow", extra="data", purpose="reading parquet")
-    try:
+    with readable_parquet(path):
         return parquet.ParquetFile(path)
-    except (arrow.ArrowException, ValueError, OSError) as error:
-        raise DataFileError(f"{path.name}: not a readable parquet file ({error}). Is it complete?") from error
 
 
 def matrix_file(path: Path, options: dict[str, Any]) -> TableData:
@@ -109,6 +115,11 @@ def matrix_file(path: Path, options: dict[str, Any]) -> TableData:
     import pandas as pd
 
     table = read(path, **options)
+    if table.X.shape[1] > _MOST_COLUMNS:
+        raise DataFileError(
+            f"{path.name}: {table.X.shape[1]:,} features are too many for a table, in which each is a column; up to "
+            f"{_MOST_COLUMNS:,} are read. Use onepos.datasets.read and an estimator: they take sparse matrices as such."
+        )
     if sparse.issparse(table.X):
         accessor: Any = pd.DataFrame.sparse
         frame = accessor.from_spmatrix(sparse.csr_matrix(table.X), columns=list(table.feature_names))

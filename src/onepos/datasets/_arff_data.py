@@ -113,12 +113,11 @@ def _parse_sparse(data: DataLines, attributes: Sequence[Attribute], plain: bool)
     flat = None if quoted or not plain else _sparse_numbers(data, attributes)
     if flat is None:
         counts, flat = _sparse_tokens(data, attributes)
-    columns = flat[0].astype(np.int64)
     row_of = np.repeat(np.arange(len(data.lines)), counts)
-    outside = np.flatnonzero(columns >= len(attributes))
+    outside = np.flatnonzero(flat[0] >= len(attributes))  # before the cast, which would wrap a huge index around
     if outside.size:
-        row, column = int(row_of[outside[0]]), int(columns[outside[0]])
-        data.fail(row, f"index {column} is outside the {len(attributes)} attributes (counted from 0).")
+        _fail_outside(data, int(row_of[outside[0]]), f"{flat[0][outside[0]]:.0f}", attributes)
+    columns = flat[0].astype(np.int64)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     shape = (len(data.lines), len(attributes))
     codes = csr((flat[1], columns, indptr), shape=shape)
@@ -151,9 +150,9 @@ def _sparse_tokens(data: DataLines, attributes: Sequence[Attribute]) -> tuple[ND
     for row, line in enumerate(data.lines):
         pairs = []
         for index, token in _PAIR.findall(line):
-            column = int(index)
+            column = int(index) if len(index) < 20 else len(attributes)  # Python refuses to convert thousands of digits
             if column >= len(attributes):
-                data.fail(row, f"index {column} is outside the {len(attributes)} attributes (counted from 0).")
+                _fail_outside(data, row, index[:20], attributes)
             value = _encode(data, row, attributes[column], lookups[column], unquote(token))
             pairs.append((float(column), value))
         rows.append(pairs)
@@ -179,6 +178,10 @@ def _encode(data: DataLines, row: int, attribute: Attribute, lookup: dict[str, f
         expected = ", ".join(list(lookup)[:6])
         data.fail(row, f"attribute {attribute.name!r} takes {{{expected}}}; got {_shorten(token)}.")
     return lookup[token]
+
+
+def _fail_outside(data: DataLines, row: int, index: str, attributes: Sequence[Attribute]) -> NoReturn:
+    data.fail(row, f"index {index} is outside the {len(attributes)} attributes (counted from 0).")
 
 
 def _width_problem(found: int, expected: int) -> str:

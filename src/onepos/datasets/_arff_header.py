@@ -10,7 +10,7 @@ _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{}}]+)(?:\s+|(?=\{{))(.+)$", re.IGNORECASE)
 _VALUES = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,]*))(?:,|$)")
 _NUMERIC = {"numeric", "real", "integer"}
-_MEKA = re.compile(r"-C\s+(-?\d+)\b")
+_MEKA = re.compile(r"-C\s+(-?\d{1,9})\b")
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,11 @@ def locate(home: Path, file: str) -> Path:
     relative = PurePosixPath(file)
     if relative.is_absolute() or ".." in relative.parts or "\\" in file or ":" in file or not relative.parts:
         raise ValueError(f"a data file's name must be relative and stay inside the data folder; got {file!r}.")
-    return home.joinpath(*relative.parts)
+    path = home.joinpath(*relative.parts)
+    # Links inside the folder may lead anywhere in it; the folder itself may be a link.
+    if not path.resolve().is_relative_to(home.resolve()):
+        raise ValueError(f"{file}: a link leads out of the data folder {home}, to {path.resolve()}. Remove it.")
+    return path
 
 
 def is_writable(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos.datasets._inflation import check_inflation, largest_inflation
 from onepos.datasets._sparse import checked_csr
 from onepos.exceptions import DataFileError
 
@@ -97,7 +98,7 @@ def scan(path: Path) -> dict[str, Variable]:
             kind, body, after = _element(content, at, order)
             if kind == _COMPRESSED:
                 after = at + 8 + len(body)  # alone among the elements these are not padded
-                kind, body, _ = _element(memoryview(zlib.decompress(body)), 0, order)
+                kind, body, _ = _element(memoryview(_inflate(body)), 0, order)
             if kind != _MATRIX:
                 raise ValueError(f"a matrix expected at byte {at}; got element type {kind}")
             if len(body):
@@ -107,6 +108,16 @@ def scan(path: Path) -> dict[str, Variable]:
     except (ValueError, struct.error, zlib.error) as error:
         raise corrupt(path, error) from error
     return variables
+
+
+def _inflate(body: memoryview) -> bytes:
+    stream = zlib.decompressobj()
+    most = largest_inflation(len(body))
+    content = stream.decompress(body, most + 1)
+    check_inflation(len(body), len(content))
+    if not stream.eof:
+        raise ValueError("a compressed element ends early")
+    return content
 
 
 def corrupt(path: Path, error: Exception) -> DataFileError:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from onepos.datasets._inflation import check_inflation
 from onepos.datasets._sparse import checked_csr
 from onepos.datasets._table import Table, as_features, as_indicator, numbered
 from onepos.exceptions import DataFileError
@@ -56,12 +57,22 @@ def _load(path: Path) -> dict[str, Any]:
             if not hasattr(archive, "files"):
                 raise ValueError("a single array, not an archive")
             with archive:
-                return {name: archive[name] for name in archive.files if name in wanted}
+                return {name: _array(archive, name) for name in archive.files if name in wanted}
     except Exception as error:  # zipfile, zlib, struct and NumPy each raise errors of their own
         raise DataFileError(
             f"{path.name}: not a readable .npz archive of plain arrays ({type(error).__name__}: {error}). "
             "Is the file complete, and free of pickled objects?"
         ) from error
+
+
+def _array(archive: Any, name: str) -> Any:
+    members = {member.filename: member for member in archive.zip.infolist()}
+    member = members.get(f"{name}.npy") or members[name]
+    check_inflation(member.compress_size, member.file_size)
+    array = archive[name]
+    if not isinstance(array, np.ndarray):  # NumPy hands out the bytes of what does not look like an array
+        raise ValueError(f"{name} is no array")
+    return array
 
 
 def _csr(arrays: dict[str, Any], path: Path) -> Any:

@@ -10,6 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+#: Columns that a sparse matrix from a file may have whatever its size, and from there on for each value in it.
+_WIDE, _WIDE_FOR_EACH = 1 << 20, 1000
+
+
+def plausible_width(n_values: int) -> int:
+    """Return how many columns a sparse matrix from a file may have: a few bytes can announce billions of empty ones."""
+    return max(_WIDE, _WIDE_FOR_EACH * n_values)
+
 
 def is_sparse(value: Any) -> bool:
     """Whether the value is a SciPy sparse matrix or array."""
@@ -48,6 +56,8 @@ def checked_csr(data: Any, indices: Any, starts: Any, shape: tuple[int, int]) ->
     indices, starts = indices.astype(np.int64), starts.astype(np.int64)
     if len(starts) != shape[0] + 1 or starts[0] != 0 or starts[-1] != len(data) or (np.diff(starts) < 0).any():
         raise ValueError("the starts of the rows do not fit the shape or the number of values")
+    if not 0 <= shape[1] <= plausible_width(len(data)):
+        raise ValueError(f"{shape[1]} columns are not plausible for {len(data)} values")
     if len(indices) and (indices.min() < 0 or indices.max() >= shape[1]):
         raise ValueError("an index is outside the shape")
     return csr((data.astype(data.dtype.newbyteorder("=")), indices, starts), shape=shape)

@@ -7,13 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from onepos._typing import IntArray
-from onepos.datasets._sparse import csr
+from onepos._typing import FloatArray, IntArray
+from onepos.datasets._sparse import csr, plausible_width
 from onepos.datasets._table import Table, as_features, numbered
 from onepos.exceptions import DataFileError
 
-_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)"
-_ROW = re.compile(rf"(?:([^\s:,]+(?:,[^\s:,]+)*)(?=\s|$))?((?:\s*\b\d+:{_NUMBER}(?=\s|$))*)\s*", re.IGNORECASE)
+# Digits and letters are spelt out: \d and IGNORECASE also match those of other scripts, which are no numbers here.
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF])"
+_ROW = re.compile(rf"(?:([^\s:,]+(?:,[^\s:,]+)*)(?=\s|$))?((?:\s*\b[0-9]+:{_NUMBER}(?=\s|$))*)\s*")
 
 
 def read_svmlight(path: Path, *, n_features: int | None = None, zero_based: bool | Literal["auto"] = "auto") -> Table:
@@ -56,10 +57,11 @@ def read_svmlight(path: Path, *, n_features: int | None = None, zero_based: bool
     counts = [part.count(":") for part in entries]
     tokens = " ".join(entries).replace(":", " ").split()
     pairs = np.array(tokens, dtype="S").astype(np.float64).reshape(-1, 2) if tokens else np.empty((0, 2))
+    rows = np.repeat(np.arange(len(numbers)), counts)
+    _check_plausible(pairs[:, 0], rows, n_features, numbers, path)
     columns = pairs[:, 0].astype(np.int64)
     if not (zero_based is True or (zero_based == "auto" and (columns == 0).any())):
         columns = columns - 1
-    rows = np.repeat(np.arange(len(numbers)), counts)
     width = int(columns.max(initial=-1)) + 1 if n_features is None else n_features
     _check(columns, rows, width, numbers, path)
     X = csr((pairs[:, 1], (rows, columns)), shape=(len(numbers), width))
@@ -69,6 +71,20 @@ def read_svmlight(path: Path, *, n_features: int | None = None, zero_based: bool
     label_rows = np.repeat(np.arange(len(tags)), [len(row) for row in tags])
     Y[label_rows, [position[tag] for tag in chain.from_iterable(tags)]] = 1
     return Table(as_features(X), Y, numbered("feature", width), names)
+
+
+def _check_plausible(
+    indices: FloatArray, rows: IntArray, n_features: int | None, numbers: list[int], path: Path
+) -> None:
+    """Refuse an index so large that its column alone, with all the empty ones before it, would fill the memory."""
+    most = max(plausible_width(len(indices)), n_features or 0)
+    beyond = np.flatnonzero(indices > most)
+    if beyond.size:
+        first = int(beyond[0])
+        raise DataFileError(
+            f"{path.name}, line {numbers[int(rows[first])]}: feature index {indices[first]:.0f} is far beyond what "
+            f"{len(indices)} values in the file make plausible. If it is right, give n_features=."
+        )
 
 
 def _check(columns: IntArray, rows: IntArray, width: int, numbers: list[int], path: Path) -> None:

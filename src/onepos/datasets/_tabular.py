@@ -1,7 +1,8 @@
 """CSV, TSV and parquet: numeric feature columns, and labels as indicator columns or as one tag column."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from onepos._optional import require
 from onepos.datasets._table import Table, as_features, as_indicator
-from onepos.exceptions import DataFileError
+from onepos.exceptions import DataFileError, MissingDependencyError
 from onepos.labels import one_positive
 
 if TYPE_CHECKING:
@@ -80,12 +81,39 @@ def read_parquet(
 ) -> Table:
     """Read a parquet file; the parameters are those of ``read_csv``."""
     parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
-    arrow = require("pyarrow", extra="data", purpose="reading parquet")
-    try:
-        frame = parquet.read_table(path).to_pandas()
-    except (arrow.ArrowException, ValueError, OSError) as error:
-        raise DataFileError(f"{path.name}: not a readable parquet file ({error}). Is it complete?") from error
+    with readable_parquet(path), parquet.ParquetFile(path) as file:
+        check_parquet_size(file.metadata, path)
+        frame = file.read().to_pandas()
     return _to_table(frame, path, labels, label, drop)
+
+
+@contextmanager
+def readable_parquet(path: Path) -> Iterator[None]:
+    """Turn what is said about a broken parquet file into one line that names it."""
+    try:
+        yield
+    except (DataFileError, MissingDependencyError):
+        raise
+    except Exception as error:  # pyarrow, pandas and the JSON inside the file each raise errors of their own
+        raise DataFileError(
+            f"{path.name}: not a readable parquet file ({type(error).__name__}: {error}). Is it complete?"
+        ) from error
+
+
+def check_parquet_size(metadata: Any, path: Path) -> None:
+    """Refuse a file that announces more cells than its size makes plausible, before any is made.
+
+    Parameters
+    ----------
+    metadata : pyarrow.parquet.FileMetaData
+    path : Path
+    """
+    cells = metadata.num_rows * metadata.num_columns
+    if cells * 8 > max(1 << 30, 1000 * path.stat().st_size):
+        raise DataFileError(
+            f"{path.name}: announces {metadata.num_rows:,} rows of {metadata.num_columns:,} columns in "
+            f"{path.stat().st_size:,} bytes, which looks like an attack. If the file is yours, split it."
+        )
 
 
 def _to_table(

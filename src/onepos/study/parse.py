@@ -14,6 +14,8 @@ from onepos.study.data import known_datasets
 from onepos.study.parameters import accepted_parameters
 from onepos.study.spec import RULES, DataGroup, MethodEntry, Record, Study, Tuning
 
+#: A slip of the finger must not plan a billion cells.
+_MOST_TRIALS = 10_000
 _SECTIONS = {"study", "data", "common", "tuning", "method", "record"}
 _STUDY_FIELDS = {"name", "description", "trials", "seed", "fractions", "positive_rule", "rules", "metric"}
 
@@ -63,8 +65,9 @@ def parse_study(text: str) -> Study:
     """
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # besides TOML's own: numbers of thousands of digits, deep nesting
         raise StudyError(f"the study is not valid TOML: {error}.") from error
+    _check_plain(content)
     _only(content, _SECTIONS, "the study file")
     head = _table(content, "study")
     _only(head, _STUDY_FIELDS, "[study]")
@@ -74,11 +77,11 @@ def parse_study(text: str) -> Study:
     study = Study(
         name=_text(head, "name"),
         description=_text(head, "description", ""),
-        trials=_whole(head, "trials", 1),
+        trials=_whole(head, "trials", 1, most=_MOST_TRIALS),
         seed=_whole(head, "seed", 0, default=0),
         fractions=_fractions(head.get("fractions", [0.8, 0.1, 0.1])),
         positive_rule=_one_of(head.get("positive_rule", "uniform"), ("uniform", "frequency"), "[study] positive_rule"),
-        rules=tuple(_one_of(rule, RULES, "[study] rules") for rule in _list(head, "rules", ["clean"])),
+        rules=_rules(_list(head, "rules", ["clean"])),
         metric=_one_of(head.get("metric", "average_precision"), tuple(METRICS), "[study] metric"),
         data=tuple(groups),
         methods=tuple(methods),
@@ -89,6 +92,22 @@ def parse_study(text: str) -> Study:
     )
     _check_whole(study)
     return study
+
+
+def _check_plain(value: Any) -> None:
+    """Refuse dates and times: TOML has them, but no setting is one, and they cannot be hashed with the rest."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_plain(item)
+    elif not isinstance(value, str | int | float):
+        raise StudyError(f"a study holds numbers, texts, lists and tables; got the {type(value).__name__} {value}.")
+
+
+def _rules(values: list[Any]) -> tuple[Any, ...]:
+    rules = tuple(_one_of(rule, RULES, "[study] rules") for rule in values)
+    if not rules or len(set(rules)) != len(rules):
+        raise StudyError(f"[study] rules must be one or more distinct ones of {', '.join(RULES)}; got {values}.")
+    return rules
 
 
 def _check_whole(study: Study) -> None:
@@ -115,10 +134,10 @@ def _check_whole(study: Study) -> None:
 def _group(entry: Mapping[str, Any]) -> DataGroup:
     _only(entry, {"sets", "grid", "fixed", "train_fractions"}, "[[data]]")
     fractions = _list(entry, "train_fractions", [1.0])
-    if not fractions or not all(isinstance(value, int | float) and 0 < value <= 1 for value in fractions):
+    if not fractions or not all(_is_number(value) and 0 < value <= 1 for value in fractions):
         raise StudyError(f"[[data]] train_fractions must be numbers above 0 and up to 1; got {fractions}.")
     return DataGroup(
-        sets=tuple(_list(entry, "sets", [])),
+        sets=_names(entry, "sets"),
         fixed=dict(_table(entry, "fixed")),
         grid=_grid(entry.get("grid", {}), "[data.grid]"),
         train_fractions=tuple(float(value) for value in fractions),
@@ -128,12 +147,13 @@ def _group(entry: Mapping[str, Any]) -> DataGroup:
 def _method(entry: Mapping[str, Any]) -> MethodEntry:
     _only(entry, {"key", "name", "fixed", "grid", "per_dataset"}, "[[method]]")
     key = _one_of(entry.get("key"), tuple(METHODS), "[[method]] key")
+    by_set = _table(entry, "per_dataset")
     method = MethodEntry(
         key=key,
         name=_text(entry, "name", key),
         fixed=dict(_table(entry, "fixed")),
         grid=_grid(entry.get("grid", {}), f"grid of method {key!r}"),
-        per_dataset={name: dict(values) for name, values in _table(entry, "per_dataset").items()},
+        per_dataset={name: dict(_table(by_set, name)) for name in by_set},
     )
     own = {**method.fixed, **method.grid}
     for values in method.per_dataset.values():
@@ -152,20 +172,24 @@ def _tuning(entry: Mapping[str, Any]) -> Tuning:
         each_trial_below=_whole(entry, "each_trial_below", 0, default=0),
         screen_epochs=_whole(entry, "screen_epochs", 0, default=0),
         keep=_whole(entry, "keep", 1, default=1),
-        keep_each=tuple(_list(entry, "keep_each", [])),
+        keep_each=_names(entry, "keep_each"),
     )
 
 
 def _record(entry: Mapping[str, Any]) -> Record:
     _only(entry, {field.name for field in fields(Record)}, "[record]")
-    return Record(tuple(_list(entry, "test_curve", [])), tuple(_list(entry, "soft_label_change", [])))
+    return Record(_names(entry, "test_curve"), _names(entry, "soft_label_change"))
 
 
 def _fractions(value: Any) -> tuple[float, float, float]:
-    numbers = [float(part) for part in value] if isinstance(value, list) and len(value) == 3 else []
-    if len(numbers) != 3 or abs(sum(numbers) - 1.0) > 1e-9 or min(numbers) <= 0:
+    listed = isinstance(value, list) and len(value) == 3 and all(_is_number(part) and 0 < part < 1 for part in value)
+    if not listed or abs(sum(value) - 1.0) > 1e-9:
         raise StudyError(f"[study] fractions must be three positive numbers that sum to 1; got {value}.")
-    return numbers[0], numbers[1], numbers[2]
+    return float(value[0]), float(value[1]), float(value[2])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _grid(entry: Any, where: str) -> dict[str, tuple[Any, ...]]:
@@ -201,6 +225,13 @@ def _list(entry: Mapping[str, Any], name: str, default: list[Any]) -> list[Any]:
     return value
 
 
+def _names(entry: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = _list(entry, name, [])
+    if not all(isinstance(value, str) for value in values):
+        raise StudyError(f"{name} must be a list of names in quotes; got {values!r}.")
+    return tuple(values)
+
+
 def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = entry.get(name, default)
     if not isinstance(value, str) or (default is None and not value):
@@ -208,10 +239,12 @@ def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> st
     return value
 
 
-def _whole(entry: Mapping[str, Any], name: str, minimum: int, default: int | None = None) -> int:
+def _whole(entry: Mapping[str, Any], name: str, minimum: int, default: int | None = None, most: int = 2**63 - 1) -> int:
     value = entry.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
         raise StudyError(f"{name} must be a whole number of at least {minimum}; got {value!r}.")
+    if value > most:
+        raise StudyError(f"{name} must be at most {most}; got {value}.")
     return value
 
 

@@ -1,0 +1,225 @@
+"""Numbers that break arithmetic, for every method: a clear ValueError or TypeError, or finite probabilities."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.exceptions import DataConversionWarning
+
+import onepos
+from onepos.datasets import make_known_posterior
+from onepos.exceptions import LabelWarning, TrainingWarning
+from onepos.methods._neural import NeuralClassifier
+from onepos.registry import METHODS, make_classifier
+
+#: One setting instead of a grid; two epochs; small networks.
+QUICK = {
+    "auto": {"methods": ("mlml",), "n_members": 1},
+    "linear": {"l2": 1.0},
+    "glocal": {"feature_l2": 1.0},
+    "mlml": {"instance_smoothness": 1.0},
+    "d2ml": {"rank_weight": 1.0},
+}
+DATA = make_known_posterior(24, 3, 3, random_state=0)
+X, Y = np.asarray(DATA.X, dtype=np.float64), np.asarray(DATA.observed)
+
+
+def build(key):
+    settings = {} if key == "frequency" else {"random_state": 0}
+    if issubclass(METHODS[key].load_class(), NeuralClassifier):
+        settings |= {"max_epochs": 2, "network": (4,), "batch_size": 8}
+    return make_classifier(key, **settings, **QUICK.get(key, {}))
+
+
+def _one_row(n_labels):
+    return X[:1], np.eye(1, n_labels, dtype=int)
+
+
+def _imbalanced():
+    observed = np.zeros((24, 3), dtype=int)
+    observed[:, 0] = 1
+    observed[7] = [0, 1, 0]
+    return X, observed
+
+
+def _many_labels():
+    return X[:6], np.eye(40, dtype=int)[[0, 5, 9, 20, 33, 39]]
+
+
+#: Data that must be taken or refused in words; what they are, by name.
+HARD = {
+    "huge": (X * 1e30, Y),
+    "denormal": (X * 1e-310, Y),
+    "huge and tiny": (X * np.array([1e30, 1e-30, 1.0]), Y),
+    "far from zero": (X + 1e8, Y),
+    "constant column": (np.column_stack([X, np.full(24, 7.0)]), Y),
+    "all constant": (np.full((24, 3), 3.0), Y),
+    "equal columns": (np.column_stack([X, X, X]), Y),
+    "equal rows": (np.repeat(X[:1], 24, axis=0), Y),
+    "one row": _one_row(3),
+    "one row, one label": _one_row(1),
+    "two rows": (X[:2], np.eye(3, dtype=int)[[0, 2]]),
+    "one label": (X, np.ones((24, 1), dtype=int)),
+    "two labels": (X, np.eye(2, dtype=int)[np.arange(24) % 2]),
+    "more labels than rows": _many_labels(),
+    "labels never observed": (X, np.column_stack([Y, np.zeros((24, 2), dtype=int)])),
+    "one label nearly always": _imbalanced(),
+}
+
+
+def fitted(key, X, Y):
+    """The model, or None after a refusal in words. Warnings are the library's own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        warnings.simplefilter("ignore", TrainingWarning)
+        warnings.simplefilter("ignore", DataConversionWarning)  # scikit-learn's, for one column of labels
+        try:
+            return build(key).fit(X, Y)
+        except (ValueError, TypeError) as error:
+            if len(str(error)) < 20:
+                raise AssertionError("a refusal says why") from error
+            return None
+
+
+def check_finite(model, X, n_labels):
+    probabilities = np.asarray(model.predict_proba(X))
+    assert probabilities.shape == (X.shape[0], n_labels)
+    assert np.isfinite(probabilities).all()
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
+    if hasattr(model, "network_"):
+        assert all(torch.isfinite(weight).all() for weight in model.network_.state_dict().values())
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_hard_data_are_refused_in_words_or_give_finite_answers(key):
+    refused = []
+    for name, (features, observed) in HARD.items():
+        model = fitted(key, features, observed)
+        if model is None:
+            refused.append(name)
+        else:
+            check_finite(model, features, observed.shape[1])
+    # Arithmetic in 32 bits cannot hold it, or nothing can be learnt of it.
+    allowed = {"huge", "huge and tiny", "denormal", "one row", "one row, one label", "two rows", "one label"}
+    if key == "auto":  # it chooses by held-out rows, of labels that training has seen too
+        allowed |= {"more labels than rows"}
+    assert set(refused) <= allowed
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_numbers_that_are_none_are_refused_at_fit_and_at_predict(key):
+    model = build(key).fit(X, Y)
+    for bad in (np.nan, np.inf, -np.inf):
+        broken = X.copy()
+        broken[3, 1] = bad
+        with pytest.raises(ValueError, match=r"NaN|infinity|inf"):
+            build(key).fit(broken, Y)
+        with pytest.raises(ValueError, match=r"NaN|infinity|inf"):
+            model.predict_proba(broken)
+    check_finite(model, X * 1e30, 3)
+    check_finite(model, X * 1e-310, 3)
+
+
+KINDS = {
+    "float16": X.astype(np.float16),
+    "float32": X.astype(np.float32),
+    "int": (X * 10).astype(np.int64),
+    "uint8": np.abs(X * 10).astype(np.uint8),
+    "bool": X > 0,
+    "numbers as objects": X.astype(object),
+    "columns first": np.asfortranarray(X),
+    "every second row": np.repeat(X, 2, axis=0)[::2],
+    "backwards": X[::-1][::-1],
+    "other byte order": X.astype(">f8"),
+    "list": X.tolist(),
+    "frame with odd index": pd.DataFrame(X, columns=list("abc"), index=[f"row {i % 7}" for i in range(24)]),
+    "frame with two indices": pd.DataFrame(
+        X, columns=list("abc"), index=pd.MultiIndex.from_product([range(4), range(6)])
+    ),
+    "frame of nullable numbers": pd.DataFrame(X, columns=list("abc")).convert_dtypes(),
+}
+
+
+@pytest.mark.parametrize("key", ["an", "smile", "softmax", "linear", "mlml", "d2ml", "frequency"])
+def test_every_kind_of_numbers_gives_the_answers_of_the_same_numbers_in_float64(key):
+    for name, features in KINDS.items():
+        same = np.asarray(features, dtype=np.float64)
+        found = np.asarray(build(key).fit(features, Y).predict_proba(features))
+        expected = build(key).fit(same, Y).predict_proba(same)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_read_only_data_are_taken_and_left_as_they_are(key):
+    features, observed = X.copy(), Y.copy()
+    features.flags.writeable = observed.flags.writeable = False
+    check_finite(build(key).fit(features, observed), features, 3)
+    assert np.array_equal(features, X)
+    assert np.array_equal(observed, Y)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        pd.DataFrame({"a": pd.Categorical(["x", "y"] * 12)}),
+        pd.DataFrame({"a": ["x", "y"] * 12}),
+        np.array([["x", "y"]] * 24, dtype=object),
+        np.array([[1 + 2j]] * 24),
+        np.array([[object()]] * 24),
+        np.ones((24, 3, 2)),
+        np.ones(24),
+        np.ones((0, 3)),
+        np.ones((24, 0)),
+        None,
+        "text",
+    ],
+    ids=[
+        "categories",
+        "words",
+        "words as objects",
+        "complex",
+        "objects",
+        "3-D",
+        "1-D",
+        "no row",
+        "no column",
+        "nothing",
+        "a text",
+    ],
+)
+@pytest.mark.parametrize("key", ["an", "smile", "linear", "mlml", "frequency"])
+def test_what_is_no_table_of_numbers_is_refused(key, features):
+    observed = Y[: len(features)] if hasattr(features, "__len__") else Y
+    with pytest.raises((ValueError, TypeError)):
+        build(key).fit(features, observed)
+
+
+@pytest.mark.parametrize("key", ["smile", "mlml"])
+@pytest.mark.parametrize("k", [23, 24, 1000])
+def test_as_many_neighbours_as_rows(key, k):
+    model = build(key).set_params(n_neighbors=k)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        check_finite(model.fit(X, Y), X, 3)
+
+
+@pytest.mark.parametrize("rate", [1e3, 1e30])
+@pytest.mark.parametrize("key", ["an", "smile", "role"])
+def test_training_that_runs_away_keeps_finite_weights(key, rate):
+    model = build(key).set_params(learning_rate=rate, max_epochs=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        try:
+            model.fit(X, Y)
+        except ValueError as error:
+            if "diverged" not in str(error) and "finite" not in str(error):
+                raise
+            return
+    check_finite(model, X, 3)
+
+
+def test_onepos_names_are_not_shadowed_by_the_data():
+    frame = pd.DataFrame(X, columns=["fit", "predict", "__class__"])
+    check_finite(onepos.make_classifier("linear", l2=1.0).fit(frame, Y), frame, 3)

@@ -1,0 +1,196 @@
+"""Opening a model never runs code, whatever stands in its fields, and none of them can ask for unlimited memory."""
+
+import builtins
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import onepos
+from onepos.columns import TableModel
+from onepos.exceptions import ModelFileError
+
+
+class _Touch:
+    def __init__(self, trace):
+        self.trace = str(trace)
+
+    def __reduce__(self):
+        return (os.system, (f"touch {self.trace}",))
+
+
+def _payloads(trace):
+    return [
+        pickle.dumps(_Touch(trace)).decode("latin-1"),
+        f"cos\nsystem\n(S'touch {trace}'\ntR.",
+        f"__import__('os').system('touch {trace}')",
+        {"__reduce__": ["os.system", [f"touch {trace}"]]},
+        {"py/object": "os.system", "_target_": "os.system", "__class__": "os.system", "args": [f"touch {trace}"]},
+        f"!!python/object/apply:os.system ['touch {trace}']",
+        "os.system",
+        "{0.__class__.__mro__} %s %n {{7*7}} ${jndi:ldap://127.0.0.1:9/x}",
+        str(trace),
+        "../" * 8 + "etc/passwd",
+        "O",
+        "object",
+        [],
+        {},
+        None,
+        -1,
+        1e308,
+        10**30,
+        True,
+    ]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A network with thresholds, one on disk-like rows, a combination and a model of tables, as (header, arrays)."""
+    folder = tmp_path_factory.mktemp("models")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 3))
+    tags = np.where(X[:, 0] > 0, "sea", np.where(X[:, 1] > 0, "sun", "sky"))
+    frame = pd.DataFrame(X, columns=list("abc")).assign(word=np.where(X[:, 2] > 0, "x", "y"), text=tags, tag=tags)
+    Y = onepos.one_positive(tags)
+    neural = onepos.make_classifier("wan", network=(3,), max_epochs=1, random_state=0).fit(frame[["a", "b", "c"]], Y)
+    made = {
+        "network": neural.choose_thresholds(frame[["a", "b", "c"]], n_positives=1.5),
+        "graph": onepos.make_classifier("mlml", instance_smoothness=1.0).fit(X, Y),
+        "auto": onepos.make_classifier("auto", methods=("mlml",), n_members=1, random_state=0).fit(X, Y),
+        "table": TableModel().fit(frame, label="tag", text="text", method="linear", params={"l2": 1.0}, random_state=0),
+    }
+    stored = {}
+    for name, model in made.items():
+        path = model.save(folder / name)
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads(file.metadata()["onepos"])
+        del header["checksum"]
+        stored[name] = (header, load_file(path))
+    return stored
+
+
+def _places(value, path=()):
+    """Every place in a JSON value: each entry, at any depth."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        if not isinstance(key, int) or key < 2:  # two entries of a list stand for all
+            yield from _places(item, (*path, key))
+
+
+def _planted(header, place, payload):
+    if not place:
+        return payload
+    copy = json.loads(json.dumps(header))
+    inner = copy
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = payload
+    return copy
+
+
+def _opens(path):
+    """Whether a model can be opened; it may also be refused, by the documented error alone."""
+    try:
+        onepos.load(path)
+    except ModelFileError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ["network", "graph", "auto", "table"])
+def test_nothing_planted_in_any_field_runs(models, name, tmp_path, monkeypatch):
+    header, arrays = models[name]
+    trace = tmp_path / "trace"
+    path = tmp_path / "model.onepos"
+
+    def refuse(*arguments, **_):
+        raise AssertionError(f"the file made onepos run {arguments}")
+
+    payloads = _payloads(trace)
+    save_file(arrays, path, metadata={"onepos": json.dumps(header)})
+    onepos.load(path)  # what is imported late is imported now
+    for place in ((os, "system"), (subprocess, "Popen"), (pickle, "loads"), (pickle, "load"), (builtins, "eval")):
+        monkeypatch.setattr(*place, refuse)
+    accepted = 0
+    for number, place in enumerate(_places(header)):
+        for payload in payloads[number % 3 :: 3]:  # each payload meets many places, and each place many payloads
+            save_file(arrays, path, metadata={"onepos": json.dumps(_planted(header, place, payload))})
+            accepted += _opens(path)
+    assert accepted  # a text as a label's name is just a text
+    assert not trace.exists()
+
+
+def test_keys_and_names_of_arrays_are_just_texts(models, tmp_path):
+    header, arrays = models["network"]
+    trace = tmp_path / "trace"
+    for payload in (text for text in _payloads(trace) if isinstance(text, str)):
+        path = tmp_path / "model.onepos"
+        save_file(arrays | {payload: np.ones(1)}, path, metadata={"onepos": json.dumps(header | {payload: payload})})
+        _opens(path)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    "sizes", [[3, 10**9, -4], [3, -1, 3], [3, 0, 3], [True, 3], [3.0, 3], "33", {"a": 1}, None, []]
+)
+def test_sizes_of_a_network_that_are_none(models, tmp_path, sizes):
+    header, arrays = models["network"]
+    path = tmp_path / "model.onepos"
+    save_file(arrays, path, metadata={"onepos": json.dumps(_planted(header, ("facts", "sizes"), sizes))})
+    with pytest.raises(ModelFileError):
+        onepos.load(path)
+
+
+def test_sizes_whose_sum_fits_but_which_ask_for_gigabytes(models, tmp_path):
+    header, _ = models["network"]
+    # Sizes (3, b, c, d) need (3b + b) + (bc + c) + (cd + d) weights: with c = −4 and d = −2 these are two, for any b.
+    padding = {"network.extra": np.ones(2, dtype=np.float32)}
+    path = tmp_path / "model.onepos"
+    forged = _planted(header, ("facts", "sizes"), [3, 10**10, -4, -2])
+    save_file(padding, path, metadata={"onepos": json.dumps(forged)})
+    with pytest.raises(ModelFileError, match="positive whole numbers"):
+        onepos.load(path)
+
+
+def test_a_deep_header_is_refused(models, tmp_path):
+    path = tmp_path / "model.onepos"
+    save_file(models["network"][1], path, metadata={"onepos": "[" * 100_000})
+    with pytest.raises(ModelFileError):
+        onepos.load(path)
+
+
+def test_a_numpy_dtype_of_a_file_cannot_be_an_object(models, tmp_path):
+    header, arrays = models["network"]
+    for dtype in ("O", "|O", "V8", "M8[s]", "O,O", "(1,)f8,=", "", "{'names':['a'],'formats':['O']}"):
+        path = tmp_path / "model.onepos"
+        save_file(arrays, path, metadata={"onepos": json.dumps(header | {"classes_dtype": dtype})})
+        with pytest.raises(ModelFileError):
+            onepos.load(path)
+
+
+def test_a_file_cannot_ask_for_wide_texts(models, tmp_path):
+    header, arrays = models["network"]
+    path = tmp_path / "model.onepos"
+    save_file(arrays, path, metadata={"onepos": json.dumps(header | {"classes_dtype": "<U99999999"})})
+    assert onepos.load(path).classes_.dtype == "<U3"
+
+
+def test_loading_in_a_fresh_process_imports_nothing_named_in_the_file(models, tmp_path):
+    header, arrays = models["network"]
+    (tmp_path / "planted.py").write_text("raise SystemExit('the file made onepos import this')")
+    path = tmp_path / "model.onepos"
+    forged = header | {"class": "planted.Model", "module": "planted"}
+    save_file(arrays, path, metadata={"onepos": json.dumps(forged)})
+    script = "import sys, onepos\ntry: onepos.load(sys.argv[1])\nexcept onepos.exceptions.ModelFileError as e: print(e)"
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(path)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "which this version of onepos does not know" in ended.stdout

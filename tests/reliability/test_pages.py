@@ -1,0 +1,131 @@
+"""Whatever the texts say, a generated page shows them as text, runs nothing of them, and asks for nothing."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import onepos
+from devtools import CHROMIUM, Browser
+from onepos.datasets import make_known_posterior
+from onepos.metrics import METRICS
+from onepos.report import Example, model_report, render, summarise
+from onepos.review import write_review
+from onepos.training import History
+from study_frame import nasty_frame, nasty_page
+
+#: Each tries to set ``hacked``, to be an element, or to ask for something.
+INJECTIONS = [
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 1</script>",
+    "</title></style></textarea><img src=http://127.0.0.1:9/x onerror='window.hacked=1'>",
+    "\"><svg onload=window.hacked=1><a href='javascript:window.hacked=1'>",
+    "' autofocus onfocus='window.hacked=1' x='",
+    "<iframe srcdoc='<script>parent.hacked=1</script>'></iframe>",
+    "<!--<script>window.hacked=1//--><base href=http://127.0.0.1:9/>",
+    "<style>@import 'http://127.0.0.1:9/x';</style><link rel=stylesheet href=http://127.0.0.1:9/x>",
+    "{{ 7 * 7 }}{% raw %}${window.hacked=1}",
+    "]]></svg><math><mtext><img src=x onerror=window.hacked=1>",
+    "&lt;b&gt; &amp; \u2028\u2029 \u202e backwards \ufeff",
+    "javascript:window.hacked=1",
+]
+STRICT = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]+)"')
+
+
+def _report(folder):
+    names = dict(zip(("an", "smile"), INJECTIONS, strict=False))
+    rows = [
+        {"method": key, "name": name, "full_labels": False, "seed": 0, "seconds": 1.0} | dict.fromkeys(METRICS, 0.5)
+        for key, name in names.items()
+    ]
+    facts = dict.fromkeys(("n_train", "n_validation", "n_test", "n_labels", "hidden", "claimed", "found"), 10)
+    facts |= {"mean_labels": 2.5, "first_guess": 0.5, "first_guess_blind": 0.2, "n_positives": 2.0, "seconds": 1.0}
+    facts |= {"version": INJECTIONS[2], "python": INJECTIONS[3], "random_state": 0, "n_runs": 1}
+    facts["settings"] = {INJECTIONS[4]: INJECTIONS[5]}
+    history = History(
+        [{"epoch": e, "loss": 1.0 / e, "valid_average_precision": 0.5} for e in (1, 2)], {"best_epoch": 2}
+    )
+    examples = [Example(np.eye(3), text, ((text, 0.8), ("b", 0.2)), (text, "c")) for text in INJECTIONS]
+    page = render(summarise(pd.DataFrame(rows), {key: [history] for key in names}, examples, facts))
+    (folder / "report.html").write_text(page, encoding="utf-8")
+
+
+def _study(folder):
+    (folder / "study.html").write_text(nasty_page(nasty_frame()), encoding="utf-8")
+
+
+def _model(folder):
+    data = make_known_posterior(120, 5, len(INJECTIONS), random_state=3)
+    observed = pd.DataFrame(data.observed, columns=INJECTIONS)
+    model = onepos.make_classifier("linear", l2=1.0).fit(data.X, observed)
+    texts = [INJECTIONS[row % len(INJECTIONS)] for row in range(120)]
+    model_report(model, data.X, observed, folder / "model.html", texts=texts, title=INJECTIONS[2])
+
+
+def _review(folder):
+    n = len(INJECTIONS)
+    write_review(
+        folder / "review.html",
+        ids=INJECTIONS,
+        observed=INJECTIONS,
+        labels=INJECTIONS,
+        probabilities=np.linspace(0.9, 0.1, n * n).reshape(n, n),
+        texts=INJECTIONS,
+        features=pd.DataFrame([INJECTIONS] * n, columns=INJECTIONS),
+        title=INJECTIONS[2],
+    )
+
+
+PAGES = {"report": _report, "study": _study, "model": _model, "review": _review}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for make in PAGES.values():
+        make(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_strict_policy_comes_before_anything_it_should_govern(pages, name):
+    page = (pages / f"{name}.html").read_text(encoding="utf-8")
+    found = STRICT.search(page)
+    first = min(page.find(tag) for tag in ("<script", "<style", "<link", "<img") if tag in page)
+    assert found.start() < first
+    policy = dict(part.strip().partition(" ")[::2] for part in found[1].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["base-uri"] == policy["form-action"] == "'none'"
+    assert policy["img-src"] == "data:"
+    assert re.fullmatch(r"'sha256-[A-Za-z0-9+/=]+'", policy.get("script-src", "'sha256-0'"))
+    assert not set(policy) - {
+        "default-src",
+        "script-src",
+        "style-src",
+        "img-src",
+        "base-uri",
+        "form-action",
+        "require-trusted-types-for",
+    }
+    assert "http:" not in found[1]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install it to see the pages in a real browser")
+def test_nothing_runs_and_nothing_is_asked_for(pages, tmp_path):
+    browser = Browser(tmp_path / "profile")
+    try:
+        for name in PAGES:
+            path = pages / f"{name}.html"
+            assert browser.open(path) == [], name
+            assert browser.run("typeof window.hacked") == "undefined", name
+            assert browser.run("document.querySelectorAll('iframe, base, object, embed, math').length") == 0, name
+            assert browser.run("document.querySelectorAll('[onload], [onerror], [onfocus]').length") == 0, name
+            assert browser.run("document.querySelectorAll('a[href^=javascript]').length") == 0, name
+            assert browser.complaints == [], name
+            if name != "study":  # its hostile texts are those of its own tests
+                shown = browser.run("document.documentElement.innerText")
+                assert any(text in shown for text in INJECTIONS[:2]), name
+            assert browser.foreign_requests(path) == [], name
+    finally:
+        browser.close()
