@@ -39,6 +39,13 @@ def run(
     study: Annotated[str, typer.Argument(help="A shipped study or a TOML file.", show_default=False)],
     out: Out,
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 is one a core.")] = 0,
+    backend: Annotated[
+        str, typer.Option("--backend", help="loky: processes of this machine. dask or ray: workers of a cluster.")
+    ] = "loky",
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="The cluster, as in tcp://host:8786; not given: one on this machine."),
+    ] = None,
     datasets: Names = "",
     methods: Names = "",
     reuse: Annotated[
@@ -61,6 +68,8 @@ def run(
             text,
             ResultsFolder(out),
             jobs=jobs or None,
+            backend=backend,
+            address=address,
             datasets=chosen[0],
             methods=chosen[1],
             reuse=load_results(reuse) if reuse else None,

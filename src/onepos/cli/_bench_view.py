@@ -67,6 +67,10 @@ class Lines(Observer):
         """Say which cells were under way."""
         self._say(f"a worker process was killed; under way: {', '.join(cells) or 'unknown'}; starting it again")
 
+    def on_notice(self, text: str) -> None:
+        """Say it."""
+        self._say(text)
+
     @staticmethod
     def _say(text: str) -> None:
         sys.stderr.write(text + "\n")
@@ -101,6 +105,10 @@ class LiveView(Observer):
     def on_worker_died(self, cells: list[str]) -> None:
         """Add a line in yellow."""
         self._add(f"a worker was killed; under way: {', '.join(cells) or 'unknown'}", "yellow")
+
+    def on_notice(self, text: str) -> None:
+        """Add a line in yellow."""
+        self._add(text, "yellow")
 
     def _add(self, text: str, style: str) -> None:
         self.last = [*self.last, Text(text, style=style, overflow="ellipsis", no_wrap=True)][-_LAST:]

@@ -55,7 +55,8 @@ def _registered() -> Any:
 
 
 @lru_cache(maxsize=2)
-def _load(name: str) -> tuple[Any, Any]:
+def data_set(name: str) -> tuple[Any, Any]:
+    """Return features and complete labels; the last two sets are kept, for cells that follow each other."""
     if name == "digit-scenes":
         scenes = make_digit_scenes(EMBEDDED[name], random_state=0)
         return scenes.X, scenes.Y
@@ -75,7 +76,7 @@ def load_trial(
     Part of the training rows is always the beginning of the same random order, so that smaller parts are in larger ones
     and validation and test rows never change.
     """
-    X, Y = _load(name)
+    X, Y = data_set(name)
     parts = split(X, Y, fractions=fractions, random_state=seed + trial)
     rule: Any = positive_rule
     observed: Any = make_single_positive(parts.Y_train, selection=rule, random_state=seed + 1000 + trial)

@@ -72,6 +72,10 @@ class ResultsFolder:
         write_row(self.path / _ROWS, row)
         self.note_end(row["cell"])
 
+    def is_within_reach(self) -> bool:
+        """Tell whether notes can be left from here; a worker on another machine may not see the folder."""
+        return os.access(self.path / _RUNNING, os.W_OK)
+
     def note_start(self, cell: Cell) -> None:
         """Leave a note that a cell is under way in this process."""
         note = {"cell": cell.id, "pid": os.getpid(), "started": time.time()}

@@ -9,10 +9,13 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from onepos.study.cells import Cell, cells_of, run_together
+from onepos.study.dispatch import run_on_cluster
+from onepos.study.engine import Engine, open_engine
 from onepos.study.execute import Row, failed_row, run_cells
 from onepos.study.folder import ResultsFolder
 from onepos.study.orphan import end_with_runner, this_process
 from onepos.study.spec import Parameters, Study
+from onepos.study.worker import one_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +33,9 @@ class Observer:
     def on_worker_died(self, cells: list[str]) -> None:
         """Run when a worker process was killed; these cells were under way."""
 
+    def on_notice(self, text: str) -> None:
+        """Run when a cluster has something to say: that it has no worker, or one that cannot run a cell."""
+
     def on_end(self, done: int, failed: int, total: int) -> None:
         """Run once at the end, also when interrupted."""
 
@@ -40,6 +46,8 @@ def run_study(
     folder: ResultsFolder,
     *,
     jobs: int | None = None,
+    backend: str = "loky",
+    address: str | None = None,
     datasets: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     reuse: "pd.DataFrame | None" = None,
@@ -52,6 +60,8 @@ def run_study(
     study, text : from ``read_study``
     folder : ResultsFolder
     jobs : processes side by side; None for one a core. Each computes with one thread.
+    backend : "loky" for processes of this machine, "dask" or "ray" for the workers of a cluster
+    address : of the cluster; None starts one on this machine
     datasets, methods : run only the cells of these; all when empty
     reuse : results from ``load_results``; cells that are in there, with the very same protocol, are not run again
     observer : Observer
@@ -62,27 +72,28 @@ def run_study(
         How many cells of the selection have a good row now, and how many a failed one.
     """
     observer = observer or Observer()
-    folder.prepare(study, text)
-    with folder.locked():
-        cells = cells_of(study)
-        wanted = [
-            cell
-            for cell in cells
-            if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
-        ]
-        if reuse is not None:
-            # All of them, whatever is run now: an export of the folder shall not lose what went into it.
-            _take_over(reuse, cells, folder)
-        state = _State(folder, study, wanted)
-        observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
-        try:
-            while ready := state.ready():
-                for row in _run_all(ready, state, folder, jobs or os.cpu_count() or 1, observer):
-                    folder.add(row)
-                    state.note(row)
-                    observer.on_cell(row, len(state.done), len(state.failed), len(wanted))
-        finally:
-            observer.on_end(len(state.done), len(state.failed), len(wanted))
+    with open_engine(backend, address, jobs) as engine:
+        folder.prepare(study, text)
+        with folder.locked():
+            cells = cells_of(study)
+            wanted = [
+                cell
+                for cell in cells
+                if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
+            ]
+            if reuse is not None:
+                # All of them, whatever is run now: an export of the folder shall not lose what went into it.
+                _take_over(reuse, cells, folder)
+            state = _State(folder, study, wanted)
+            observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
+            try:
+                while ready := state.ready():
+                    for row in _run_all(ready, state, folder, engine or jobs or os.cpu_count() or 1, observer):
+                        folder.add(row)
+                        state.note(row)
+                        observer.on_cell(row, len(state.done), len(state.failed), len(wanted))
+            finally:
+                observer.on_end(len(state.done), len(state.failed), len(wanted))
     return len(state.done), len(state.failed)
 
 
@@ -116,6 +127,10 @@ class _State:
             and (cell.takes_over is None or cell.chooser in self.choices)
         ]
 
+    def choices_for(self, task: list[Cell]) -> list[Parameters | None]:
+        """Return the settings that cells take over; None for one that chooses itself."""
+        return [self.choices.get(cell.chooser) for cell in task]
+
     def note(self, row: Row) -> None:
         """Take a finished cell into account."""
         self.attempted.add(row["cell"])
@@ -130,7 +145,17 @@ class _State:
             (self.done if row["status"] == "ok" else self.failed).add(row["cell"])
 
 
-def _run_all(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int, observer: Observer) -> Iterator[Row]:
+def _run_all(
+    cells: list[Cell], state: _State, folder: ResultsFolder, place: Engine | int, observer: Observer
+) -> Iterator[Row]:
+    """Yield the rows of cells from a cluster, or from so many processes of this machine."""
+    if isinstance(place, int):
+        return _run_here(cells, state, folder, place, observer)
+    tasks = [(task, state.choices_for(task)) for task in run_together(cells)]
+    return run_on_cluster(place, tasks, folder, observer.on_notice)
+
+
+def _run_here(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int, observer: Observer) -> Iterator[Row]:
     """Yield rows as they come. When a worker is killed, the cells under way are tried again one at a time.
 
     The death of one worker takes the others with it, so that only a cell that dies alone is known to be the cause.
@@ -155,10 +180,7 @@ def _run_all(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int,
 
 def _pool(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int) -> Iterator[Row]:
     with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, idle_worker_timeout=60):
-        work = (
-            delayed(_work)(task, [state.choices.get(cell.chooser) for cell in task], folder, this_process())
-            for task in run_together(cells)
-        )
+        work = (delayed(_work)(task, state.choices_for(task), folder, this_process()) for task in run_together(cells))
         for rows in Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work):
             yield from rows
 
@@ -166,13 +188,8 @@ def _pool(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int) ->
 def _work(
     cells: list[Cell], choices: list[Parameters | None], folder: ResultsFolder, runner: tuple[str, int]
 ) -> list[Row]:
-    from threadpoolctl import threadpool_limits
-
-    from onepos.training.threads import limited_threads
-
     end_with_runner(runner)
     for cell in cells:
         folder.note_start(cell)
-    # One thread whatever the number of jobs: cores are not oversubscribed, and bits do not depend on --jobs.
-    with threadpool_limits(1), limited_threads(1):
+    with one_thread():
         return run_cells(cells, choices)

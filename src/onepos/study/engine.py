@@ -1,0 +1,119 @@
+"""Where the cells of a study run when this machine is not enough: the workers of a Dask or a Ray cluster."""
+
+import socket
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from onepos.exceptions import StudyError
+
+#: The names that ``--backend`` takes.
+BACKENDS = ("loky", "dask", "ray")
+
+#: Seconds after which an address counts as unreachable.
+PATIENCE = 5.0
+
+#: How often an engine starts a cell again whose worker died, before the cell counts as failed.
+RETRIES = 3
+
+
+class Worker(NamedTuple):
+    """A worker as it describes itself: the name by which its engine can avoid it, and its threads."""
+
+    name: str
+    threads: int
+
+
+class Engine(ABC):
+    """A cluster that runs calls and hands out futures; tries again by itself when a worker dies.
+
+    joblib's own backends for Dask and Ray are not used: the former waits for ever where a call cannot even begin on a
+    worker and runs everything here when the cluster has a single slot, the latter returns no result before the last.
+    """
+
+    def __init__(self, where: str) -> None:
+        #: The cluster in words, for messages.
+        self.where = where
+        #: Workers that cannot run cells of a data set, by data set.
+        self.unfit: defaultdict[str, set[str]] = defaultdict(set)
+
+    @abstractmethod
+    def submit(self, name: str, avoid: frozenset[str], function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return a future (``add_done_callback``, ``result``) of a call on any worker that is not to be avoided."""
+
+    @abstractmethod
+    def cancel(self, futures: list[Any]) -> None:
+        """Give up calls that nobody waits for any more."""
+
+    @abstractmethod
+    def workers(self) -> frozenset[str]:
+        """Return the names of the workers that are there now."""
+
+    def is_stranded(self, future: Any) -> bool:
+        """Tell whether a call waits for workers of which none is there any more."""
+        return False
+
+    @abstractmethod
+    def is_death(self, error: BaseException) -> bool:
+        """Tell whether an error of a future says that its workers died, again and again."""
+
+    @abstractmethod
+    def is_connected(self) -> bool:
+        """Tell whether the cluster can still be reached."""
+
+    @staticmethod
+    @abstractmethod
+    def this_worker() -> Worker:
+        """Describe the worker in which this is called."""
+
+
+@contextmanager
+def open_engine(backend: str, address: str | None = None, jobs: int | None = None) -> Iterator[Engine | None]:
+    """Connect to a cluster, or start one on this machine; None for ``"loky"``, which needs none.
+
+    Parameters
+    ----------
+    backend : "loky", "dask" or "ray"
+    address : of the cluster; None starts one on this machine and ends it afterwards
+    jobs : processes of a cluster on this machine; None for one a core
+    """
+    if backend not in BACKENDS:
+        raise StudyError(f"--backend must be one of {', '.join(BACKENDS)}; got {backend!r}.")
+    if backend == "loky":
+        if address is not None:
+            raise StudyError("--address needs --backend dask or --backend ray; loky runs on this machine only.")
+        yield None
+        return
+    if address is not None and jobs is not None:
+        raise StudyError(
+            "--jobs counts processes on this machine; a cluster at an --address has the workers that it was given."
+        )
+    with _connect(backend, address, jobs) as engine:
+        yield engine
+
+
+def _connect(backend: str, address: str | None, jobs: int | None) -> AbstractContextManager[Engine]:
+    if backend == "dask":
+        from onepos.study.dask_engine import dask_engine
+
+        return dask_engine(address, jobs)
+    from onepos.study.ray_engine import ray_engine
+
+    return ray_engine(address, jobs)
+
+
+def reach(address: str, default_port: int) -> None:
+    """Raise StudyError unless something listens at ``[scheme://]host[:port]``."""
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        host, port = parts.hostname, parts.port or default_port
+        if not host:
+            raise ValueError("it names no host")
+        socket.create_connection((host, port), timeout=PATIENCE).close()
+    except (OSError, ValueError) as error:
+        raise StudyError(
+            f"nothing answers at {address} ({error}); check --address, and that the cluster runs and can be reached."
+        ) from error
