@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
+from onepos.methods._neighbor_agreement import estimate_n_positives
 from onepos.metrics import average_precision
 from onepos.registry import make_classifier
 from onepos.training import Callback
@@ -176,3 +177,10 @@ def test_a_network_of_your_own_is_copied_not_changed(data):
 def test_verbose_shows_a_progress_bar(data, capsys):
     _fit(data, verbose=1, max_epochs=2)
     assert "epoch 2/2" in capsys.readouterr().err
+
+
+def test_the_number_of_positives_can_be_estimated_from_near_rows(data):
+    model = _fit(data, n_positives="estimate", max_epochs=1)
+    expected = estimate_n_positives(model.scaler_.transform(data.X), data.observed)
+    assert model.n_positives_ == pytest.approx(expected, rel=1e-6)
+    assert model.history_.facts["n_positives_from"] == "estimated"

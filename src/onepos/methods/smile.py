@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from onepos import losses
 from onepos.aggregation import aggregated_rows
-from onepos.cardinality import balanced_weight, resolve_n_positives
+from onepos.cardinality import balanced_weight
 from onepos.disk import DiskRows
 from onepos.encoder import GraphEncoder
 from onepos.exceptions import LabelWarning
@@ -25,6 +25,7 @@ from onepos.methods._embeddings import check_embeds
 from onepos.methods._graph_features import GraphFeatures
 from onepos.methods._graph_refresh import GraphRefresh
 from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement
+from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.neighbor_search import SEARCHES, Search, neighbor_graph
 from onepos.posterior import sample_beta
@@ -110,9 +111,10 @@ class SMILEClassifier(_FittedSMILE):
 
     Parameters
     ----------
-    n_positives : float or None
+    n_positives : float, "estimate" or None
         Mean number of positive labels per example, m. Single positives do not reveal it. None: taken from a fully
-        labelled validation set if there is one, else 2 (fewer if there are only two labels).
+        labelled validation set if there is one, else 2 (fewer if there are only two labels). "estimate": a guess from
+        how often the labels of near rows differ (docs/thresholds.md).
     cardinality_correction : {"weight", "bayes", "none"}
         How m enters. "weight": T_C weights unobserved entries by 1/(2m−1), so that a label with probability ½
         is recovered as ½. "bayes": T_C is not weighted and the recovered d becomes (m−1)·d/(1−d), clipped to [0, 1].
@@ -190,7 +192,7 @@ class SMILEClassifier(_FittedSMILE):
     ((200, 4), True)
     """
 
-    n_positives: float | None = None
+    n_positives: float | str | None = None
     cardinality_correction: str = "weight"
     unobserved_weight: float | str = "auto"
     n_neighbors: int = 10
@@ -216,7 +218,7 @@ class SMILEClassifier(_FittedSMILE):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,
-        "n_positives": [Interval(Real, 1, None, closed="left"), None],
+        "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],
         "cardinality_correction": [StrOptions({"weight", "bayes", "none"})],
         "unobserved_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
@@ -241,8 +243,8 @@ class SMILEClassifier(_FittedSMILE):
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels = context.n_labels
-        self.n_positives_, self._n_positives_source = resolve_n_positives(
-            self.n_positives, n_labels, context.full_validation, one_class=self.single_label_
+        self.n_positives_, self._n_positives_source = expected_n_positives(
+            self.n_positives, context, single_label=self.single_label_
         )
         weight = 1.0
         if not isinstance(self.unobserved_weight, str):

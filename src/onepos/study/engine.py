@@ -30,8 +30,9 @@ class Worker(NamedTuple):
 class Engine(ABC):
     """A cluster that runs calls and hands out futures; tries again by itself when a worker dies.
 
-    joblib's own backends for Dask and Ray are not used: the former waits for ever where a call cannot even begin on a
-    worker and runs everything here when the cluster has a single slot, the latter returns no result before the last.
+    joblib's own backends for Dask and Ray are not used: a row must be stored when its cell is done, and that for Ray
+    returns no result before the last (``supports_return_generator`` is False); and a cell must be able to avoid workers
+    that cannot load its data.
     """
 
     def __init__(self, where: str) -> None:
