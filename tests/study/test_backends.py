@@ -180,6 +180,7 @@ def start(study, out, *options):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("ONEPOS_LONG" not in os.environ, reason="minutes: set ONEPOS_LONG=1; a small study is always run")
 def test_smoke_has_the_rows_of_the_local_run(cluster, smoke_results, tmp_path):
     process = start("smoke", tmp_path, "--backend", cluster.backend, "--address", cluster.address)
     _, err = process.communicate(timeout=300)
