@@ -179,8 +179,12 @@ def start(study, out, *options):
     return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+#: Minutes, or dependent on how fast a cell ends on a busy machine.
+LONG = pytest.mark.skipif("ONEPOS_LONG" not in os.environ, reason="long: set ONEPOS_LONG=1; smaller runs always are")
+
+
+@LONG
 @pytest.mark.slow
-@pytest.mark.skipif("ONEPOS_LONG" not in os.environ, reason="minutes: set ONEPOS_LONG=1; a small study is always run")
 def test_smoke_has_the_rows_of_the_local_run(cluster, smoke_results, tmp_path):
     process = start("smoke", tmp_path, "--backend", cluster.backend, "--address", cluster.address)
     _, err = process.communicate(timeout=300)
@@ -189,6 +193,7 @@ def test_smoke_has_the_rows_of_the_local_run(cluster, smoke_results, tmp_path):
     assert not list((tmp_path / "running").iterdir())
 
 
+@LONG
 @pytest.mark.slow
 def test_a_killed_worker_loses_nothing_and_a_new_one_finds_work(cluster, local, tmp_path):
     (tmp_path / "tiny.toml").write_text(TEXT)
