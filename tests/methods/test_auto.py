@@ -103,6 +103,14 @@ def test_unknown_methods_and_too_large_ones_are_named(data):
         onepos.AutoClassifier(methods=("lineal",)).fit(data.X, data.observed)
 
 
+def test_no_row_to_spare_leaves_the_methods_that_choose_out(data):
+    X, Y = data.X[:5], np.eye(5)
+    model = onepos.AutoClassifier(methods=("frequency", "linear", "softmax"), n_members=2, **QUICK).fit(X, Y)
+    assert model.history_["method"] == ["frequency", "softmax"]
+    with pytest.raises(ValueError, match=r"fits 5 rows with 5 labels.*such as wan"):
+        onepos.AutoClassifier(methods=("linear",), **QUICK).fit(X, Y)
+
+
 def test_large_sets_have_no_slow_members():
     small = [c.key for c in candidates(("linear", "mlml", "d2ml"), (1000, 9, 5), **DENSE)]
     assert small == ["linear", "mlml", "d2ml"]

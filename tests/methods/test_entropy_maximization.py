@@ -8,6 +8,7 @@ import torch
 from scipy.stats import bernoulli
 from torch.autograd import gradcheck
 
+from label_case import label_case
 from onepos.datasets import make_known_posterior
 from onepos.losses import binary_cross_entropy
 from onepos.methods._entropy_losses import binary_entropy, entropy_maximization
@@ -27,10 +28,7 @@ def data():
 
 
 def _case(seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(5, 6, dtype=torch.float64, generator=generator)
-    observed = torch.eye(6, dtype=torch.int8)[[0, 2, 3, 5, 1]]
-    observed[0, 4] = -1
+    logits, observed, generator = label_case(seed)
     pseudo = torch.full((5, 6), NAN, dtype=torch.float64)
     pseudo[:3, :3] = torch.rand(3, 3, dtype=torch.float64, generator=generator)
     return logits, observed, pseudo

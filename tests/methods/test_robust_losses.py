@@ -8,6 +8,7 @@ import torch
 from scipy.special import expit, log_expit
 from torch.autograd import gradcheck
 
+from label_case import label_case
 from onepos.datasets import make_known_posterior
 from onepos.losses import assume_negative
 from onepos.methods._robust_losses import (
@@ -31,10 +32,7 @@ def data():
 
 
 def _case(seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(5, 6, dtype=torch.float64, generator=generator)
-    observed = torch.eye(6, dtype=torch.int8)[[0, 2, 3, 5, 1]]
-    observed[0, 4] = -1
+    logits, observed, _ = label_case(seed)
     observed[1, 5] = 1
     return logits, observed
 

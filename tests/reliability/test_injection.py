@@ -8,28 +8,13 @@ import pytest
 
 import onepos
 from devtools import CHROMIUM, Browser
+from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.datasets import make_known_posterior
 from onepos.metrics import METRICS
 from onepos.report import Example, model_report, render, summarise
-from onepos.review import write_review
 from onepos.training import History
 from study_frame import nasty_frame, nasty_page
 
-#: Each tries to set ``hacked``, to be an element, or to ask for something.
-INJECTIONS = [
-    "<script>window.hacked = 1</script>",
-    "</script><script>window.hacked = 1</script>",
-    "</title></style></textarea><img src=http://127.0.0.1:9/x onerror='window.hacked=1'>",
-    "\"><svg onload=window.hacked=1><a href='javascript:window.hacked=1'>",
-    "' autofocus onfocus='window.hacked=1' x='",
-    "<iframe srcdoc='<script>parent.hacked=1</script>'></iframe>",
-    "<!--<script>window.hacked=1//--><base href=http://127.0.0.1:9/>",
-    "<style>@import 'http://127.0.0.1:9/x';</style><link rel=stylesheet href=http://127.0.0.1:9/x>",
-    "{{ 7 * 7 }}{% raw %}${window.hacked=1}",
-    "]]></svg><math><mtext><img src=x onerror=window.hacked=1>",
-    "&lt;b&gt; &amp; \u2028\u2029 \u202e backwards \ufeff",
-    "javascript:window.hacked=1",
-]
 STRICT = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]+)"')
 
 
@@ -56,25 +41,15 @@ def _study(folder):
 
 
 def _model(folder):
-    data = make_known_posterior(120, 5, len(INJECTIONS), random_state=3)
+    data = make_known_posterior(400, 5, len(INJECTIONS), random_state=3)
     observed = pd.DataFrame(data.observed, columns=INJECTIONS)
     model = onepos.make_classifier("linear", l2=1.0).fit(data.X, observed)
-    texts = [INJECTIONS[row % len(INJECTIONS)] for row in range(120)]
+    texts = [INJECTIONS[row % len(INJECTIONS)] for row in range(400)]
     model_report(model, data.X, observed, folder / "model.html", texts=texts, title=INJECTIONS[2])
 
 
 def _review(folder):
-    n = len(INJECTIONS)
-    write_review(
-        folder / "review.html",
-        ids=INJECTIONS,
-        observed=INJECTIONS,
-        labels=INJECTIONS,
-        probabilities=np.linspace(0.9, 0.1, n * n).reshape(n, n),
-        texts=INJECTIONS,
-        features=pd.DataFrame([INJECTIONS] * n, columns=INJECTIONS),
-        title=INJECTIONS[2],
-    )
+    write_hostile_review(folder / "review.html")
 
 
 PAGES = {"report": _report, "study": _study, "model": _model, "review": _review}

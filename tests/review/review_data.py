@@ -12,23 +12,6 @@ SMALL = {
     "texts": ["Waves at night", "A dog sleeps", "Nothing much"],
 }
 
-#: Each would do something if it were taken for markup, script, style, an address or a template.
-INJECTIONS = [
-    "<script>window.hacked = 1</script>",
-    "</script><script>window.hacked = 1</script>",
-    "<img src=x onerror='window.hacked = 1'>",
-    "<svg onload=window.hacked=1>",
-    "<!-- <script>",
-    "]]><script>window.hacked = 1</script>",
-    '"><iframe srcdoc="<script>parent.hacked = 1</script>">',
-    "javascript:window.hacked=1",
-    "{{ 7 * 7 }}{% raw %}${window.hacked = 1}",
-    "';window.hacked=1;//",
-    "</title></style><style>body { display: none }</style>",
-    "a\u2028window.hacked = 1\u2029b & &lt;b&gt; \\u003cb\\u003e",
-    '=1+1,"quoted"\r\nsecond line',
-]
-
 
 def large(n_examples=5000, n_labels=50, seed=0):
     """Examples as many as the page is made for."""

@@ -4,9 +4,10 @@ import csv
 
 import numpy as np
 import pytest
-from review_data import INJECTIONS, SMALL
+from review_data import SMALL
 from review_keys import choices, forget, press, reopen, text, wait_for
 
+from hostile_texts import INJECTIONS
 from onepos.review import read_decisions, write_review
 
 

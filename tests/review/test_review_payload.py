@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 import numpy as np
 import pandas as pd
 import pytest
-from review_data import INJECTIONS, LABELS, SMALL
+from review_data import LABELS, SMALL
 
+from hostile_texts import INJECTIONS
 from onepos.exceptions import MissingDependencyError
 from onepos.review import write_review
 from onepos.review.page import render_review, script_json

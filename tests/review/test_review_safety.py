@@ -1,25 +1,14 @@
 """Whatever the data say, the review page shows text, runs nothing of it and asks for nothing."""
 
-import numpy as np
-import pandas as pd
-from review_data import INJECTIONS, SMALL
+from review_data import SMALL
 from review_keys import choices, press, text, wait_for
 
+from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.review import write_review
 
 
 def test_markup_and_script_in_any_place_are_text(review_browser, tmp_path):
-    n = len(INJECTIONS)
-    path = write_review(
-        tmp_path / "nasty.html",
-        ids=INJECTIONS,
-        observed=INJECTIONS,
-        labels=INJECTIONS,
-        probabilities=np.linspace(0.99, 0.02, n * n).reshape(n, n),
-        texts=INJECTIONS,
-        features=pd.DataFrame([INJECTIONS] * n, columns=INJECTIONS),
-        title=INJECTIONS[1],
-    )
+    path = write_hostile_review(tmp_path / "nasty.html")
     assert review_browser.open(path) == []
     assert review_browser.run("document.title") == INJECTIONS[1]
     # Suggestions are stored up to the twentieth, so all others are on show.

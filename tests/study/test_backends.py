@@ -1,54 +1,24 @@
-"""Studies on clusters: real Dask and Ray on loopback give the rows of the local run, whatever happens to workers.
-
-What a cluster does seldom (workers that cannot run a cell, cells that kill, a scheduler that goes) is played by a
-cluster of threads.
-"""
+"""Studies on clusters: real Dask and Ray on loopback give the rows of the local run, whatever happens to workers."""
 
 import importlib.util
 import json
 import os
-import re
 import secrets
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
 import psutil
 import pytest
 
-from onepos.exceptions import StudyError
-from onepos.study import Observer, ResultsFolder, cells_of, load_results, parse_study, run_study
-from onepos.study import dispatch as dispatch_module
-from onepos.study.cells import run_together
-from onepos.study.data import data_set
-from onepos.study.dispatch import DIED, run_on_cluster
-from onepos.study.engine import Engine, Worker
-from onepos.study.worker import Unfit, work_on_cluster
+from onepos.study import ResultsFolder, load_results, parse_study, run_study
+from tiny_study import stable, study_text
 
-TEXT = """
-[study]
-name = "tiny"
-trials = 2
-rules = ["clean", "single-positive"]
-[[data]]
-sets = ["known-posterior"]
-[common]
-max_epochs = 2
-batch_size = 64
-grid = { learning_rate = [1e-3, 1e-2] }
-[[method]]
-key = "frequency"
-[[method]]
-key = "an"
-[[method]]
-key = "smile"
-"""
-VOLATILE = ["seconds", "peak_megabytes", "finished"]
+TEXT = study_text("frequency", "an", "smile", rules=("clean", "single-positive"))
 PROGRAMS = Path(sys.executable).parent
 #: Ray asks for a token: one of this test alone, so that Ray neither reads nor makes one in the user's home.
 ENVIRONMENT = os.environ | {
@@ -56,10 +26,6 @@ ENVIRONMENT = os.environ | {
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-
-
-def stable(results):
-    return load_results(results).drop(columns=VOLATILE)
 
 
 class Cluster:
@@ -171,7 +137,7 @@ def cluster(request):
 def local(tmp_path_factory):
     folder = tmp_path_factory.mktemp("local")
     run_study(parse_study(TEXT), TEXT, ResultsFolder(folder), jobs=1)
-    return stable(folder)
+    return stable(load_results(folder))
 
 
 def start(study, out, *options):
@@ -189,7 +155,7 @@ def test_smoke_has_the_rows_of_the_local_run(cluster, smoke_results, tmp_path):
     process = start("smoke", tmp_path, "--backend", cluster.backend, "--address", cluster.address)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
-    pd.testing.assert_frame_equal(stable(tmp_path), stable(smoke_results))
+    pd.testing.assert_frame_equal(stable(load_results(tmp_path)), stable(load_results(smoke_results)))
     assert not list((tmp_path / "running").iterdir())
 
 
@@ -210,7 +176,7 @@ def test_a_killed_worker_loses_nothing_and_a_new_one_finds_work(cluster, local, 
     cluster.join()
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, seen + err
-    pd.testing.assert_frame_equal(stable(out), local)
+    pd.testing.assert_frame_equal(stable(load_results(out)), local)
 
 
 @pytest.mark.slow
@@ -238,7 +204,9 @@ def test_without_an_address_a_cluster_is_started_here_and_ended(backend, module,
     process = start(tmp_path / "tiny.toml", out, "--backend", backend, "--jobs", 1, "--methods", "frequency")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    pd.testing.assert_frame_equal(stable(out), local.query("method == 'frequency'").reset_index(drop=True))
+    pd.testing.assert_frame_equal(
+        stable(load_results(out)), local.query("method == 'frequency'").reset_index(drop=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,143 +238,3 @@ def _check_mistake(run, folder, options, message):
     assert err.count("\n") == 1
     assert message in err
     assert not (folder / "out").exists()
-
-
-class Threads(Engine):
-    """A cluster whose workers are played: ``behave(worker, cells)`` says what comes of cells on a worker."""
-
-    def __init__(self, behave, names=("a", "b")):
-        super().__init__("the cluster of threads")
-        self.behave, self.names = behave, frozenset(names)
-        self.pool, self.connected, self.stranded = ThreadPoolExecutor(1), True, set()
-        self.cancelled = []
-
-    def submit(self, name, avoid, function, *arguments):
-        assert function is work_on_cluster
-        fit = sorted(self.names - avoid)
-        return self.pool.submit(self.behave, fit[0], arguments[0])
-
-    def cancel(self, futures):
-        self.cancelled += futures
-
-    def workers(self):
-        return self.names
-
-    def is_stranded(self, future):
-        return future in self.stranded
-
-    def is_death(self, error):
-        return isinstance(error, MemoryError)
-
-    def is_connected(self):
-        return self.connected
-
-    @staticmethod
-    def this_worker():
-        return Worker("a", 1)
-
-
-def rows(worker, cells):
-    return [{"cell": cell.id, "worker": worker} for cell in cells]
-
-
-def drive(engine, folder):
-    notices = []
-    cells = cells_of(parse_study(TEXT))
-    tasks = [(task, [None] * len(task)) for task in run_together(cells)]
-    made = list(run_on_cluster(engine, tasks, ResultsFolder(folder), notices.append))
-    assert sorted(row["cell"] for row in made) == sorted(cell.id for cell in cells)
-    return made, notices
-
-
-def test_a_worker_that_is_unfit_is_passed_over(tmp_path):
-    def behave(worker, cells):
-        return Unfit("a", "there", "is ill.") if worker == "a" else rows(worker, cells)
-
-    engine = Threads(behave)
-    made, notices = drive(engine, tmp_path)
-    assert {row["worker"] for row in made} == {"b"}
-    assert notices == ["worker a on there is ill."]
-    assert engine.unfit == {"known-posterior": {"a"}}
-    assert drive(engine, tmp_path)[1] == []
-
-
-def test_cells_that_no_worker_can_run_fail(tmp_path):
-    made, notices = drive(Threads(lambda worker, cells: Unfit(worker, "there", "is ill.")), tmp_path)
-    assert {row["status"] for row in made} == {"failed"}
-    assert {row["error"] for row in made} == {"no worker can run this cell; the last one is ill."}
-    assert len(notices) == 2
-
-
-def test_a_deadly_cell_fails_and_the_others_are_run(tmp_path):
-    def behave(worker, cells):
-        if cells[0].method == "an":
-            raise MemoryError
-        return rows(worker, cells)
-
-    made, _ = drive(Threads(behave), tmp_path)
-    assert {row["error"] for row in made if "error" in row} == {DIED}
-    assert len([row for row in made if "error" in row]) == 4
-
-
-def test_what_a_worker_cannot_begin_ends_the_run_and_cancels_the_rest(tmp_path):
-    def behave(worker, cells):
-        if cells[0].method == "an":
-            raise ModuleNotFoundError("No module named 'onepos'")
-        return rows(worker, cells)
-
-    engine = Threads(behave)
-    with pytest.raises(StudyError, match=r"could not run a cell: ModuleNotFoundError: .* same onepos and packages"):
-        drive(engine, tmp_path)
-    assert engine.cancelled
-
-
-def test_a_cluster_that_is_gone_ends_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatch_module, "PATIENCE", 0.01)
-    engine = Threads(lambda worker, cells: time.sleep(0.2))
-    engine.connected = False
-    with pytest.raises(StudyError, match=r"cluster of threads is gone; finished cells are stored"):
-        drive(engine, tmp_path)
-
-
-def test_a_cell_that_waits_for_workers_that_left_is_handed_out_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatch_module, "PATIENCE", 0.01)
-    engine = Threads(rows)
-    submit, never = engine.submit, Future()
-
-    def strand_the_first(*arguments):
-        if not engine.stranded:
-            engine.stranded.add(never)
-            return never
-        return submit(*arguments)
-
-    engine.submit = strand_the_first
-    drive(engine, tmp_path)
-    assert never in engine.cancelled
-
-
-def test_an_empty_cluster_is_waited_for(tmp_path):
-    engine = Threads(rows)
-    engine.workers = frozenset
-    _, notices = drive(engine, tmp_path)
-    assert notices == ["the cluster of threads has no worker yet; waiting for one"]
-
-
-def test_data_are_loaded_once_in_a_worker(tmp_path):
-    tasks = run_together(cells_of(parse_study(TEXT)))[:2]
-    data_set.cache_clear()
-    for task in tasks:
-        made = work_on_cluster(task, [None] * len(task), ResultsFolder(tmp_path), Threads.this_worker)
-        assert {row["status"] for row in made} == {"ok"}
-    assert data_set.cache_info().misses == 1
-
-
-def test_a_worker_with_several_threads_is_unfit(tmp_path):
-    task = run_together(cells_of(parse_study(TEXT)))[0]
-    answer = work_on_cluster(task, [None] * len(task), ResultsFolder(tmp_path), lambda: Worker("w", 4))
-    assert answer == Unfit("w", socket.gethostname(), answer.reason)
-    assert re.match(r"has 4 threads, and a cell needs a process to itself: start it with --nthreads 1", answer.reason)
-
-
-def test_observers_need_not_listen():
-    Observer().on_notice("nothing happens")

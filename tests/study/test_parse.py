@@ -32,7 +32,7 @@ def test_defaults_are_the_papers_protocol():
         (('name = "tiny"', ""), "name must be a text"),
         (("trials = 3", "trials = 3\nepochs = 5"), r"\[study\] has no field epochs; it has: "),
         (("known-posterior", "no-such-set"), "unknown data sets: no-such-set; known: digit-scenes"),
-        (('"an"', '"nan"'), r"\[\[method\]\] key must be one of .*smile, .*; got 'nan'"),
+        (('"an"', '"nan"'), r"\[\[method\]\] key must be one of auto, smile, .*; got 'nan'"),
         (('key = "an"', 'key = "an"\nfixed = { l2 = 1 }'), "method 'an' has no parameter l2; it has: .*batch_size"),
         (('key = "an"', 'key = "an"\ngrid = { dropout = 0.5 }'), "lists of values"),
         (('key = "an"', 'key = "an"\n[[method]]\nkey = "an"'), "method name given more than once: an"),

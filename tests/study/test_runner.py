@@ -15,23 +15,9 @@ import pytest
 from onepos.exceptions import StudyError
 from onepos.study import Observer, ResultsFolder, cells_of, load_results, parse_study, read_study, run_study
 from onepos.study.results import export_results
+from tiny_study import stable, study_text
 
-TEXT = """
-[study]
-name = "tiny"
-trials = 2
-[[data]]
-sets = ["known-posterior"]
-[common]
-max_epochs = 2
-batch_size = 64
-grid = { learning_rate = [1e-3, 1e-2] }
-[[method]]
-key = "frequency"
-[[method]]
-key = "an"
-"""
-VOLATILE = ["seconds", "peak_megabytes", "finished"]
+TEXT = study_text("frequency", "an")
 
 
 class Log(Observer):
@@ -46,10 +32,6 @@ def run(folder, text=TEXT, **options):
     log = Log()
     counts = run_study(parse_study(text), text, ResultsFolder(folder), jobs=1, observer=log, **options)
     return counts, log.cells
-
-
-def stable(frame):
-    return frame.drop(columns=VOLATILE).reset_index(drop=True)
 
 
 def test_runs_once_and_only_once(tmp_path):

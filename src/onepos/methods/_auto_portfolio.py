@@ -33,6 +33,8 @@ KINDS: dict[str, tuple[type[OnePositiveClassifier], dict[str, Any]]] = {
     "an": (AssumeNegativeClassifier, {}),
 }
 NETWORKS = ("wan", "softmax", "smile", "an")
+#: Those that choose a strength on rows of their own, which they cannot spare unless there are more rows than labels.
+CHOOSING = ("linear", "mlml", "d2ml")
 #: Classes that a stored combination may name.
 CLASSES = {kind.__name__: kind for kind, _ in KINDS.values()}
 

@@ -18,7 +18,7 @@ from onepos.cardinality import resolve_n_positives
 from onepos.exceptions import LabelWarning, ModelFileError
 from onepos.features import take
 from onepos.memory import remember_work
-from onepos.methods._auto_portfolio import CLASSES, KINDS, Candidate, candidates, settings_for
+from onepos.methods._auto_portfolio import CHOOSING, CLASSES, KINDS, Candidate, candidates, settings_for
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._holdout import hold_out
 from onepos.methods._neural import NeuralClassifier
@@ -194,6 +194,8 @@ class AutoClassifier(_FittedAuto):
         end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
         tried: list[_Trial] = []
         features, observed = train
+        if len(observed) <= int((observed > 0).any(axis=0).sum()):
+            keys = tuple(key for key in keys if key not in CHOOSING)
         pool = candidates(keys, (*features.shape, observed.shape[1]), **settings_for(features, self.scale))
         with remember_work():  # the graph and the like serve several members
             for candidate in pool:
@@ -205,7 +207,10 @@ class AutoClassifier(_FittedAuto):
                     self._train(candidate, train, held, kind, int(seeds.spawn(1)[0].generate_state(1)[0]), end)
                 )
         if not tried:
-            raise ValueError(f"none of {', '.join(keys)} is meant for so many rows; name a network in methods as well.")
+            raise ValueError(
+                f"none of the methods {self.methods!r} fits {len(observed)} rows with {observed.shape[1]} labels: some "
+                "take too long for many rows, others need more rows than labels. Name a network as well, such as wan."
+            )
         return tried, "methods"
 
     def _train(
