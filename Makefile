@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BENCH  ?= --only all
+JOBS   ?= 2
 BIN    := $(VENV)/bin
 
 .PHONY: demo test lint docs gallery bench results table clean
@@ -21,8 +22,8 @@ lint: $(VENV)/.ready  ## style, types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint  ## everything that must hold
-	$(BIN)/python -m pytest
+test: lint  ## everything that must hold; JOBS=0 runs it in one process
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 40
 
 docs: $(VENV)/.ready  ## the documentation site, in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
