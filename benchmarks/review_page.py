@@ -15,12 +15,11 @@ import time
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "review")]
-
-from review_data import large  # noqa: E402
+sys.path.insert(0, str(TESTS))
 
 from devtools import Browser  # noqa: E402
 from onepos.review import write_review  # noqa: E402
+from review_data import large  # noqa: E402
 
 KEYS = ("j", "k", "1", "Shift+2", "a", "u", "Enter")
 # A key's handler runs when the event is dispatched; reading a height forces the layout; then a frame is painted.

@@ -31,6 +31,7 @@ SECTIONS = (
     "memory",
     "growth",
     "million",
+    "scale",
     "study",
     "batch",
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from doctor_cases import ALWAYS, BROUGHT_ALONG, CASES, clean, exclusive, indicator, sentences, sparse_words
 
+from doctor_cases import ALWAYS, BROUGHT_ALONG, CASES, clean, exclusive, indicator, sentences, sparse_words
 from onepos.doctor import CODES, Diagnosis, Finding, Summary, diagnose
 
 DOCS = Path(__file__).parents[2] / "docs" / "doctor.md"

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from doctor_cases import clean, indicator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from doctor_cases import clean, indicator
 from onepos.doctor import Diagnosis, diagnose, estimate_cardinality
 
 SCALARS = st.one_of(

@@ -1,11 +1,11 @@
 """One browser for the whole folder, and a small page in it."""
 
 import pytest
-from review_data import SMALL
-from review_keys import forget
 
 from devtools import CHROMIUM, Browser
 from onepos.review import write_review
+from review_data import SMALL
+from review_keys import forget
 
 
 @pytest.fixture(scope="session")

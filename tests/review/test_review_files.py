@@ -4,11 +4,11 @@ import csv
 
 import numpy as np
 import pytest
-from review_data import SMALL
-from review_keys import choices, forget, press, reopen, text, wait_for
 
 from hostile_texts import INJECTIONS
 from onepos.review import read_decisions, write_review
+from review_data import SMALL
+from review_keys import choices, forget, press, reopen, text, wait_for
 
 
 @pytest.fixture

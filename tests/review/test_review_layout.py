@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pytest
+
 from review_keys import forget, listed, name, press, text, wait_for
 
 

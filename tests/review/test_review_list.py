@@ -2,10 +2,9 @@
 
 import json
 
+from onepos.review import write_review
 from review_data import LABELS, large
 from review_keys import choose, listed, name, press, text
-
-from onepos.review import write_review
 
 
 def test_filters_and_orders(opened):

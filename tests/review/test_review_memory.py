@@ -2,10 +2,9 @@
 
 import json
 
+from onepos.review import write_review
 from review_data import SMALL
 from review_keys import choices, name, press, reopen, text
-
-from onepos.review import write_review
 
 
 def test_decisions_survive_a_reload_and_do_not_mix_with_other_data(opened, small_page, tmp_path):

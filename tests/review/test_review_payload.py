@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 import numpy as np
 import pandas as pd
 import pytest
-from review_data import LABELS, SMALL
 
 from hostile_texts import INJECTIONS
 from onepos.exceptions import MissingDependencyError
@@ -17,6 +16,7 @@ from onepos.review import write_review
 from onepos.review.page import render_review, script_json
 from onepos.review.payload import make_payload
 from onepos.review.suggestions import scale_confidences, scale_thresholds
+from review_data import LABELS, SMALL
 
 
 def payload(**changes):

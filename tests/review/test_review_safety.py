@@ -1,10 +1,9 @@
 """Whatever the data say, the review page shows text, runs nothing of it and asks for nothing."""
 
-from review_data import SMALL
-from review_keys import choices, press, text, wait_for
-
 from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.review import write_review
+from review_data import SMALL
+from review_keys import choices, press, text, wait_for
 
 
 def test_markup_and_script_in_any_place_are_text(review_browser, tmp_path):

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from table_frames import DATASETS, METHODS, make_frame
 
 from onepos.metrics import METRICS
 from onepos.tables import load_published
+from table_frames import DATASETS, METHODS, make_frame
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from table_frames import DATASETS, METHODS, make_frame
 
 from onepos.metrics import METRICS
 from onepos.tables import aggregate
+from table_frames import DATASETS, METHODS, make_frame
 
 
 @pytest.mark.parametrize("metric", METRICS)

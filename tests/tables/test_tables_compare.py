@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from table_frames import make_frame
 
 from onepos.metrics import METRICS
 from onepos.registry import METHODS
 from onepos.tables import PAPER_METHODS, SUBSTITUTES, compare, in_stds, load_published, paper_dataset, published_value
+from table_frames import make_frame
 
 
 def test_published_is_complete_and_under_our_names():

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_frames import make_frame
 
 from onepos.exceptions import MissingDependencyError
 from onepos.tables import (
@@ -30,6 +29,7 @@ from onepos.tables import (
     to_terminal,
 )
 from onepos.tables.grid import mean_std, p_text, short
+from table_frames import make_frame
 
 NASTY = r"a_b & 50% {x} | *y* <z> \n $#~^"
 

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_frames import make_frame
 
 from onepos.metrics import METRICS
 from onepos.tables import main_table
+from table_frames import make_frame
 
 TWO = {
     ("a", "smile"): [0.80, 0.82],

@@ -2,11 +2,11 @@
 
 import pytest
 from scipy import stats
-from table_frames import make_frame
 
 from onepos.metrics import METRICS
 from onepos.statistics import critical_difference
 from onepos.tables import rank_table
+from table_frames import make_frame
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -2,9 +2,9 @@
 
 import pandas as pd
 import pytest
-from table_frames import make_frame
 
 from onepos.tables import selection_table
+from table_frames import make_frame
 
 CLEAN = {("a", "x"): [0.80, 0.82], ("b", "x"): [0.60, 0.60], ("a", "y"): [0.5, 0.5]}
 SINGLE = {("a", "x"): [0.79, 0.81], ("b", "x"): [0.54, 0.60], ("b", "y"): [0.4, None]}

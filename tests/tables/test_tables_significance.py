@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from table_frames import make_frame
 
 from onepos.metrics import METRICS, higher_is_better
 from onepos.statistics import holm, signed_rank
 from onepos.tables import significance
+from table_frames import make_frame
 
 SIX = [f"set{i}" for i in range(6)]
 
