@@ -143,6 +143,28 @@ def test_evaluate_writes_a_report(run, folder, tmp_path):
     assert "What the doctor finds" in (tmp_path / "o.html").read_text(encoding="utf-8")
 
 
+def test_without_a_method_auto_combines_some_and_says_which(run, folder, tmp_path):
+    fit = ("fit", folder / "photos.csv", *COLUMNS, "--set", "n_members=3", "--out", tmp_path / "m")
+    code, said, _ = run(*fit)
+    assert code == 0
+    assert "trained     auto" in said
+    assert said.count("of the weight") == 3
+    facts = json.loads(run(*fit, "--json")[1])
+    assert [record["method"] for record in facts["members"]] == ["frequency", "linear", "mlml"]
+    assert {type(member).__name__ for member in TableModel.load(tmp_path / "m").estimator_.members_} <= {
+        "FrequencyClassifier",
+        "LinearClassifier",
+        "MLMLClassifier",
+    }
+
+
+def test_a_budget_ends_auto_after_the_member_in_which_it_runs_out(run, folder, tmp_path):
+    code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--budget", "1e-6", "--out", tmp_path / "m")
+    assert code == 0, err
+    assert said.count("of the weight") == 1
+    assert "time was up after 1 members" in said
+
+
 FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)
 
 
@@ -151,6 +173,8 @@ FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)
     [
         ((*FIT, "--trials", "3"), "give --tune too"),
         ((*FIT, "--budget", "3"), "give --tune too"),
+        ((*FIT[: -len(FAST)], "--tune"), "name it with --method"),
+        ((*FIT[: -len(FAST)], "--budget", "-1"), "seconds above 0"),
         ((*FIT, "--tune", "--budget", "0"), "seconds above 0"),
         ((*FIT, "--tune", "--trials", "0"), "--trials"),
         ((*FIT, "--method", "frequency", "--set", "l2=1", "--tune"), "no setting 'l2'"),
@@ -183,7 +207,7 @@ def test_every_mistake_is_one_line_and_exit_code_2(run, folder, tmp_path, tmp_pa
 
 def test_without_optuna_one_line_names_the_extra(run, folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--tune", "--out", tmp_path / "m")
+    code, said, err = run("fit", folder / "photos.csv", *COLUMNS, *FAST, "--tune", "--out", tmp_path / "m")
     assert (code, said) == (2, "")
     assert err.splitlines()[-1] == 'onepos: --tune needs optuna, which is not installed: pip install "onepos[tune]"'
 

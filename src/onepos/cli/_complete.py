@@ -31,7 +31,7 @@ def complete(
     id: options.Id = "",
     drop: options.Drop = "",
     categories: options.Categories = "",
-    method: options.Method = "smile",
+    method: options.Method = "auto",
     set_: options.Settings = None,
     n_positives: options.Positives = None,
     validation_fraction: options.Fraction = 0.1,

@@ -36,7 +36,7 @@ def fit(
     id: options.Id = "",
     drop: options.Drop = "",
     categories: options.Categories = "",
-    method: options.Method = "smile",
+    method: options.Method = "auto",
     set_: options.Settings = None,
     n_positives: options.Positives = None,
     validation_fraction: options.Fraction = 0.1,
@@ -105,6 +105,7 @@ def as_json(trained: Trained) -> dict[str, Any]:
     return {
         **facts,
         "labels": model.facts_["counts"],
+        **({"members": model.estimator_.history_.records} if model.facts_["method"] == "auto" else {}),
         "columns": model.encoder_.kinds_,
         "left_out": model.encoder_.left_out_,
         "features": model.encoder_.n_features_,

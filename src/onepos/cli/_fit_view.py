@@ -31,6 +31,8 @@ def show_training(trained: Trained, data: Path, out: Path | None, report: Path |
     if facts["tuning"] is not None:
         _show_tuning(facts["tuning"])
     fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {trained.seconds:.1f} s")
+    if facts["method"] == "auto":
+        _show_members(trained.model.estimator_)
     fact("held out", _held_out(trained.model))
     if facts["calibration"] is not None:
         fact("calibrated", _calibrated(facts["calibration"]))
@@ -73,6 +75,19 @@ def _labels(model: "TableModel") -> str:
 def _decisions(counts: dict[str, int]) -> str:
     elsewhere = f"; {counts['elsewhere']:,} about rows that are not here" if counts["elsewhere"] else ""
     return f"{counts['accepted']:,} accepted, {counts['rejected']:,} rejected{elsewhere}"
+
+
+def _show_members(estimator: Any) -> None:
+    """Show the members of a combination, those that count most first, and why no more were tried."""
+    history = estimator.history_
+    total = sum(record["weight"] for record in history)
+    for record in sorted(history, key=lambda record: -record["weight"])[:_SHOWN]:
+        share = record["weight"] / total if total else 0.0
+        likelihood = f", log-likelihood {record['log_likelihood']:.3f}" if "log_likelihood" in record else ""
+        fact("member", f"{record['method']:<10} {share:4.0%} of the weight{likelihood}, {record['seconds']:.1f} s")
+    _show_more("member", len(history))
+    if history.facts["stopped"] == "time_budget":
+        fact("note", f"time was up after {len(history)} members; --budget SECONDS gives more, and may rank better")
 
 
 def _show_tuning(tuning: dict[str, Any]) -> None:

@@ -30,7 +30,9 @@ Categories = Annotated[
     str,
     typer.Option("--categories", metavar="COL,…", help="Number columns that are categories.", show_default=False),
 ]
-Method = Annotated[str, typer.Option("--method", help="A key from `onepos methods`.")]
+Method = Annotated[
+    str, typer.Option("--method", help="A key from `onepos methods`; auto tries several and combines them.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; repeatable.", show_default=False),
@@ -47,7 +49,12 @@ Decisions = Annotated[
     Path | None,
     typer.Option("--decisions", metavar="CSV", help="Reviewed labels: id,label,decision.", show_default=False),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Equal seeds give equal results.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", metavar="N", min=0, help="Equal seeds give equal results; auto's also need the time for them."
+    ),
+]
 Threshold = Annotated[
     float | None,
     typer.Option(
@@ -81,7 +88,12 @@ Trials = Annotated[
 ]
 Budget = Annotated[
     float | None,
-    typer.Option("--budget", metavar="SECONDS", help="Time for --tune, last training included.", show_default=False),
+    typer.Option(
+        "--budget",
+        metavar="SECONDS",
+        help="Time for auto (else 120), or for --tune with its last training.",
+        show_default=False,
+    ),
 ]
 Report = Annotated[
     Path | None,

@@ -72,7 +72,7 @@ def read_request(request: Request) -> "TableData":
 def train(request: Request, progress: Any) -> Trained:
     """Train a model as the options say; ValueErrors on the way are bad input."""
     progress("loading", 0.0)
-    params = settings(request.settings)
+    params = _auto_budget(request) | settings(request.settings)
     _check_sample(request)
     search = _search(request, progress)
     with input_errors(), warnings.catch_warnings(record=True) as caught:
@@ -118,14 +118,21 @@ def _check_sample(request: Request) -> None:
         raise InputError(f"no such file: {request.sample}. --sample is a table of rows with all their tags.")
 
 
+def _auto_budget(request: Request) -> dict[str, Any]:
+    """What --budget means without --tune: the seconds that auto has for its members."""
+    return {"time_budget": request.budget} if request.method == "auto" and request.budget is not None else {}
+
+
 def _search(request: Request, progress: Any) -> Any:
     """Return how settings are searched, None if they are not."""
-    if not request.tune:
-        if request.trials is not None or request.budget is not None:
-            raise InputError("--trials and --budget say how long --tune searches: give --tune too, or leave them out.")
-        return None
     if request.budget is not None and not request.budget > 0:
         raise InputError(f"--budget is a number of seconds above 0; got {request.budget:g}.")
+    if not request.tune:
+        if request.trials is not None or (request.budget is not None and request.method != "auto"):
+            raise InputError("--trials and --budget say how long --tune searches: give --tune too, or leave them out.")
+        return None
+    if request.method == "auto":
+        raise InputError("--tune searches the settings of one method: name it with --method. auto chooses by itself.")
     # Before a large file is read.
     require("optuna", extra="tune", purpose="--tune")
     from onepos.tuning import tune

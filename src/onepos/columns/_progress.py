@@ -12,8 +12,13 @@ _BEGIN, _END = 0.05, 0.95
 
 
 def training_callbacks(estimator: Any, progress: Progress | None) -> dict[str, Any]:
-    """Return the extra arguments of ``fit`` that move the bar; none for methods without epochs."""
-    if progress is None or "callbacks" not in inspect.signature(estimator.fit).parameters:
+    """Return the extra arguments of ``fit`` that move the bar; none for methods that have no parts to tell of."""
+    if progress is None:
+        return {}
+    taken = inspect.signature(estimator.fit).parameters
+    if "progress" in taken:
+        return {"progress": lambda step, share: progress(step, _BEGIN + (_END - _BEGIN) * share)}
+    if "callbacks" not in taken:
         return {}
     from onepos.training import Callback
 

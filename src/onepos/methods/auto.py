@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -38,6 +38,10 @@ class _Deadline(Callback):
 
     def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> bool:
         return time.monotonic() >= self.end
+
+
+def _silent(step: str, share: float) -> None:
+    """Tell nobody."""
 
 
 @dataclass
@@ -130,7 +134,13 @@ class AutoClassifier(_FittedAuto):
     }
 
     def fit(
-        self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
+        self,
+        X: Any,
+        y: Any,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        validation_labels: str = "single",
+        progress: Callable[[str, float], None] | None = None,
     ) -> Self:
         """Train members and combine them.
 
@@ -143,6 +153,8 @@ class AutoClassifier(_FittedAuto):
             Rows to judge members by. Without it ``validation_fraction`` of X is held out.
         validation_labels : {"single", "full"}
             Whether ``Y_val`` shows one positive per row or all of them.
+        progress : callable, optional
+            Called before every member with what it is and the share of the work that is behind.
         """
         X, labels = self._check_training(X, y)
         keys = self._check_methods()
@@ -153,7 +165,7 @@ class AutoClassifier(_FittedAuto):
         )
         seeds = np.random.SeedSequence(seed_from(self.random_state))
         train, held = self._split(X, labels, given, np.random.default_rng(seeds.spawn(1)[0]))
-        tried, stopped = self._try(keys, train, held, validation_labels, seeds)
+        tried, stopped = self._try(keys, train, held, validation_labels, seeds, progress or _silent)
         self._weigh(tried, None if held is None else held[1])
         self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": source, "stopped": stopped}
         self.history_.facts["judged_by"] = (
@@ -189,9 +201,11 @@ class AutoClassifier(_FittedAuto):
         held: tuple[Any, NDArray[np.int8]] | None,
         kind: str,
         seeds: np.random.SeedSequence,
+        progress: Callable[[str, float], None],
     ) -> tuple[list[_Trial], str]:
         """Train members until their number or the time is used up, and say which of both."""
-        end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
+        started = time.monotonic()
+        end = np.inf if self.time_budget is None else started + self.time_budget
         tried: list[_Trial] = []
         features, observed = train
         if len(observed) <= int((observed > 0).any(axis=0).sum()):
@@ -203,6 +217,8 @@ class AutoClassifier(_FittedAuto):
                     return tried, "n_members"
                 if tried and time.monotonic() >= end:
                     return tried, "time_budget"
+                done = max(len(tried) / self.n_members, (time.monotonic() - started) / (end - started))
+                progress(f"member {len(tried) + 1}, {candidate.key}", min(done, 1.0))
                 tried.append(
                     self._train(candidate, train, held, kind, int(seeds.spawn(1)[0].generate_state(1)[0]), end)
                 )
