@@ -7,6 +7,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))  # scripts side by side, not a package
 
+import at_scale
 import cost_model
 import problems
 from bench_growth import make
@@ -63,3 +64,28 @@ def test_a_ring_of_two_passes_every_gradient_once():
     assert cost_model.parameters("AN", sizes) == 3 * 4 + 4 + 4 * 2 + 2
     assert cost_model.traffic("AN", sizes, 2) == 4 * 26
     assert cost_model.traffic("AN", sizes, 1) == 0
+
+
+def test_a_plan_is_made_of_stored_prices():
+    lines = [
+        {"case": "AN, epoch", "measure": f"price of {name}", "value": value, "unit": "ns"}
+        for name, value in zip(cost_model.time_counts("AN", Sizes(1, 1, 1)), (0.0, 0.0, 36.0, 0.0, 0.0), strict=True)
+    ]
+    lines += [
+        {"case": "AN, memory", "measure": f"price of {name}", "value": value, "unit": "bytes"}
+        for name, value in (("process", 1e9), ("features", 4.0), ("label entries", 1.0))
+    ]
+    lines.append({"case": "AN, epoch", "measure": "error of the prediction", "value": 5.0, "unit": "%"})
+    prices = at_scale.stored_prices({"sections": {"scale": {"records": lines}}})
+    sizes = Sizes(n=10**8, q=100, c=1000, batch=1000)
+    one, four = (at_scale.plan(prices, "AN", sizes, p, epochs=10, gigabits=10.0) for p in (1, 4))
+    assert one["epoch, hours"] == pytest.approx(1.0)  # 10¹¹ entries at 36 ns
+    assert one["of it sending, %"] == 0
+    assert one["all epochs, core-hours"] == pytest.approx(10.0)
+    assert one["memory of a process, GB"] == pytest.approx(1 + 40 + 100)
+    sent = 10**5 * 4 * cost_model.parameters("AN", sizes) * 1.5 * 8 / 10e9
+    assert four["epoch, hours"] == pytest.approx(0.25 + sent / 3600)
+    assert four["memory of a process, GB"] == pytest.approx(1 + 10 + 25)
+    shown = list(at_scale.table([one, four]))
+    assert shown[0].startswith("| processes | epoch, hours |")
+    assert shown[2].startswith("| 1 | 1 |")
