@@ -90,6 +90,7 @@ def load(path: str | Path) -> Any:
     try:
         params = {key: tuple(value) if isinstance(value, list) else value for key, value in header["params"].items()}
         estimator = classes[name].load_class()(**params)
+        estimator._validate_params()
         estimator.classes_ = _classes(header["classes"], header["classes_dtype"])
         estimator.single_label_ = bool(header["single_label"])
         estimator.n_features_in_ = int(header["n_features_in"])

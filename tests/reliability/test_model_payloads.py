@@ -160,6 +160,27 @@ def test_sizes_whose_sum_fits_but_which_ask_for_gigabytes(models, tmp_path):
         onepos.load(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("network", ("params", "device"), "cuba"),
+        ("network", ("params", "batch_size"), 2.5),
+        ("graph", ("params", "n_neighbors"), 2.5),
+        ("auto", ("facts", "members", 0, "params", "n_neighbors"), 2.5),
+        ("table", ("table", "encoder", "kinds"), {"a": "number", "b": "number", "c": "number", "word": "text"}),
+        ("table", ("table", "encoder", "categories"), {"=": ["x", "y"]}),
+    ],
+)
+def test_settings_and_columns_that_cannot_be_are_refused_on_opening_not_at_predict(
+    models, name, place, value, tmp_path
+):
+    header, arrays = models[name]
+    path = tmp_path / "model.onepos"
+    save_file(arrays, path, metadata={"onepos": json.dumps(_planted(header, place, value))})
+    with pytest.raises(ModelFileError):
+        onepos.load(path)
+
+
 def test_a_deep_header_is_refused(models, tmp_path):
     path = tmp_path / "model.onepos"
     save_file(models["network"][1], path, metadata={"onepos": "[" * 100_000})

@@ -173,6 +173,8 @@ class ColumnEncoder:
         made.kinds_, made.left_out_ = dict(facts["kinds"]), dict(facts["left_out"])
         made._numbers = NumberColumns.from_state(arrays, facts["numbers"])
         made._categories = {name: list(found) for name, found in facts["categories"].items()}
+        if made._numbers.names != made._of(NUMBER, BOOLEAN) or list(made._categories) != made._of(CATEGORY):
+            raise ValueError("the columns of its parts are not the columns it names")
         made._texts = [
             TextColumn.from_state(
                 name, made.max_terms, {key: arrays[f"text.{j}.{key}"] for key in ("terms", "weights")}

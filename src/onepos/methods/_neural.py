@@ -190,6 +190,15 @@ class NeuralClassifier(_FittedNetwork):
         "verbose": ["verbose"],
     }
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        try:
+            torch.device(self.device)
+        except RuntimeError:
+            raise ValueError(
+                f"device must name one that torch knows, as cpu, cuda or cuda:1; got {self.device!r}."
+            ) from None
+
     def fit(
         self,
         X: Any,

@@ -307,6 +307,7 @@ class AutoClassifier(_FittedAuto):
                 raise ModelFileError(f"a member of class {stored['class']!r} is not one that auto combines.")
             params = {name: tuple(v) if isinstance(v, list) else v for name, v in stored["params"].items()}
             member = CLASSES[stored["class"]](**params)
+            member._validate_params()
             member.classes_, member.single_label_ = np.arange(len(self.classes_)), False
             member.n_features_in_ = self.n_features_in_
             prefix = f"{place}."
