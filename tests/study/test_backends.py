@@ -145,15 +145,10 @@ def start(study, out, *options):
     return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-#: Minutes.
-LONG = pytest.mark.skipif("ONEPOS_LONG" not in os.environ, reason="long: set ONEPOS_LONG=1; smaller runs always are")
-
-
-@LONG
 @pytest.mark.slow
 def test_smoke_has_the_rows_of_the_local_run(cluster, smoke_results, tmp_path):
     process = start("smoke", tmp_path, "--backend", cluster.backend, "--address", cluster.address)
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=900)
     assert process.returncode == 0, err
     pd.testing.assert_frame_equal(stable(load_results(tmp_path)), stable(load_results(smoke_results)))
     assert not list((tmp_path / "running").iterdir())
