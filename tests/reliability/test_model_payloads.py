@@ -166,6 +166,8 @@ def test_sizes_whose_sum_fits_but_which_ask_for_gigabytes(models, tmp_path):
         ("network", ("params", "device"), "cuba"),
         ("network", ("params", "batch_size"), 2.5),
         ("graph", ("params", "n_neighbors"), 2.5),
+        ("graph", ("facts", "n_neighbors"), 2.5),
+        ("graph", ("facts", "metric"), "miles"),
         ("auto", ("facts", "members", 0, "params", "n_neighbors"), 2.5),
         ("table", ("table", "encoder", "kinds"), {"a": "number", "b": "number", "c": "number", "word": "text"}),
         ("table", ("table", "encoder", "categories"), {"=": ["x", "y"]}),

@@ -1,5 +1,6 @@
 """MLML: observed labels spread over a graph of rows and a graph of labels."""
 
+import operator
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -201,7 +202,9 @@ class MLMLClassifier(_FittedMLML):
         self._common_restore(arrays, facts)
         features = unpack("features", arrays)
         reference = Reference(features, arrays["scales"], squared_lengths(features), arrays["soft"])
-        strength, n_neighbors = facts["instance_smoothness"], facts["n_neighbors"]
+        strength, n_neighbors = facts["instance_smoothness"], operator.index(facts["n_neighbors"])
+        if facts["metric"] not in ("euclidean", "cosine"):
+            raise ValueError(f"a graph's metric is euclidean or cosine; the file says {facts['metric']!r}")
         self._keep(_Solution(reference, strength, n_neighbors, facts["weight"], facts["metric"]))
 
 
