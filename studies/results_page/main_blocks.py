@@ -6,6 +6,7 @@ from statistics import fmean
 
 from onepos.tables import PAPER_METHODS, Cell, Grid, compare, main_table, published_value, selection_table
 from onepos.tables.grid import NOTHING, mean_std, short
+from onepos.tables.main_table import FULL_SUPERVISION
 from results_page.layout import turned, write, write_bare
 from results_page.source import Source
 
@@ -80,22 +81,28 @@ def selection_block(source: Source) -> str:
         source.rows, datasets=source.datasets, methods=source.methods, expected_trials=source.study.trials
     )
     lines = {(line.method, line.dataset): line for line in made.lines}
-    means, differences = [], []
+    means, differences, all_kept = [], [], []
     for method in source.methods:
         row = [lines.get((method, dataset)) for dataset in source.datasets]
         both = [line for line in row if line and line.complete]
         clean, single = ([getattr(line, rule).mean for line in both] for rule in ("clean", "single_positive"))
         numbers = [fmean(clean), fmean(single), made.mean_differences[method]] if both else [float("nan")] * 3
-        texts = [short(numbers[0]), short(numbers[1]), short(numbers[2], sign=True)]
+        kept = [after / before for before, after in zip(clean, single, strict=True)]
+        all_kept += kept if method not in FULL_SUPERVISION else []
+        share = f"{fmean(kept):.1%}" if kept else NOTHING
+        texts = [short(numbers[0]), short(numbers[1]), short(numbers[2], sign=True), share]
         means.append((Cell(method), Cell(str(len(both))), *map(Cell, texts)))
         shown = [short(line.difference, sign=True) if line and line.complete else NOTHING for line in row]
         differences.append((Cell(method), *map(Cell, shown)))
-    header = ("method", "data sets", "clean", "single-positive", "difference")
-    note = (
-        f"Over the data sets on which both rules have all {source.study.trials} trials. Below: the difference, "
-        "single-positive minus clean, on each data set."
-    )
-    upper = Grid("Both rules", header, tuple(means), notes=(note,))
+    header = ("method", "data sets", "clean", "single-positive", "difference", "kept")
+    notes = [f"Over the data sets on which both rules have all {source.study.trials} trials."]
+    if all_kept:
+        notes.append(
+            f"Single-positive selection keeps {fmean(all_kept):.1%} of clean selection's average precision in the mean "
+            "over all pairs of method and data set, full supervision apart."
+        )
+    notes.append("Below: the difference, single-positive minus clean, on each data set.")
+    upper = Grid("Both rules", header, tuple(means), notes=(" ".join(notes),))
     lower = Grid("Difference", ("method", *source.datasets), tuple(differences))
     return f"{write(upper)}\n\n{write(lower, [HALF])}"
 
