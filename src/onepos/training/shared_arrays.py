@@ -1,0 +1,89 @@
+"""Arrays that all processes read: made by one of them or by all together, in a file that each of them maps."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos.training.processes import Processes
+
+
+def made_once(make: Callable[[], NDArray[Any]], processes: Processes, folder: str | Path | None) -> NDArray[Any]:
+    """Let process 0 make an array; alone it stays in memory, else all map the file that it is put into.
+
+    Parameters
+    ----------
+    make : function
+    processes : Processes
+    folder : str, Path or None
+        Where the file is; None: where temporary files are, which all see if they are on one machine.
+    """
+    if processes.size == 1:
+        return make()
+    path = _new_path(processes, folder)
+    processes.first(lambda: np.save(path, make()))
+    return _mapped(path, processes)
+
+
+def filled_together(
+    shape: tuple[int, int],
+    fill: Callable[[NDArray[np.float32], slice], None],
+    processes: Processes,
+    folder: str | Path | None,
+) -> NDArray[np.float32]:
+    """Let each process fill its share of the rows of a float32 array in a file, and map the whole.
+
+    Parameters
+    ----------
+    shape : (int, int)
+    fill : function of the array and the rows to write
+    processes : Processes
+        Several.
+    folder : str, Path or None
+        As for ``made_once``.
+    """
+    path = _new_path(processes, folder)
+
+    def create() -> None:
+        np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+
+    processes.first(create)
+    values = np.lib.format.open_memmap(path, mode="r+")
+    step = -(-shape[0] // processes.size)
+    first = min(processes.rank * step, shape[0])
+    fill(values, slice(first, min(first + step, shape[0])))
+    values.flush()
+    del values
+    processes.wait()
+    return _mapped(path, processes)
+
+
+def _new_path(processes: Processes, folder: str | Path | None) -> Path:
+    """Name a new file in a folder that all processes see."""
+    if folder is None and not processes.near:
+        raise ValueError(
+            "the processes are on several machines and share files, such as the neighbour graph: give cache_folder, a "
+            "folder that all of them see under the same path."
+        )
+    made = ""
+    if processes.rank == 0:
+        place = Path(folder) if folder is not None else None
+        if place is not None:
+            place.mkdir(parents=True, exist_ok=True)
+        handle, made = tempfile.mkstemp(prefix="shared-", suffix=".npy", dir=place)
+        os.close(handle)
+    return Path(processes.agree(made))
+
+
+def _mapped(path: Path, processes: Processes) -> NDArray[Any]:
+    # Copy-on-write: torch takes no array that it could not write to.
+    values: NDArray[Any] = np.load(path, mmap_mode="c")
+    processes.wait()
+    # With its name gone the file lives as long as it is mapped; elsewhere an open file cannot be removed.
+    if processes.rank == 0 and os.name == "posix":
+        path.unlink()
+    return values
