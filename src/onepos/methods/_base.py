@@ -57,11 +57,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Labels]:
         """Validate parameters and training data; sets ``classes_`` and the feature attributes."""
         self._validate_params()
-        if launched() and not self._trains_together:
-            raise ValueError(
-                f"{type(self).__name__} does not share its work among processes, and torchrun started several: run it "
-                "without torchrun, or take a method that trains a network, such as an or smile."
-            )
+        self._check_processes()
         X = self._validate_features(X, reset=True)
         if y is None and isinstance(X, DatasetRows):
             y = X.labels()
@@ -73,6 +69,14 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         for name in ("thresholds_", "at_least_one_", "calibration_"):  # chosen for the model of an earlier fit
             self.__dict__.pop(name, None)
         return X, labels
+
+    def _check_processes(self) -> None:
+        """Raise if torchrun started several processes and this method has no use for them."""
+        if launched() and not self._trains_together:
+            raise ValueError(
+                f"{type(self).__name__} does not share its work among processes, and torchrun started several: run it "
+                "without torchrun, or take a method that trains a network, such as an or smile."
+            )
 
     def _check_features(self, X: Any) -> Any:
         check_is_fitted(self)

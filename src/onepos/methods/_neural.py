@@ -311,6 +311,8 @@ class NeuralClassifier(_FittedNetwork):
                 checkpoint=checkpoint,
             )
         self.history_.facts["scale"] = self.scaler_.kind
+        if processes.size > 1:
+            self.history_.facts["processes"] = processes.size
         self.network_ = objective.network.cpu().eval()
         self._finish(objective, context)
 

@@ -12,7 +12,7 @@ from onepos.disk import DiskRows
 from onepos.graph import Metric, mean_aggregate
 from onepos.neighbor_search import NeighborGraph, Search, neighbor_graph
 from onepos.training import Processes
-from onepos.training.shared_arrays import filled_together, made_once
+from onepos.training.shared_arrays import filled_together, made_once, own_rows
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,11 @@ class SharedGraph:
         if isinstance(matrix, DiskRows) or (self.folder is not None and not sparse.issparse(matrix)):
             if self.processes.size == 1:
                 return aggregated_rows(matrix, neighbors, self.self_weight, self.folder)
-            return DiskRows(
-                filled_together(
-                    matrix.shape,
-                    lambda values, rows: fill_aggregated(matrix, neighbors, self.self_weight, values, rows),
-                    self.processes,
-                    self.folder,
-                )
-            )
+            rows = own_rows(len(neighbors), self.processes)
+
+            def fill(values: NDArray[Any]) -> None:
+                fill_aggregated(matrix, neighbors, self.self_weight, values, rows)
+
+            return DiskRows(filled_together(matrix.shape, np.float32, fill, self.processes, self.folder))
         nearby = mean_aggregate(matrix, neighbors, self_loop=False)
         return self.self_weight * matrix + (1.0 - self.self_weight) * nearby

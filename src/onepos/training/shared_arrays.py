@@ -31,35 +31,42 @@ def made_once(make: Callable[[], NDArray[Any]], processes: Processes, folder: st
 
 def filled_together(
     shape: tuple[int, int],
-    fill: Callable[[NDArray[np.float32], slice], None],
+    dtype: type[np.generic],
+    fill: Callable[[NDArray[Any]], None],
     processes: Processes,
     folder: str | Path | None,
-) -> NDArray[np.float32]:
-    """Let each process fill its share of the rows of a float32 array in a file, and map the whole.
+) -> NDArray[Any]:
+    """Let each process fill its rows of an array in a file, and map the whole.
 
     Parameters
     ----------
     shape : (int, int)
-    fill : function of the array and the rows to write
+    dtype : NumPy type
+    fill : function of the array
+        Writes the rows of this process.
     processes : Processes
-        Several.
     folder : str, Path or None
         As for ``made_once``.
     """
     path = _new_path(processes, folder)
 
     def create() -> None:
-        np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+        np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
 
     processes.first(create)
     values = np.lib.format.open_memmap(path, mode="r+")
-    step = -(-shape[0] // processes.size)
-    first = min(processes.rank * step, shape[0])
-    fill(values, slice(first, min(first + step, shape[0])))
+    fill(values)
     values.flush()
     del values
     processes.wait()
     return _mapped(path, processes)
+
+
+def own_rows(n_rows: int, processes: Processes) -> slice:
+    """Return an equal share of all rows for this process."""
+    step = -(-n_rows // processes.size)
+    first = min(processes.rank * step, n_rows)
+    return slice(first, min(first + step, n_rows))
 
 
 def _new_path(processes: Processes, folder: str | Path | None) -> Path:
