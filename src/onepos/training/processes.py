@@ -8,6 +8,7 @@ as the device asks for; nothing here starts one. Without torchrun there is one p
 import atexit
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -215,8 +216,10 @@ def _answers() -> Iterator[None]:
     except RuntimeError as error:
         if isinstance(error, LostProcessError):
             raise
+        # Without the place in gloo's source, with which it begins.
+        reason = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip().splitlines()[0])[:80]
         raise LostProcessError(
-            f"process {launched_rank()} lost the others: one of them ended or does not answer "
-            f"({str(error).strip().splitlines()[0][:200]}). Look for its own message, then start the run again with "
-            "the same arguments; with a checkpoint it goes on after the last complete epoch."
+            f"process {launched_rank()} lost the others: one of them ended or does not answer ({reason}). Look for its "
+            "own message, then start the run again with the same arguments; with a checkpoint it goes on after the "
+            "last complete epoch."
         ) from error
