@@ -19,7 +19,7 @@ from onepos import metrics
 from onepos._random import seed_from, spawn
 from onepos._validation import Labels
 from onepos.dataset_rows import DatasetRows, is_dataset
-from onepos.features import as_features, on_device, take
+from onepos.features import as_features, on_device, release, take
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._forward import forward_all
 from onepos.methods._graph_features import GraphFeatures, check_graph_features
@@ -310,6 +310,7 @@ class NeuralClassifier(_FittedNetwork):
                 callbacks=listeners,
                 checkpoint=checkpoint,
             )
+        release(context.rows.features)
         self.history_.facts["scale"] = self.scaler_.kind
         if processes.size > 1:
             self.history_.facts["processes"] = processes.size

@@ -1,6 +1,8 @@
 """SMILE's graph over the training rows and ÂX: sought once, whatever the number of processes, and read by all."""
 
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,9 @@ class SharedGraph:
     def neighborhoods(self, matrix: Any, n_neighbors: int) -> NeighborGraph:
         """Every row of a matrix and its k neighbours, (n_samples, 1 + k), with the facts of the search."""
         facts: dict[str, Any] = {}
+        if self.processes.size > 1 and find_spec("faiss") is not None:
+            # Loaded before process 0 gets the threads of those that wait: it would not notice them later.
+            import_module("faiss")
 
         def seek() -> NDArray[np.int64]:
             graph = neighbor_graph(matrix, n_neighbors, metric=self.metric, search=self.search)

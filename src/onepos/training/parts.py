@@ -90,9 +90,11 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: Tensor, part: OwnPart) -> Tensor:
         ctx.rows = part.rows
-        padded = own.new_zeros((part.step, *own.shape[1:]))
-        padded[: len(own)] = own
-        return part.processes.stack(padded).flatten(0, 1)[: part.n_rows]
+        if len(own) < part.step:
+            padded = own.new_zeros((part.step, *own.shape[1:]))
+            padded[: len(own)] = own
+            own = padded
+        return part.processes.stack(own).flatten(0, 1)[: part.n_rows]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from onepos._launch import launched, launched_rank
@@ -80,7 +81,8 @@ class Together(Processes):
 
         self._fabric, self._distributed = fabric, distributed
         self.rank, self.size = int(fabric.global_rank), int(fabric.world_size)
-        self.near = int(os.environ["LOCAL_WORLD_SIZE"]) == self.size
+        self._near_size = int(os.environ["LOCAL_WORLD_SIZE"])
+        self.near = self._near_size == self.size
 
     def part(self, n_rows: int) -> Part:
         """An equal share of the rows, in order."""
@@ -127,12 +129,13 @@ class Together(Processes):
                 value.copy_(sent)
 
     def first(self, do: Callable[[], None]) -> None:
-        """In process 0; if it fails there, it has failed for all."""
+        """In process 0, with the threads of all that wait on its machine; if it fails there, it has failed for all."""
         failure: Exception | None = None
         with _answers(), self._fabric.rank_zero_first():
             if self.rank == 0:
                 try:
-                    do()
+                    with threadpool_limits(self._near_size * torch.get_num_threads()):
+                        do()
                 except Exception as error:
                     failure = error
         failed = self.agree(None if failure is None else f"{type(failure).__name__}: {failure}")

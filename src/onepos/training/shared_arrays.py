@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ def made_once(make: Callable[[], NDArray[Any]], processes: Processes, folder: st
         return make()
     path = _new_path(processes, folder)
     processes.first(lambda: np.save(path, make()))
-    return _mapped(path, processes)
+    # Copy-on-write: torch takes no array that it could not write to.
+    return _mapped(path, processes, "c")
 
 
 def filled_together(
@@ -59,7 +60,7 @@ def filled_together(
     values.flush()
     del values
     processes.wait()
-    return _mapped(path, processes)
+    return _mapped(path, processes, "r")
 
 
 def own_rows(n_rows: int, processes: Processes) -> slice:
@@ -86,9 +87,8 @@ def _new_path(processes: Processes, folder: str | Path | None) -> Path:
     return Path(processes.agree(made))
 
 
-def _mapped(path: Path, processes: Processes) -> NDArray[Any]:
-    # Copy-on-write: torch takes no array that it could not write to.
-    values: NDArray[Any] = np.load(path, mmap_mode="c")
+def _mapped(path: Path, processes: Processes, mode: Literal["c", "r"]) -> NDArray[Any]:
+    values: NDArray[Any] = np.load(path, mmap_mode=mode)
     processes.wait()
     # With its name gone the file lives as long as it is mapped; elsewhere an open file cannot be removed.
     if processes.rank == 0 and os.name == "posix":
