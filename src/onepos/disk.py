@@ -1,5 +1,6 @@
 """Rows of a memory-mapped matrix, read when they are asked for: features may be larger than memory."""
 
+import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -86,6 +87,16 @@ class DiskRows:
     def scaled(self, scale: Callable[[NDArray[Any]], NDArray[Any]]) -> "DiskRows":
         """Return the same rows with a scaling; nothing is read."""
         return replace(self, scale=scale)
+
+    def release(self) -> None:
+        """Give pages of the file back: those that were read count as memory of the process until it is asked for."""
+        mode = getattr(self.source, "mode", "c")
+        pages: Any = self.source
+        while isinstance(pages, np.ndarray):
+            pages = pages.base
+        # What was written to a copy-on-write map is nowhere else.
+        if mode != "c" and isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            pages.madvise(mmap.MADV_DONTNEED)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Any]]]:
         """All rows in order, ``BLOCK_BYTES`` at a time, each block with its place."""

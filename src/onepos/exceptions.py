@@ -25,6 +25,14 @@ class StudyError(OneposError, ValueError):
     """A study file cannot be understood, or a results folder is not what it should be."""
 
 
+class CheckpointError(OneposError, ValueError):
+    """A checkpoint is corrupt, or of a run with other arguments."""
+
+
+class LostProcessError(OneposError, RuntimeError):
+    """Another process of the same training run ended, or does not answer."""
+
+
 class MissingDependencyError(OneposError, ImportError):
     """An optional dependency is needed for this call and is not installed."""
 

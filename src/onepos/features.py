@@ -23,7 +23,9 @@ def as_features(X: Any) -> Any:
         if 4 * X.shape[0] * X.shape[1] > DENSE_LIMIT_BYTES:
             return sparse.csr_array(X)
         X = X.toarray()
-    return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
+    values = np.ascontiguousarray(X, dtype=np.float32)
+    # A small map is taken for an array, and torch takes none that it could not write to.
+    return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
 def on_device(features: Any, device: str) -> Any:
@@ -49,6 +51,12 @@ def take(X: Any, rows: NDArray[np.integer[Any]]) -> Any:
     [[0.0, 0.0, 1.0]]
     """
     return X.take(rows) if isinstance(X, DiskRows | DatasetRows) else X[rows]
+
+
+def release(features: Any) -> None:
+    """Give back the memory of what was read from a file; it is read again when it is asked for."""
+    if isinstance(features, DiskRows):
+        features.release()
 
 
 def rows_at_once(features: Any, most: int) -> int:

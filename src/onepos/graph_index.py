@@ -40,10 +40,10 @@ _SVD_BYTES = 1 << 28
 
 
 class ApproximateGraph(NamedTuple):
-    """Neighbours and distances as from ``approximate_neighbors``, and the recall measured."""
+    """Neighbours and distances (if they were kept) as from ``approximate_neighbors``, and the recall measured."""
 
     indices: NDArray[np.int64]
-    distances: NDArray[np.float64]
+    distances: NDArray[np.float64] | None
     recall: float
 
 
@@ -78,11 +78,18 @@ def approximate_neighbors(
     """
     graph = approximate_graph(X, n_neighbors, metric=metric, seed=seed)
     assert graph is not None  # all cells are allowed
+    assert graph.distances is not None
     return graph.indices, graph.distances
 
 
 def approximate_graph(
-    X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean", seed: int = 0, most: float = 1.0
+    X: MatrixLike,
+    n_neighbors: int,
+    *,
+    metric: Metric = "euclidean",
+    seed: int = 0,
+    most: float = 1.0,
+    keep_distances: bool = True,
 ) -> ApproximateGraph | None:
     """``approximate_neighbors`` with the recall that it reached; None if that takes more than ``most`` of the cells.
 
@@ -101,10 +108,13 @@ def approximate_graph(
             return None
         reached = _share_within(index.search(sample, cells)[1], limits)
     indices = np.empty((len(rows), n_neighbors), dtype=np.int64)
-    squares = np.empty((len(rows), n_neighbors))
+    squares = np.empty((len(rows), n_neighbors)) if keep_distances else None
     for part in rows.parts():
-        indices[part], squares[part] = index.search(np.arange(part.start, part.stop), cells)
-    return ApproximateGraph(indices, rows.distances(indices, squares), reached)
+        indices[part], found = index.search(np.arange(part.start, part.stop), cells)
+        if squares is not None:
+            squares[part] = found
+    del index  # as large as the rows
+    return ApproximateGraph(indices, None if squares is None else rows.distances(indices, squares), reached)
 
 
 def recall(

@@ -94,7 +94,7 @@ def resolve_search(search: Search, n_samples: int) -> Literal["exact", "approxim
 
 def _approximate(X: MatrixLike, n_neighbors: int, metric: Metric, most: float) -> ApproximateGraph | None:
     def compute() -> ApproximateGraph | None:
-        return approximate_graph(X, n_neighbors, metric=metric, most=most)
+        return approximate_graph(X, n_neighbors, metric=metric, most=most, keep_distances=False)
 
     # Rows on disk are not hashed: that would read them all once more.
     found = compute() if isinstance(X, DiskRows) else recall(compute, "near neighbors", X, n_neighbors, metric, most)

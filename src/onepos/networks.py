@@ -27,17 +27,24 @@ class Dropout(nn.Module):
         super().__init__()
         self.probability = probability
         self.generator = generator
+        #: (first, last, of how many): the rows of a larger batch that the values are. The mask is drawn for all of
+        #: them, so that processes that share a batch drop what a single one would.
+        self.rows: tuple[int, int, int] | None = None
 
     def forward(self, values: Tensor) -> Tensor:
         """Zero entries with the given probability while training; identity otherwise."""
         if not self.training or self.probability == 0.0:
             return values
         keep = 1.0 - self.probability
-        return values * torch.empty_like(values).bernoulli_(keep, generator=self.generator).div_(keep)
+        if self.rows is None:
+            return values * torch.empty_like(values).bernoulli_(keep, generator=self.generator).div_(keep)
+        first, last, total = self.rows
+        mask = values.new_empty((total, *values.shape[1:])).bernoulli_(keep, generator=self.generator)
+        return values * mask[first:last].div_(keep)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the generator behind: it belongs to the training run, not to the trained network."""
-        return {**self.__dict__, "generator": None}
+        return {**self.__dict__, "generator": None, "rows": None}
 
 
 class MLP(nn.Sequential):

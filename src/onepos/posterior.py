@@ -10,8 +10,12 @@ from torch import Tensor
 from onepos.beta_sampling import draw_log_gamma
 
 
-def draw_beta(parameters: Tensor, generator: torch.Generator | None, *, fast: bool = False) -> tuple[Tensor, Tensor]:
+def draw_beta(
+    parameters: Tensor, generator: torch.Generator | None, *, fast: bool = False, rows: slice | None = None
+) -> tuple[Tensor, Tensor]:
     """Draw d from Beta(α, β) for stacked (α, β), and return with it the stacked (∂d/∂α, ∂d/∂β).
+
+    With ``rows``, all of d is drawn and the derivatives are those of these rows.
 
     d is inside the open interval (0, 1). With ``fast`` the derivatives are those of ``onepos.beta_sampling``, else
     implicit ones (Figurnov et al., 2018): ∂d/∂α = −(∂F/∂α) / p(d), F the distribution function; the kernel behind
@@ -22,13 +26,16 @@ def draw_beta(parameters: Tensor, generator: torch.Generator | None, *, fast: bo
         logit = log_draw[0] - log_draw[1]  # d = x/(x+y) of two Gamma draws
         draw = torch.sigmoid(logit)
         slopes.mul_(draw).mul_(torch.sigmoid(logit.neg_()))
+        slopes = slopes if rows is None else slopes[:, rows].contiguous()
     else:
         sample = _draw(parameters, generator)  # (2, …): d and 1 − d, each to full precision
         # The kernel gives ∂d/∂α / (1−d) and ∂(1−d)/∂β / d: the derivatives of a Dirichlet before it is projected on
         # the simplex. Crossing the rows of (d, 1−d) projects both.
+        draw = sample[0]
+        if rows is not None:
+            sample, parameters = sample[:, rows].contiguous(), parameters[:, rows].contiguous()
         slopes = torch._dirichlet_grad(sample, parameters, parameters.sum(0).expand_as(parameters).contiguous())
         slopes.mul_(sample.flip(0))
-        draw = sample[0]
     slopes[1].neg_()  # 1−d grows with β as d grows with α
     return draw.clamp_(_smallest(draw.dtype), 1.0 - torch.finfo(draw.dtype).eps), slopes
 
@@ -124,10 +131,26 @@ def beta_kl(alpha: Tensor, beta: Tensor, prior_alpha: float, prior_beta: float) 
     return divergence
 
 
-def sample_gaussian(mean: Tensor, log_variance: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Differentiable sample z ~ N(μ, σ²), elementwise."""
-    noise = torch.empty_like(mean).normal_(generator=generator)
-    return mean + torch.exp(0.5 * log_variance) * noise
+def sample_gaussian(
+    mean: Tensor,
+    log_variance: Tensor,
+    generator: torch.Generator | None = None,
+    rows: tuple[int, int, int] | None = None,
+) -> Tensor:
+    """Differentiable sample z ~ N(μ, σ²), elementwise; ``rows`` as for ``normal_rows``."""
+    return mean + torch.exp(0.5 * log_variance) * normal_rows(mean, generator, rows)
+
+
+def normal_rows(like: Tensor, generator: torch.Generator | None, rows: tuple[int, int, int] | None) -> Tensor:
+    """Standard normal numbers in the shape of ``like``.
+
+    ``rows`` are (first, last, of how many) if ``like`` has some of the rows of a batch: all of its numbers are drawn,
+    so that processes that share a batch have those of a single one.
+    """
+    if rows is None:
+        return torch.empty_like(like).normal_(generator=generator)
+    first, last, total = rows
+    return like.new_empty((total, *like.shape[1:])).normal_(generator=generator)[first:last]
 
 
 def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:

@@ -67,6 +67,8 @@ def complete(
         check_place(review)
     if model is not None and tune:
         raise InputError("--tune searches settings to train with, but --model trains nothing: leave one of them out.")
+    if data.is_dir():
+        raise InputError(f"tags are completed in one table; {data} is a folder: `onepos fit` trains on it.")
     left_out = ",".join(part for part in (drop, image) if part)
     request = Request(
         data=data,

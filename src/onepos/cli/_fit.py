@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from onepos._launch import launched_rank
 from onepos.cli import _table_options as options
-from onepos.cli._output import JsonOption, print_json, progress_steps
+from onepos.cli._output import InputError, JsonOption, print_json, progress_steps
 from onepos.cli._table_report import check_report, write_training_report
 from onepos.cli._table_training import Request, Trained, train
 
@@ -24,6 +25,8 @@ EXAMPLES = """\
   onepos fit photos.csv --label tag --sample checked.csv --sample-label tags --out photos.onepos --report photos.html
 
   onepos fit yeast.arff --method smile --n-positives 4.2 --out yeast.onepos
+
+  torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --checkpoint run --out photos.onepos
 """
 
 
@@ -49,6 +52,8 @@ def fit(
     sample_label: options.SampleLabel = "",
     separator: options.Separator = ";",
     report: options.Report = None,
+    checkpoint: options.Checkpoint = None,
+    cache: options.Cache = None,
     json: JsonOption = False,
 ) -> None:
     """Train a model on a table in which every row has one tag, and write it to a file.
@@ -57,12 +62,17 @@ def fit(
     was filled in or left out is said. The model file holds numbers and names, no code.
 
     One tag a row does not tell how many are true: --n-positives does; --sample, some rows with all tags, does better.
+
+    A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
+    train one model.
     """
     from onepos.columns.writing import check_place
 
     check_place(out)
     if report is not None:
         check_report(report)
+        if data.is_dir():
+            raise InputError(f"--report looks at the rows of one table; {data} is a folder of shards: leave it out.")
     request = Request(
         data=data,
         label=label,
@@ -83,9 +93,13 @@ def fit(
         sample=sample,
         sample_label=sample_label,
         separator=separator,
+        checkpoint=checkpoint,
+        cache=cache,
     )
     with progress_steps() as progress:
         trained = train(request, progress)
+        if launched_rank():
+            return  # the model is the same in every process; the first one writes it
         progress("writing", 0.99)
         trained.model.save(out)
         if report is not None:

@@ -40,7 +40,8 @@ def show_training(trained: Trained, data: Path, out: Path | None, report: Path |
         fact("report", str(report))
     if out is not None:
         fact("model", f"{out} ({_size(out)})")
-        print_line(f"Next: onepos predict {out} {data} --out predictions.csv")
+        table = next(iter(sorted(data.glob("*.p*q*"))), data) if data.is_dir() else data
+        print_line(f"Next: onepos predict {out} {table} --out predictions.csv")
 
 
 def fact(name: str, value: str) -> None:

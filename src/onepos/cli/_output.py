@@ -12,6 +12,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from onepos._launch import launched_rank
 from onepos.exceptions import OneposError
 
 #: The option that every command takes.
@@ -60,6 +61,9 @@ def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
 @contextmanager
 def progress_steps() -> Iterator[Any]:
     """Yield a function of (step, share of the work) that moves a bar, or prints a line a step to a log."""
+    if launched_rank():
+        yield lambda step, share: None  # process 0 tells
+        return
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _StepLines()

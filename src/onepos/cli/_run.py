@@ -2,15 +2,20 @@
 
 import os
 import sys
+import time
 import traceback
 from typing import Any
 
 import typer
 
+from onepos._launch import launched, launched_rank
 from onepos.cli._app import app
-from onepos.exceptions import OneposError
+from onepos.exceptions import LostProcessError, OneposError
 
 SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+#: How long a process waits with its complaint for process 0 to come to the same end: torchrun then stops it.
+_FIRST_SPEAKS = 5.0
 
 
 def run(arguments: list[str]) -> int:
@@ -19,6 +24,12 @@ def run(arguments: list[str]) -> int:
         # A terminal without Unicode shall show a question mark, not end the command.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    if launched() and arguments[:1] != ["fit"]:
+        return _complain(
+            "only `onepos fit` shares its work among processes, and torchrun started several. Run this without "
+            "torchrun.",
+            BAD_INPUT,
+        )
     try:
         code = typer.main.get_command(app).main(args=arguments, prog_name="onepos", standalone_mode=False)
         sys.stdout.flush()
@@ -29,6 +40,9 @@ def run(arguments: list[str]) -> int:
         # Python would complain again when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCESS
+    except LostProcessError as error:
+        sys.stderr.write(f"onepos: {_one_line(error)}\n")
+        return INTERNAL_ERROR
     except (OneposError, OSError) as error:
         return _complain(_one_line(error), BAD_INPUT)
     except Exception as error:
@@ -42,6 +56,10 @@ def run(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
+    if launched_rank():
+        # What is wrong with the arguments is wrong for all processes, and said once.
+        time.sleep(_FIRST_SPEAKS)
+        message = f"process {launched_rank()}: {message}"
     sys.stderr.write(f"onepos: {message}\n")
     return code
 

@@ -95,6 +95,21 @@ Budget = Annotated[
         show_default=False,
     ),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Keep the run there after each epoch; the same command goes on with it.",
+        show_default=False,
+    ),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache", metavar="DIR", help="With a folder of shards: where features lie meanwhile.", show_default=False
+    ),
+]
 Report = Annotated[
     Path | None,
     typer.Option("--report", metavar="HTML", help="Also write a page about the model.", show_default=False),

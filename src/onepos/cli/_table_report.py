@@ -23,6 +23,7 @@ def write_training_report(trained: Trained, request: Request, path: Path) -> Non
     """Write the page of a model just trained, measured on the rows that training did not see."""
     from onepos.columns import Truth
 
+    assert trained.data is not None  # of a folder of shards no page is asked for
     labels = names(request.labels) if trained.data.labels is None else []
     truth = Truth(request.label or None, None, labels)
     write_table_report(trained.model, trained.data, truth, path, complete=False, measured=trained.model.held_out_)

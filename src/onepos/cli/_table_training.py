@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onepos._launch import launched
 from onepos._optional import require
 from onepos.cli._output import InputError, input_errors
 from onepos.cli._table_options import names, settings
@@ -35,6 +36,8 @@ class Request:
     tune: bool = False
     trials: int | None = None
     budget: float | None = None
+    checkpoint: Path | None = None
+    cache: Path | None = None
     sample: Path | None = None
     sample_label: str = ""
     separator: str = ";"
@@ -42,10 +45,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, the table it comes from, and what was noticed on the way."""
+    """A model, the table it comes from (None: a folder of shards), and what was noticed on the way."""
 
     model: "TableModel"
-    data: "TableData"
+    data: "TableData | None"
     notes: list[str]
     seconds: float
 
@@ -77,29 +80,14 @@ def train(request: Request, progress: Any) -> Trained:
     search = _search(request, progress)
     with input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        from onepos.columns import TableModel
         from onepos.registry import make_classifier
 
-        make_classifier(request.method)  # a wrong key is noticed before a large file is read, and torch is loaded
+        # A wrong key is noticed before a large file is read, and torch is loaded.
+        make_classifier(request.method)._check_processes()
         progress("reading", 0.02)
-        data = read_request(request)
         started = time.monotonic()
-        model = TableModel().fit(
-            data.frame,
-            label=request.label or None,
-            labels=None if request.label else _label_columns(request, data),
-            text=names(request.text),
-            id=request.id or None,
-            drop=names(request.drop),
-            categories=names(request.categories),
-            decisions=read_decided(request.decisions),
-            method=request.method,
-            params=params,
-            n_positives=request.n_positives,
-            validation_fraction=request.validation_fraction,
-            random_state=request.seed,
-            tune=search,
-            progress=progress,
+        model, data = (
+            _fit_shards(request, params, progress) if of_shards(request) else _fit(request, params, search, progress)
         )
         said_of_sample = _calibrate(request, model, progress)
     history = getattr(model.estimator_, "history_", None)
@@ -108,6 +96,70 @@ def train(request: Request, progress: Any) -> Trained:
         raise KeyboardInterrupt  # the training loop keeps a usable model; here the user wants to be out
     said = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
     return Trained(model, data, [*model.facts_["notes"], *said_of_sample, *said], time.monotonic() - started)
+
+
+def of_shards(request: Request) -> bool:
+    """Whether a request is about a folder of parquet files, with options that fit to it."""
+    if not request.data.is_dir():
+        if request.cache is not None:
+            raise InputError("--cache is for a folder of shards, whose features are kept on disk: leave it out.")
+        return False
+    options = {
+        "--text": request.text,
+        "--decisions": request.decisions,
+        "--tune": request.tune,
+    }
+    for option, value in options.items():
+        if value:
+            raise InputError(f"{option} works on one table; {request.data} is a folder of shards: leave it out.")
+    return True
+
+
+def _fit(request: Request, params: dict[str, Any], search: Any, progress: Any) -> "tuple[TableModel, TableData]":
+    from onepos.columns import TableModel
+
+    data = read_request(request)
+    model = TableModel().fit(
+        data.frame,
+        label=request.label or None,
+        labels=None if request.label else _label_columns(request, data),
+        text=names(request.text),
+        id=request.id or None,
+        drop=names(request.drop),
+        categories=names(request.categories),
+        decisions=read_decided(request.decisions),
+        method=request.method,
+        params=params,
+        n_positives=request.n_positives,
+        validation_fraction=request.validation_fraction,
+        random_state=request.seed,
+        tune=search,
+        checkpoint=request.checkpoint,
+        progress=progress,
+    )
+    return model, data
+
+
+def _fit_shards(request: Request, params: dict[str, Any], progress: Any) -> "tuple[TableModel, None]":
+    from onepos.columns import fit_shards
+
+    model = fit_shards(
+        request.data,
+        label=request.label or None,
+        labels=names(request.labels),
+        id=request.id or None,
+        drop=names(request.drop),
+        categories=names(request.categories),
+        method=request.method,
+        params=params,
+        n_positives=request.n_positives,
+        validation_fraction=request.validation_fraction,
+        random_state=request.seed,
+        cache_folder=request.cache,
+        checkpoint=request.checkpoint,
+        progress=progress,
+    )
+    return model, None
 
 
 def _check_sample(request: Request) -> None:
@@ -131,6 +183,8 @@ def _search(request: Request, progress: Any) -> Any:
         if request.trials is not None or (request.budget is not None and request.method != "auto"):
             raise InputError("--trials and --budget say how long --tune searches: give --tune too, or leave them out.")
         return None
+    if launched():
+        raise InputError("--tune searches in one process; run it without torchrun, then fit with what it chose.")
     if request.method == "auto":
         raise InputError("--tune searches the settings of one method: name it with --method. auto chooses by itself.")
     # Before a large file is read.

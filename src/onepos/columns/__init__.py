@@ -9,6 +9,7 @@ from onepos.columns.encoder import ColumnEncoder, Tally
 from onepos.columns.evaluation import Evaluation, evaluate_table
 from onepos.columns.reading import read_chunks, read_table
 from onepos.columns.scores import bootstrap_intervals, complete_values, single_positive_values
+from onepos.columns.sharded import fit_shards
 from onepos.columns.streaming import Output, Predicted, predict_file, reading_options
 from onepos.columns.table_model import TableModel
 from onepos.columns.tags import join_tags, split_tags, tag_indicator
@@ -32,6 +33,7 @@ __all__ = [
     "complete_values",
     "evaluate_table",
     "find_truth",
+    "fit_shards",
     "join_tags",
     "predict_file",
     "read_chunks",

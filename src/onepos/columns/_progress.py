@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 #: Called with what is being done and the share of the work that is behind.
@@ -9,6 +10,18 @@ Progress = Callable[[str, float], None]
 
 #: Share of the bar where training begins and ends; reading and scoring are the rest.
 _BEGIN, _END = 0.05, 0.95
+
+
+def fit_arguments(
+    estimator: Any, progress: Progress | None, checkpoint: str | Path | None, method: str
+) -> dict[str, Any]:
+    """Return the extra arguments of ``fit``: what moves the bar, and where the run is kept."""
+    arguments = training_callbacks(estimator, progress)
+    if checkpoint is None:
+        return arguments
+    if "checkpoint" not in inspect.signature(estimator.fit).parameters:
+        raise ValueError(f"method {method!r} has no epochs after which it could be kept: leave the checkpoint out.")
+    return {**arguments, "checkpoint": checkpoint}
 
 
 def training_callbacks(estimator: Any, progress: Progress | None) -> dict[str, Any]:

@@ -29,4 +29,5 @@ def make_estimator(
         params.setdefault("random_state", random_state)
     estimator = make_classifier(method, **params)
     estimator._validate_params()
+    estimator._check_processes()
     return estimator, n_positives is not None and "n_positives" not in known

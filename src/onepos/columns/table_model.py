@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onepos.columns._labels import Named, observed_labels, suggestion_columns
 from onepos.columns._numbers import is_sparse
-from onepos.columns._progress import Progress, training_callbacks
+from onepos.columns._progress import Progress, fit_arguments
 from onepos.columns._settings import make_estimator
 from onepos.columns._tuned import tuning_facts
 from onepos.columns.encoder import ColumnEncoder, Tally, named
@@ -82,6 +82,7 @@ class TableModel:
         validation_fraction: float = 0.1,
         random_state: int | None = None,
         tune: Callable[[Any, Any, Any], Any] | None = None,
+        checkpoint: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Train on a table.
@@ -110,18 +111,22 @@ class TableModel:
         tune : callable, optional
             Chooses the settings on the training rows: ``onepos.tuning.tune``, or a ``functools.partial`` of it with a
             number of trials or seconds. ``params`` is where the search begins; what it tried is in ``facts_``.
+        checkpoint : path of a folder, optional
+            As for the ``fit`` of the method; not while settings are searched.
         progress : callable, optional
             Called with (step, share of the work done).
         """
         if not 0 <= validation_fraction < 1:
             raise ValueError(f"validation_fraction must be at least 0 and below 1; got {validation_fraction}.")
+        if tune is not None and checkpoint is not None:
+            raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
         tell: Progress = progress or (lambda step, share: None)
         frame = named(frame)
         estimator, by_threshold = make_estimator(method, dict(params or {}), random_state, n_positives)
         known = observed_labels(frame, Named(label, labels, id), decisions)
         self.labels_, self.label_, self.id_ = list(map(str, known.indicator.columns)), label, id
         observed = known.indicator.to_numpy(dtype=np.int8)
-        train, held = _split(observed, validation_fraction, random_state)
+        train, held = split_rows(observed, validation_fraction, random_state)
         self.held_out_ = held
         tell("encoding columns", 0.03)
         made = suggestion_columns(frame, self.labels_)
@@ -138,7 +143,7 @@ class TableModel:
             rows, tags = features[train], known.indicator.iloc[train]
             if tune is None:
                 tuned = None
-                estimator.fit(rows, tags, **training_callbacks(estimator, progress))
+                estimator.fit(rows, tags, **fit_arguments(estimator, progress, checkpoint, method))
             else:
                 tuned = tune(estimator, rows, tags)
                 estimator = tuned.best_estimator
@@ -163,7 +168,7 @@ class TableModel:
         if len(held):
             tell("scoring held-out rows", 0.95)
             scores = np.asarray(estimator.predict_proba(features[held]))
-            self.facts_["held_out"] = _held_out_scores(observed[held], scores, observed[train])
+            self.facts_["held_out"] = held_out_scores(observed[held], scores, observed[train])
         return self
 
     def predict_proba(self, frame: "pd.DataFrame", tally: Tally | None = None) -> "pd.DataFrame":
@@ -269,7 +274,7 @@ class TableModel:
         return made
 
 
-def _split(
+def split_rows(
     observed: NDArray[np.int8], fraction: float, random_state: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows to train on, those without a tag among them, and the rows held out."""
@@ -282,7 +287,7 @@ def _split(
     return np.setdiff1d(everything, held, assume_unique=True), held
 
 
-def _held_out_scores(observed: NDArray[Any], scores: NDArray[Any], training: NDArray[Any]) -> dict[str, float]:
+def held_out_scores(observed: NDArray[Any], scores: NDArray[Any], training: NDArray[Any]) -> dict[str, float]:
     """Return mean reciprocal rank and recall at k; beside it what ranking by frequency alone would reach."""
     means = {name: float(np.nanmean(value)) for name, value in single_positive_values(observed, scores).items()}
     counts = (training > 0).sum(axis=0)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onepos._launch import launched
 from onepos._validation import Labels, check_labels, check_validation_labels
 from onepos.calibration import Calibration, fit_calibration
 from onepos.dataset_rows import DatasetRows, is_dataset
@@ -44,6 +45,9 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     #: Whether a large memory-mapped X is read row by row; otherwise it is loaded, as any array.
     _reads_from_disk: ClassVar[bool] = False
 
+    #: Whether the processes that torchrun started train one model together.
+    _trains_together: ClassVar[bool] = False
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -53,6 +57,7 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Labels]:
         """Validate parameters and training data; sets ``classes_`` and the feature attributes."""
         self._validate_params()
+        self._check_processes()
         X = self._validate_features(X, reset=True)
         if y is None and isinstance(X, DatasetRows):
             y = X.labels()
@@ -64,6 +69,14 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         for name in ("thresholds_", "at_least_one_", "calibration_"):  # chosen for the model of an earlier fit
             self.__dict__.pop(name, None)
         return X, labels
+
+    def _check_processes(self) -> None:
+        """Raise if torchrun started several processes and this method has no use for them."""
+        if launched() and not self._trains_together:
+            raise ValueError(
+                f"{type(self).__name__} does not share its work among processes, and torchrun started several: run it "
+                "without torchrun, or take a method that trains a network, such as an or smile."
+            )
 
     def _check_features(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -12,7 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from onepos.posterior import beta_kl_slopes, beta_kl_value, draw_beta
+from onepos.posterior import beta_kl_slopes, beta_kl_value, draw_beta, normal_rows
+
+
+class Others(NamedTuple):
+    """What a process needs of the rows that other processes compute: B rows in the batch, b of them its own."""
+
+    rows: tuple[int, int, int]  # first and last of the own ones, B
+    both: Tensor  # (2, B, c), α and β of the whole batch
+    incoming: Tensor  # (b, B), a_ji for own i and all j; ``Given.adjacency`` is a_ij then
 
 
 class Given(NamedTuple):
@@ -26,6 +34,7 @@ class Given(NamedTuple):
     prior: tuple[float, float]
     generator: torch.Generator | None
     fast_draws: bool
+    others: Others | None = None
 
 
 def enhancement_loss(
@@ -36,7 +45,10 @@ def enhancement_loss(
     feature_decoder: nn.Sequential,
     given: Given,
 ) -> Tensor:
-    """T_LE = −λ·ELBO + T_C, summed over labels and averaged over rows, for networks of two layers."""
+    """T_LE = −λ·ELBO + T_C, summed over labels and averaged over rows, for networks of two layers.
+
+    With ``others``, this process's share of it: the sum over processes is T_LE, of the loss and of the gradient.
+    """
     parameters = [p for network in (latent_encoder, label_decoder, feature_decoder) for p in network.parameters()]
     loss: Tensor = _EnhancementLoss.apply(given, log_alpha, log_beta, *parameters)  # type: ignore[no-untyped-call]
     return loss
@@ -83,8 +95,8 @@ def _loss_and_gradients(
     given: Given, log_alpha: Tensor, log_beta: Tensor, parameters: Sequence[Tensor]
 ) -> tuple[Tensor, list[Tensor]]:
     features, targets = given.features, given.targets
-    n_rows, n_labels = targets.shape
-    n_features = features.shape[1]
+    n_labels, n_features, others = targets.shape[1], features.shape[1], given.others
+    n_rows = len(targets) if others is None else others.rows[2]
 
     logit = log_alpha - log_beta  # of the posterior mean, on which T_C is
     consistency = binary_cross_entropy_with_logits(logit, targets, given.weights, reduction="sum")
@@ -94,18 +106,24 @@ def _loss_and_gradients(
     alpha, beta = both
     total = alpha + beta
     divergence = beta_kl_value(alpha, beta, total, *given.prior).sum()
-    soft, slopes = draw_beta(both, given.generator, fast=given.fast_draws)
+    if others is None:
+        soft, slopes = draw_beta(both, given.generator, fast=given.fast_draws)
+        everyone = soft
+    else:
+        own = slice(*others.rows[:2])
+        everyone, slopes = draw_beta(others.both, given.generator, fast=given.fast_draws, rows=own)
+        soft = everyone[own]
 
     latent = _TwoLayers(parameters[:4], torch.cat([features, soft], dim=1))
     mean, log_variance = latent.output.chunk(2, dim=1)
     bounded = log_variance.clamp(-10.0, 10.0)
     deviation = torch.exp(0.5 * bounded)
     variance = deviation.square()
-    noise = torch.empty_like(mean).normal_(generator=given.generator)
+    noise = normal_rows(mean, given.generator, None if others is None else others.rows)
     labels = _TwoLayers(parameters[4:8], soft)
     reconstruction = _TwoLayers(parameters[8:], torch.cat([soft, torch.addcmul(mean, deviation, noise)], dim=1))
     residual = reconstruction.output.sub_(features)
-    linked = torch.sigmoid(torch.mm(soft, soft.t()))
+    linked = torch.sigmoid(torch.mm(soft, everyone.t()))  # (b, B); d of the other rows is a number here
     missed = linked - given.adjacency
 
     negative_elbo = (
@@ -122,13 +140,18 @@ def _loss_and_gradients(
     by_decoder_inputs = reconstruction.by_inputs()
     by_latent = by_decoder_inputs[:, n_labels:]
     by_labels = labels.gradients(torch.sigmoid(labels.output).sub_(targets).mul_(scale))
-    by_links = missed.mul_(linked).mul_(1.0 - linked).mul_(2.0 * scale)
+    if others is None:
+        by_links = missed.mul_(linked).mul_(1.0 - linked).mul_(2.0 * scale)
+        by_links = by_links + by_links.t()
+    else:
+        # d of an own row is in its row of the block and in its column, which other processes have the most of.
+        by_links = missed.add_(linked).sub_(others.incoming).mul_(linked).mul_(1.0 - linked).mul_(2.0 * scale)
     by_log_variance = (by_latent * noise).mul_(deviation).add_(variance - 1.0, alpha=scale).mul_(0.5)
     by_log_variance.mul_(bounded == log_variance)
     by_mean = by_latent.add(mean, alpha=scale)
     by_latent_encoder = latent.gradients(torch.cat([by_mean, by_log_variance], dim=1))
     by_soft = by_decoder_inputs[:, :n_labels] + labels.by_inputs()
-    by_soft.add_(latent.by_inputs(n_features)).addmm_(by_links + by_links.t(), soft)
+    by_soft.add_(latent.by_inputs(n_features)).addmm_(by_links, everyone)
 
     by_both = slopes.mul_(by_soft)
     for gradient, slope in zip(by_both, beta_kl_slopes(alpha, beta, total, *given.prior), strict=True):

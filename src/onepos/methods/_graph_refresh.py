@@ -1,6 +1,7 @@
 """SMILE's graph from what the network has learnt: built after the warm-up, and again every few epochs."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -68,6 +69,17 @@ class GraphRefresh(nn.Module):
         self.facts.append({"epoch": epoch + 1, "size": embeddings.shape[1], "kept": kept, **facts})
         self.graphs.append(neighbors)
         self.number.fill_(len(self.graphs) - 1)
+        self.put_into(encoder)
+
+    def running_state(self) -> dict[str, Tensor]:
+        """All graphs so far, and what is known of them as text in bytes."""
+        graphs = {f"graph.{number}": torch.from_numpy(graph) for number, graph in enumerate(self.graphs)}
+        return graphs | {"facts": torch.frombuffer(bytearray(json.dumps(self.facts).encode()), dtype=torch.uint8)}
+
+    def resume(self, state: Mapping[str, Tensor], encoder: GraphEncoder) -> None:
+        """Take the graphs back, after ``number``, and give the encoder the one in use."""
+        self.graphs = [state[f"graph.{number}"].numpy() for number in range(len(state) - 1)]
+        self.facts = json.loads(bytes(state["facts"].tolist()))
         self.put_into(encoder)
 
     def put_into(self, encoder: GraphEncoder) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from onepos import losses
 from onepos.encoder import GraphEncoder
-from onepos.methods._enhancement_gradient import Given, enhancement_loss
+from onepos.methods._enhancement_gradient import Given, Others, enhancement_loss
 from onepos.networks import MLP
 from onepos.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
 from onepos.training import Batch
@@ -78,35 +78,42 @@ class LabelEnhancement(nn.Module):
         settings = self.settings
         if settings.elbo_weight == 0.0 or settings.n_draws > 1 or settings.consistency_on == "sample":
             return self.reference_loss(batch)
-        log_alpha, log_beta = self.encoder(batch.rows)
-        features, targets, adjacency = self._read(batch)
+        log_alpha, log_beta = self.encoder(batch.own_rows)
+        features = batch.features / self.feature_scale
+        observed = batch.part.own(batch.observed)
         given = Given(
             features,
-            targets,
-            losses.unobserved_weights(batch.observed, settings.unobserved_weight, targets.dtype),
-            adjacency,
+            observed.clamp(min=0).to(features.dtype),
+            losses.unobserved_weights(observed, settings.unobserved_weight, features.dtype),
+            self._adjacency(batch.own_rows, batch.rows).to(features.dtype),
             settings.elbo_weight,
             settings.prior,
             self.generator,
             self.fast_draws,
+            self._others(batch, log_alpha, log_beta) if batch.part.shared else None,
         )
-        return enhancement_loss(
+        loss = enhancement_loss(
             log_alpha, log_beta, self.latent_encoder, self.label_decoder, self.feature_decoder, given
         )
+        return batch.part.total(loss)
 
     def reference_loss(self, batch: Batch) -> Tensor:
-        """T_LE term by term as the paper has it, and with more draws of D, differentiated automatically."""
+        """T_LE term by term as the paper has it, and with more draws of D, differentiated automatically.
+
+        What has no parameters is computed for the whole batch from what the encoder says of it; of the other networks
+        each process computes its rows.
+        """
         settings = self.settings
-        log_alpha, log_beta = self.encoder(batch.rows)
+        log_alpha, log_beta = gathered(batch, *self.encoder(batch.own_rows))
         consistency = self._consistency(log_alpha, log_beta, batch.observed)
         if settings.elbo_weight == 0.0:
             return consistency
         alpha, beta = log_alpha.exp(), log_beta.exp()
-        features, targets, adjacency = self._read(batch)
+        features = batch.features / self.feature_scale
         negative_elbo = beta_kl(alpha, beta, *settings.prior).sum() / len(batch.rows)
         for _ in range(settings.n_draws):
             soft = sample_beta(alpha, beta, self.generator, fast=self.fast_draws)  # (B, c), the paper's D⁽ᵐ⁾
-            terms = self._reconstruction(soft, features, targets, adjacency)
+            terms = self._reconstruction(soft, features, batch)
             negative_elbo = negative_elbo + terms / settings.n_draws
             if settings.consistency_on == "sample":
                 # T_C as printed, on the sample itself instead of the posterior mean.
@@ -114,28 +121,30 @@ class LabelEnhancement(nn.Module):
                 consistency = consistency + self._weighted(logit, batch.observed) / settings.n_draws
         return consistency + settings.elbo_weight * negative_elbo
 
-    def _read(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Features in units of their scale, observed positives and the block of A, all in the features' type."""
-        kind = batch.features.dtype
-        return (
-            batch.features / self.feature_scale,
-            batch.observed.clamp(min=0).to(kind),
-            self._adjacency(batch.rows).to(kind),
-        )
+    def _others(self, batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> Others:
+        """What T_LE of the own rows needs of the rows of other processes."""
+        rows = batch.part.draw_rows()
+        assert rows is not None
+        with torch.no_grad():
+            both = torch.stack(gathered(batch, log_alpha, log_beta)).exp_()
+        incoming = self._adjacency(batch.rows, batch.own_rows).t().to(batch.features.dtype)
+        return Others(rows, both, incoming)
 
-    def _reconstruction(self, soft: Tensor, features: Tensor, observed: Tensor, adjacency: Tensor) -> Tensor:
+    def _reconstruction(self, everyone: Tensor, features: Tensor, batch: Batch) -> Tensor:
         """−[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) for one draw of D."""
+        part = batch.part
+        soft, observed = part.own(everyone), part.own(batch.observed).clamp(min=0).to(features.dtype)
+        adjacency = self._adjacency(batch.rows, batch.rows).to(features.dtype)
         mean, log_variance = self.latent_encoder(torch.cat([features, soft], dim=1)).chunk(2, dim=1)
         # Beyond ±10 the variance under- or overflows the reconstruction long before it fits anything.
         log_variance = log_variance.clamp(-10.0, 10.0)
-        latent = sample_gaussian(mean, log_variance, self.generator)
+        latent = sample_gaussian(mean, log_variance, self.generator, part.draw_rows())
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
-        return (
-            losses.binary_cross_entropy(self.label_decoder(soft), observed)
-            + losses.feature_reconstruction(reconstructed, features)
-            + losses.adjacency_reconstruction(soft, adjacency)
-            + gaussian_kl(mean, log_variance).sum() / len(features)
-        )
+        by_row = losses.binary_cross_entropy(self.label_decoder(soft), observed)
+        by_row = by_row + losses.feature_reconstruction(reconstructed, features)
+        links = losses.adjacency_reconstruction(everyone, adjacency)
+        divergence = gaussian_kl(mean, log_variance).sum() / len(features)
+        return part.mean(by_row + divergence) + links if part.shared else by_row + links + divergence
 
     def _consistency(self, log_alpha: Tensor, log_beta: Tensor, observed: Tensor) -> Tensor:
         """T_C on the posterior mean α/(α+β), whose logit is log α − log β; zero if it is taken on samples instead."""
@@ -146,7 +155,15 @@ class LabelEnhancement(nn.Module):
     def _weighted(self, logits: Tensor, observed: Tensor) -> Tensor:
         return losses.assume_negative(logits, observed, unobserved_weight=self.settings.unobserved_weight)
 
-    def _adjacency(self, rows: Tensor) -> Tensor:
-        """Block of A for a batch, (B, B): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""
-        neighbors = self.encoder.neighborhoods[rows][:, 1:]  # (B, k), without the row itself
+    def _adjacency(self, rows: Tensor, others: Tensor) -> Tensor:
+        """Block of A, (rows, others): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""
+        neighbors = self.encoder.neighborhoods[others][:, 1:]  # (others, k), without the row itself
         return (rows[:, None, None] == neighbors[None, :, :]).any(dim=2)
+
+
+def gathered(batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> tuple[Tensor, Tensor]:
+    """Log α and log β of the whole batch, (B, c) each, from those of the rows that each process computes."""
+    if not batch.part.shared:
+        return log_alpha, log_beta
+    both = batch.part.gather(torch.stack([log_alpha, log_beta], dim=1))  # (B, 2, c)
+    return both[:, 0], both[:, 1]

@@ -21,4 +21,5 @@ def expected_n_positives(given: float | str | None, context: Context, *, single_
         return resolve_n_positives(number, context.n_labels, context.full_validation, one_class=single_label)
     rows = context.rows
     index = rows.trainable.cpu().numpy()
-    return estimate_n_positives(context.graph.matrix[index], rows.observed.cpu().numpy()[index]), "estimated"
+    number = estimate_n_positives(context.graph.matrix[index], rows.observed.cpu().numpy()[index])
+    return rows.processes.agree(number), "estimated"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,21 +16,24 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from onepos import metrics
-from onepos._random import spawn
+from onepos._random import seed_from, spawn
 from onepos._validation import Labels
 from onepos.dataset_rows import DatasetRows, is_dataset
-from onepos.features import as_features, gather, on_device, rows_at_once, take
+from onepos.features import as_features, on_device, release, take
 from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._forward import forward_all
 from onepos.methods._graph_features import GraphFeatures, check_graph_features
 from onepos.methods._holdout import hold_out
 from onepos.methods._label_scores import check_label_scores
 from onepos.methods._network_state import restore_network, store_network
 from onepos.methods._own_network import TRIED_ROWS, is_own, own_network, seeded_globals, try_network
+from onepos.methods._run_identity import check_same_data, run_identity
 from onepos.networks import MLP
 from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
 from onepos.training import (
     PRECISIONS,
     Callback,
+    Checkpoint,
     History,
     Objective,
     ProgressBar,
@@ -37,11 +41,10 @@ from onepos.training import (
     Schedule,
     check_rate_factors,
     forward_precision,
+    join,
     train,
 )
 from onepos.training.threads import limited_threads, useful_threads
-
-PREDICTION_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,11 @@ class NeuralClassifier(_FittedNetwork):
     learning_rate_decay : {"none", "cosine"}
         Keep the learning rate, or let it fall to zero along half a cosine.
     batch_size, max_epochs : int
-        Size of the mini-batches; number of passes over the data.
+        Size of the mini-batches, of all processes together; number of passes over the data.
+    gradient_accumulation : int
+        Portions that a batch is computed in, one after the other, for one step: less memory, the same step. Losses that
+        look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp`` and the graph of ``smile``) look at
+        each portion.
     early_stopping : bool or "auto"
         Hold out ``validation_fraction`` of the rows, stop after ``patience`` epochs without a better
         ``selection_metric`` and restore the best epoch. "auto": with 1,000 labelled rows or more. A validation set
@@ -152,6 +159,7 @@ class NeuralClassifier(_FittedNetwork):
     weight_decay: float = 0.0
     batch_size: int = 16
     max_epochs: int = 25
+    gradient_accumulation: int = 1
     early_stopping: bool | str = "auto"
     selection_metric: str = "average_precision"
     patience: int | None = 10
@@ -163,6 +171,7 @@ class NeuralClassifier(_FittedNetwork):
     verbose: int = 0
 
     _reads_from_disk: ClassVar[bool] = True
+    _trains_together: ClassVar[bool] = True
 
     #: Whether ``fit`` takes ``label_scores``.
     _uses_label_scores: ClassVar[bool] = False
@@ -179,6 +188,7 @@ class NeuralClassifier(_FittedNetwork):
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "gradient_accumulation": [Interval(Integral, 1, None, closed="left")],
         "early_stopping": [StrOptions({"auto"}), "boolean"],
         "selection_metric": [StrOptions(set(metrics.METRICS))],
         "patience": [Interval(Integral, 1, None, closed="left"), None],
@@ -209,8 +219,12 @@ class NeuralClassifier(_FittedNetwork):
         label_scores: Any = None,
         graph_features: Any = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | Path | None = None,
     ) -> Self:
         """Train on observed labels.
+
+        In a program that torchrun started several times, all processes train one model; each is given the same
+        arguments (docs/distributed.md).
 
         Parameters
         ----------
@@ -232,10 +246,18 @@ class NeuralClassifier(_FittedNetwork):
             For methods that look for similar rows: what to find them by, instead of X. Needed if X is a Dataset.
         callbacks : sequence of onepos.training.Callback
             Told after each batch and epoch.
+        checkpoint : path of a folder, optional
+            Where to keep the run, after each epoch. If one with the same arguments and data is there, training goes on
+            from it, to the same model as without a break.
         """
+        processes = join(self.device)
         X, labels = self._check_training(X, y)
+        check_same_data(X, labels, processes)
         scores = check_label_scores(label_scores, labels, type(self).__name__, used=self._uses_label_scores)
-        generator_numpy, generator = spawn(self.random_state, self.device)
+        seed = processes.agree(seed_from(self.random_state))
+        if checkpoint is not None and self.random_state is None:
+            seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
+        generator_numpy, generator = spawn(seed, self.device)
         given = self._check_validation(validation, validation_labels, labels)
         trainable, held_out = self._split(labels, given is not None, generator_numpy)
         # The scaler sees training rows only: held-out rows must not leak into what is chosen on them.
@@ -250,22 +272,29 @@ class NeuralClassifier(_FittedNetwork):
         similar = check_graph_features(
             graph_features, len(labels.observed), self.scale, seen, type(self).__name__, used=self._uses_graph_features
         )
-        rows = Rows.from_arrays(scaled, labels.observed, trainable, self.device)
+        rows = Rows.from_arrays(scaled, labels.observed, trainable, self.device, processes)
         # What is not the library's own may draw from torch's global generators, which then follow the seed as well.
         foreign = is_own(self.network) or isinstance(X, DatasetRows)
+        kept = None
+        if checkpoint is not None:
+            run = run_identity(self, seed, X, labels, trainable, self.scaler_)
+            kept = Checkpoint(checkpoint, run, draws_globally=foreign)
         with seeded_globals(generator) if foreign else nullcontext():
             network = self._build_network(X.shape[1], len(labels.classes), generator).to(self.device)
             if is_own(self.network):
                 try_network(network, rows.gather(rows.trainable[:TRIED_ROWS]), len(labels.classes))
             scores = on_device(scores, self.device)
-            self._train(Context(rows, network, held, generator, scores, on_device(similar, self.device)), callbacks)
+            context = Context(rows, network, held, generator, scores, on_device(similar, self.device))
+            self._train(context, callbacks, kept)
         return self
 
-    def _train(self, context: Context, callbacks: Sequence[Callback]) -> None:
+    def _train(self, context: Context, callbacks: Sequence[Callback], checkpoint: Checkpoint | None) -> None:
         """Make the objective, minimise it and keep what was learnt."""
         held, factors = context.held, self.learning_rate_factors or {}
         check_rate_factors(context.network, factors)
         objective = self._make_objective(context).to(self.device)
+        processes = context.rows.processes
+        processes.same_start(objective)
         schedule = Schedule(
             self.max_epochs,
             self.batch_size,
@@ -274,10 +303,11 @@ class NeuralClassifier(_FittedNetwork):
             self.patience,
             self.learning_rate_decay,
             factors,
+            self.gradient_accumulation,
         )
         listeners = [*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])]
         n_parameters = sum(p.numel() for p in objective.parameters())
-        threads = limited_threads(useful_threads(self.batch_size, n_parameters))
+        threads = limited_threads(useful_threads(self.batch_size // processes.size, n_parameters))
         with threads, forward_precision(objective.network, self.precision, self.device):
             self.history_ = train(
                 objective,
@@ -287,8 +317,12 @@ class NeuralClassifier(_FittedNetwork):
                 scorer=None if held is None else self._scorer(held),
                 selection=(self.selection_metric, metrics.higher_is_better(self.selection_metric)),
                 callbacks=listeners,
+                checkpoint=checkpoint,
             )
+        release(context.rows.features)
         self.history_.facts["scale"] = self.scaler_.kind
+        if processes.size > 1:
+            self.history_.facts["processes"] = processes.size
         self.network_ = objective.network.cpu().eval()
         self._finish(objective, context)
 
@@ -342,7 +376,7 @@ class NeuralClassifier(_FittedNetwork):
         metric = getattr(metrics, self.selection_metric)
 
         def score(network: nn.Module) -> dict[str, float]:
-            logits = _forward(network, held.features, self.device)
+            logits = forward_all(network, held.features, self.device)
             scores = logits if self.selection_metric != "hamming_loss" else 1.0 / (1.0 + np.exp(-logits))
             return {self.selection_metric: metric(held.observed, scores)}
 
@@ -351,7 +385,7 @@ class NeuralClassifier(_FittedNetwork):
     def _network_logits(self, X: Any) -> NDArray[np.float64]:
         # float64 at prediction: the result must not depend on which other rows share the batch.
         network = copy.deepcopy(self.network_).double().to(self.device)
-        return _forward(network, self.scaler_.transform(X), self.device).astype(np.float64, copy=False)
+        return forward_all(network, self.scaler_.transform(X), self.device).astype(np.float64, copy=False)
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         return self._network_logits(X)
@@ -361,20 +395,3 @@ class NeuralClassifier(_FittedNetwork):
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         self.network_, self.scaler_, self.history_ = restore_network(arrays, facts)
-
-
-def _forward(network: nn.Module, features: Any, device: str) -> NDArray[Any]:
-    """Logits of all rows, in the network's own precision, at most PREDICTION_ROWS at a time."""
-    dtype = next(network.parameters()).dtype
-    features = as_features(features)
-    pieces = []
-    with torch.no_grad():
-        for index in torch.split(torch.arange(features.shape[0]), rows_at_once(features, PREDICTION_ROWS)):
-            # Without a name for what is read: it would live on while the next part is read beside it.
-            pieces.append(network(_in_precision(gather(features, index).to(device), dtype)).cpu())
-    return np.asarray(torch.cat(pieces).numpy())
-
-
-def _in_precision(features: Tensor, dtype: torch.dtype) -> Tensor:
-    """Floating numbers in the given type; integers, of tokens and the like, stay what they are."""
-    return features.to(dtype) if features.is_floating_point() else features

@@ -1,6 +1,6 @@
 """CRISP: class priors estimated from single positives, and the risk that they make computable (Liu et al., 2025)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -70,6 +70,14 @@ class CRISPObjective(Objective):
         everywhere[trainable] = torch.from_numpy(weights).to(everywhere)
         self.weights, self.means = everywhere, scores.mean(dim=0)
         self.priors = torch.from_numpy(priors).to(everywhere)
+
+    def running_state(self) -> dict[str, Tensor]:
+        """What the last estimate gave beside the priors."""
+        return {"weights": self.weights, "means": self.means}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Take it back."""
+        self.weights, self.means = state["weights"].to(self.weights), state["means"].to(self.means)
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""

@@ -1,6 +1,6 @@
 """EM and EM+APL: unknown labels are kept undecided, later given pseudo-labels (Zhou et al., ECCV 2022)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -82,6 +82,15 @@ class EntropyMaximizationObjective(Objective):
         probabilities = torch.sigmoid(logits_of_all(self.network, self.rows)[trainable])
         freeze_lowest(labels, probabilities, unlabelled, self.schedule.portion(self.n_unknown))
         self.pseudo_labels[trainable] = labels
+
+    def running_state(self) -> dict[str, Tensor]:
+        """The pseudo-labels so far."""
+        return {} if self.pseudo_labels is None else {"pseudo_labels": self.pseudo_labels}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Take the pseudo-labels back."""
+        if self.pseudo_labels is not None:
+            self.pseudo_labels = state["pseudo_labels"].to(self.pseudo_labels)
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""

@@ -1,6 +1,6 @@
 """LL-R, LL-Ct, LL-Cp: reject or correct the unknown labels with the largest losses (Kim et al., CVPR 2022)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -31,6 +31,15 @@ class LargeLossObjective(Objective):
         # What is turned round for good needs no second look: the set grows by the same share as with the others.
         n_epochs = min(self.epoch, 1) if self.scheme == "correct-permanently" else self.epoch
         return n_epochs * self.rate_per_epoch
+
+    def running_state(self) -> dict[str, Tensor]:
+        """The labels that were turned round for good."""
+        return {"labels": self.labels} if self.scheme == "correct-permanently" else {}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Take the labels back."""
+        if self.scheme == "correct-permanently":
+            self.labels = state["labels"].to(self.labels)
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""

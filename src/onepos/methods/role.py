@@ -1,7 +1,7 @@
 """ROLE: regularised online label estimation (Cole et al., CVPR 2021)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -47,6 +47,14 @@ class ROLEObjective(Objective):
         rate = self.label_schedule.learning_rate * self.label_schedule.rate_factor(self.epoch)
         label_logits = self.labels.step(batch.rows, lambda theta: label_gradient(theta, probabilities, *settings), rate)
         yield "role", role(logits, label_logits, *settings)
+
+    def running_state(self) -> dict[str, Tensor]:
+        """The pull of every step of Θ so far, which rows that were not looked at since will make up."""
+        return {"pull": self.labels.pull}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Take it back."""
+        self.labels.pull = state["pull"].to(self.labels.pull)
 
     @torch.no_grad()
     def soft_labels(self, rows: Rows) -> Tensor:

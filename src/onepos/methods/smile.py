@@ -1,7 +1,7 @@
 """SMILE: single-positive multi-label learning with label enhancement (Xu et al., NeurIPS 2022)."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -14,20 +14,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from onepos import losses
-from onepos.aggregation import aggregated_rows
 from onepos.cardinality import balanced_weight
 from onepos.disk import DiskRows
 from onepos.encoder import GraphEncoder
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
-from onepos.graph import mean_aggregate
 from onepos.methods._embeddings import check_embeds
 from onepos.methods._graph_features import GraphFeatures
 from onepos.methods._graph_refresh import GraphRefresh
-from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement
+from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement, gathered
 from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.neighbor_search import SEARCHES, Search, neighbor_graph
+from onepos.methods._shared_graph import SharedGraph
+from onepos.neighbor_search import SEARCHES, Search
 from onepos.posterior import sample_beta
 from onepos.training import Batch, Objective
 
@@ -73,7 +72,7 @@ class SMILEObjective(Objective):
         if self.epoch < self.settings.warm_up_epochs:
             yield "risk", losses.assume_negative(logits, batch.observed)
             return
-        soft_labels = self.soft_labels(batch.rows, batch.observed)
+        soft_labels = self.soft_labels(batch)
         weights = losses.risk_weights(logits, batch.observed, self.settings.bound)
         yield "risk", losses.single_positive_risk(logits, soft_labels, weights)
 
@@ -82,10 +81,20 @@ class SMILEObjective(Objective):
         part = self.enhancement if loss == "label_enhancement" else self.network
         return [(list(part.parameters()), 1.0)]
 
+    def running_state(self) -> dict[str, Tensor]:
+        """The graphs so far, if there are several."""
+        return {} if self.refresh is None else self.refresh.running_state()
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Take the graphs back, and put the one in use into the encoder."""
+        if self.refresh is not None:
+            self.refresh.resume(state, self.enhancement.encoder)
+
     @torch.no_grad()
-    def soft_labels(self, rows: Tensor, observed: Tensor) -> Tensor:
-        """d for the given rows: mean or draw of the Beta, corrected for cardinality, known entries put in."""
-        log_alpha, log_beta = self.enhancement.encoder(rows)
+    def soft_labels(self, batch: Batch) -> Tensor:
+        """d for the rows of a batch: mean or draw of the Beta, corrected for cardinality, known entries put in."""
+        log_alpha, log_beta = gathered(batch, *self.enhancement.encoder(batch.own_rows))
+        observed = batch.observed
         if self.settings.soft_label == "sample" and self.training:
             soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)
         else:
@@ -280,14 +289,19 @@ class SMILEClassifier(_FittedSMILE):
         check_embeds(context.network)
         matrix = context.graph.matrix
         neighbors = encoder.neighborhoods[:, 1:].cpu().numpy()
-        n_neighbors = neighbors.shape[1]
+        graphs = self._shared_graph(context)
         return GraphRefresh(
             neighbors,
             context.rows,
-            lambda rows: neighbor_graph(rows, n_neighbors, metric=self.graph_metric, search=self.graph_search),
-            lambda neighbors: as_features(self._aggregate(matrix, neighbors)),
+            lambda rows: graphs.neighbors(rows, neighbors.shape[1]),
+            lambda neighbors: as_features(graphs.aggregated(matrix, neighbors)),
             self.warm_up_epochs,
             self.graph_refresh,
+        )
+
+    def _shared_graph(self, context: Context) -> SharedGraph:
+        return SharedGraph(
+            self.graph_metric, self.graph_search, self.self_weight, self.cache_folder, context.rows.processes
         )
 
     def _build_encoder(self, context: Context) -> tuple[GraphEncoder, float]:
@@ -300,10 +314,10 @@ class SMILEClassifier(_FittedSMILE):
                 LabelWarning,
                 stacklevel=5,
             )
-        neighbors, self._graph_facts = neighbor_graph(matrix, k, metric=self.graph_metric, search=self.graph_search)
-        neighborhoods = np.column_stack([np.arange(len(neighbors)), neighbors])
+        graphs = self._shared_graph(context)
+        neighborhoods, self._graph_facts = graphs.neighborhoods(matrix, k)
         encoder = GraphEncoder(
-            as_features(self._aggregate(matrix, neighbors)),
+            as_features(graphs.aggregated(matrix, neighborhoods[:, 1:])),
             torch.from_numpy(neighborhoods),
             self.encoder_hidden,
             context.n_labels,
@@ -312,23 +326,18 @@ class SMILEClassifier(_FittedSMILE):
         )
         return encoder, max(_mean_square(matrix), 1e-12) ** 0.5
 
-    def _aggregate(self, matrix: Any, neighbors: NDArray[np.int64]) -> Any:
-        """ÂX; for rows on disk, or when it shall be there, block by block."""
-        if isinstance(matrix, DiskRows) or (self.cache_folder is not None and not sparse.issparse(matrix)):
-            return aggregated_rows(matrix, neighbors, self.self_weight, self.cache_folder)
-        nearby = mean_aggregate(matrix, neighbors, self_loop=False)
-        return self.self_weight * matrix + (1.0 - self.self_weight) * nearby
-
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, SMILEObjective)
         if objective.refresh is not None:
             objective.refresh.put_into(objective.enhancement.encoder)
             self.history_.facts["graph_refreshes"] = objective.refresh.facts
+        # Each process its share of all rows.
+        part = context.rows.processes.part(context.rows.n_samples)
         pieces = [
-            objective.soft_labels(rows, context.rows.observed[rows])
-            for rows in torch.split(torch.arange(context.rows.n_samples), 4096)
+            objective.soft_labels(Batch(rows, rows, context.rows.observed[rows]))
+            for rows in torch.split(part.own(torch.arange(context.rows.n_samples)), 4096)
         ]
-        self.soft_labels_ = torch.cat(pieces).cpu().numpy()
+        self.soft_labels_ = part.gather(torch.cat(pieces)).cpu().numpy()
         self.history_.facts |= {
             "n_positives": self.n_positives_,
             "n_positives_from": self._n_positives_source,

@@ -3,46 +3,38 @@
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from onepos.exceptions import TrainingWarning
 from onepos.training.callbacks import Callback
+from onepos.training.checkpoint import Checkpoint, Progress
 from onepos.training.history import History
-from onepos.training.objective import Batch, Objective
-from onepos.training.optimizer import FusedAdam
-from onepos.training.rate_factors import with_rate_factors
+from onepos.training.objective import Objective
 from onepos.training.rows import Rows
+from onepos.training.schedule import Schedule
+from onepos.training.shared_forward import shared_forward
+from onepos.training.steps import Steps
 
 #: Returns {metric name: value} of the current network on held-out rows.
 Scorer = Callable[[torch.nn.Module], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """How long and how fast to train.
+class Selection:
+    """How the epoch is chosen: who scores the network, by which metric, and whether larger is better."""
 
-    ``patience`` epochs without a better validation score end training; None never stops early. The weights of the
-    best epoch are restored whenever there is a scorer. ``rate_factors`` multiply the learning rate of those parameters
-    of the network whose names begin so.
-    """
+    scorer: Scorer | None
+    metric: str
+    larger_is_better: bool
 
-    max_epochs: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float = 0.0
-    patience: int | None = None
-    learning_rate_decay: str = "none"
-    rate_factors: Mapping[str, float] = field(default_factory=dict)
-
-    def rate_factor(self, epoch: int) -> float:
-        """Multiplier of the learning rate in a 0-based epoch: 1, or half a cosine from 1 towards 0."""
-        if self.learning_rate_decay == "cosine":
-            return 0.5 * (1.0 + math.cos(math.pi * epoch / self.max_epochs))
-        return 1.0
+    @property
+    def sign(self) -> float:
+        """1 if larger is better, else −1."""
+        return 1.0 if self.larger_is_better else -1.0
 
 
 def train(
@@ -54,6 +46,7 @@ def train(
     scorer: Scorer | None = None,
     selection: tuple[str, bool] = ("average_precision", True),
     callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
 ) -> History:
     """Minimise an objective over mini-batches and return what happened.
 
@@ -62,98 +55,111 @@ def train(
     objective : Objective
         Trained in place; left with the weights of the best epoch (with a scorer) or the last good one.
     rows : Rows
-        The training set.
+        The training set, and which processes share it.
     scorer, selection
         ``scorer(network)`` is called once an epoch; ``selection`` names the metric that chooses the epoch and
         whether larger is better.
+    checkpoint : Checkpoint, optional
+        Written after each epoch; what it holds at the start is gone on from.
 
     Notes
     -----
     Ctrl-C ends training after the current batch and keeps a usable model; so does a loss that stops being finite,
-    for which the last finite epoch is restored. Both warn.
+    for which the last finite epoch is restored. Both warn. With several processes Ctrl-C ends them. What process 0
+    finds (scores, the wish of a callback to stop) holds for all of them, and only its callbacks are called.
     """
-    optimizers: dict[str, FusedAdam] = {}
-    metric, larger_is_better = selection
-    sign = 1.0 if larger_is_better else -1.0
-    history = History(facts={"stopped": "max_epochs"})
-    best_score, best_epoch = -math.inf, -1
-    best_state = last_state = _snapshot(objective)
+    chosen = Selection(scorer, *selection)
+    callbacks = callbacks if rows.processes.rank == 0 else ()
+    start = _snapshot(objective)
+    run = Progress(History(facts={"stopped": "max_epochs"}), start, start)
     for callback in callbacks:
         callback.on_train_begin(objective, schedule.max_epochs)
-    try:
-        for epoch in range(schedule.max_epochs):
-            started = time.perf_counter()
-            objective.begin_epoch(epoch)
-            objective.train()
-            record = _run_epoch(objective, rows, schedule, optimizers, generator, callbacks)
-            if not math.isfinite(record["loss"]):
-                objective.load_state_dict(last_state)
-                history.facts["stopped"] = "diverged"
-                warnings.warn(
-                    f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
-                    "Try a smaller learning_rate, or scale='standard'.",
-                    TrainingWarning,
-                    stacklevel=5,
-                )
-                break
-            last_state = _snapshot(objective)
-            objective.eval()
-            record.update(objective.describe_epoch())
-            if scorer is not None:
-                scores = scorer(objective.network)
-                record.update({f"valid_{name}": value for name, value in scores.items()})
-                if sign * scores[metric] > best_score:
-                    best_score, best_epoch, best_state = sign * scores[metric], epoch, last_state
-            record["seconds"] = time.perf_counter() - started
-            history.append({"epoch": epoch + 1, **record})
-            # Asked one by one before deciding: every callback sees every epoch, whatever an earlier one wants.
-            wishes = [callback.on_epoch_end(objective, history[-1]) for callback in callbacks]
-            if any(wishes):
-                history.facts["stopped"] = "callback"
-                break
-            if scorer is not None and schedule.patience is not None and epoch - best_epoch >= schedule.patience:
-                history.facts["stopped"] = "early"
-                break
-    except KeyboardInterrupt:
-        history.facts["stopped"] = "interrupted"
-        warnings.warn(
-            f"training was interrupted in epoch {len(history) + 1}; the model is usable as it stands.",
-            TrainingWarning,
-            stacklevel=5,
-        )
-    if best_epoch >= 0:
-        objective.load_state_dict(best_state)
-        history.facts["best_epoch"] = best_epoch + 1
-        history.facts[f"best_{metric}"] = sign * best_score
+    with shared_forward(objective.network, several=rows.processes.size > 1) as told:
+        steps = Steps(objective, rows, schedule, told)
+        if checkpoint is not None:
+            checkpoint.resume(run, steps, generator)
+        try:
+            _run_epochs(run, steps, generator, chosen, callbacks, checkpoint)
+        except KeyboardInterrupt:
+            if rows.processes.size > 1:
+                raise  # the others may have seen it in another batch
+            run.history.facts["stopped"] = "interrupted"
+            warnings.warn(
+                f"training was interrupted in epoch {len(run.history) + 1}; the model is usable as it stands.",
+                TrainingWarning,
+                stacklevel=5,
+            )
+    if run.best_epoch >= 0:
+        objective.load_state_dict(run.best_state)
+        run.history.facts["best_epoch"] = run.best_epoch + 1
+        run.history.facts[f"best_{chosen.metric}"] = chosen.sign * run.best_score
     objective.eval()
     for callback in callbacks:
         callback.on_train_end(objective)
-    return history
+    return run.history
 
 
-def _run_epoch(
-    objective: Objective,
-    rows: Rows,
-    schedule: Schedule,
-    optimizers: dict[str, FusedAdam],
+def _run_epochs(
+    run: Progress,
+    steps: Steps,
     generator: torch.Generator,
+    selection: Selection,
     callbacks: Sequence[Callback],
-) -> dict[str, float]:
+    checkpoint: Checkpoint | None,
+) -> None:
+    """Train from the epoch that ``run`` has reached until there is a reason to stop, which is noted in its history."""
+    objective, schedule, processes = steps.objective, steps.schedule, steps.rows.processes
+    for epoch in range(len(run.history), schedule.max_epochs):
+        # Asked first: a run that goes on from a checkpoint may have waited long enough already.
+        if selection.scorer is not None and schedule.patience is not None and run.waited >= schedule.patience:
+            run.history.facts["stopped"] = "early"
+            return
+        started = time.perf_counter()
+        objective.begin_epoch(epoch)
+        objective.train()
+        record = processes.agree(_run_epoch(steps, generator, callbacks))
+        if not math.isfinite(record["loss"]):
+            objective.load_state_dict(run.last_state)
+            run.history.facts["stopped"] = "diverged"
+            warnings.warn(
+                f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
+                "Try a smaller learning_rate, or scale='standard'.",
+                TrainingWarning,
+                stacklevel=6,
+            )
+            return
+        run.last_state = _snapshot(objective)
+        objective.eval()
+        record.update(objective.describe_epoch())
+        if selection.scorer is not None:
+            scores = processes.agree(selection.scorer(objective.network) if processes.rank == 0 else {})
+            record.update({f"valid_{name}": value for name, value in scores.items()})
+            run.consider(selection.sign * scores[selection.metric], epoch)
+        record["seconds"] = time.perf_counter() - started
+        run.history.append({"epoch": epoch + 1, **record})
+        if checkpoint is not None:
+            checkpoint.save(run, steps, generator)
+        # Asked one by one before deciding: every callback sees every epoch, whatever an earlier one wants.
+        wishes = [callback.on_epoch_end(objective, run.history[-1]) for callback in callbacks]
+        if processes.agree(any(wishes)):
+            run.history.facts["stopped"] = "callback"
+            return
+    if selection.scorer is not None and schedule.patience is not None and run.waited >= schedule.patience:
+        run.history.facts["stopped"] = "early"
+
+
+def _run_epoch(steps: Steps, generator: torch.Generator, callbacks: Sequence[Callback]) -> dict[str, float]:
     """One pass over the shuffled rows; returns the mean of each named loss, "loss" being the last one yielded."""
+    rows, schedule = steps.rows, steps.schedule
     order = rows.trainable[torch.randperm(len(rows.trainable), generator=generator, device=rows.trainable.device)]
     batches = torch.split(order, schedule.batch_size)
-    rate = schedule.learning_rate * schedule.rate_factor(objective.epoch)
+    rate = schedule.learning_rate * schedule.rate_factor(steps.objective.epoch)
     sums: dict[str, Tensor] = {}
     last = ""
     for position, index in enumerate(batches):
-        batch = Batch(index, rows.gather(index), rows.observed[index])
-        for name, loss in objective.losses(batch):
-            if name not in optimizers:
-                groups = with_rate_factors(objective.trained_by(name), objective.network, schedule.rate_factors)
-                optimizers[name] = FusedAdam(groups, schedule.weight_decay)
-            optimizers[name].step(loss, rate)
+        for name, loss in steps.take(index, rate):
             # Summed as tensors: asking for the number here would wait for it in every step.
-            value = loss.detach() * len(index)
+            value = loss * len(index)
             sums[name] = sums[name] + value if name in sums else value
             last = name
         for callback in callbacks:

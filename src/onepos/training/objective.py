@@ -1,21 +1,32 @@
 """The seam between methods and the loop: a method is its objective."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor, nn
+
+from onepos.training.parts import WHOLE, Part
 
 
 @dataclass(frozen=True)
 class Batch:
     """A mini-batch: which rows, their features (batch, q) and observed labels (batch, c), int8 in {1, 0, −1}.
 
-    Features from a Dataset may have another shape, (batch, …).
+    Features from a Dataset may have another shape, (batch, …). With several processes, rows and labels are those of the
+    whole batch, and features those of ``own_rows``, which this process computes; the network returns logits of the
+    whole batch all the same.
     """
 
     rows: Tensor
     features: Tensor
     observed: Tensor
+    part: Part = WHOLE
+
+    @cached_property
+    def own_rows(self) -> Tensor:
+        """The rows that this process computes; all of them, if there is one."""
+        return self.part.own(self.rows)
 
 
 class Objective(nn.Module):
@@ -42,6 +53,13 @@ class Objective(nn.Module):
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
         """Return the parameters that the named loss trains, in groups with a factor on their learning rate."""
         return [([p for p in self.parameters() if p.requires_grad], 1.0)]
+
+    def running_state(self) -> dict[str, Tensor]:
+        """Return what training needs beside ``state_dict`` to go on from a checkpoint as if it had not stopped."""
+        return {}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``running_state`` gave, on the CPU, after ``load_state_dict``."""
 
     def describe_epoch(self) -> dict[str, float]:
         """Return further numbers worth keeping in the history, evaluated once an epoch."""

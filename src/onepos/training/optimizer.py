@@ -4,11 +4,13 @@ The networks here are small and the batches too: at batch 16 most of ``torch.opt
 bookkeeping. Gradients are asked for directly, so there is nothing to zero and nothing to look up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+
+from onepos.training.processes import ALONE, Processes
 
 
 @dataclass
@@ -34,16 +36,33 @@ class FusedAdam:
     weight_decay : float
         Decoupled: each step first shrinks the parameters by ``1 − rate · weight_decay``, so its strength does not
         depend on how the loss is scaled.
+    processes : Processes
+        Whose gradients are added up before each step.
     """
 
-    def __init__(self, groups: Sequence[tuple[list[nn.Parameter], float]], weight_decay: float) -> None:
+    def __init__(
+        self,
+        groups: Sequence[tuple[list[nn.Parameter], float]],
+        weight_decay: float,
+        processes: Processes = ALONE,
+    ) -> None:
         self.groups = [_Group(list(parameters), factor) for parameters, factor in groups if parameters]
         self.parameters = [p for group in self.groups for p in group.parameters]
         self.weight_decay = weight_decay
+        self.processes = processes
 
     def step(self, loss: Tensor, rate: float) -> None:
         """Differentiate ``loss`` and take one step; parameters it does not depend on see a gradient of zero."""
-        gradients = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        self.apply(self.gradients(loss), rate)
+
+    def gradients(self, loss: Tensor) -> Sequence[Tensor]:
+        """Derivatives of ``loss`` by the parameters, in this process."""
+        return torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+
+    def apply(self, gradients: Sequence[Tensor], rate: float) -> None:
+        """Take one step along the sum of all processes' gradients."""
+        if self.processes.size > 1:
+            gradients = self.processes.sum(gradients)
         start = 0
         with torch.no_grad():
             for group in self.groups:
@@ -51,7 +70,7 @@ class FusedAdam:
                 group.count.add_(1.0)
                 torch._fused_adamw_(
                     group.parameters,
-                    gradients[start:end],
+                    list(gradients[start:end]),
                     group.mean,
                     group.square,
                     [],
@@ -67,3 +86,21 @@ class FusedAdam:
                     found_inf=None,
                 )
                 start = end
+
+    def state(self) -> dict[str, Tensor]:
+        """Means, squares and numbers of steps by name, as ``restore`` takes them."""
+        return dict(self._state())
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what ``state`` gave."""
+        for name, value in self._state():
+            value.copy_(state[name])
+
+    def _state(self) -> list[tuple[str, Tensor]]:
+        named: list[tuple[str, Tensor]] = []
+        for number, group in enumerate(self.groups):
+            named += [(f"{number}.mean.{place}", value) for place, value in enumerate(group.mean)]
+            named += [(f"{number}.square.{place}", value) for place, value in enumerate(group.square)]
+            named.append((f"{number}.count", group.count))
+        return named

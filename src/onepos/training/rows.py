@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from onepos.features import as_features, gather, on_device
+from onepos.training.objective import Batch
+from onepos.training.processes import ALONE, Processes
 
 
 @dataclass
@@ -21,23 +23,36 @@ class Rows:
     observed : int8 Tensor (n_samples, n_labels)
     trainable : int64 Tensor
         Rows that carry an observed positive and are not held out.
+    processes : Processes
+        Who trains on them; each process has all labels, and reads the features that it needs.
     """
 
     features: Any
     observed: Tensor
     trainable: Tensor
+    processes: Processes = ALONE
 
     @classmethod
     def from_arrays(
-        cls, X: Any, observed: NDArray[np.int8], trainable: NDArray[np.intp], device: str = "cpu"
+        cls,
+        X: Any,
+        observed: NDArray[np.int8],
+        trainable: NDArray[np.intp],
+        device: str = "cpu",
+        processes: Processes = ALONE,
     ) -> "Rows":
         """Build from scaled features (ndarray, CSR, rows on disk or in a Dataset) and int8 labels."""
         labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
-        return cls(on_device(as_features(X), device), labels.to(device), index.to(device))
+        return cls(on_device(as_features(X), device), labels.to(device), index.to(device), processes)
 
     def gather(self, rows: Tensor) -> Tensor:
         """Features of the given rows as a dense tensor."""
         return gather(self.features, rows)
+
+    def batch(self, index: Tensor) -> Batch:
+        """Return the batch of the given rows, with the features of those that this process computes."""
+        part = self.processes.part(len(index))
+        return Batch(index, self.gather(part.own(index)), self.observed[index], part)
 
     @property
     def n_samples(self) -> int:

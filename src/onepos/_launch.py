@@ -1,0 +1,18 @@
+"""How this process was started: alone, or by torchrun beside others."""
+
+import multiprocessing
+import os
+
+
+def launched() -> bool:
+    """Whether torchrun started this process beside others. Workers that such a process starts in turn stand alone."""
+    return (
+        "TORCHELASTIC_RUN_ID" in os.environ
+        and int(os.environ.get("WORLD_SIZE", "1")) > 1
+        and multiprocessing.parent_process() is None
+    )
+
+
+def launched_rank() -> int:
+    """Return the number of this process among those that torchrun started; 0 without others."""
+    return int(os.environ["RANK"]) if launched() else 0

@@ -1,0 +1,174 @@
+"""A run kept on disk: after each epoch one file, from which the same run goes on as if it had not stopped.
+
+The file is a safetensors one with a JSON header: numbers and text, no code. It is replaced as a whole, so that a run
+that is killed while it writes leaves the epoch before.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from onepos._files import replaced_when_done
+from onepos.exceptions import CheckpointError
+from onepos.training.history import History
+from onepos.training.steps import Steps
+
+FORMAT = "onepos-checkpoint"
+FORMAT_VERSION = 1
+FILE = "checkpoint.safetensors"
+
+
+@dataclass
+class Progress:
+    """How far a run has come: its history, the weights of its last and of its best epoch."""
+
+    history: History
+    last_state: dict[str, Tensor]
+    best_state: dict[str, Tensor]
+    best_score: float = -math.inf
+    best_epoch: int = -1
+
+    @property
+    def waited(self) -> int:
+        """Epochs since the best one."""
+        return len(self.history) - 1 - self.best_epoch
+
+    def consider(self, score: float, epoch: int) -> None:
+        """Take the last state for the best one if its score is."""
+        if score > self.best_score:
+            self.best_score, self.best_epoch, self.best_state = score, epoch, self.last_state
+
+
+class Checkpoint:
+    """A folder in which a run is kept.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when it is first written to.
+    run : mapping of str to JSON-able values
+        What the run is: method, settings, data. A checkpoint of another run is not gone on from.
+    draws_globally : bool
+        Whether the run draws from torch's global generators too, as networks of the user's own do.
+    """
+
+    def __init__(self, folder: str | Path, run: Mapping[str, Any], *, draws_globally: bool = False) -> None:
+        self.path, self.run = Path(folder) / FILE, json.loads(json.dumps(run))
+        self.draws_globally = draws_globally
+
+    def save(self, progress: Progress, steps: Steps, generator: torch.Generator) -> None:
+        """Write how far the run is; process 0 does."""
+        if steps.rows.processes.rank != 0:
+            return
+        from safetensors.torch import save_file
+
+        tensors = {f"objective.{name}": value for name, value in progress.last_state.items()}
+        if progress.best_epoch >= 0 and progress.best_state is not progress.last_state:
+            tensors |= {f"best.{name}": value for name, value in progress.best_state.items()}
+        tensors |= {f"running.{name}": value for name, value in steps.objective.running_state().items()}
+        for loss, optimizer in steps.optimizers.items():
+            tensors |= {f"optimizer.{loss}.{name}": value for name, value in optimizer.state().items()}
+        tensors |= {f"random.{name}": value for name, value in self._random_states(generator).items()}
+        header = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "run": self.run,
+            "losses": list(steps.optimizers),
+            "best": {"score": progress.best_score, "epoch": progress.best_epoch} if progress.best_epoch >= 0 else None,
+            "records": progress.history.records,
+        }
+        # Copied: safetensors refuses tensors that share memory, as a step count does with its group.
+        content = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced_when_done(self.path) as part:
+            save_file(content, part, metadata={"onepos": json.dumps(header)})
+
+    def resume(self, progress: Progress, steps: Steps, generator: torch.Generator) -> None:
+        """Go on from what the folder holds, if it holds anything; all processes read it."""
+        found = self._read()
+        if found is None:
+            return
+        header, tensors = found
+        _same_run(header["run"], self.run, self.path)
+        state = _named(tensors, "objective.")
+        try:
+            steps.objective.load_state_dict(state)
+            steps.objective.resume(_named(tensors, "running."))
+            for loss in header["losses"]:
+                steps.optimizer(loss).restore(_named(tensors, f"optimizer.{loss}."))
+            self._put_back(generator, _named(tensors, "random."))
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.path} does not fit the run that it was written by ({error}): remove it to begin again."
+            ) from error
+        device = next(steps.objective.parameters()).device
+        progress.last_state = {name: value.to(device) for name, value in state.items()}
+        progress.history.records[:] = header["records"]
+        if header["best"] is not None:
+            progress.best_score, progress.best_epoch = header["best"]["score"], header["best"]["epoch"]
+            best = {name: value.to(device) for name, value in _named(tensors, "best.").items()}
+            progress.best_state = best or progress.last_state
+        progress.history.facts["resumed_after_epoch"] = len(progress.history)
+
+    def _random_states(self, generator: torch.Generator) -> dict[str, Tensor]:
+        states = {"run": generator.get_state()}
+        if self.draws_globally:
+            states["torch"] = torch.get_rng_state()
+            if generator.device.type == "cuda":
+                states["cuda"] = torch.cuda.get_rng_state()
+        return states
+
+    def _put_back(self, generator: torch.Generator, states: Mapping[str, Tensor]) -> None:
+        generator.set_state(states["run"])
+        if self.draws_globally:
+            torch.set_rng_state(states["torch"])
+            if generator.device.type == "cuda":
+                torch.cuda.set_rng_state(states["cuda"])
+
+    def kept(self) -> dict[str, Any] | None:
+        """Return what the run in the folder says of itself; None if there is none."""
+        found = self._read(header_only=True)
+        return None if found is None else dict(found[0]["run"])
+
+    def _read(self, *, header_only: bool = False) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        from safetensors import SafetensorError, safe_open
+
+        if not self.path.is_file():
+            return None
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                header = json.loads((file.metadata() or {})["onepos"])
+                names = [] if header_only else list(file.keys())
+                tensors = {name: file.get_tensor(name) for name in names}
+        except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
+            raise CheckpointError(
+                f"{self.path} is not a checkpoint of onepos, or is damaged ({error}): remove it to begin again."
+            ) from error
+        if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("run"), dict):
+            raise CheckpointError(f"{self.path} is not a checkpoint of onepos: give another folder.")
+        if header.get("format_version") != FORMAT_VERSION:
+            raise CheckpointError(
+                f"{self.path} has checkpoint format {header.get('format_version')!r}; this version of onepos reads "
+                f"{FORMAT_VERSION}: go on with the version that wrote it, or remove it to begin again."
+            )
+        return header, tensors
+
+
+def _same_run(kept: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
+    """Raise, naming the first difference, unless both are the same run."""
+    for name in dict.fromkeys([*now, *kept]):
+        if kept.get(name) != now.get(name):
+            raise CheckpointError(
+                f"{path} is of another run: {name} was {kept.get(name)!r} and is {now.get(name)!r}. Give the arguments "
+                "of that run to go on with it, or another folder for this one."
+            )
+
+
+def _named(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
