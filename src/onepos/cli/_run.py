@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from onepos.cli._app import app
+from onepos.cli._signals import Terminated, orderly_end
 from onepos.exceptions import OneposError
 
 SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -20,8 +21,11 @@ def run(arguments: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        code = typer.main.get_command(app).main(args=arguments, prog_name="onepos", standalone_mode=False)
-        sys.stdout.flush()
+        with orderly_end():
+            code = typer.main.get_command(app).main(args=arguments, prog_name="onepos", standalone_mode=False)
+            sys.stdout.flush()
+    except Terminated as end:
+        return _complain(f"ended by {end}.", end.code)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except (BrokenPipeError, SystemExit):

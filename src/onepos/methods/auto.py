@@ -190,7 +190,7 @@ class AutoClassifier(_FittedAuto):
         kind: str,
         seeds: np.random.SeedSequence,
     ) -> tuple[list[_Trial], str]:
-        """Train members until their number or the time is used up, and say which of both."""
+        """Train members until their number or the time is used up or Ctrl-C comes, and say which of these."""
         end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
         tried: list[_Trial] = []
         features, observed = train
@@ -206,6 +206,9 @@ class AutoClassifier(_FittedAuto):
                 tried.append(
                     self._train(candidate, train, held, kind, int(seeds.spawn(1)[0].generate_state(1)[0]), end)
                 )
+                history = getattr(tried[-1].model, "history_", None)
+                if history is not None and history.facts.get("stopped") == "interrupted":
+                    return tried, "interrupted"
         if not tried:
             raise ValueError(
                 f"none of the methods {self.methods!r} fits {len(observed)} rows with {observed.shape[1]} labels: some "
