@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 success, 1 internal error, 2 bad usage or input, 130 Ctrl-C.
+    """Run the command line and exit: 0 success, 1 internal error, 2 bad usage or input, 130 Ctrl-C, 143 SIGTERM.
 
     Parameters
     ----------

@@ -1,11 +1,13 @@
 """``onepos bench run | status | table | compare | report | export | studies``."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onepos.cli._output import InputError, JsonOption, input_errors, print_json, print_line, show, table
+from onepos.cli._signals import Terminated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,19 +64,23 @@ def run(
         chosen = (_chosen(datasets, plan.datasets, "data set"), _chosen(methods, _methods(plan), "method"))
     from onepos.cli._bench_view import study_view
 
-    with study_view(ResultsFolder(out)) as observer, input_errors():
-        done, failed = run_study(
-            plan,
-            text,
-            ResultsFolder(out),
-            jobs=jobs or None,
-            backend=backend,
-            address=address,
-            datasets=chosen[0],
-            methods=chosen[1],
-            reuse=load_results(reuse) if reuse else None,
-            observer=observer,
-        )
+    try:
+        with study_view(ResultsFolder(out)) as observer, input_errors():
+            done, failed = run_study(
+                plan,
+                text,
+                ResultsFolder(out),
+                jobs=jobs or None,
+                backend=backend,
+                address=address,
+                datasets=chosen[0],
+                methods=chosen[1],
+                reuse=load_results(reuse) if reuse else None,
+                observer=observer,
+            )
+    except (KeyboardInterrupt, Terminated):
+        sys.stderr.write(f"stopped: the cells that are done are in {out}; the same command goes on with the rest.\n")
+        raise
     if json:
         print_json({"done": done, "failed": failed, "out": str(out)})
     elif failed:

@@ -30,7 +30,7 @@ def study_view(folder: ResultsFolder) -> Iterator[Observer]:
 
 
 def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, rest = divmod(max(0, round(seconds)), 60)  # the clock may have been set back
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 

@@ -10,6 +10,7 @@ import typer
 
 from onepos._launch import launched, launched_rank
 from onepos.cli._app import app
+from onepos.cli._signals import Terminated, orderly_end
 from onepos.exceptions import LostProcessError, OneposError
 
 SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -31,8 +32,12 @@ def run(arguments: list[str]) -> int:
             BAD_INPUT,
         )
     try:
-        code = typer.main.get_command(app).main(args=arguments, prog_name="onepos", standalone_mode=False)
-        sys.stdout.flush()
+        with orderly_end():
+            code = typer.main.get_command(app).main(args=arguments, prog_name="onepos", standalone_mode=False)
+            sys.stdout.flush()
+    except Terminated as end:
+        sys.stderr.write(f"onepos: ended by {end}.\n")
+        return end.code
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except (BrokenPipeError, SystemExit):

@@ -9,6 +9,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from onepos._files import is_full
 from onepos.exceptions import DownloadError
 
 TIMEOUT = 30.0  # seconds without a byte; a stalled server must not hang a fit or a test forever
@@ -26,6 +27,10 @@ class Progress(Protocol):
 
 class OversizeError(DownloadError):
     """The server sends more bytes than the file has: it is another file."""
+
+
+class NoRoomError(DownloadError):
+    """The disk is full: no other source would help."""
 
 
 def download(url: str, part: Path, size: int, progress: Progress, *, timeout: float = TIMEOUT) -> None:
@@ -49,7 +54,8 @@ def download(url: str, part: Path, size: int, progress: Progress, *, timeout: fl
     Raises
     ------
     DownloadError
-        The server cannot be reached, refuses, or stops early (OversizeError: sends too much).
+        The server cannot be reached, refuses, or stops early (OversizeError: sends too much; NoRoomError: the disk is
+        full).
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise DownloadError(f"{url}: only http and https addresses are fetched.")
@@ -63,6 +69,12 @@ def download(url: str, part: Path, size: int, progress: Progress, *, timeout: fl
         except OversizeError:
             raise
         except (OSError, HTTPException, ValueError) as error:
+            if isinstance(error, OSError) and is_full(error):
+                raise NoRoomError(
+                    f"no space is left in {part.parent} for {part.stem} ({size:,} bytes, of which {_size(part):,} have "
+                    "come). Free some, or set ONEPOS_DATA (or data_home=) to a folder with room; then fetch it again, "
+                    "which goes on where this stopped."
+                ) from error
             problem = _describe(error)
         else:
             if _size(part) == size:

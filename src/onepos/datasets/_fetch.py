@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from onepos._optional import require
 from onepos.datasets._cache import check_intact, data_folder, is_writable, locate
-from onepos.datasets._download import OversizeError, download
+from onepos.datasets._download import NoRoomError, OversizeError, download
 from onepos.datasets._entry import DataSetEntry, RemoteFile
 from onepos.datasets._progress import progress_bar
 from onepos.datasets._registry import get_entry
@@ -125,6 +125,8 @@ def _try_all(pooch: Any, urls: list[str], path: Path, file: RemoteFile, progress
         for _ in range(2 if part.exists() else 1):
             try:
                 _retrieve(pooch, url, path, part, file, progress)
+            except NoRoomError:
+                raise
             except DownloadError as error:
                 problems.append(str(error))
                 break

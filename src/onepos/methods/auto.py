@@ -203,7 +203,7 @@ class AutoClassifier(_FittedAuto):
         seeds: np.random.SeedSequence,
         progress: Callable[[str, float], None],
     ) -> tuple[list[_Trial], str]:
-        """Train members until their number or the time is used up, and say which of both."""
+        """Train members until their number or the time is used up or Ctrl-C comes, and say which of these."""
         started = time.monotonic()
         end = np.inf if self.time_budget is None else started + self.time_budget
         tried: list[_Trial] = []
@@ -222,6 +222,9 @@ class AutoClassifier(_FittedAuto):
                 tried.append(
                     self._train(candidate, train, held, kind, int(seeds.spawn(1)[0].generate_state(1)[0]), end)
                 )
+                history = getattr(tried[-1].model, "history_", None)
+                if history is not None and history.facts.get("stopped") == "interrupted":
+                    return tried, "interrupted"
         if not tried:
             raise ValueError(
                 f"none of the methods {self.methods!r} fits {len(observed)} rows with {observed.shape[1]} labels: some "

@@ -1,6 +1,6 @@
 """Hand cells to a cluster and take their rows back: all at once, so that workers that come later find work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -21,7 +21,7 @@ DIED = "each worker that had it died, perhaps for want of memory; its log may sa
 
 def run_on_cluster(
     engine: Engine, tasks: list[Task], folder: ResultsFolder, notice: Callable[[str], None]
-) -> Iterator[Row]:
+) -> Generator[Row, None, None]:
     """Yield rows as they come. The engine starts a cell again whose worker dies; unfit workers are passed over.
 
     A cell fails if its workers died again and again, or if no worker that is there can run it.

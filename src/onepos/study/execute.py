@@ -182,6 +182,9 @@ def _fit(cell: Cell, trial: Trial, setting: Parameters, *, watch: bool = True) -
         validation_labels="full" if clean else "single",
         **({"callbacks": watchers} if watchers else {}),
     )
+    history = getattr(model, "history_", None)
+    if history is not None and history.facts.get("stopped") == "interrupted":
+        raise KeyboardInterrupt  # the training loop keeps a usable model; a study has no use for half a training
     validation = evaluate(labels, model.predict_proba(trial.X_val))[cell.metric]
     return _Fit(setting, model, float(validation), tuple(watchers))
 

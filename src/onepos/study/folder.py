@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onepos._files import write_durably
+from onepos._files import explained, write_durably
 from onepos.exceptions import StudyError
 from onepos.study.cells import Cell, cells_of
 from onepos.study.parse import parse_study
@@ -79,7 +79,9 @@ class ResultsFolder:
     def note_start(self, cell: Cell) -> None:
         """Leave a note that a cell is under way in this process."""
         note = {"cell": cell.id, "pid": os.getpid(), "started": time.time()}
-        (self.path / _RUNNING / f"{cell.id}.json").write_text(json.dumps(note), encoding="utf-8")
+        path = self.path / _RUNNING / f"{cell.id}.json"
+        with explained(path):
+            path.write_text(json.dumps(note), encoding="utf-8")
 
     def note_end(self, cell: str) -> None:
         """Remove the note of a cell."""
@@ -98,8 +100,10 @@ class ResultsFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other runners out of the folder; the lock ends with this process, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / _LOCK).open("a+") as file:
+        with explained(self.path / _LOCK):
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / _LOCK).open("a+")
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -109,9 +113,17 @@ class ResultsFolder:
                     f"another run (process {holder}) is writing to {self.path}; wait for it, stop it, or give "
                     "another --out."
                 ) from error
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            for note in self.running():  # left by a run that was killed
-                self.note_end(note["cell"])
-            yield
+            with explained(self.path / _LOCK):
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
+            self._forget_running()  # left by a run that was killed
+            try:
+                yield
+            finally:
+                self._forget_running()  # by one that was stopped; its workers are gone
+
+    def _forget_running(self) -> None:
+        # Whatever is in them: a full disk or a kill may have left half a note.
+        for path in (self.path / _RUNNING).glob("*.json"):
+            path.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
-"""Worker processes that end with their runner, however it ends: a killed runner must not leave work behind."""
+"""Worker processes that end with their runner, however it ends, and not before: it says when they stop."""
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -27,9 +28,17 @@ def end_with_runner(runner: tuple[str, int], every: float = 1.0) -> None:
     if _watched or process == os.getpid() or host != socket.gethostname():
         return
     _watched = True
+    # A terminal and a service manager send these to the runner and its workers alike. The runner ends them; one that
+    # were gone before it would look like one that was killed for want of memory.
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), signal.SIG_IGN)
+    is_child = os.getppid() == process
 
     def watch() -> None:
-        while _alive(process):
+        # A child has another parent as soon as its own ends; its number stays taken until somebody asks how it ended.
+        while os.getppid() == process if is_child else _alive(process):
             time.sleep(every)
         os._exit(1)  # nobody is left to take a result
 

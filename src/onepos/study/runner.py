@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, delayed, parallel_config
@@ -72,28 +73,30 @@ def run_study(
         How many cells of the selection have a good row now, and how many a failed one.
     """
     observer = observer or Observer()
-    with open_engine(backend, address, jobs) as engine:
-        folder.prepare(study, text)
-        with folder.locked():
-            cells = cells_of(study)
-            wanted = [
-                cell
-                for cell in cells
-                if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
-            ]
-            if reuse is not None:
-                # All of them, whatever is run now: an export of the folder shall not lose what went into it.
-                _take_over(reuse, cells, folder)
-            state = _State(folder, study, wanted)
-            observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
-            try:
-                while ready := state.ready():
-                    for row in _run_all(ready, state, folder, engine or jobs or os.cpu_count() or 1, observer):
+    with open_engine(backend, address, jobs) as engine, folder.locked():
+        folder.prepare(study, text)  # not before: the study file of a run under way is not to be touched
+        cells = cells_of(study)
+        wanted = [
+            cell
+            for cell in cells
+            if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
+        ]
+        if reuse is not None:
+            # All of them, whatever is run now: an export of the folder shall not lose what went into it.
+            _take_over(reuse, cells, folder)
+        state = _State(folder, study, wanted)
+        observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
+        try:
+            while ready := state.ready():
+                place = engine or jobs or os.cpu_count() or 1
+                # Closed at once when this fails or is stopped: workers end before the lock is given up.
+                with closing(_run_all(ready, state, folder, place, observer)) as rows:
+                    for row in rows:
                         folder.add(row)
                         state.note(row)
                         observer.on_cell(row, len(state.done), len(state.failed), len(wanted))
-            finally:
-                observer.on_end(len(state.done), len(state.failed), len(wanted))
+        finally:
+            observer.on_end(len(state.done), len(state.failed), len(wanted))
     return len(state.done), len(state.failed)
 
 
@@ -147,7 +150,7 @@ class _State:
 
 def _run_all(
     cells: list[Cell], state: _State, folder: ResultsFolder, place: Engine | int, observer: Observer
-) -> Iterator[Row]:
+) -> Generator[Row, None, None]:
     """Yield the rows of cells from a cluster, or from so many processes of this machine."""
     if isinstance(place, int):
         return _run_here(cells, state, folder, place, observer)
@@ -155,7 +158,9 @@ def _run_all(
     return run_on_cluster(place, tasks, folder, observer.on_notice)
 
 
-def _run_here(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int, observer: Observer) -> Iterator[Row]:
+def _run_here(
+    cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int, observer: Observer
+) -> Generator[Row, None, None]:
     """Yield rows as they come. When a worker is killed, the cells under way are tried again one at a time.
 
     The death of one worker takes the others with it, so that only a cell that dies alone is known to be the cause.

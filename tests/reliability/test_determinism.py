@@ -1,0 +1,94 @@
+"""One seed, one result: in every process, with parallel jobs, from a file, after a resumed run; and nearly so with
+another number of threads, which add in another order.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import onepos
+import seeded_fits
+from onepos.registry import METHODS
+from onepos.study import ResultsFolder, load_results, parse_study, run_study
+from tiny_study import stable, study_text
+
+#: Probabilities of fits with one and with two threads differ by no more; see docs/reliability.md.
+TOLERANCE = 1e-4
+
+
+def _run(folder, threads, keys, hash_seed):
+    folder.mkdir()
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, seeded_fits.__file__, str(folder), str(threads), *keys]
+    return subprocess.Popen(command, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return folders of what every method says, from three processes."""
+    root = tmp_path_factory.mktemp("fits")
+    keys = list(METHODS)
+    # Another order as well: nothing of one fit may reach into the next.
+    running = {
+        "one": _run(root / "one", 1, keys, "1"),
+        "again": _run(root / "again", 1, keys[::-1], "2"),
+        "two threads": _run(root / "two threads", 2, keys, "1"),
+    }
+    for process in running.values():
+        _, err = process.communicate(timeout=600)
+        assert process.returncode == 0, err
+    return {name: root / name for name in running}
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_another_process_gives_the_same_bits(results, key):
+    first, again = (np.load(results[name] / f"{key}.npz") for name in ("one", "again"))
+    assert set(first) == set(again)
+    for name in first:
+        assert np.isfinite(first[name]).all()
+        assert np.array_equal(first[name], again[name]), name
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_a_file_from_another_process_gives_the_same_bits(results, key):
+    from onepos.study.worker import one_thread
+
+    with one_thread():
+        found = onepos.load(results["one"] / f"{key}.onepos").decision_function(seeded_fits.data()[0])
+    assert np.array_equal(found, np.load(results["one"] / f"{key}.npz")["logits"])
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_another_number_of_threads_changes_little(results, key):
+    first, second = (np.load(results[name] / f"{key}.npz")["logits"] for name in ("one", "two threads"))
+    assert np.abs(_sigmoid(first) - _sigmoid(second)).max() <= TOLERANCE
+
+
+def test_the_fits_are_large_enough_for_threads_to_matter():
+    """Otherwise the comparison above would compare a thing with itself."""
+    from onepos.training.threads import SERIAL_WORK
+
+    network = seeded_fits.fitted("an").network_
+    n_parameters = sum(parameter.numel() for parameter in network.parameters())
+    assert 6 * seeded_fits.ROWS * n_parameters >= SERIAL_WORK
+
+
+def _sigmoid(logits):
+    return 1 / (1 + np.exp(-logits))
+
+
+def test_a_study_has_the_same_rows_with_parallel_jobs_and_after_a_resumed_run(tmp_path):
+    text = study_text("frequency", "linear", "wan", "smile")
+    study = parse_study(text)
+    frames = []
+    for name, jobs, parts in (("one", 1, [()]), ("two", 2, [()]), ("resumed", 1, [("smile",), ("linear", "wan"), ()])):
+        for methods in parts:
+            run_study(study, text, ResultsFolder(tmp_path / name), jobs=jobs, methods=methods)
+        frames.append(stable(load_results(Path(tmp_path / name))))
+    pd.testing.assert_frame_equal(frames[0], frames[1], check_exact=True)
+    pd.testing.assert_frame_equal(frames[0], frames[2], check_exact=True)
