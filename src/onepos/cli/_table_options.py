@@ -120,6 +120,12 @@ Top = Annotated[
 Separator = Annotated[str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")]
 
 
+def check_limits(threshold: float | None, top: int | None) -> None:
+    """Raise if two rules are given for what belongs in a set."""
+    if threshold is not None and top is not None:
+        raise InputError("--threshold and --top each say what belongs in a set: leave one of them out.")
+
+
 def names(text: str) -> list[str]:
     """Return the names of a comma-separated option.
 
