@@ -30,8 +30,20 @@ Categories = Annotated[
     str,
     typer.Option("--categories", metavar="COL,…", help="Number columns that are categories.", show_default=False),
 ]
+
+
+def _methods(incomplete: str) -> list[str]:
+    """Complete a method's key in the shell."""
+    from onepos.registry import METHODS
+
+    return [key for key in METHODS if key.startswith(incomplete)]
+
+
 Method = Annotated[
-    str, typer.Option("--method", help="A key from `onepos methods`; auto tries several and combines them.")
+    str,
+    typer.Option(
+        "--method", help="A key from `onepos methods`; auto tries several and combines them.", autocompletion=_methods
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
