@@ -106,6 +106,12 @@ def main() -> None:
     machine = Machine(options.cores, options.gigabits, options.price)
     for method in ("AN", "SMILE"):
         print(f"\n{method}, {sizes}, {options.epochs} epochs\n")
+        missing = sorted(
+            {f"{method}, epoch", f"{method}, memory", *(["graph"] if method == "SMILE" else [])} - set(prices)
+        )
+        if missing:
+            print(f"no prices of {'; '.join(missing)} in results.json: run the section scale first")
+            continue
         counts = [int(count) for count in options.processes.split(",")]
         rows = [plan(prices, method, sizes, p, epochs=options.epochs, machine=machine) for p in counts]
         print("\n".join(table(rows)))
