@@ -122,7 +122,8 @@ print(scores[["average_precision", "ranking_loss", "one_error"]].round(3).to_str
 
 # %%
 # Ask each model about every word of a topic, once as said and once as denied, beside a word of another topic: "near one
-# tram with the sand", "near one tram no the sand". The topic's own probability falls for the network alone.
+# tram with the sand", "near one tram no the sand". Denied, the topic's own probability falls for the network alone; by
+# how much depends on the word.
 
 words = [(topic, word) for topic in WORDS for word in WORDS[topic].split()]
 own = [list(WORDS).index(topic) for topic, _ in words]
