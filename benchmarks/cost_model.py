@@ -33,7 +33,8 @@ class Sizes:
         return -(-self.n // self.batch)
 
     def __str__(self) -> str:
-        return f"n={self.n}, q={self.q}, c={self.c}, k={self.k}, batch {self.batch}"
+        wide = f", hidden {self.hidden}" if self.hidden != 128 else ""
+        return f"n={self.n}, q={self.q}, c={self.c}, k={self.k}, batch {self.batch}{wide}"
 
 
 def parameters(method: str, sizes: Sizes) -> int:
@@ -60,14 +61,28 @@ def operations(method: str, sizes: Sizes) -> float:
 
 def time_counts(method: str, sizes: Sizes) -> dict[str, float]:
     """What an epoch consists of."""
-    gathered = sizes.n * sizes.q * (1 if method == "AN" else 2 + sizes.k)
-    return {
+    counts: dict[str, float] = {
         "steps": sizes.steps,
         "operations": operations(method, sizes),
         "label entries": sizes.n * sizes.c,
-        "features fetched": gathered,
+        "features fetched": sizes.n * sizes.q * (1 if method == "AN" else 2 + sizes.k),
         "weights updated": sizes.steps * parameters(method, sizes),
     }
+    if method == "SMILE":
+        # Which rows of the batch are neighbours of which: every pair is compared with k numbers, and has a loss.
+        counts |= {"links looked up": sizes.n * sizes.batch * sizes.k, "links": sizes.n * sizes.batch}
+    return counts
+
+
+#: What every process computes for the whole batch, however many there are: the loss, from the logits on; the draws; the
+#: step itself. The rest is divided among them.
+UNDIVIDED = ("steps", "label entries", "weights updated")
+
+
+def share_of_time(method: str, sizes: Sizes, processes: int) -> dict[str, float]:
+    """What an epoch consists of for one of several processes that share every batch."""
+    counts = time_counts(method, sizes)
+    return {name: value if name in UNDIVIDED else value / processes for name, value in counts.items()}
 
 
 def memory_counts(method: str, sizes: Sizes) -> dict[str, float]:
@@ -76,9 +91,21 @@ def memory_counts(method: str, sizes: Sizes) -> dict[str, float]:
     return counts if method == "AN" else {**counts, "neighbours": sizes.n * sizes.k}
 
 
+def messages(method: str, sizes: Sizes) -> tuple[float, float]:
+    """Float32 numbers of a step that are added up over processes, and that are gathered from them.
+
+    Added up: gradients, and the loss where each process has a part of it. Gathered: logits of the batch; for SMILE
+    α and β as well, once for T_LE and once for the soft labels.
+    """
+    if method == "AN":
+        return parameters(method, sizes), sizes.batch * sizes.c
+    return parameters(method, sizes) + 1, sizes.batch * sizes.c * 5
+
+
 def traffic(method: str, sizes: Sizes, processes: int) -> float:
-    """Bytes that each process sends in a step: a ring passes every float32 gradient on 2 (P − 1)/P times."""
-    return 4.0 * parameters(method, sizes) * 2 * (processes - 1) / processes
+    """Bytes that each process sends in a step: a ring passes a sum on 2 (P − 1)/P times, what is gathered (P − 1)/P."""
+    added, gathered = messages(method, sizes)
+    return 4.0 * (2 * added + gathered) * (processes - 1) / processes
 
 
 @dataclass(frozen=True)

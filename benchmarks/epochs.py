@@ -18,15 +18,15 @@ class Enough(Exception):
 class StepClock(Callback):
     """Notes when every step ends and stops after ``limit`` steps."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.limit, self.clock = limit, clock
         self.ends: list[float] = []
 
     def on_train_begin(self, objective: Objective, max_epochs: int) -> None:
-        self.ends = [time.perf_counter()]
+        self.ends = [self.clock()]
 
     def on_batch_end(self, done: int, total: int) -> None:
-        self.ends.append(time.perf_counter())
+        self.ends.append(self.clock())
         if len(self.ends) > self.limit:
             raise Enough
 
@@ -57,9 +57,17 @@ def epoch_seconds(model: Any, X: Any, Y: Any) -> float:
         return float(model.fit(X, Y).history_["seconds"][-1])
 
 
-def step_seconds(model: Any, X: Any, Y: Any, limit: int, skip: int = 3) -> float:
+def step_seconds(
+    model: Any, X: Any, Y: Any, limit: int, skip: int = 3, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """Median seconds of a step among the first ``limit``, the first few left out as memory is still being claimed."""
-    return float(np.median(np.diff(_until(model, X, Y, StepClock(limit)).ends)[skip:]))
+    return float(np.median(np.diff(_until(model, X, Y, StepClock(limit, clock)).ends)[skip:]))
+
+
+def epoch_processor_seconds(model: Any, X: Any, Y: Any, steps: int) -> float:
+    """Processor seconds of the second epoch, which has ``steps`` steps: all of them, the last short one too."""
+    ends = _until(model, X, Y, StepClock(2 * steps, time.process_time)).ends
+    return ends[2 * steps] - ends[steps]
 
 
 def first_losses(model: Any, X: Any, Y: Any, limit: int) -> list[float]:

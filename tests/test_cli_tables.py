@@ -1,6 +1,7 @@
 """The commands on tables, end to end: fit, evaluate, predict, complete, doctor; and every mistake is one line."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -206,6 +207,7 @@ def test_arff_and_svmlight_carry_their_labels(run, arff, tmp_path):
 
 
 FIT = ("fit", "{folder}/photos.csv", "--out", "{tmp}/m")
+COMPLETE = ("complete", "{folder}/photos.csv", "--model", "{folder}/model.onepos", "--out")
 PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
 
 
@@ -245,6 +247,23 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
         (("evaluate", "{folder}/model.onepos", "{folder}/photos.csv", "--label", "camera"), "no row has a label"),
         (("evaluate", "{folder}/model.onepos", "{folder}/photos.csv", "--labels", "tag"), "must hold 0 and 1"),
         (("complete", "{folder}/photos.csv", "--label", "tag", "--out", "{tmp}/c.doc"), "Change its suffix"),
+        ((*FIT, "--label", "tag", "--decisions", "{tmp}/nosuch.csv"), "no such file"),
+        ((*FIT, "--label", "tag", "--report", "{tmp}/m.pdf"), "ends in .html"),
+        ((*PREDICT, "{folder}/checked.csv"), "would replace"),
+        ((*PREDICT, "{folder}/../{name}/checked.csv"), "would replace"),
+        ((*PREDICT, "{folder}/model.onepos"), "which is read as the model"),
+        ((*PREDICT, "{tmp}/p.csv", "--sets", "--probabilities"), "leave both out"),
+        ((*PREDICT, "{tmp}/p.csv", "--top", "2", "--threshold", "0.5"), "leave one of them out"),
+        ((*COMPLETE, "{folder}/photos.csv"), "which is read as the data"),
+        ((*COMPLETE, "{tmp}/c.csv", "--review", "{tmp}/r.txt"), "ends in .html"),
+        ((*COMPLETE, "{tmp}/c.csv", "--image", "camera"), "give --review too"),
+        ((*COMPLETE, "{tmp}/c.csv", "--method", "an"), "--method is for training"),
+        ((*COMPLETE, "{tmp}/c.csv", "--drop", "camera"), "--drop is for training"),
+        ((*COMPLETE, "{tmp}/c.csv", "--label", "camera"), "was trained with --label tag"),
+        ((*COMPLETE, "{tmp}/c.csv", "--id", "camera"), "Leave --id out"),
+        ((*COMPLETE, "{tmp}/c.csv", "--text", "camera"), "Leave --text out"),
+        ((*COMPLETE, "{tmp}/c.csv", "--decisions", "{tmp}/nosuch.csv"), "no such file"),
+        (("predcit", "{folder}/model.onepos"), "Did you mean 'predict'? Try: onepos --help"),
         (("doctor", "{folder}/photos.csv"), "--label COL"),
         (("doctor", "{folder}/photos.csv", "--label", "nosuch"), "no column 'nosuch'"),
     ],
@@ -256,11 +275,21 @@ def test_every_mistake_is_one_line_and_exit_code_2(run, folder, tmp_path, argume
     (tmp_path / "untagged.csv").write_text("x,tag\n" + "".join(f"{i},\n" for i in range(5)))
     (tmp_path / "one.csv").write_text("x,tag\n" + "".join(f"{i},same\n" for i in range(5)))
     before = sorted(tmp_path.iterdir())
-    code, said, err = run(*(argument.format(folder=folder, tmp=tmp_path) for argument in arguments))
+    kept = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    code, said, err = run(*(part.format(folder=folder, name=folder.name, tmp=tmp_path) for part in arguments))
     assert (code, said) == (2, "")
     assert is_one_line(err)
     assert words in err
     assert sorted(tmp_path.iterdir()) == before
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_sets_of_tags_that_were_not_split_are_noticed(run, folder):
+    evaluate = ("evaluate", folder / "model.onepos", folder / "checked.csv", "--label", "tags")
+    _, said, _ = run(*evaluate)
+    assert "joined by ';': name it as the separator" in said
+    _, said, _ = run(*evaluate, "--separator", ";")
+    assert "name it as the separator" not in said
 
 
 def test_another_process_writes_the_same_predictions(run, folder, tmp_path):
@@ -279,6 +308,21 @@ def test_help_has_examples(run, command):
     assert "Examples" in said
     assert f"onepos {command} " in said
     assert "--json" in said
+
+
+def test_the_shell_completes_commands_options_and_methods():
+    def complete(*words):
+        asked = {"_ONEPOS_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        # The script that a shell installs calls the program by its own name.
+        program = "import sys; sys.argv[0] = 'onepos'; from onepos.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | asked, capture_output=True, text=True, timeout=120
+        )
+        return done.stdout.split()
+
+    assert complete("onepos", "pre") == ["predict"]
+    assert complete("onepos", "fit", "photos.csv", "--meth") == ["--method"]
+    assert complete("onepos", "fit", "photos.csv", "--method", "smile") == ["smile", "smile-si", "smile-code"]
 
 
 def test_ctrl_c_in_training_ends_with_130_and_writes_no_model(run, folder, tmp_path, monkeypatch):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onepos.cli import _table_options as options
-from onepos.cli._output import InputError, JsonOption, input_errors, print_json, print_line, progress_steps
+from onepos.cli._output import InputError, JsonOption, input_errors, print_json, print_line, print_note, progress_steps
+from onepos.cli._places import check_apart, check_page
 from onepos.cli._table_training import Request, Trained, read_decided, train
 
 if TYPE_CHECKING:
@@ -60,13 +61,15 @@ def complete(
     Trains on the table itself, or takes a model. The set holds the observed tag, what a reviewer accepted, and the
     labels that are likely. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.columns.writing import check_output, check_place
+    from onepos.columns.writing import check_output
 
+    options.check_limits(threshold, top)
+    check_apart({"the data": data, "--model": model, "--decisions": decisions}, {"--out": out, "--review": review})
     check_output(out)
     if review is not None:
-        check_place(review)
-    if model is not None and tune:
-        raise InputError("--tune searches settings to train with, but --model trains nothing: leave one of them out.")
+        check_page("--review", review)
+    elif image:
+        raise InputError("--image shows pictures on the review page: give --review too, or leave it out.")
     if data.is_dir():
         raise InputError(f"tags are completed in one table; {data} is a folder: `onepos fit` trains on it.")
     left_out = ",".join(part for part in (drop, image) if part)
@@ -88,6 +91,8 @@ def complete(
         trials=trials,
         budget=budget,
     )
+    if model is not None:
+        _check_untrained(request, drop)
     with progress_steps() as progress:
         trained = None if model is not None else train(request, progress)
         progress("completing", 0.95)
@@ -108,6 +113,25 @@ def complete(
     _report(made, trained, data, out, review, json)
 
 
+def _check_untrained(request: Request, drop: str) -> None:
+    """Refuse what only training would use; ignored in silence, it would seem to have had an effect."""
+    given = {
+        "--tune": request.tune,
+        "--method": request.method != "auto",
+        "--set": request.settings,
+        "--n-positives": request.n_positives is not None,
+        "--validation-fraction": request.validation_fraction != 0.1,
+        "--seed": request.seed,
+        "--trials": request.trials is not None,
+        "--budget": request.budget is not None,
+        "--drop": drop,
+        "--categories": request.categories,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise InputError(f"{option} is for training, and --model trains nothing: leave one of them out.")
+
+
 def _sources(request: Request, path: Path | None, trained: Trained | None) -> tuple["TableModel", Any]:
     """Return the model and the table, as the model needs it read."""
     if trained is not None:
@@ -116,8 +140,13 @@ def _sources(request: Request, path: Path | None, trained: Trained | None) -> tu
     from onepos.columns import TableModel, read_table, reading_options
 
     loaded = TableModel.load(path)
-    if request.label and loaded.label_ not in (None, request.label):
-        raise InputError(f"the model was trained with --label {loaded.label_}; got {request.label}. Leave --label out.")
+    has = {"--label": loaded.label_, "--id": loaded.id_, "--text": ",".join(loaded.encoder_.text)}
+    given = {"--label": request.label, "--id": request.id, "--text": ",".join(options.names(request.text))}
+    for option, value in given.items():
+        if value and has[option] != value:
+            raise InputError(
+                f"the model was trained with {option} {has[option] or 'left out'}; got {value}. Leave {option} out."
+            )
     return loaded, read_table(request.data, **reading_options(loaded, request.data))
 
 
@@ -165,7 +194,7 @@ def _report(
         show_training(trained, data, None)
     # Training has said what it filled in.
     for note in [*made.notes, *(made.column_notes if trained is None else [])]:
-        print_line(f"note: {note}")
+        print_note(note)
     print_line(f"{added:,} tags suggested beside those observed; {len(made.suggested):,} rows in {out}")
     if review is not None:
         print_line(f"Review page: {review}")

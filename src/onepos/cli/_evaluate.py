@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onepos.cli import _table_options as options
-from onepos.cli._output import JsonOption, input_errors, print_json, print_line, progress_steps, show, table
+from onepos.cli._output import (
+    InputError,
+    JsonOption,
+    input_errors,
+    print_json,
+    print_line,
+    print_note,
+    print_prose,
+    progress_steps,
+    show,
+    table,
+)
+from onepos.cli._places import check_apart
 from onepos.cli._table_report import check_report, write_table_report
 
 if TYPE_CHECKING:
@@ -47,16 +59,23 @@ def evaluate(
     With complete labels: the five measures of the paper. With one tag a row, only how high that tag is ranked: such
     data cannot say whether another label that is ranked high is wrong or merely unobserved.
     """
+    check_apart({"the model": model, "the data": data}, {"--report": report})
     if report is not None:
         check_report(report)
     with progress_steps() as progress, input_errors():
         progress("loading", 0.0)
         from onepos.columns import TableModel, Truth, evaluate_table, read_table, reading_options
+        from onepos.columns.encoder import shorten
 
         loaded = TableModel.load(model)
         named = options.names(labels)
         read_as = reading_options(loaded, data)
         content = read_table(data, **read_as | {"plain": [*read_as["plain"], label], "labels": named})
+        if content.labels is None and not label and not named:
+            raise InputError(
+                f"say where the labels are: --label COL (a column of tags) or --labels COL,… (0/1 columns). "
+                f"{data.name} has: {shorten(content.frame.columns)}."
+            )
         progress("measuring", 0.3)
         result = evaluate_table(
             loaded, content, label=label or None, separator=separator or None, labels=named, threshold=threshold
@@ -77,7 +96,7 @@ def _show(result: "Evaluation") -> None:
     from onepos.metrics import METRIC_TITLES, higher_is_better
 
     for note in result.notes:
-        print_line(f"note: {note}")
+        print_note(note)
     titles = METRIC_TITLES if result.complete_labels else SINGLE_POSITIVE_TITLES
     shown = table("measure", "value", "95 % interval", "better", numbers=("value",))
     for name, found in result.measures.items():
@@ -89,7 +108,7 @@ def _show(result: "Evaluation") -> None:
     empty = f", {without:,} of them without a known label" if without else ""
     print_line(f"{result.rows:,} rows{empty}; intervals from 1,000 resamples of the rows.")
     if not result.complete_labels:
-        print_line(
+        print_prose(
             "One tag a row tells how high that tag is ranked and nothing about the others: a label ranked above it may "
             "be right too. Complete labels (--labels, or --separator for sets of tags) give all five measures."
         )

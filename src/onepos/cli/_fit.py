@@ -8,6 +8,7 @@ import typer
 from onepos._launch import launched_rank
 from onepos.cli import _table_options as options
 from onepos.cli._output import InputError, JsonOption, print_json, progress_steps
+from onepos.cli._places import check_apart
 from onepos.cli._table_report import check_report, write_training_report
 from onepos.cli._table_training import Request, Trained, train
 
@@ -26,7 +27,7 @@ EXAMPLES = """\
 
   onepos fit yeast.arff --method smile --n-positives 4.2 --out yeast.onepos
 
-  torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --checkpoint run --out photos.onepos
+  torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --method smile --checkpoint run --out photos.onepos
 """
 
 
@@ -68,6 +69,7 @@ def fit(
     """
     from onepos.columns.writing import check_place
 
+    check_apart({"the data": data, "--decisions": decisions, "--sample": sample}, {"--out": out, "--report": report})
     check_place(out)
     if report is not None:
         check_report(report)

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onepos.cli._output import print_line
+from onepos.cli._output import print_line, print_prose
 from onepos.cli._table_training import Trained
 
 if TYPE_CHECKING:
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _KINDS = {"number": "numbers", "boolean": "yes/no", "category": "categories", "text": "text"}
 _SHOWN = 6
+#: Facts that are file names, to be copied as they stand.
+_FILES = ("model", "report")
 
 
 def show_training(trained: Trained, data: Path, out: Path | None, report: Path | None = None) -> None:
@@ -46,7 +48,7 @@ def show_training(trained: Trained, data: Path, out: Path | None, report: Path |
 
 def fact(name: str, value: str) -> None:
     """Print one line of a list of facts; not in a table, which would break file names."""
-    print_line(f"{name:<11} {value}")
+    (print_line if name in _FILES else print_prose)(f"{name:<11} {value}")
 
 
 def _size(path: Path) -> str:

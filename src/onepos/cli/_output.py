@@ -37,6 +37,17 @@ def print_line(text: str = "") -> None:
     Console(highlight=False).print(text, markup=False, soft_wrap=True)
 
 
+def print_prose(text: str) -> None:
+    """Print sentences: broken between words on a terminal, one line for a program that reads them."""
+    console = Console(highlight=False)
+    console.print(text, markup=False, soft_wrap=not console.is_terminal)
+
+
+def print_note(text: str) -> None:
+    """Print something that the user should know beside the result."""
+    print_prose(f"note: {text}")
+
+
 def show(thing: RenderableType) -> None:
     """Print a table or other rich object."""
     Console(highlight=False).print(thing)

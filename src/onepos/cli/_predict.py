@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from onepos.cli import _table_options as options
-from onepos.cli._output import JsonOption, input_errors, print_json, print_line, progress_steps
+from onepos.cli._output import InputError, JsonOption, input_errors, print_json, print_line, print_note, progress_steps
+from onepos.cli._places import check_apart
 
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -37,6 +38,10 @@ def predict(
     """
     from onepos.columns.writing import check_output
 
+    if sets and probabilities:
+        raise InputError("--sets and --probabilities each ask for one thing alone: leave both out to get both.")
+    options.check_limits(threshold, top)
+    check_apart({"the model": model, "the data": data}, {"--out": out})
     check_output(out)
     with progress_steps() as progress, input_errors():
         progress("loading", 0.0)
@@ -48,9 +53,7 @@ def predict(
         print_json({"out": str(out)} | asdict(done))
         return
     for note in done.notes:
-        print_line(f"note: {note}")
+        print_note(note)
     if output.sets and done.rows_without_suggestion:
-        print_line(
-            f"note: {done.rows_without_suggestion:,} rows have no likely label; a lower --threshold or --top 1 helps"
-        )
+        print_note(f"{done.rows_without_suggestion:,} rows have no likely label; a lower --threshold or --top 1 helps")
     print_line(f"{done.rows:,} rows in {out}")

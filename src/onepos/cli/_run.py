@@ -79,4 +79,5 @@ def _usage(error: Any) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "onepos"
     message = " ".join(str(error.format_message()).split()).rstrip(".")
-    return f"{message}. Try: {command} --help"
+    stop = "" if message.endswith("?") else "."
+    return f"{message}{stop} Try: {command} --help"

@@ -30,8 +30,20 @@ Categories = Annotated[
     str,
     typer.Option("--categories", metavar="COL,…", help="Number columns that are categories.", show_default=False),
 ]
+
+
+def _methods(incomplete: str) -> list[str]:
+    """Complete a method's key in the shell."""
+    from onepos.registry import METHODS
+
+    return [key for key in METHODS if key.startswith(incomplete)]
+
+
 Method = Annotated[
-    str, typer.Option("--method", help="A key from `onepos methods`; auto tries several and combines them.")
+    str,
+    typer.Option(
+        "--method", help="A key from `onepos methods`; auto tries several and combines them.", autocompletion=_methods
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -118,6 +130,12 @@ Top = Annotated[
     int | None, typer.Option("--top", metavar="K", min=1, help="Sets of the K best instead.", show_default=False)
 ]
 Separator = Annotated[str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")]
+
+
+def check_limits(threshold: float | None, top: int | None) -> None:
+    """Raise if two rules are given for what belongs in a set."""
+    if threshold is not None and top is not None:
+        raise InputError("--threshold and --top each say what belongs in a set: leave one of them out.")
 
 
 def names(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onepos.cli._places import check_page
 from onepos.cli._table_options import names
 from onepos.cli._table_training import Request, Trained
 
@@ -12,10 +13,9 @@ if TYPE_CHECKING:
 
 def check_report(path: Path) -> None:
     """Raise before the work, not after it, if the page cannot be written."""
-    from onepos.columns.writing import check_place
     from onepos.report import require_report
 
-    check_place(path)
+    check_page("--report", path)
     require_report()
 
 

@@ -77,6 +77,7 @@ def train(request: Request, progress: Any) -> Trained:
     progress("loading", 0.0)
     params = _auto_budget(request) | settings(request.settings)
     _check_sample(request)
+    read_decided(request.decisions)  # before the table, which may be large
     search = _search(request, progress)
     with input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -224,6 +225,8 @@ def read_decided(path: Path | None) -> Any:
     """Return a reviewer's decisions, None if there is no file."""
     if path is None:
         return None
+    if not path.is_file():
+        raise InputError(f"no such file: {path}. --decisions is the CSV file that a review page saved.")
     from onepos.review import read_decisions
 
     return read_decisions(path)

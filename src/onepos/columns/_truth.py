@@ -78,4 +78,14 @@ def _in_order_of(model: TableModel, found: "pd.DataFrame", *, named: bool) -> tu
             f"{shorten(found.columns)}."
         )
     unknown = [str(name) for name in found.columns if name not in model.labels_]
-    return truth, [f"labels that the model does not know are not counted: {shorten(unknown, 5)}"] if unknown else []
+    if not unknown:
+        return truth, []
+    notes = [f"labels that the model does not know are not counted: {shorten(unknown, 5)}"]
+    joined = next((sign for sign in ";,|" if any(_are_known(name.split(sign), model) for name in unknown)), None)
+    if joined is not None:
+        notes.append(f"some of these look like sets of known labels, joined by {joined!r}: name it as the separator")
+    return truth, notes
+
+
+def _are_known(tags: list[str], model: TableModel) -> bool:
+    return len(tags) > 1 and all(tag.strip() in model.labels_ for tag in tags)

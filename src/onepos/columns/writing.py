@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from onepos._files import replaced_when_done
+from onepos._files import explained, replaced_when_done
 from onepos._optional import require
 from onepos.exceptions import DataFileError
 
@@ -40,7 +40,8 @@ class TableWriter:
         self._stack = ExitStack()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._part = self._stack.enter_context(replaced_when_done(self.path))
-        self._part.touch()  # fails at once where nothing can be written, not after hours of work
+        with explained(self.path):
+            self._part.touch()  # fails at once where nothing can be written, not after hours of work
         self._parquet: Any = None
         return self
 
