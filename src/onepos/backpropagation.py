@@ -35,7 +35,7 @@ class NetworkPass:
     """
 
     def __init__(self, network: nn.Module, inputs: Tensor) -> None:
-        self.parameters = [(layer.weight, layer.bias) for layer in network if isinstance(layer, nn.Linear)]
+        self.parameters = [(layer.weight, layer.bias) for layer in network.children() if isinstance(layer, nn.Linear)]
         self.inputs = [inputs]  # of each layer
         last = len(self.parameters) - 1
         for place, (weight, bias) in enumerate(self.parameters):

@@ -150,7 +150,9 @@ def loss_and_gradients(
     by_soft = by_decoder_inputs[:, :n_labels] + labels.by_inputs()
     by_soft.add_(latent.by_inputs(n_features)).addmm_(by_links, everyone)
 
-    by_both = slopes.mul_(by_soft).add_(by_divergence, alpha=scale).mul_(both)  # the last: from α, β to their logarithms
+    by_both = (
+        slopes.mul_(by_soft).add_(by_divergence, alpha=scale).mul_(both)
+    )  # the last: from α, β to their logarithms
     by_both[0].add_(by_logit)
     by_both[1].sub_(by_logit)
     return loss, by_both, [*by_latent_encoder, *by_labels, *by_reconstruction]

@@ -72,6 +72,8 @@ class LabelEnhancement(nn.Module):
         self.feature_scale = feature_scale
         self.generator = generator
         self.fast_draws = n_labels >= FAST_DRAWS_FROM
+        # Listed once: going through the modules in every step takes as long as a product.
+        self._listed = [parameter for network in self._networks() for parameter in network.parameters()]
 
     def loss(self, batch: Batch) -> Tensor:
         """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
@@ -91,18 +93,26 @@ class LabelEnhancement(nn.Module):
         with torch.no_grad():
             passed = self.encoder.evaluate(batch.own_rows)
             log_both = torch.stack(passed.log_parameters.chunk(2, dim=1))
-            parameters = [parameter for network in self._networks() for parameter in network.parameters()]
             loss, (by_log_alpha, by_log_beta), gradients = loss_and_gradients(
-                self._given(batch, *log_both), log_both, parameters
+                self._given(batch, *log_both), log_both, self._listed
             )
             found = passed.gradients(torch.cat([by_log_alpha, by_log_beta], dim=1))
-            found.update(zip(parameters, gradients, strict=True))
+            found.update(zip(self._listed, gradients, strict=True))
             return Differentiated(batch.part.total(loss), found)
 
     @property
     def _written_out(self) -> bool:
         settings = self.settings
         return settings.elbo_weight != 0.0 and settings.n_draws == 1 and settings.consistency_on == "mean"
+
+    @torch.no_grad()
+    def log_parameters(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Log α and log β of the given rows, (rows, c) each, as numbers."""
+        if type(self.encoder) is not GraphEncoder or rows.device.type != "cpu":
+            log_alpha, log_beta = self.encoder(rows)
+        else:
+            log_alpha, log_beta = self.encoder.evaluate(rows).log_parameters.chunk(2, dim=1)
+        return log_alpha, log_beta
 
     def _networks(self) -> tuple[nn.Sequential, nn.Sequential, nn.Sequential]:
         return self.latent_encoder, self.label_decoder, self.feature_decoder
@@ -182,8 +192,8 @@ class LabelEnhancement(nn.Module):
 
     def _adjacency(self, rows: Tensor, others: Tensor) -> Tensor:
         """Block of A, (rows, others): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""
-        neighbors = self.encoder.neighborhoods[others][:, 1:]  # (others, k), without the row itself
-        return (rows[:, None, None] == neighbors[None, :, :]).any(dim=2)
+        neighbors = self.encoder.neighborhoods.index_select(0, others)[:, 1:]  # (others, k), without the row itself
+        return (rows[:, None, None] == neighbors).any(dim=2)
 
 
 def gathered(batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> tuple[Tensor, Tensor]:

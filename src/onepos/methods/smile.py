@@ -92,7 +92,7 @@ class SMILEObjective(Objective):
     @torch.no_grad()
     def soft_labels(self, batch: Batch) -> Tensor:
         """d for the rows of a batch: mean or draw of the Beta, corrected for cardinality, known entries put in."""
-        log_alpha, log_beta = gathered(batch, *self.enhancement.encoder(batch.own_rows))
+        log_alpha, log_beta = gathered(batch, *self.enhancement.log_parameters(batch.own_rows))
         observed = batch.observed
         if self.settings.soft_label == "sample" and self.training:
             soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)
