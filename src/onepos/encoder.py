@@ -154,7 +154,8 @@ class EncoderPass:
         self.first, self.second, self.inputs, self.pooling = encoder.first, encoder.second, inputs, pooling
         weight, bias = self.first.weight, self.first.bias
         if isinstance(inputs, SparseBatch):
-            self.hidden = inputs.times(weight).add_(bias).relu_()
+            # Detached: a lookup in something to be trained would also prepare for a gradient.
+            self.hidden = inputs.times(weight.detach()).add_(bias).relu_()
         else:
             self.hidden = torch.addmm(bias, inputs, weight).relu_()
         self.pooled = _times(pooling, self.hidden)
