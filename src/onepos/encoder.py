@@ -134,9 +134,10 @@ class GraphEncoder(nn.Module):
         shares = np.full(k + 1, (1.0 - self.self_weight) / k, dtype=_numpy_type(self.second.weight.dtype))
         shares[0] = self.self_weight
         if size * n_needed <= DENSE_POOLING:
-            pooling = np.zeros((size, n_needed), dtype=shares.dtype)
-            pooling[np.arange(size)[:, None], places] = shares
-            return torch.from_numpy(pooling)
+            # In torch's memory, which is aligned: the last bits of a product may depend on where its factors lie.
+            pooling = torch.zeros((size, n_needed), dtype=self.second.weight.dtype)
+            pooling.numpy()[np.arange(size)[:, None], places] = shares
+            return pooling
         offsets = np.arange(size + 1, dtype=places.dtype) * (k + 1)
         return SparseBatch(offsets, places.reshape(-1), np.tile(shares, size), n_needed)
 
