@@ -44,6 +44,8 @@ def test_defaults_are_the_papers_protocol():
         (("[[data]]", '[tuning]\nwhen = "never"\n[[data]]'), r"\[tuning\] when must be one of first-trial, each-trial"),
         (("[[data]]", "[data]"), r"data must be given as \[\[data\]\] tables"),
         (('sets = ["known', 'train_fractions = [1.5]\nsets = ["known'), "train_fractions must be numbers above 0"),
+        (('sets = ["known', 'rules = []\nsets = ["known'), r"\[\[data\]\] rules must be one or more distinct ones"),
+        (('sets = ["known', 'rules = ["dirty"]\nsets = ["known'), r"\[\[data\]\] rules must be one of clean"),
         (("trials = 3", "trials = = 3"), "not valid TOML"),
         (("[study]", "[studies]"), "the study file has no field studies"),
     ],
@@ -51,6 +53,14 @@ def test_defaults_are_the_papers_protocol():
 def test_mistakes_are_named(change, message):
     with pytest.raises(StudyError, match=message):
         parse_study(BASE.replace(*change))
+
+
+def test_a_group_may_have_rules_of_its_own():
+    text = BASE.replace("trials = 3", 'trials = 3\nrules = ["clean", "single-positive"]')
+    text += '[[data]]\nsets = ["digit-scenes"]\nrules = ["clean"]\n'
+    rules = {(cell.dataset, cell.rule) for cell in cells_of(parse_study(text))}
+    both = {("known-posterior", "clean"), ("known-posterior", "single-positive")}
+    assert rules == both | {("digit-scenes", "clean")}
 
 
 def test_missing_file_and_binary_file(tmp_path):

@@ -62,7 +62,7 @@ def cells_of(study: Study) -> list[Cell]:
                     for method in study.methods:
                         settings = tuple(settings_of(study, group, method, dataset))
                         alone = each or len(settings) == 1
-                        for rule in study.rules:
+                        for rule in group.rules or study.rules:
                             cells.append(
                                 Cell(
                                     dataset=dataset,

@@ -81,7 +81,7 @@ def parse_study(text: str) -> Study:
         seed=_whole(head, "seed", 0, default=0),
         fractions=_fractions(head.get("fractions", [0.8, 0.1, 0.1])),
         positive_rule=_one_of(head.get("positive_rule", "uniform"), ("uniform", "frequency"), "[study] positive_rule"),
-        rules=_rules(_list(head, "rules", ["clean"])),
+        rules=_rules(_list(head, "rules", ["clean"]), "[study]"),
         metric=_one_of(head.get("metric", "average_precision"), tuple(METRICS), "[study] metric"),
         data=tuple(groups),
         methods=tuple(methods),
@@ -103,10 +103,10 @@ def _check_plain(value: Any) -> None:
         raise StudyError(f"a study holds numbers, texts, lists and tables; got the {type(value).__name__} {value}.")
 
 
-def _rules(values: list[Any]) -> tuple[Any, ...]:
-    rules = tuple(_one_of(rule, RULES, "[study] rules") for rule in values)
+def _rules(values: list[Any], where: str) -> tuple[Any, ...]:
+    rules = tuple(_one_of(rule, RULES, f"{where} rules") for rule in values)
     if not rules or len(set(rules)) != len(rules):
-        raise StudyError(f"[study] rules must be one or more distinct ones of {', '.join(RULES)}; got {values}.")
+        raise StudyError(f"{where} rules must be one or more distinct ones of {', '.join(RULES)}; got {values}.")
     return rules
 
 
@@ -132,7 +132,7 @@ def _check_whole(study: Study) -> None:
 
 
 def _group(entry: Mapping[str, Any]) -> DataGroup:
-    _only(entry, {"sets", "grid", "fixed", "train_fractions"}, "[[data]]")
+    _only(entry, {"sets", "grid", "fixed", "train_fractions", "rules"}, "[[data]]")
     fractions = _list(entry, "train_fractions", [1.0])
     if not fractions or not all(_is_number(value) and 0 < value <= 1 for value in fractions):
         raise StudyError(f"[[data]] train_fractions must be numbers above 0 and up to 1; got {fractions}.")
@@ -141,6 +141,7 @@ def _group(entry: Mapping[str, Any]) -> DataGroup:
         fixed=dict(_table(entry, "fixed")),
         grid=_grid(entry.get("grid", {}), "[data.grid]"),
         train_fractions=tuple(float(value) for value in fractions),
+        rules=_rules(_list(entry, "rules", []), "[[data]]") if "rules" in entry else (),
     )
 
 

@@ -20,12 +20,14 @@ class DataGroup:
     sets : names of ``onepos.datasets.list_datasets()``, or of the embedded ones (``onepos.study.data.EMBEDDED``)
     fixed, grid : settings for every method that has such a parameter; a grid's values are tried
     train_fractions : parts of the training rows to train on, each a study of its own
+    rules : selection rules for these sets; none given: the study's
     """
 
     sets: tuple[str, ...]
     fixed: Parameters = field(default_factory=dict)
     grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     train_fractions: tuple[float, ...] = (1.0,)
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
