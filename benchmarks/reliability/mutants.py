@@ -1,8 +1,8 @@
 """How many wrong changes of losses, measures and risks the tests notice: `python benchmarks/reliability/mutants.py`.
 
-Each mutant of a module is imported in a forked process, in place of the module, and that module's own tests run on it until
-one fails. A mutant that ends in a failure, an error or no answer within a minute is killed; one that passes all survives. The
-counts and the survivors go to ``mutants.json`` beside this file.
+Each mutant of a module is imported in a forked process, in place of the module, and that module's own tests run on it
+until one fails. A mutant that ends in a failure, an error or no answer within a minute is killed; one that passes all
+survives. The counts and the survivors go to ``mutants.json`` beside this file.
 """
 
 import argparse
@@ -27,7 +27,7 @@ RESULTS = Path(__file__).with_name("mutants.json")
 SECONDS = 60.0
 _NUMERICS = "tests/reliability/test_numerics.py"
 
-#: Modules and the tests that are about them. Nothing slower than a few seconds: an untouched module has to pass them all.
+#: Modules and the tests that are about them: of a few seconds, since an untouched module has to pass them all.
 TARGETS: dict[str, tuple[str, ...]] = {
     "onepos.losses": ("tests/core/test_losses.py", _NUMERICS),
     "onepos.methods._class_prior_losses": ("tests/methods/test_crisp.py::TestRisk", _NUMERICS),
@@ -95,8 +95,10 @@ def _inside(module: str, source: str, tests: Sequence[str]) -> None:
         import pytest
 
         with tempfile.TemporaryDirectory() as folder:
-            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = folder  # one mutant's counterexample is no help against the next
-            options = "-x -q -p no:cacheprovider -p no:xdist -p no:cov -W ignore::pytest.PytestAssertRewriteWarning".split()
+            # One mutant's counterexample is no help against the next.
+            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = folder
+            options = ["-x", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+            options += [f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist", "cov")]
             code = int(pytest.main([*options, "--basetemp", f"{folder}/t", *tests]))
     finally:
         os._exit(code)

@@ -74,11 +74,9 @@ def _left_alone(tree: ast.AST) -> Iterator[int]:
         parts: list[ast.AST | None] = []
         if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom):
             parts = [node]
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            parts = [node]
-        elif isinstance(node, ast.AnnAssign):
-            parts = [node.annotation]
-        elif isinstance(node, ast.arg):
+        elif isinstance(node, ast.Expr):
+            parts = [node] if isinstance(node.value, ast.Constant) else []
+        elif isinstance(node, ast.AnnAssign | ast.arg):
             parts = [node.annotation]
         elif isinstance(node, ast.FunctionDef):
             parts = [node.returns, *node.decorator_list]
@@ -132,9 +130,9 @@ def _constants(node: ast.Constant) -> Iterator[tuple[str, Callable[[ast.AST], as
 
 def _is_value(node: ast.AST) -> bool:
     """Whether a call's object is a value, as in ``x.clamp(0)``, and no module or class."""
-    if isinstance(node, ast.Name):
-        return node.id not in ("np", "torch", "functional", "math", "sparse", "dict")
-    return not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("np", "torch"))
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        node = node.value if node.value.id in ("np", "torch") else node
+    return not (isinstance(node, ast.Name) and node.id in ("np", "torch", "functional", "math", "sparse", "dict"))
 
 
 def _setter(field: str, value: object) -> Callable[[ast.AST], ast.AST]:
