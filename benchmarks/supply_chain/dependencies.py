@@ -140,7 +140,7 @@ def page(found: list[Package]) -> str:
     lines = [
         "# Dependencies",
         "",
-        "Every package that the pinned environment (`constraints.txt`) holds, its licence as its own metadata state it,",
+        "Every package that the pinned environment (`constraints.txt`) holds, its licence as its own metadata say,",
         "and the part of onepos that brings it: `core` is installed always, the others are extras. `sbom.cdx.json` has",
         "the same as a CycloneDX bill of materials. Both are written by",
         "",
