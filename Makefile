@@ -79,4 +79,4 @@ table: $(VENV)/.ready  ## the seven-set table; resumes where it stopped
 	$(BIN)/python studies/seven_sets/table.py
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .venv-audit build dist site demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) .venv-audit build dist site demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .mutants
