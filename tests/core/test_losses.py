@@ -148,9 +148,14 @@ def test_the_weighted_risk_equals_equation_six():
 
 
 def test_feature_reconstruction_is_the_squared_distance_of_a_row():
-    features = torch.tensor([[1.0, 2.0], [0.0, -1.0]])
-    shifted = features + torch.tensor([[1.0, -2.0], [3.0, 0.0]])
+    features = torch.tensor([[1.0, 2.0, 5.0], [0.0, -1.0, 0.0]])
+    shifted = features + torch.tensor([[1.0, -2.0, 0.0], [3.0, 0.0, 0.0]])
     assert losses.feature_reconstruction(shifted, features).item() == (1 + 4 + 9) / 2
+
+
+def test_adjacency_reconstruction_is_per_row_whatever_the_number_of_labels():
+    soft, adjacency = torch.zeros(2, 5), torch.ones(2, 2)
+    assert losses.adjacency_reconstruction(soft, adjacency).item() == 4 * 0.5**2 / 2
 
 
 def test_weights_of_unobserved_entries_and_their_precision():
