@@ -33,10 +33,11 @@ def test_label_smoothing_targets_are_one_minus_epsilon_and_epsilon():
     assert got.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
-def test_unobserved_weight_leaves_known_negatives_alone():
+@pytest.mark.parametrize("weight", [0.25, 2.0])
+def test_unobserved_weight_leaves_known_negatives_alone(weight):
     logits, observed, _ = _inputs()
     observed[0, observed[0] == 0] = -1
-    p, weight = torch.sigmoid(logits), 0.25
+    p = torch.sigmoid(logits)
     weights = 1.0 - (1.0 - weight) * (observed == 0).double()
     target = (observed == 1).double()
     expected = -(weights * (target * p.log() + (1 - target) * (1 - p).log())).sum() / len(logits)
