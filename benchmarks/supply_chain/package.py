@@ -73,7 +73,7 @@ def use(package: Path, folder: Path, constraints: Path) -> str:
     table.write_text("width,word,tag\n" + "".join(f"{i % 7},w{i % 3},tag{i % 3}\n" for i in range(60)))
     fit = ("fit", table, "--label", "tag", "--method", "linear", "--out", folder / "photos.onepos")
     _run(folder / "bin" / "onepos", *fit, cwd=folder)
-    _run(folder / "bin" / "onepos", "predict", table, "--model", folder / "photos.onepos", "--out", folder / "p.csv")
+    _run(folder / "bin" / "onepos", "predict", folder / "photos.onepos", table, "--out", folder / "p.csv")
     assert (folder / "p.csv").read_text().count("\n") == 61
     return said
 
