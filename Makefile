@@ -4,8 +4,9 @@ VENV   ?= .venv
 BENCH  ?= --only all
 JOBS   ?= 2
 BIN    := $(VENV)/bin
+LOWEST ?= .venv-lowest
 
-.PHONY: demo test lint docs gallery bench results table clean
+.PHONY: demo test test-lowest package coverage mutants fuzz audit dependencies lint docs gallery bench results table clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
@@ -25,6 +26,41 @@ lint: $(VENV)/.ready  ## style, types, import contract
 test: lint  ## everything that must hold; JOBS=0 runs it in one process
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 40
 
+$(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
+	  -e '.[cli,plot,data,large,onnx,tune,dask,ray,distributed]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
+	touch $@
+
+# Every dependency is imported by one of these, at the lowest version that pyproject.toml allows.
+test-lowest: $(LOWEST)/.ready  ## a part of the tests with the lowest allowed versions
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/core tests/columns tests/tables tests/test_metrics.py \
+	  tests/test_persistence.py tests/test_cli_tables.py tests/test_figures.py tests/test_onnx_export.py tests/test_graph_index.py \
+	  tests/datasets/test_datasets_formats.py tests/tuning/test_spaces.py
+
+package: $(VENV)/.ready  ## build sdist and wheel, install each in an environment of its own and use it
+	$(BIN)/python benchmarks/supply_chain/package.py
+
+dependencies: $(VENV)/.ready  ## docs/dependencies.md (licences) and sbom.cdx.json from the pins
+	$(BIN)/python benchmarks/supply_chain/dependencies.py
+
+audit:  ## known vulnerabilities of the pinned versions; needs pypi.org's vulnerability data
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.7'
+	.venv-audit/bin/pip-audit --no-deps --disable-pip --requirement constraints.txt
+
+coverage: $(VENV)/.ready  ## lines and branches of src that the tests run, processes they start included
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --show-missing --fail-under 95
+
+mutants: $(VENV)/.ready  ## wrong changes of losses, measures and risks: how many do the tests notice
+	$(BIN)/python benchmarks/reliability/mutants.py --jobs $(JOBS)
+
+fuzz: $(VENV)/.ready  ## 10,000 damaged files for every reader
+	$(BIN)/python benchmarks/reliability/fuzz.py --cases 10000 --seed 1
+
 docs: $(VENV)/.ready  ## the documentation site, in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo 'open site/index.html'
@@ -43,4 +79,4 @@ table: $(VENV)/.ready  ## the seven-set table; resumes where it stopped
 	$(BIN)/python studies/seven_sets/table.py
 
 clean:
-	rm -rf $(VENV) build dist site demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) .venv-audit build dist site demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .mutants

@@ -1,8 +1,13 @@
 """Fixtures that tests in several folders use."""
 
 import pytest
+from hypothesis import settings
 
 from onepos.cli import main
+
+# An example that is slow on a busy machine is no wrong result: timings live in benchmarks.
+settings.register_profile("onepos", deadline=None)
+settings.load_profile("onepos")
 
 
 @pytest.fixture

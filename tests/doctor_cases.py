@@ -2,9 +2,9 @@
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from onepos.datasets import make_known_posterior
+from sparse_case import random_csr
 
 LABELS = np.array(["beach", "city", "night", "snow"])
 #: What clean multi-label data may show: a note that is always there, and nothing else.
@@ -167,4 +167,4 @@ BROUGHT_ALONG = {
 
 def sparse_words(n=300, seed=0):
     rng = np.random.default_rng(seed)
-    return sparse.random_array((n, 40), density=0.2, rng=rng, format="csr"), LABELS[rng.integers(4, size=n)]
+    return random_csr((n, 40), 0.2, seed), LABELS[rng.integers(4, size=n)]

@@ -13,6 +13,7 @@ from scipy.stats import ortho_group
 from sklearn.neighbors import NearestNeighbors
 
 from onepos.graph import adjacency, mean_aggregate, nearest_neighbors, row_mean_matrix
+from sparse_case import random_csr
 
 
 def brute(X, k, metric="euclidean"):
@@ -81,7 +82,7 @@ def test_equals_scikit_learn(metric, dtype):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("density", [0.02, 0.5])
 def test_csr_equals_dense(metric, density):
-    X = sparse.random_array((300, 80), density=density, rng=np.random.default_rng(1), format="csr")
+    X = random_csr((300, 80), density, seed=1)
     dense, lengths = nearest_neighbors(X.toarray(), 5, metric=metric)
     for form in (X, sparse.csr_matrix(X), X.tocoo()):
         found, distances = nearest_neighbors(form, 5, metric=metric)

@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from onepos.columns import ColumnEncoder, Tally
 from onepos.exceptions import DataFileError
+from sparse_case import random_csr
 
 TABLE = pd.DataFrame(
     {
@@ -136,7 +137,7 @@ def test_names_must_be_distinct():
 
 
 def test_sparse_frames_stay_sparse_and_unscaled():
-    matrix = sparse.random_array((20, 300), density=0.05, format="csr", rng=np.random.default_rng(0))
+    matrix = random_csr((20, 300), 0.05)
     matrix.data[0] = np.nan
     frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(matrix), columns=[f"f{j}" for j in range(300)])
     tally = Tally()

@@ -33,10 +33,11 @@ def test_label_smoothing_targets_are_one_minus_epsilon_and_epsilon():
     assert got.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
-def test_unobserved_weight_leaves_known_negatives_alone():
+@pytest.mark.parametrize("weight", [0.25, 2.0])
+def test_unobserved_weight_leaves_known_negatives_alone(weight):
     logits, observed, _ = _inputs()
     observed[0, observed[0] == 0] = -1
-    p, weight = torch.sigmoid(logits), 0.25
+    p = torch.sigmoid(logits)
     weights = 1.0 - (1.0 - weight) * (observed == 0).double()
     target = (observed == 1).double()
     expected = -(weights * (target * p.log() + (1 - target) * (1 - p).log())).sum() / len(logits)
@@ -110,3 +111,64 @@ def test_losses_and_gradients_stay_finite_at_extreme_logits(size):
     (total + losses.softmax_cross_entropy(logits, observed)).backward()
     assert torch.isfinite(total)
     assert torch.isfinite(logits.grad).all()
+
+
+def test_softmax_of_several_observed_labels_is_their_mean_and_of_none_is_nothing():
+    logits = torch.tensor([[0.3, -1.0, 2.0], [1.0, 0.0, 0.5], [4.0, 1.0, 0.0]], dtype=torch.float64)
+    observed = torch.tensor([[1, 0, 1], [0, 0, 0], [-1, 1, 0]])
+    logs = torch.log_softmax(logits, dim=1)
+    expected = -((logs[0, 0] + logs[0, 2]) / 2 + logs[2, 1]) / 3
+    assert losses.softmax_cross_entropy(logits, observed).item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_risk_weights_of_several_observed_labels_use_their_mean_and_of_none_the_bound():
+    logits = torch.tensor([[0.3, -1.0, 2.0, 0.0], [1.0, 0.0, 0.5, 3.0]], dtype=torch.float64)
+    observed = torch.tensor([[1, -1, 1, 0], [0, -1, 0, 0]])
+    p = torch.sigmoid(logits)
+    found = losses.risk_weights(logits, observed, bound=7.0)
+    assert found.shape == (2, 1)
+    assert found[0, 0].item() == pytest.approx(1 / ((p[0, 0] + p[0, 2]).item() / 2 * 4), rel=1e-12)
+    assert found[1, 0] == 7.0
+
+
+def test_the_risk_sends_no_gradient_into_its_labels_and_weights():
+    logits, _, soft = _inputs()
+    soft, weights = soft.requires_grad_(), torch.full((len(logits), 1), 0.7, dtype=torch.float64, requires_grad=True)
+    losses.single_positive_risk(logits, soft, weights).backward()
+    assert logits.grad is not None
+    assert soft.grad is None
+    assert weights.grad is None
+
+
+def test_the_weighted_risk_equals_equation_six():
+    logits, observed, soft = _inputs()
+    p, weights = torch.sigmoid(logits), losses.risk_weights(logits, observed, bound=0.4)
+    rows = -(soft * p.log() + (1 - soft) * (1 - p).log()).sum(dim=1)
+    expected = (weights[:, 0] * rows).mean()
+    assert losses.single_positive_risk(logits, soft, weights).item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_feature_reconstruction_is_the_squared_distance_of_a_row():
+    features = torch.tensor([[1.0, 2.0, 5.0], [0.0, -1.0, 0.0]])
+    shifted = features + torch.tensor([[1.0, -2.0, 0.0], [3.0, 0.0, 0.0]])
+    assert losses.feature_reconstruction(shifted, features).item() == (1 + 4 + 9) / 2
+
+
+def test_adjacency_reconstruction_is_per_row_whatever_the_number_of_labels():
+    soft, adjacency = torch.zeros(2, 5), torch.ones(2, 2)
+    assert losses.adjacency_reconstruction(soft, adjacency).item() == 4 * 0.5**2 / 2
+
+
+def test_weights_of_unobserved_entries_and_their_precision():
+    found = losses.unobserved_weights(torch.tensor([[1, 0, -1]], dtype=torch.int8), 0.25, torch.float64)
+    assert found.dtype == torch.float64
+    assert found.tolist() == [[1.0, 0.25, 1.0]]
+
+
+def test_known_absent_labels_are_negatives_with_and_without_smoothing():
+    logits, observed, _ = _inputs()
+    absent = observed.clone()
+    absent[observed == 0] = -1
+    for smoothing in (0.0, 0.1):
+        found = losses.assume_negative(logits, absent, label_smoothing=smoothing)
+        assert found.item() == losses.assume_negative(logits, observed, label_smoothing=smoothing).item()

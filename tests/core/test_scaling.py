@@ -4,6 +4,7 @@ from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from onepos.scaling import choose_kind, fit_scaler
+from sparse_case import random_csr
 
 X = np.random.default_rng(0).normal(3.0, [1.0, 50.0, 0.01], size=(200, 3))
 
@@ -14,14 +15,14 @@ def test_equals_scikit_learn(kind, reference):
 
 
 def test_sparse_minmax_divides_by_the_largest_magnitude():
-    matrix = sparse.random_array((50, 8), density=0.2, rng=0, format="csr")
+    matrix = random_csr((50, 8), 0.2)
     scaled = fit_scaler(matrix, "minmax").transform(matrix)
     assert sparse.issparse(scaled)
     assert np.allclose(scaled.toarray(), MaxAbsScaler().fit_transform(matrix).toarray(), atol=1e-6)
 
 
 def test_sparse_standard_gives_unit_mean_square_without_shifting_zero():
-    matrix = sparse.random_array((400, 5), density=0.3, rng=1, format="csr")
+    matrix = random_csr((400, 5), 0.3, seed=1)
     scaled = fit_scaler(matrix, "standard").transform(matrix)
     assert scaled.nnz == matrix.nnz
     assert np.allclose((scaled.toarray() ** 2).mean(axis=0), 1.0, atol=1e-5)

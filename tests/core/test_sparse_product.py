@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from onepos.sparse_product import SparseRows, sparse_product
+from sparse_case import random_csr
 
 
 @settings(deadline=None)
@@ -20,7 +21,7 @@ from onepos.sparse_product import SparseRows, sparse_product
 def test_equals_the_dense_product(seed, shape, density, n_rows):
     n, q, h = shape
     rng = np.random.default_rng(seed)
-    matrix = sparse.random_array((n, q), density=density, format="csr", rng=rng)
+    matrix = random_csr((n, q), density, seed)
     rows = rng.integers(0, n, n_rows)
     weight = torch.from_numpy(rng.normal(size=(q, h))).requires_grad_()
     direction = torch.from_numpy(rng.normal(size=(n_rows, h)))

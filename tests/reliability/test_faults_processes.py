@@ -127,18 +127,19 @@ def test_a_large_file_that_goes_while_rows_are_read_from_it(tmp_path, monkeypatc
 
 
 class _Clock:
-    """A clock that is set back by a day at each look."""
+    """A clock that jumps by so many days at each look."""
 
-    def __init__(self):
-        self.ticks = itertools.count()
+    def __init__(self, days):
+        self.days, self.ticks = days, itertools.count()
 
     def __call__(self):
-        return 1e9 - 86_400.0 * next(self.ticks)
+        return 1e9 + 86_400.0 * self.days * next(self.ticks)
 
 
-def test_a_clock_that_runs_backwards(tmp_path, monkeypatch, undisturbed):
+@pytest.mark.parametrize("days", [-1, 1], ids=["backwards", "forwards"])
+def test_a_clock_that_jumps(tmp_path, monkeypatch, undisturbed, days):
     """Times of day are written down for people; nothing is decided by them."""
-    monkeypatch.setattr(time, "time", _Clock())
+    monkeypatch.setattr(time, "time", _Clock(days))
     folder = ResultsFolder(tmp_path)
     assert run_study(parse_study(TEXT), TEXT, folder, jobs=1, methods=("frequency",)) == (2, 0)
     for path in (tmp_path / "rows").iterdir():

@@ -47,7 +47,8 @@ def test_the_fuzzer_notices_errors_hangs_crashes_and_hunger(monkeypatch, tmp_pat
     source = Path(fuzz.__file__)
     bad = {
         "error": "{}['x']",
-        "hang": "__import__('time').sleep(60)",
+        "wait": "__import__('time').sleep(60)",
+        "loop": "all(iter(lambda: True, False))",
         "crash": "__import__('os').kill(__import__('os').getpid(), 11)",
         "hunger": "bytearray(2 << 30)",
     }
@@ -63,15 +64,17 @@ def test_the_fuzzer_notices_errors_hangs_crashes_and_hunger(monkeypatch, tmp_pat
         "        return readers[name](path) if len(calls) == 3 else None\n"
         "    return lambda: formats.Format('seed.txt', (formats.Seed(b'abc'),), read)\n"
         "formats.all_formats = lambda: {name: made(name) for name in readers}\n"
-        + source.read_text().replace("SECONDS, EXTRA_MEMORY = 5.0", "SECONDS, EXTRA_MEMORY = 0.5")
+        + source.read_text().replace("SECONDS, PATIENCE = 5.0, 60.0", "SECONDS, PATIENCE = 0.1, 8.0")
     )
     monkeypatch.setattr(fuzz, "__file__", str(script))
-    monkeypatch.setattr(fuzz, "SECONDS", 0.5)
+    monkeypatch.setattr(fuzz, "SECONDS", 0.1)
+    monkeypatch.setattr(fuzz, "PATIENCE", 8.0)
     found = {name: fuzz.run_format(name, 2) for name in bad}
     whats = {name: [(d["number"], d["what"]) for d in counts["defects"]] for name, counts in found.items()}
     assert whats["error"] == [(1, "KeyError: 'x'")]
-    assert [number for number, _ in whats["hang"] + whats["crash"] + whats["hunger"]] == [1, 1, 1]
-    assert "no answer within 0.5 s" in whats["hang"][0][1]
+    assert [number for name in list(bad)[1:] for number, _ in whats[name]] == [1, 1, 1, 1]
+    assert "no answer within 8 s" in whats["wait"][0][1]
+    assert "no answer after 0.1 s of work" in whats["loop"][0][1]
     assert "died (-11)" in whats["crash"][0][1]
     assert "MemoryError" in whats["hunger"][0][1]
 
