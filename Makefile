@@ -32,7 +32,7 @@ $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	  -e '.[cli,plot,data,large,onnx,tune,dask,ray,distributed]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
 	touch $@
 
-# Every dependency is imported by one of these, at the lowest version that pyproject.toml allows.
+# The dependencies of these tests at the lowest versions that pyproject.toml allows; dask, ray and lightning-fabric are only installed.
 test-lowest: $(LOWEST)/.ready  ## a part of the tests with the lowest allowed versions
 	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/core tests/columns tests/tables tests/test_metrics.py \
 	  tests/test_persistence.py tests/test_cli_tables.py tests/test_figures.py tests/test_onnx_export.py tests/test_graph_index.py \
