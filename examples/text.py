@@ -100,10 +100,8 @@ class ThreeWords(nn.Module):
 
 
 tags = onepos.one_positive(captions["tag"])
-runs = [
-    onepos.make_classifier("an", network=ThreeWords, learning_rate=rate, batch_size=64, max_epochs=15, random_state=0)
-    for rate in (0.003, 0.01)
-]
+settings = {"network": ThreeWords, "batch_size": 64, "max_epochs": 15, "early_stopping": True, "random_state": 0}
+runs = [onepos.make_classifier("an", learning_rate=rate, **settings) for rate in (0.003, 0.01)]
 for run in runs:
     run.fit(as_numbers(captions["caption"]), tags)
 reached = [max(run.history_["valid_average_precision"]) for run in runs]

@@ -106,7 +106,7 @@ def start():
 def until():
     """Return a function that waits for a condition; a condition that never comes fails the test."""
 
-    def wait(condition, seconds=60):
+    def wait(condition, seconds=180):
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not happen in time"
