@@ -114,8 +114,8 @@ class NeuralClassifier(_FittedNetwork):
         paper's three-layer perceptron, wide enough). A module takes features and returns logits; it is copied. A
         callable makes such a module from (n_features, n_labels); its start follows ``random_state``.
     dropout, input_dropout : float
-        Probability of dropping a hidden unit, and a feature, while training. Dropped features help where rows are bags of
-        many rare ones, such as words.
+        Probability of dropping a hidden unit, and a feature, while training. Dropped features help where rows are bags
+        of many rare ones, such as words.
     learning_rate, weight_decay : float
         Adam's step size and decoupled weight decay (AdamW).
     learning_rate_factors : dict of str to float, or None

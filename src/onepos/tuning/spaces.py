@@ -84,7 +84,11 @@ def default_space(estimator: Any) -> Space:
     for kind in reversed(type(estimator).__mro__):
         space |= SPACES.get(kind.__name__, {})
     if callable(getattr(estimator, "network", None)):
-        for name in ("network", "dropout", "input_dropout"):  # a module of the user's own, or its maker: neither is ours to change
+        for name in (
+            "network",
+            "dropout",
+            "input_dropout",
+        ):  # a module of the user's own, or its maker: neither is ours to change
             space.pop(name, None)
     return space
 
