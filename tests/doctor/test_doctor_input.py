@@ -11,6 +11,7 @@ from scipy import sparse
 
 from doctor_cases import clean, indicator
 from onepos.doctor import Diagnosis, diagnose, estimate_cardinality
+from onepos.doctor._column import read_column
 
 SCALARS = st.one_of(
     st.none(),
@@ -150,3 +151,12 @@ def test_a_series_of_texts():
     captions = pd.Series(["a quiet bay", "the old harbour", "a quiet bay", ""], name="caption")
     diagnosis = diagnose(captions, ["sea", "city", "sea", "city"], text="caption")
     assert {"text-duplicate", "text-empty"} <= {finding.code for finding in diagnosis.findings}
+
+
+def test_two_moments_are_not_zero_and_one():
+    """Found by the test of any table: a column of two times was asked whether it holds zeros and ones."""
+    times = read_column("when", pd.Series(pd.to_datetime([0] * 59 + [1])))
+    assert not times.binary
+    assert read_column("flag", pd.Series([0, 1, 1])).binary
+    assert read_column("flag", pd.Series([True, False])).binary
+    assert not read_column("size", pd.Series([0.0, 2.0])).binary

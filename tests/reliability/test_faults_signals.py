@@ -31,7 +31,7 @@ key = "wan"
 fixed = { max_epochs = 2 }
 [[method]]
 key = "an"
-fixed = { max_epochs = 1000000 }
+fixed = { max_epochs = 1000000, patience = 1000000 }
 """
 ENDS = {signal.SIGINT: (130, "interrupted."), signal.SIGTERM: (143, "ended by SIGTERM.")}
 

@@ -15,7 +15,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from onepos.study import ResultsFolder, load_results, parse_study, run_study
+from onepos.study import ResultsFolder, load_results
 from tiny_study import stable, study_text
 
 TEXT = study_text("frequency", "an", "smile", rules=("clean", "single-positive"))
@@ -137,9 +137,13 @@ def cluster(request):
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
+    """Rows of a run in a process of its own, as those that they are compared with."""
     folder = tmp_path_factory.mktemp("local")
-    run_study(parse_study(TEXT), TEXT, ResultsFolder(folder), jobs=1)
-    return stable(load_results(folder))
+    (folder / "tiny.toml").write_text(TEXT)
+    process = start(folder / "tiny.toml", folder / "out", "--jobs", 1)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    return stable(load_results(folder / "out"))
 
 
 def start(study, out, *options):

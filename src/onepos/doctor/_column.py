@@ -57,7 +57,7 @@ class Column:
     @property
     def binary(self) -> bool:
         """Whether it holds nothing but zeros and ones, and both."""
-        return self.values is not None and len(self.distinct) == 2 and {float(v) for v in self.distinct} == {0.0, 1.0}
+        return self.values is not None and len(self.distinct) == 2 and set(self.distinct) == {0, 1}
 
 
 def read_column(name: Hashable, series: "pd.Series[Any]") -> Column:
