@@ -20,7 +20,7 @@ CASES = {
             *("gr", "crisp", "role", "smile", "smile-si", "smile-code"),
         )
     },
-    "an with dropout": ("an", {"dropout": 0.3}),
+    "an with dropout": ("an", {"dropout": 0.3, "input_dropout": 0.2}),
     "an in bfloat16": ("an", {"precision": "bfloat16"}),
     "an in portions": ("an", {"gradient_accumulation": 3}),
     "smile, a graph that weighs": ("smile", {"elbo_weight": 1.0}),

@@ -151,7 +151,7 @@ def test_single_precision_has_no_doubles(tmp_path, data, key):
 
 
 def test_deep_networks_and_dropout(tmp_path, data):
-    model = build("an", network=(16, 8, 7), dropout=0.3).fit(data.X, data.observed)
+    model = build("an", network=(16, 8, 7), dropout=0.3, input_dropout=0.2).fit(data.X, data.observed)
     check(model, data.X, tmp_path / "model.onnx")
 
 

@@ -87,6 +87,19 @@ def test_history_comes_back(saved):
     assert again.history_.facts == model.history_.facts
 
 
+def test_input_dropout_is_stored_and_may_be_missing_in_older_files(tmp_path, data):
+    model, X = _fit("an", data, input_dropout=0.2)
+    again = onepos.load(model.save(tmp_path / "model.onepos"))
+    assert again.network_.input_dropout == 0.2
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    plain, _ = _fit("an", data)
+    arrays, facts = plain._state()
+    del facts["input_dropout"]
+    older, _ = _fit("an", data, max_epochs=1)
+    older._restore(arrays, facts)
+    assert np.array_equal(older.predict_proba(X), plain.predict_proba(X))
+
+
 def test_one_dimensional_contract_survives(tmp_path, data):
     tags = np.array(["ant", "bee", "cat", "dog"])[data.observed.argmax(axis=1)]
     model = onepos.make_classifier("an", max_epochs=2, random_state=0).fit(data.X, tags)

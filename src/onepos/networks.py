@@ -54,14 +54,21 @@ class MLP(nn.Sequential):
     ----------
     sizes : sequence of int
         Width of every layer from input to output; two sizes make a linear model.
-    dropout : float
-        Probability of dropping a hidden unit.
+    dropout, input_dropout : float
+        Probability of dropping a hidden unit, and an input.
     generator : torch.Generator, optional
         Source of the initial weights and of the dropout masks.
     """
 
-    def __init__(self, sizes: Sequence[int], *, dropout: float = 0.0, generator: torch.Generator | None = None) -> None:
-        layers: list[nn.Module] = []
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        layers: list[nn.Module] = [Dropout(input_dropout, generator)] if input_dropout else []
         for position, (n_inputs, n_outputs) in enumerate(pairwise(sizes)):
             if position:
                 layers.append(nn.ReLU())
@@ -70,4 +77,4 @@ class MLP(nn.Sequential):
             layers.append(linear(n_inputs, n_outputs, generator))
         super().__init__(*layers)
         self.sizes = tuple(sizes)
-        self.dropout = dropout
+        self.dropout, self.input_dropout = dropout, input_dropout

@@ -1,21 +1,25 @@
-"""Several rankings of the labels combined into one, weighted by how well they tell which label was observed.
+"""Several rankings of the labels pooled into one, weighted by how well they tell which label was observed.
 
-Single positives determine P(observed = j | x) and nothing else, so that is what members are judged by: the combined
-scores s = Σ_m w_m z_m, with z_m a member's logits standardised within each row, shall give the observed label a high
-likelihood under softmax(s). A likelihood uses all labels of a row; ranks of single labels, on a few hundred rows,
-mostly measure luck, and choosing by them overfits.
+Single positives determine P(observed = j | x) and nothing else, so that is what members are judged by. A member's
+logits z_m, standardised within each row, become probabilities q_m = softmax(τ_m z_m); the pool is p = Σ_m w_m q_m with
+weights that add up to one. Both τ and w maximise the likelihood of held-out observed labels. A likelihood uses all
+labels of a row; ranks of single labels, on a few hundred rows, mostly measure luck, and choosing by them overfits.
+
+Probabilities are added, not logits: a poor member with a small weight then hardly moves the head of the ranking, while
+in a sum of logits it moves every label.
 """
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import expit, log_softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, logsumexp
 
-#: The pull of weights towards their mean counts as much as so many rows do. On development splits of four sets a pull
-#: that does not fall with the number of rows was too weak for the smallest or too strong for the largest.
-SHRINKAGE_ROWS = 100.0
+#: Each member counts as if it had told so many rows: with few held-out rows weights stay alike.
+PRIOR_ROWS = 1.0
+_MOST_STEPS = 1000
+_LARGEST_LOG_TEMPERATURE = 8.0
 
 
 def standardize_rows(logits: NDArray[Any]) -> NDArray[np.float64]:
@@ -29,51 +33,86 @@ def standardize_rows(logits: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(centred / np.where(deviation > 0, deviation, 1.0))
 
 
-def stacking_weights(
-    members: NDArray[np.float64], observed: NDArray[Any], *, shrinkage: float | None = None
-) -> tuple[NDArray[np.float64], float]:
-    """Return weights w ≥ 0 that maximise the mean log-likelihood of the observed labels, and that likelihood.
+def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> tuple[float, float]:
+    """Return τ > 0 for which softmax(τ·scores) gives the observed labels their highest mean log-likelihood, and that.
 
     Parameters
     ----------
-    members : array of shape (n_members, n_samples, n_labels)
-        Logits that ``standardize_rows`` has seen.
+    scores : array of shape (n_samples, n_labels)
     observed : array of shape (n_samples, n_labels)
         1 where a label was observed; several share a row's weight, rows without one do not count.
-    shrinkage : float, optional
-        Factor of Σ (w_m − w̄)², which keeps weights alike unless the rows speak clearly; default: 100 / n_samples. The
-        sum of the weights stays free: it says how sure the combination is.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> truth = rng.normal(size=(2000, 5))
-    >>> seen = np.eye(5)[[rng.choice(5, p=np.exp(log_softmax(2 * row))) for row in truth]]
-    >>> noise = rng.normal(size=truth.shape)
-    >>> weights, _ = stacking_weights(np.stack([truth, noise]), seen, shrinkage=0.0)
-    >>> [round(float(w), 1) for w in weights]
-    [2.0, 0.0]
+    >>> scores = rng.normal(size=(4000, 5))
+    >>> seen = np.eye(5)[[rng.choice(5, p=np.exp(log_softmax(2 * row))) for row in scores]]
+    >>> round(inverse_temperature(scores, seen)[0], 1)
+    2.0
     """
+    rows, labels, share = _cases(observed)
+
+    def loss(log_factor: float) -> float:
+        return -float(share @ log_softmax(np.exp(log_factor) * scores, axis=1)[rows, labels]) / float(share.sum())
+
+    # Concave in τ, hence with one peak in log τ: an interval is enough to find it.
+    span = (-_LARGEST_LOG_TEMPERATURE, _LARGEST_LOG_TEMPERATURE)
+    found = minimize_scalar(loss, bounds=span, method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(found.x)), -float(found.fun)
+
+
+def pool_weights(
+    log_probabilities: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float = PRIOR_ROWS
+) -> tuple[NDArray[np.float64], float]:
+    """Return the weights of Σ_m w_m q_m that make the observed labels most likely, and the mean log-likelihood reached.
+
+    Expectation and maximisation in turn; with ``prior_rows`` (Dirichlet's concentration less one) no weight is zero.
+
+    Parameters
+    ----------
+    log_probabilities : array of shape (n_members, n_samples, n_labels)
+    observed : array of shape (n_samples, n_labels)
+        As for ``inverse_temperature``.
+    prior_rows : float
+        Rows that each member is taken to have told beforehand.
+
+    Examples
+    --------
+    >>> right, wrong = np.log([[0.8, 0.2]] * 10), np.log([[0.2, 0.8]] * 10)
+    >>> seen = np.eye(2)[[0] * 8 + [1] * 2]
+    >>> pool_weights(np.stack([right, wrong]), seen, prior_rows=0.0)[0].round(3).tolist()
+    [1.0, 0.0]
+    """
+    rows, labels, share = _cases(observed)
+    at_observed = log_probabilities[:, rows, labels]  # (n_members, n_cases)
+    n_members = len(at_observed)
+    weights = np.full(n_members, 1.0 / n_members)
+    for _ in range(_MOST_STEPS):
+        with np.errstate(divide="ignore"):  # without a prior a weight may reach zero, and stays there
+            joint = at_observed + np.log(weights)[:, None]
+        told = np.exp(joint - logsumexp(joint, axis=0)) @ share  # rows that each member explains
+        new = (told + prior_rows) / (share.sum() + n_members * prior_rows)
+        moved = float(np.abs(new - weights).max())
+        weights = new
+        if moved < 1e-9:
+            break
+    with np.errstate(divide="ignore"):
+        reached = logsumexp(at_observed + np.log(weights)[:, None], axis=0) @ share / share.sum()
+    return weights, float(reached)
+
+
+def pool(log_probabilities: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log of Σ_m w_m q_m, shape (n_samples, n_labels)."""
+    return np.asarray(logsumexp(log_probabilities, axis=0, b=weights[:, None, None]))
+
+
+def _cases(observed: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """Row, label and share of every observed label: a row's labels share its weight."""
     positives = np.asarray(observed) > 0
-    rows = np.flatnonzero(positives.any(axis=1))
+    rows, labels = np.nonzero(positives)
     if not len(rows):
         raise ValueError("no row has an observed label: there is nothing to weigh the members by.")
-    pull = SHRINKAGE_ROWS / len(rows) if shrinkage is None else shrinkage
-    share = positives[rows] / positives[rows].sum(axis=1, keepdims=True)
-    scores = members[:, rows]
-    at_observed = np.einsum("mnc,nc->m", scores, share) / len(rows)
-
-    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        log_p = log_softmax(np.tensordot(weights, scores, axes=1), axis=1)
-        expected = np.einsum("mnc,nc->m", scores, np.exp(log_p)) / len(rows)
-        spread = weights - weights.mean()
-        value = -np.einsum("nc,nc->", share, log_p) / len(rows) + pull * spread @ spread
-        return float(value), expected - at_observed + 2.0 * pull * spread
-
-    start = np.full(len(members), 1.0 / len(members))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(members))
-    log_p = log_softmax(np.tensordot(found.x, scores, axes=1), axis=1)
-    return found.x, float(np.einsum("nc,nc->", share, log_p) / len(rows))
+    return rows, labels, 1.0 / positives.sum(axis=1)[rows]
 
 
 def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[np.float64]:

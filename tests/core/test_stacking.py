@@ -1,4 +1,4 @@
-"""Combining rankings: the gradient against finite differences, known truth, and what must not change."""
+"""Pooling rankings: known truth, a search as a second implementation, and what must not change."""
 
 import numpy as np
 import pytest
@@ -7,63 +7,93 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
 
-from onepos.stacking import marginal_logits, stacking_weights, standardize_rows
+from onepos.stacking import inverse_temperature, marginal_logits, pool, pool_weights, standardize_rows
 
 
-def observed_from(scores, rng):
-    """One label a row, drawn from softmax(scores)."""
-    p = softmax(scores, axis=1)
-    return np.eye(scores.shape[1])[[rng.choice(len(row), p=row) for row in p]]
+def drawn_from(p, rng):
+    """One label a row."""
+    return np.eye(p.shape[1])[[rng.choice(len(row), p=row) for row in p]]
 
 
 def likelihood(weights, members, observed):
-    return (observed * log_softmax(np.tensordot(weights, members, axes=1), axis=1)).sum(axis=1).mean()
+    return np.log((np.tensordot(weights, np.exp(members), axes=1) * observed).sum(axis=1)).mean()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def problem():
+    """Log-probabilities of three members, and labels drawn from .7 of the first and .3 of the second."""
     rng = np.random.default_rng(0)
-    members = rng.standard_normal((3, 1500, 6))
-    return members, observed_from(1.5 * members[0] + 0.5 * members[1], rng)
+    members = log_softmax(2.0 * rng.standard_normal((3, 3000, 6)), axis=2)
+    return members, drawn_from(0.7 * np.exp(members[0]) + 0.3 * np.exp(members[1]), rng)
 
 
 def test_known_weights_are_found(problem):
     members, observed = problem
-    weights, reached = stacking_weights(members, observed, shrinkage=0.0)
-    # The inverse Fisher information at the truth gives the standard errors of maximum likelihood.
-    p = softmax(1.5 * members[0] + 0.5 * members[1], axis=1)
-    mean = np.einsum("mnc,nc->mn", members, p)
-    information = np.einsum("mnc,knc,nc->mk", members, members, p) - mean @ mean.T
-    error = np.sqrt(np.diag(np.linalg.inv(information)))
-    assert (np.abs(weights - [1.5, 0.5, 0.0]) < 4 * error).all()
+    weights, reached = pool_weights(members, observed, prior_rows=0.0)
+    # Standard errors of maximum likelihood, from the information about w₁ and w₂ with w₃ = 1 − w₁ − w₂.
+    q = np.exp(members)
+    p = 0.7 * q[0] + 0.3 * q[1]
+    slopes = (q[:2] - q[2]) / p
+    error = np.sqrt(np.diag(np.linalg.inv(np.einsum("anc,bnc,nc->ab", slopes, slopes, p))))
+    assert (np.abs(weights[:2] - [0.7, 0.3]) < 4 * error).all()
+    assert weights.sum() == pytest.approx(1.0)
     assert reached == pytest.approx(likelihood(weights, members, observed))
 
 
-def test_the_optimum_is_that_of_a_search_without_gradients(problem):
+def test_the_optimum_is_that_of_a_search_over_the_simplex(problem):
     members, observed = problem
-    shrinkage = 0.3
+    prior = 40.0
 
-    def loss(weights):
-        return -likelihood(weights, members, observed) + shrinkage * ((weights - weights.mean()) ** 2).sum()
+    def loss(free):
+        weights = softmax(free)
+        return -len(observed) * likelihood(weights, members, observed) - prior * np.log(weights).sum()
 
-    found, _ = stacking_weights(members, observed, shrinkage=shrinkage)
-    searched = minimize(loss, np.ones(3), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-12}).x
-    np.testing.assert_allclose(found, searched, atol=2e-3)
+    found, _ = pool_weights(members, observed, prior_rows=prior)
+    searched = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-4}).x
+    np.testing.assert_allclose(found, softmax(searched), atol=1e-5)
 
 
-def test_strong_shrinkage_makes_weights_alike(problem):
-    weights, _ = stacking_weights(*problem, shrinkage=1e6)
-    np.testing.assert_allclose(weights, weights.mean(), rtol=1e-4)
+def test_many_prior_rows_make_weights_alike(problem):
+    weights, _ = pool_weights(*problem, prior_rows=1e9)
+    np.testing.assert_allclose(weights, 1 / 3, rtol=1e-4)
 
 
 def test_several_observed_labels_share_a_row_and_empty_rows_do_not_count(problem):
     members, observed = problem
-    base, _ = stacking_weights(members, observed)
+    base, reached = pool_weights(members, observed)
     padded = np.concatenate([members, np.zeros((3, 40, 6))], axis=1)
-    again, _ = stacking_weights(padded, np.vstack([observed, np.zeros((40, 6))]))
-    np.testing.assert_allclose(again, base, atol=1e-6)
-    with pytest.raises(ValueError, match="no row has an observed label"):
-        stacking_weights(members, np.zeros_like(observed))
+    again, same = pool_weights(padded, np.vstack([observed, np.zeros((40, 6))]))
+    np.testing.assert_allclose(again, base, atol=1e-8)
+    assert same == pytest.approx(reached)
+    # A row with two labels is two rows of half the weight each: twice the same pair is once the whole of it.
+    pair = np.array([[1.0, 1.0, 0.0]])
+    split = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    logs = log_softmax(np.random.default_rng(1).standard_normal((2, 1, 3)), axis=2)
+    together, _ = pool_weights(logs.repeat(2, axis=1), pair.repeat(2, axis=0))
+    apart, _ = pool_weights(logs.repeat(2, axis=1), split)
+    np.testing.assert_allclose(together, apart)
+    for judge in (pool_weights, lambda m, o: inverse_temperature(m[0], o)):
+        with pytest.raises(ValueError, match="no row has an observed label"):
+            judge(members, np.zeros_like(observed))
+
+
+def test_the_temperature_of_drawn_labels_is_found():
+    rng = np.random.default_rng(3)
+    scores = rng.standard_normal((3000, 5))
+    p = softmax(1.5 * scores, axis=1)
+    observed = drawn_from(p, rng)
+    found, reached = inverse_temperature(scores, observed)
+    information = ((scores**2 * p).sum(axis=1) - (scores * p).sum(axis=1) ** 2).sum()
+    assert abs(found - 1.5) < 4 / np.sqrt(information)
+    assert reached == pytest.approx((observed * log_softmax(found * scores, axis=1)).sum(axis=1).mean())
+    # Stretched scores have the inverse of the stretch in their factor.
+    assert inverse_temperature(10.0 * scores, observed)[0] == pytest.approx(found / 10.0, rel=1e-4)
+
+
+def test_a_pool_is_the_weighted_sum_of_probabilities(problem):
+    members, _ = problem
+    weights = np.array([0.5, 0.2, 0.3])
+    np.testing.assert_allclose(np.exp(pool(members, weights)), np.tensordot(weights, np.exp(members), axes=1))
 
 
 @given(st.integers(2, 9), st.floats(0.05, 0.95), st.integers(0, 1000))

@@ -261,6 +261,19 @@ def test_dropout_is_inverted_and_off_at_prediction():
     assert torch.equal(layer.eval()(values), values)
 
 
+def test_input_dropout_drops_features_and_keeps_the_mean_of_a_linear_network():
+    network = MLP([4, 2], input_dropout=0.25, generator=_generator())
+    features = torch.tensor([[1.0, -2.0, 3.0, 0.5]])
+    expected = network.eval()(features)
+    linear = network[1]
+    assert torch.equal(expected, features @ linear.weight.T + linear.bias)
+    drawn = network.train()(features.expand(40_000, -1))
+    # Var of a logit: Σ_j (w_j x_j)² p/(1 − p); five standard errors of the mean.
+    deviation = ((linear.weight * features) ** 2).sum(dim=1).mul(0.25 / 0.75).sqrt()
+    assert ((drawn.mean(dim=0) - expected[0]).abs() < 5 * deviation / 200).all()
+    assert torch.allclose(drawn.std(dim=0), deviation, rtol=0.05)
+
+
 def test_progress_bar_writes_plain_lines_when_not_on_a_terminal():
     stream = io.StringIO()
     train(LeastSquares(_linear()), _rows(), Schedule(4, 16, 0.01), _generator(), callbacks=[ProgressBar("fit", stream)])

@@ -1,5 +1,7 @@
 """Auto: what it tries, when it stops, how it combines, what it tells."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -125,6 +127,17 @@ def test_rounds_of_networks_differ():
 
 def test_settings_follow_the_features():
     counts = sparse.random_array((50, 20), density=0.1, format="csr", random_state=0)
-    assert settings_for(counts, "auto") == {"scales": ("none",), "dropouts": (0.5,)}
-    assert settings_for(counts.toarray(), "auto") == {"scales": ("standard", "minmax"), "dropouts": (0.5,)}
-    assert settings_for(np.ones((4, 3)), "none") == {"scales": ("none",), "dropouts": (0.0, 0.5)}
+    assert settings_for(counts, "auto") == {"scales": ("none",), "bags": True}
+    assert settings_for(counts.toarray(), "auto") == {"scales": ("standard", "minmax"), "bags": True}
+    assert settings_for(np.ones((4, 3)), "none") == {"scales": ("none",), "bags": False}
+
+
+def test_only_bags_have_features_dropped_and_smile_has_one_turn_unless_alone():
+    shape = (1000, 9, 5)
+    for bags in (False, True):
+        pool = list(islice(candidates(("wan", "smile", "an"), shape, scales=("none",), bags=bags), 7))
+        assert [c.key for c in pool] == ["wan", "smile", "an", "wan", "an", "wan", "an"]
+        assert [c.settings.get("input_dropout", 0.0) > 0 for c in pool] == [bags and c.key != "smile" for c in pool]
+    alone = list(islice(candidates(("smile",), shape, scales=("none",), bags=True), 3))
+    assert [c.key for c in alone] == ["smile"] * 3
+    assert not list(candidates(("smile",), (20_000, 9, 1000), scales=("none",), bags=True))

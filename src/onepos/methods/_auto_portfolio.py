@@ -2,11 +2,13 @@
 
 A combination gains from members that err differently, so there is one of each kind: how often a label is observed
 anywhere, a linear model, spreading over neighbours, a kernel, networks with three losses and label enhancement. Later
-rounds repeat the networks with other seeds, scaling, dropout and learning rates.
+rounds repeat the networks with other seeds, scaling, dropout and learning rates. Bags of rare features, as words are,
+want features dropped and large batches; SMILE, whose steps are the dearest, has one turn.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -40,8 +42,8 @@ CLASSES = {kind.__name__: kind for kind, _ in KINDS.values()}
 
 #: Beyond these sizes the classical methods take longer than all the others together: rows, rows × labels.
 _LARGEST_ROWS = {"mlml": 10_000, "d2ml": 5_000}
-_LARGEST_ENTRIES = {"linear": 4_000_000, "d2ml": 2_000_000}
-_LEARNING_RATE = (1e-3, 1e-3, 3e-3, 3e-4)
+_LARGEST_ENTRIES = {"linear": 4_000_000, "d2ml": 2_000_000, "smile": 2_000_000}
+_LEARNING_RATE = (1e-3, 1e-3, 2e-3, 5e-4)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,11 @@ class Candidate:
 
 
 def candidates(
-    methods: tuple[str, ...], shape: tuple[int, int, int], *, scales: tuple[str, ...], dropouts: tuple[float, ...]
+    methods: tuple[str, ...],
+    shape: tuple[int, int, int],
+    *,
+    scales: tuple[str, ...],
+    bags: bool,
 ) -> Iterator[Candidate]:
     """Yield candidates without end, round by round; without networks there is one round.
 
@@ -67,40 +73,55 @@ def candidates(
     ----------
     methods : keys of ``KINDS``
     shape : (rows, features, labels)
-    scales, dropouts
-        Scaling and dropout of networks, taken in turn; the classical methods have the first scaling.
+    scales
+        Scaling of networks, taken in turn; the classical methods have the first one.
+    bags
+        Whether most features of a row are zero.
     """
     n_rows, _, n_labels = shape
-    for key in (key for key in KINDS if key in methods and key not in NETWORKS):
-        if n_rows <= _LARGEST_ROWS.get(key, n_rows) and n_rows * n_labels <= _LARGEST_ENTRIES.get(key, 1 << 60):
+
+    def fits(key: str) -> bool:
+        return n_rows <= _LARGEST_ROWS.get(key, n_rows) and n_rows * n_labels <= _LARGEST_ENTRIES.get(key, 1 << 60)
+
+    present = [key for key in KINDS if key in methods and fits(key)]
+    for key in present:
+        if key not in NETWORKS:
             kind, preset = KINDS[key]
             yield Candidate(key, kind, preset if kind is FrequencyClassifier else {**preset, "scale": scales[0]})
-    networks = [key for key in NETWORKS if key in methods]
-    round_number = 0
-    while networks:
+    networks = [key for key in NETWORKS if key in present]
+    for round_number in count():
         for place, key in enumerate(networks):
-            turn = round_number + place
+            if key == "smile" and round_number and len(networks) > 1:  # alone, it has every turn
+                continue
             kind, preset = KINDS[key]
-            yield Candidate(
-                key,
-                kind,
-                {
-                    **preset,
-                    "scale": scales[turn % len(scales)],
-                    "dropout": dropouts[(turn + 1) % len(dropouts)],
-                    "learning_rate": _LEARNING_RATE[round_number % len(_LEARNING_RATE)],
-                    "batch_size": 16 if n_rows <= 10_000 else 64,
-                },
-            )
-        round_number += 1
+            turn = round_number + place
+            settings = {
+                "scale": scales[turn % len(scales)],
+                "learning_rate": _LEARNING_RATE[round_number % len(_LEARNING_RATE)],
+            }
+            yield Candidate(key, kind, {**preset, **settings, **_regularized(key, turn, n_rows, bags)})
+        if not networks:
+            return
 
 
-def settings_for(X: Any, scale: str) -> dict[str, tuple[Any, ...]]:
-    """Scalings and dropouts to take in turn: features that are mostly zeros, as counts of words are, want much dropout.
+def _regularized(key: str, turn: int, n_rows: int, bags: bool) -> dict[str, Any]:
+    """Dropout, batches and epochs of a network."""
+    if not bags:
+        return {"dropout": (0.5, 0.0)[turn % 2], "batch_size": 16 if n_rows <= 10_000 else 64}
+    if key == "smile":  # learns from the graph for most of its epochs: smaller steps would not get there
+        return {"dropout": 0.5, "batch_size": 16 if n_rows <= 10_000 else 64}
+    of_inputs, of_units = ((0.3, 0.5), (0.5, 0.7))[turn % 2]
+    drops = {"input_dropout": of_inputs, "dropout": of_units}
+    # What is dropped has to be made up for: wide layers, more epochs.
+    return {**drops, "network": (512,), "batch_size": 64, "max_epochs": 40, "patience": 10}
+
+
+def settings_for(X: Any, scale: str) -> dict[str, Any]:
+    """Scalings to take in turn, and whether rows are bags of rare features.
 
     ``scale`` is the user's; "auto" leaves sparse features alone and tries two ways on dense ones.
     """
     is_sparse = sparse.issparse(X)
     stored = X.nnz if is_sparse else np.count_nonzero(X)
     scales = (scale,) if scale != "auto" else ("none",) if is_sparse else ("standard", "minmax")
-    return {"scales": scales, "dropouts": (0.5,) if stored < 0.25 * X.shape[0] * X.shape[1] else (0.0, 0.5)}
+    return {"scales": scales, "bags": bool(stored < 0.25 * X.shape[0] * X.shape[1])}

@@ -31,6 +31,7 @@ def store_network(
     facts = {
         "sizes": list(network.sizes),
         "dropout": network.dropout,
+        "input_dropout": network.input_dropout,
         "scale": scaler.kind,
         "history": {"records": history.records, "facts": history.facts},
     }
@@ -47,7 +48,8 @@ def restore_network(arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> t
     # Checked before anything is allocated: a file must not be able to ask for more memory than it holds.
     if sum(w.numel() for w in weights.values()) != expected:
         raise ModelFileError(f"the stored weights do not belong to a network of sizes {sizes}.")
-    network = MLP(sizes, dropout=facts["dropout"])
+    # Files written before there was an input dropout do not say it.
+    network = MLP(sizes, dropout=facts["dropout"], input_dropout=facts.get("input_dropout", 0.0))
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:

@@ -113,8 +113,9 @@ class NeuralClassifier(_FittedNetwork):
         Hidden layer sizes of the predictive network f; "auto" is one hidden layer of max(128, n_labels) units (the
         paper's three-layer perceptron, wide enough). A module takes features and returns logits; it is copied. A
         callable makes such a module from (n_features, n_labels); its start follows ``random_state``.
-    dropout : float
-        Probability of dropping a hidden unit.
+    dropout, input_dropout : float
+        Probability of dropping a hidden unit, and a feature, while training. Dropped features help where rows are bags
+        of many rare ones, such as words.
     learning_rate, weight_decay : float
         Adam's step size and decoupled weight decay (AdamW).
     learning_rate_factors : dict of str to float, or None
@@ -153,6 +154,7 @@ class NeuralClassifier(_FittedNetwork):
 
     network: Any = "auto"
     dropout: float = 0.0
+    input_dropout: float = 0.0
     learning_rate: float = 1e-3
     learning_rate_decay: str = "none"
     learning_rate_factors: Mapping[str, float] | None = None
@@ -182,6 +184,7 @@ class NeuralClassifier(_FittedNetwork):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "network": [StrOptions({"auto"}), "array-like", nn.Module, callable],
         "dropout": [Interval(Real, 0, 1, closed="left")],
+        "input_dropout": [Interval(Real, 0, 1, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "learning_rate_decay": [StrOptions({"none", "cosine"})],
         "learning_rate_factors": [dict, None],
@@ -370,7 +373,8 @@ class NeuralClassifier(_FittedNetwork):
         hidden = [max(128, n_labels)] if isinstance(self.network, str) else [int(size) for size in self.network]
         if any(size < 1 for size in hidden):
             raise ValueError(f"network must list hidden layer sizes of at least 1; got {self.network!r}.")
-        return MLP([n_features, *hidden, n_labels], dropout=self.dropout, generator=generator)
+        drops = {"dropout": self.dropout, "input_dropout": self.input_dropout}
+        return MLP([n_features, *hidden, n_labels], **drops, generator=generator)
 
     def _scorer(self, held: Held) -> Any:
         metric = getattr(metrics, self.selection_metric)

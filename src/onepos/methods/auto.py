@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos import metrics
@@ -23,11 +24,13 @@ from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._holdout import hold_out
 from onepos.methods._neural import NeuralClassifier
 from onepos.scaling import SCALE_KINDS
-from onepos.stacking import marginal_logits, stacking_weights, standardize_rows
+from onepos.stacking import inverse_temperature, marginal_logits, pool, pool_weights, standardize_rows
 from onepos.training import Callback, History, Objective, ProgressBar
 
 #: With fewer labelled rows than this none is held out, and members count alike.
 FEWEST_TO_JUDGE = 50
+#: Members with less of the pool hardly change a ranking, and would cost time and room with every prediction.
+LEAST_WEIGHT = 0.02
 
 
 class _Deadline(Callback):
@@ -57,6 +60,7 @@ class _Trial:
 class _FittedAuto(OnePositiveClassifier):
     members_: list[OnePositiveClassifier]
     weights_: NDArray[np.float64]
+    sharpness_: NDArray[np.float64]
     n_positives_: float
     history_: History
 
@@ -66,8 +70,8 @@ class AutoClassifier(_FittedAuto):
     """Try several methods and settings, and combine them by how well they tell the observed labels. Key: ``auto``.
 
     Needs no complete labels and no choice of method. Members are trained one after the other until the time or their
-    number is used up; then weights are found that maximise the likelihood of the observed labels of held-out rows
-    (``onepos.stacking``).
+    number is used up; then their probabilities are pooled, with the weights that maximise the likelihood of the
+    observed labels of held-out rows (``onepos.stacking``).
 
     Parameters
     ----------
@@ -81,7 +85,7 @@ class AutoClassifier(_FittedAuto):
         Keys to choose from: frequency, linear, wan, softmax, mlml, smile, d2ml, an. "auto": all; those that would
         take too long for the number of rows and labels are left out.
     combine : bool
-        Weigh all members; False keeps the one with the highest likelihood.
+        Pool all members; False keeps the one with the highest likelihood.
     n_positives : float or None
         Mean number of positive labels per example, for the probabilities; it does not change the ranking. None: taken
         from a fully labelled validation set if there is one, else 2 (fewer if there are only two labels).
@@ -96,8 +100,9 @@ class AutoClassifier(_FittedAuto):
 
     Attributes
     ----------
-    members_ : list of fitted estimators with a weight above zero
-    weights_ : float array, one weight a member
+    members_ : list of fitted estimators with a weight of .02 or more
+    weights_ : float array, one weight a member; their sum is 1
+    sharpness_ : float array, one factor on the standardised logits a member (τ, an inverse temperature)
     history_ : History
         One record a member that was tried: method, settings, score, likelihood alone, weight, seconds.
 
@@ -259,19 +264,18 @@ class AutoClassifier(_FittedAuto):
     def _weigh(self, tried: list[_Trial], observed: NDArray[np.int8] | None) -> None:
         """Find the weights, keep the members that have one, and write down what was tried."""
         weights = np.full(len(tried), 1.0 / len(tried))
-        alone = [np.nan] * len(tried)
+        sharpness, alone = np.ones(len(tried)), [np.nan] * len(tried)
         if observed is not None:
             scores = np.stack([trial.scores for trial in tried if trial.scores is not None])
-            singles = [stacking_weights(scores[[place]], observed) for place in range(len(tried))]
-            alone = [likelihood for _, likelihood in singles]
+            fitted = [inverse_temperature(values, observed) for values in scores]
+            sharpness, alone = np.array([factor for factor, _ in fitted]), [likelihood for _, likelihood in fitted]
             if self.combine:
-                weights, _ = stacking_weights(scores, observed)
+                weights, _ = pool_weights(log_softmax(sharpness[:, None, None] * scores, axis=2), observed)
+                weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
+                weights /= weights.sum()
         if not self.combine:
-            best = int(np.nanargmax(alone)) if observed is not None else 0
             weights = np.zeros(len(tried))
-            weights[best] = 1.0 if observed is None else singles[best][0][0]
-        if not weights.any():  # no member tells more than chance: none is better than another
-            weights = np.full(len(tried), 1.0 / len(tried))
+            weights[int(np.nanargmax(alone)) if observed is not None else 0] = 1.0
         self.history_ = History()
         for trial, likelihood, weight in zip(tried, alone, weights, strict=True):
             record: dict[str, Any] = {"method": trial.candidate.key, "settings": trial.candidate.settings}
@@ -280,14 +284,14 @@ class AutoClassifier(_FittedAuto):
                 record["log_likelihood"] = likelihood
             self.history_.append(record | {"weight": float(weight), "seconds": trial.seconds})
         self.members_ = [trial.model for trial, weight in zip(tried, weights, strict=True) if weight > 0]
-        self.weights_ = weights[weights > 0]
+        self.weights_, self.sharpness_ = weights[weights > 0], sharpness[weights > 0]
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         logits = [member._logits(X) for member in self.members_]
         if len(self.classes_) == 1:  # nothing to rank: the mean of what the members say
             return np.asarray(np.average(logits, axis=0, weights=self.weights_))
-        scores = sum(w * standardize_rows(values) for w, values in zip(self.weights_, logits, strict=True))
-        return marginal_logits(np.asarray(scores), min(self.n_positives_, len(self.classes_) - 0.5))
+        log_p = [log_softmax(f * standardize_rows(v), axis=1) for f, v in zip(self.sharpness_, logits, strict=True)]
+        return marginal_logits(pool(np.stack(log_p), self.weights_), min(self.n_positives_, len(self.classes_) - 0.5))
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays: dict[str, NDArray[Any]] = {}
@@ -299,6 +303,7 @@ class AutoClassifier(_FittedAuto):
         return arrays, {
             "members": members,
             "weights": self.weights_.tolist(),
+            "sharpness": self.sharpness_.tolist(),
             "n_positives": self.n_positives_,
             "history": {"records": self.history_.records, "facts": self.history_.facts},
         }
@@ -319,5 +324,6 @@ class AutoClassifier(_FittedAuto):
             )
             self.members_.append(member)
         self.weights_ = np.array(facts["weights"], dtype=np.float64)
+        self.sharpness_ = np.array(facts["sharpness"], dtype=np.float64)
         self.n_positives_ = float(facts["n_positives"])
         self.history_ = History(facts["history"]["records"], facts["history"]["facts"])

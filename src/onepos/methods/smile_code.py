@@ -163,7 +163,8 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
 
     def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
         if isinstance(self.network, str) and self.network == "labels":
-            return MLP([n_features, n_labels, n_labels], dropout=self.dropout, generator=generator)
+            drops = {"dropout": self.dropout, "input_dropout": self.input_dropout}
+            return MLP([n_features, n_labels, n_labels], **drops, generator=generator)
         return super()._build_network(n_features, n_labels, generator)
 
     def _make_objective(self, context: Context) -> Objective:

@@ -17,6 +17,7 @@ SPACES: dict[str, Space] = {
         "learning_rate": LogUniform(1e-4, 1e-2),
         "weight_decay": LogUniform(1e-5, 1.0),  # decoupled: what counts is its product with the learning rate
         "dropout": Uniform(0.0, 0.6),
+        "input_dropout": Uniform(0.0, 0.5),
         "network": Choice("auto", (64,), (256,), (512,), (256, 256)),
         "scale": _SCALE,
     },
@@ -83,7 +84,11 @@ def default_space(estimator: Any) -> Space:
     for kind in reversed(type(estimator).__mro__):
         space |= SPACES.get(kind.__name__, {})
     if callable(getattr(estimator, "network", None)):
-        for name in ("network", "dropout"):  # a module of the user's own, or its maker: neither is ours to change
+        for name in (
+            "network",
+            "dropout",
+            "input_dropout",
+        ):  # a module of the user's own, or its maker: neither is ours to change
             space.pop(name, None)
     return space
 
