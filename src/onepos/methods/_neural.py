@@ -114,8 +114,7 @@ class NeuralClassifier(_FittedNetwork):
         paper's three-layer perceptron, wide enough). A module takes features and returns logits; it is copied. A
         callable makes such a module from (n_features, n_labels); its start follows ``random_state``.
     dropout, input_dropout : float
-        Probability of dropping a hidden unit, and a feature, while training. Dropped features help where rows are bags
-        of many rare ones, such as words.
+        Probability of dropping a hidden unit, and a feature, while training; the latter is for bags of rare features.
     learning_rate, weight_decay : float
         Adam's step size and decoupled weight decay (AdamW).
     learning_rate_factors : dict of str to float, or None
@@ -373,8 +372,8 @@ class NeuralClassifier(_FittedNetwork):
         hidden = [max(128, n_labels)] if isinstance(self.network, str) else [int(size) for size in self.network]
         if any(size < 1 for size in hidden):
             raise ValueError(f"network must list hidden layer sizes of at least 1; got {self.network!r}.")
-        drops = {"dropout": self.dropout, "input_dropout": self.input_dropout}
-        return MLP([n_features, *hidden, n_labels], **drops, generator=generator)
+        sizes = [n_features, *hidden, n_labels]
+        return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
 
     def _scorer(self, held: Held) -> Any:
         metric = getattr(metrics, self.selection_metric)
