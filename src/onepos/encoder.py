@@ -19,6 +19,9 @@ from onepos.features import gather
 from onepos.networks import linear
 from onepos.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
 
+#: Derivatives by parameters.
+Gradients = dict[Tensor, Tensor]
+
 #: Up to so many entries the batch's block of Â is a dense matrix: mostly zeros, but one product is all it takes.
 DENSE_POOLING = 20_000
 
@@ -99,10 +102,7 @@ class GraphEncoder(nn.Module):
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return log α and log β for the given rows, each of shape (batch, n_labels)."""
-        # A step asks twice for the same batch: for the loss, and with new weights for the soft labels.
-        if self._last is None or self._last[0] is not rows:
-            self._last = (rows, self._look_up(rows))
-        inputs, pooling = self._last[1]
+        inputs, pooling = self._neighborhood(rows)
         hidden = torch.relu(self.first(inputs))  # (different rows needed, h)
         # (batch, h): the second Â
         pooled = pooling.to(hidden) @ hidden if isinstance(pooling, Tensor) else sparse_product(pooling, hidden)
@@ -110,9 +110,19 @@ class GraphEncoder(nn.Module):
         log_alpha, log_beta = log_parameters.chunk(2, dim=1)
         return log_alpha, log_beta
 
+    def evaluate(self, rows: Tensor) -> "EncoderPass":
+        """Return the same without automatic differentiation, with a way back; on the CPU."""
+        return EncoderPass(self, *self._neighborhood(rows))
+
+    def _neighborhood(self, rows: Tensor) -> _Neighborhood:
+        # A step asks twice for the same batch: for the loss, and with new weights for the soft labels.
+        if self._last is None or self._last[0] is not rows:
+            self._last = (rows, self._look_up(rows))
+        return self._last[1]
+
     def _look_up(self, rows: Tensor) -> _Neighborhood:
-        neighborhood = self.neighborhoods[rows].cpu().numpy()  # (batch, 1+k)
-        needed, places = np.unique(neighborhood, return_inverse=True)
+        neighborhood = self.neighborhoods.index_select(0, rows).cpu().numpy()  # (batch, 1+k)
+        needed, places = _distinct(neighborhood.reshape(-1))
         pooling = self._pooling(places.reshape(neighborhood.shape), len(needed))
         if isinstance(self.aggregated, SparseRows):
             return _Neighborhood(self.aggregated.take(needed), pooling)
@@ -121,14 +131,73 @@ class GraphEncoder(nn.Module):
     def _pooling(self, places: NDArray[np.int64], n_needed: int) -> Tensor | SparseBatch:
         """The batch's rows of Â, over the rows needed; ``places`` (batch, 1 + k) says where a row's neighbours are."""
         size, k = len(places), places.shape[1] - 1
-        shares = np.full(places.shape, (1.0 - self.self_weight) / k)
-        shares[:, 0] = self.self_weight
+        shares = np.full(k + 1, (1.0 - self.self_weight) / k, dtype=_numpy_type(self.second.weight.dtype))
+        shares[0] = self.self_weight
         if size * n_needed <= DENSE_POOLING:
-            pooling = np.zeros((size, n_needed))
-            np.put_along_axis(pooling, places, shares, axis=1)
-            return torch.from_numpy(pooling)
-        offsets = np.arange(size + 1, dtype=np.int64) * (k + 1)
-        return SparseBatch(offsets, places.reshape(-1), shares.reshape(-1), n_needed)
+            # In torch's memory, which is aligned: the last bits of a product may depend on where its factors lie.
+            pooling = torch.zeros((size, n_needed), dtype=self.second.weight.dtype)
+            pooling.numpy()[np.arange(size)[:, None], places] = shares
+            return pooling
+        offsets = np.arange(size + 1, dtype=places.dtype) * (k + 1)
+        return SparseBatch(offsets, places.reshape(-1), np.tile(shares, size), n_needed)
+
+
+class EncoderPass:
+    """A forward pass of the encoder that keeps what the backward pass needs.
+
+    Attributes
+    ----------
+    log_parameters : Tensor of shape (batch, 2 · n_labels)
+        Log α, then log β.
+    """
+
+    def __init__(self, encoder: GraphEncoder, inputs: Tensor | SparseBatch, pooling: Tensor | SparseBatch) -> None:
+        self.first, self.second, self.inputs, self.pooling = encoder.first, encoder.second, inputs, pooling
+        weight, bias = self.first.weight, self.first.bias
+        if isinstance(inputs, SparseBatch):
+            # Detached: a lookup in something to be trained would also prepare for a gradient.
+            self.hidden = inputs.times(weight.detach()).add_(bias).relu_()
+        else:
+            self.hidden = torch.addmm(bias, inputs, weight).relu_()
+        self.pooled = _times(pooling, self.hidden)
+        self.raw = torch.addmm(self.second.bias, self.pooled, self.second.weight.t())
+        self.log_parameters = self.raw.clamp(-encoder.log_bound, encoder.log_bound)
+
+    def gradients(self, by_log_parameters: Tensor) -> Gradients:
+        """Derivatives by the encoder's parameters."""
+        by_raw = by_log_parameters * (self.raw == self.log_parameters)
+        by_pooled = torch.mm(by_raw, self.second.weight)
+        by_hidden = torch.ops.aten.threshold_backward(_times(_transposed(self.pooling), by_pooled), self.hidden, 0.0)
+        return {
+            self.first.weight: _times(_transposed(self.inputs), by_hidden),
+            self.first.bias: by_hidden.sum(0),
+            self.second.weight: torch.mm(by_raw.t(), self.pooled),
+            self.second.bias: by_raw.sum(0),
+        }
+
+
+def _times(matrix: Tensor | SparseBatch, dense: Tensor) -> Tensor:
+    return matrix.times(dense) if isinstance(matrix, SparseBatch) else torch.mm(matrix.to(dense.dtype), dense)
+
+
+def _transposed(matrix: Tensor | SparseBatch) -> Tensor | SparseBatch:
+    return matrix.transposed if isinstance(matrix, SparseBatch) else matrix.t()
+
+
+def _numpy_type(dtype: torch.dtype) -> Any:
+    return np.float64 if dtype == torch.float64 else np.float32
+
+
+def _distinct(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sorted different values and the place of each value among them: ``numpy.unique``, without what it checks."""
+    order = values.argsort()
+    ordered = values[order]
+    new = np.empty(len(values), dtype=np.bool_)
+    new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    places = np.empty(len(values), dtype=np.int64)
+    places[order] = new.cumsum() - 1
+    return ordered[new], places
 
 
 def _sparse_if_it_pays(aggregated: Any) -> Any:

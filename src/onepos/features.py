@@ -36,7 +36,7 @@ def on_device(features: Any, device: str) -> Any:
 def gather(features: Any, rows: Tensor) -> Tensor:
     """Rows of a dense tensor, a CSR array, a file or a Dataset, as a dense tensor on the device of ``rows``."""
     if isinstance(features, Tensor):
-        return features[rows]
+        return features.index_select(0, rows)
     if isinstance(features, DiskRows | DatasetRows):
         return torch.from_numpy(features[rows.cpu().numpy()]).to(rows.device)
     return torch.from_numpy(features[rows.cpu().numpy()].toarray()).to(rows.device)

@@ -24,13 +24,24 @@ def assume_negative(
     Smoothed targets are 1−ε where observed and ε elsewhere (Cole et al., CVPR 2021). Entries known to be
     absent keep full weight.
     """
-    positives = observed.clamp(min=0).to(logits.dtype)
-    weights = None
-    if unobserved_weight != 1.0:
-        weights = unobserved_weights(observed, unobserved_weight, logits.dtype)
+    return binary_cross_entropy(
+        logits, *assumed_targets(observed, unobserved_weight, label_smoothing, dtype=logits.dtype)
+    )
+
+
+def assumed_targets(
+    observed: Tensor,
+    unobserved_weight: float = 1.0,
+    label_smoothing: float = 0.0,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[Tensor, Tensor | None]:
+    """Targets and weights of the cross-entropy that is AN; weights of one are None."""
+    positives = (observed > 0).to(dtype)
+    weights = None if unobserved_weight == 1.0 else unobserved_weights(observed, unobserved_weight, dtype)
     if label_smoothing:
         positives = positives * (1.0 - 2.0 * label_smoothing) + label_smoothing
-    return binary_cross_entropy(logits, positives, weights)
+    return positives, weights
 
 
 def unobserved_weights(observed: Tensor, weight: float, dtype: torch.dtype) -> Tensor:
@@ -52,10 +63,10 @@ def risk_weights(logits: Tensor, observed: Tensor, bound: float) -> Tensor:
     bounded by κ (``bound``). Rows with several observed positives use the mean confidence.
     """
     with torch.no_grad():
-        positives = observed.clamp(min=0).to(logits.dtype)
-        confidence = (logits.sigmoid() * positives).sum(dim=1, keepdim=True)
-        confidence = confidence / positives.sum(dim=1, keepdim=True).clamp(min=1.0)
-        return (1.0 / (confidence * logits.shape[1])).clamp(max=bound)
+        positives = (observed > 0).to(logits.dtype)
+        count = positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
+        confidence = positives.mul_(logits.sigmoid()).sum(dim=1, keepdim=True).div_(count)
+        return confidence.mul_(logits.shape[1]).reciprocal_().clamp_(max=bound)
 
 
 def single_positive_risk(logits: Tensor, soft_labels: Tensor, weights: Tensor) -> Tensor:

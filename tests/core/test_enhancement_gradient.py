@@ -62,3 +62,31 @@ def test_a_multiple_of_the_loss_has_the_multiple_of_its_gradient():
     _, single = loss_and_gradients(model, model.loss, batch)
     _, triple = loss_and_gradients(model, lambda given_batch: 3.0 * model.loss(given_batch), batch)
     torch.testing.assert_close(triple, tuple(3.0 * gradient for gradient in single))
+
+
+@pytest.mark.parametrize("n_labels", [2, 6, 60])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_with_the_encoder_written_out_too(n_labels, scale):
+    model, batch = model_and_batch(n_labels, scale=scale)
+    reference, expected = loss_and_gradients(model, model.reference_loss, batch)
+    model.generator.manual_seed(5)
+    found = model.differentiated(batch)
+    torch.testing.assert_close(found.value, reference.detach(), rtol=1e-9, atol=1e-12)
+    assert set(found.gradients) == set(model.parameters())
+    for parameter, wanted in zip(model.parameters(), expected, strict=True):
+        gradient = found.gradients[parameter]
+        torch.testing.assert_close(gradient, wanted, rtol=1e-7, atol=1e-9 * float(wanted.abs().max()) + 1e-12)
+
+
+@pytest.mark.parametrize("n_labels", [6, 60])
+def test_in_single_precision_as_training_computes_it(n_labels):
+    model, batch = model_and_batch(n_labels)
+    model.float().encoder.use_graph(model.encoder.aggregated.float(), model.encoder.neighborhoods)
+    single = Batch(batch.rows, batch.features.float(), batch.observed)
+    reference, expected = loss_and_gradients(model, model.reference_loss, single)
+    model.generator.manual_seed(5)
+    found = model.differentiated(single)
+    torch.testing.assert_close(found.value, reference.detach(), rtol=1e-5, atol=0)
+    for parameter, wanted in zip(model.parameters(), expected, strict=True):
+        gradient = found.gradients[parameter]
+        torch.testing.assert_close(gradient, wanted, rtol=1e-3, atol=1e-5 * float(wanted.abs().max()))

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
-from onepos.posterior import beta_kl_slopes, beta_kl_value, draw_beta, normal_rows
+from onepos.backpropagation import cross_entropy
+from onepos.beta_divergence import beta_kl_and_slopes
+from onepos.posterior import draw_beta, normal_rows
 
 
 class Others(NamedTuple):
@@ -57,7 +58,8 @@ def enhancement_loss(
 class _EnhancementLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, given: Given, log_alpha: Tensor, log_beta: Tensor, *parameters: Tensor) -> Tensor:
-        loss, ctx.gradients = _loss_and_gradients(given, log_alpha, log_beta, parameters)
+        loss, by_log_parameters, gradients = loss_and_gradients(given, torch.stack([log_alpha, log_beta]), parameters)
+        ctx.gradients = [*by_log_parameters, *gradients]
         return loss
 
     @staticmethod
@@ -78,7 +80,7 @@ class _TwoLayers:
 
     def gradients(self, by_output: Tensor) -> list[Tensor]:
         """By W₁, b₁, W₂, b₂, for the gradient by the output."""
-        self.by_hidden = torch.mm(by_output, self.second).mul_(self.hidden > 0)
+        self.by_hidden = torch.ops.aten.threshold_backward(torch.mm(by_output, self.second), self.hidden, 0.0)
         return [
             torch.mm(self.by_hidden.t(), self.inputs),
             self.by_hidden.sum(0),
@@ -91,21 +93,18 @@ class _TwoLayers:
         return torch.mm(self.by_hidden, self.first[:, start:])
 
 
-def _loss_and_gradients(
-    given: Given, log_alpha: Tensor, log_beta: Tensor, parameters: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor]]:
+def loss_and_gradients(
+    given: Given, log_both: Tensor, parameters: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """T_LE; its derivatives by the stacked (log α, log β), (2, B, c); those by the parameters of the three networks."""
     features, targets = given.features, given.targets
     n_labels, n_features, others = targets.shape[1], features.shape[1], given.others
     n_rows = len(targets) if others is None else others.rows[2]
 
-    logit = log_alpha - log_beta  # of the posterior mean, on which T_C is
-    consistency = binary_cross_entropy_with_logits(logit, targets, given.weights, reduction="sum")
-    by_logit = torch.sigmoid(logit).sub_(targets).mul_(given.weights).div_(n_rows)
-
-    both = torch.stack([log_alpha, log_beta]).exp_()  # (2, B, c)
-    alpha, beta = both
-    total = alpha + beta
-    divergence = beta_kl_value(alpha, beta, total, *given.prior).sum()
+    # T_C is on the posterior mean, whose logit is log α − log β.
+    consistency, by_logit = cross_entropy(log_both[0] - log_both[1], targets, given.weights, n_rows)
+    both = log_both.exp()
+    divergence, by_divergence = beta_kl_and_slopes(both, given.prior)
     if others is None:
         soft, slopes = draw_beta(both, given.generator, fast=given.fast_draws)
         everyone = soft
@@ -123,23 +122,21 @@ def _loss_and_gradients(
     labels = _TwoLayers(parameters[4:8], soft)
     reconstruction = _TwoLayers(parameters[8:], torch.cat([soft, torch.addcmul(mean, deviation, noise)], dim=1))
     residual = reconstruction.output.sub_(features)
-    linked = torch.sigmoid(torch.mm(soft, everyone.t()))  # (b, B); d of the other rows is a number here
+    linked = torch.mm(soft, everyone.t()).sigmoid_()  # (b, B); d of the other rows is a number here
     missed = linked - given.adjacency
 
-    negative_elbo = (
-        divergence
-        + binary_cross_entropy_with_logits(labels.output, targets, reduction="sum")
-        + torch.vdot(residual.view(-1), residual.view(-1))
-        + torch.vdot(missed.view(-1), missed.view(-1))
-        - 0.5 * (1.0 + bounded - mean.square() - variance).sum()
-    )
-    loss = (consistency + given.elbo_weight * negative_elbo) / n_rows
-
     scale = given.elbo_weight / n_rows
+    explained, by_label_output = cross_entropy(labels.output, targets, None, n_rows)
+    spreads = torch.addcmul(variance, mean, mean).sub_(bounded).sub_(1.0)  # twice KL(q(Z)‖p(Z))
+    loss = consistency.add_(explained, alpha=given.elbo_weight).add_(divergence, alpha=scale)
+    for squared in (residual.view(-1), missed.view(-1)):
+        loss.add_(torch.dot(squared, squared), alpha=scale)
+    loss.add_(spreads.sum(), alpha=0.5 * scale)
+
     by_reconstruction = reconstruction.gradients(residual.mul_(2.0 * scale))
     by_decoder_inputs = reconstruction.by_inputs()
     by_latent = by_decoder_inputs[:, n_labels:]
-    by_labels = labels.gradients(torch.sigmoid(labels.output).sub_(targets).mul_(scale))
+    by_labels = labels.gradients(by_label_output.mul_(given.elbo_weight))
     if others is None:
         by_links = missed.mul_(linked).mul_(1.0 - linked).mul_(2.0 * scale)
         by_links = by_links + by_links.t()
@@ -153,14 +150,9 @@ def _loss_and_gradients(
     by_soft = by_decoder_inputs[:, :n_labels] + labels.by_inputs()
     by_soft.add_(latent.by_inputs(n_features)).addmm_(by_links, everyone)
 
-    by_both = slopes.mul_(by_soft)
-    for gradient, slope in zip(by_both, beta_kl_slopes(alpha, beta, total, *given.prior), strict=True):
-        gradient.add_(slope, alpha=scale)
-    by_both.mul_(both)  # from α, β to their logarithms
-    return loss, [
-        by_both[0].add_(by_logit),
-        by_both[1].sub_(by_logit),
-        *by_latent_encoder,
-        *by_labels,
-        *by_reconstruction,
-    ]
+    by_both = (
+        slopes.mul_(by_soft).add_(by_divergence, alpha=scale).mul_(both)
+    )  # the last: from α, β to their logarithms
+    by_both[0].add_(by_logit)
+    by_both[1].sub_(by_logit)
+    return loss, by_both, [*by_latent_encoder, *by_labels, *by_reconstruction]

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from onepos import losses
 from onepos.encoder import GraphEncoder
-from onepos.methods._enhancement_gradient import Given, Others, enhancement_loss
+from onepos.methods._enhancement_gradient import Given, Others, enhancement_loss, loss_and_gradients
 from onepos.networks import MLP
 from onepos.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
-from onepos.training import Batch
+from onepos.training import Batch, Differentiated, Loss
 
 #: From so many labels on, drawing D and its derivative would take most of a step, and the faster way is used.
 FAST_DRAWS_FROM = 50
@@ -72,18 +72,57 @@ class LabelEnhancement(nn.Module):
         self.feature_scale = feature_scale
         self.generator = generator
         self.fast_draws = n_labels >= FAST_DRAWS_FROM
+        # Listed once: going through the modules in every step takes as long as a product.
+        self._listed = [parameter for network in self._networks() for parameter in network.parameters()]
 
     def loss(self, batch: Batch) -> Tensor:
         """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
-        settings = self.settings
-        if settings.elbo_weight == 0.0 or settings.n_draws > 1 or settings.consistency_on == "sample":
+        if not self._written_out:
             return self.reference_loss(batch)
         log_alpha, log_beta = self.encoder(batch.own_rows)
-        features = batch.features / self.feature_scale
+        given = self._given(batch, log_alpha, log_beta)
+        loss = enhancement_loss(log_alpha, log_beta, *self._networks(), given)
+        return batch.part.total(loss)
+
+    def differentiated(self, batch: Batch) -> Loss:
+        """T_LE with its gradient, where that is written out for the encoder too; else as ``loss``."""
+        if not self._written_out:
+            return self.reference_loss(batch)
+        if type(self.encoder) is not GraphEncoder or batch.features.device.type != "cpu":
+            return self.loss(batch)
+        with torch.no_grad():
+            passed = self.encoder.evaluate(batch.own_rows)
+            log_both = torch.stack(passed.log_parameters.chunk(2, dim=1))
+            loss, (by_log_alpha, by_log_beta), gradients = loss_and_gradients(
+                self._given(batch, *log_both), log_both, self._listed
+            )
+            found = passed.gradients(torch.cat([by_log_alpha, by_log_beta], dim=1))
+            found.update(zip(self._listed, gradients, strict=True))
+            return Differentiated(batch.part.total(loss), found)
+
+    @property
+    def _written_out(self) -> bool:
+        settings = self.settings
+        return settings.elbo_weight != 0.0 and settings.n_draws == 1 and settings.consistency_on == "mean"
+
+    @torch.no_grad()
+    def log_parameters(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Log α and log β of the given rows, (rows, c) each, as numbers."""
+        if type(self.encoder) is not GraphEncoder or rows.device.type != "cpu":
+            log_alpha, log_beta = self.encoder(rows)
+        else:
+            log_alpha, log_beta = self.encoder.evaluate(rows).log_parameters.chunk(2, dim=1)
+        return log_alpha, log_beta
+
+    def _networks(self) -> tuple[nn.Sequential, nn.Sequential, nn.Sequential]:
+        return self.latent_encoder, self.label_decoder, self.feature_decoder
+
+    def _given(self, batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> Given:
+        settings, features = self.settings, batch.features / self.feature_scale
         observed = batch.part.own(batch.observed)
-        given = Given(
+        return Given(
             features,
-            observed.clamp(min=0).to(features.dtype),
+            (observed > 0).to(features.dtype),
             losses.unobserved_weights(observed, settings.unobserved_weight, features.dtype),
             self._adjacency(batch.own_rows, batch.rows).to(features.dtype),
             settings.elbo_weight,
@@ -92,10 +131,6 @@ class LabelEnhancement(nn.Module):
             self.fast_draws,
             self._others(batch, log_alpha, log_beta) if batch.part.shared else None,
         )
-        loss = enhancement_loss(
-            log_alpha, log_beta, self.latent_encoder, self.label_decoder, self.feature_decoder, given
-        )
-        return batch.part.total(loss)
 
     def reference_loss(self, batch: Batch) -> Tensor:
         """T_LE term by term as the paper has it, and with more draws of D, differentiated automatically.
@@ -157,8 +192,8 @@ class LabelEnhancement(nn.Module):
 
     def _adjacency(self, rows: Tensor, others: Tensor) -> Tensor:
         """Block of A, (rows, others): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""
-        neighbors = self.encoder.neighborhoods[others][:, 1:]  # (others, k), without the row itself
-        return (rows[:, None, None] == neighbors[None, :, :]).any(dim=2)
+        neighbors = self.encoder.neighborhoods.index_select(0, others)[:, 1:]  # (others, k), without the row itself
+        return (rows[:, None, None] == neighbors).any(dim=2)
 
 
 def gathered(batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> tuple[Tensor, Tensor]:

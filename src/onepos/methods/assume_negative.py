@@ -6,11 +6,11 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch import Tensor, nn
+from torch import nn
 
-from onepos.losses import assume_negative
+from onepos.losses import assumed_targets
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Objective
+from onepos.training import Batch, Logits, Loss, Objective
 
 
 class AssumeNegativeObjective(Objective):
@@ -21,17 +21,13 @@ class AssumeNegativeObjective(Objective):
         self.unobserved_weight = unobserved_weight
         self.label_smoothing = label_smoothing
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """One loss, one step."""
-        yield (
-            "assume_negative",
-            assume_negative(
-                self.network(batch.features),
-                batch.observed,
-                unobserved_weight=self.unobserved_weight,
-                label_smoothing=self.label_smoothing,
-            ),
+        logits = Logits(self.network, batch.features)
+        targets, weights = assumed_targets(
+            batch.observed, self.unobserved_weight, self.label_smoothing, dtype=logits.values.dtype
         )
+        yield "assume_negative", logits.cross_entropy(targets, weights)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -4,20 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
-from onepos.losses import binary_cross_entropy
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Objective
+from onepos.training import Batch, Logits, Loss, Objective
 
 
 class FullSupervisionObjective(Objective):
     """Binary cross-entropy against complete labels."""
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """One loss, one step."""
-        logits = self.network(batch.features)
-        yield "cross_entropy", binary_cross_entropy(logits, batch.observed.clamp(min=0).to(logits.dtype))
+        logits = Logits(self.network, batch.features)
+        yield "cross_entropy", logits.cross_entropy((batch.observed > 0).to(logits.values.dtype))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -28,7 +28,7 @@ from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._shared_graph import SharedGraph
 from onepos.neighbor_search import SEARCHES, Search
 from onepos.posterior import sample_beta
-from onepos.training import Batch, Objective
+from onepos.training import Batch, Logits, Loss, Objective
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,15 @@ class SMILEObjective(Objective):
         if self.refresh is not None:
             self.refresh.begin_epoch(epoch, self.network, self.enhancement.encoder)
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
-        yield "label_enhancement", self.enhancement.loss(self.graph.batch(batch))
-        logits = self.network(batch.features)
+        yield "label_enhancement", self.enhancement.differentiated(self.graph.batch(batch))
+        logits = Logits(self.network, batch.features)
         if self.epoch < self.settings.warm_up_epochs:
-            yield "risk", losses.assume_negative(logits, batch.observed)
+            yield "risk", logits.cross_entropy(*losses.assumed_targets(batch.observed, dtype=logits.values.dtype))
             return
-        soft_labels = self.soft_labels(batch)
-        weights = losses.risk_weights(logits, batch.observed, self.settings.bound)
-        yield "risk", losses.single_positive_risk(logits, soft_labels, weights)
+        weights = losses.risk_weights(logits.values, batch.observed, self.settings.bound)
+        yield "risk", logits.cross_entropy(self.soft_labels(batch), weights)  # R̂_sp, Eq. (6)
 
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
         """T_LE trains the variational model, the risk trains the classifier."""
@@ -93,7 +92,7 @@ class SMILEObjective(Objective):
     @torch.no_grad()
     def soft_labels(self, batch: Batch) -> Tensor:
         """d for the rows of a batch: mean or draw of the Beta, corrected for cardinality, known entries put in."""
-        log_alpha, log_beta = gathered(batch, *self.enhancement.encoder(batch.own_rows))
+        log_alpha, log_beta = gathered(batch, *self.enhancement.log_parameters(batch.own_rows))
         observed = batch.observed
         if self.settings.soft_label == "sample" and self.training:
             soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)

@@ -2,7 +2,9 @@
 
 from onepos.training.callbacks import Callback, ProgressBar
 from onepos.training.checkpoint import Checkpoint
+from onepos.training.differentiated import Differentiated, Loss
 from onepos.training.history import History
+from onepos.training.logits import Logits
 from onepos.training.loop import train
 from onepos.training.objective import Batch, Objective
 from onepos.training.precision import PRECISIONS, forward_precision
@@ -16,7 +18,10 @@ __all__ = [
     "Batch",
     "Callback",
     "Checkpoint",
+    "Differentiated",
     "History",
+    "Logits",
+    "Loss",
     "Objective",
     "Processes",
     "ProgressBar",

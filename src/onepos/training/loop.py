@@ -159,8 +159,10 @@ def _run_epoch(steps: Steps, generator: torch.Generator, callbacks: Sequence[Cal
     for position, index in enumerate(batches):
         for name, loss in steps.take(index, rate):
             # Summed as tensors: asking for the number here would wait for it in every step.
-            value = loss * len(index)
-            sums[name] = sums[name] + value if name in sums else value
+            if name in sums:
+                sums[name].add_(loss, alpha=len(index))
+            else:
+                sums[name] = loss * len(index)
             last = name
         for callback in callbacks:
             callback.on_batch_end(position + 1, len(batches))

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from torch import Tensor, nn
 
+from onepos.training.differentiated import Loss
 from onepos.training.parts import WHOLE, Part
 
 
@@ -46,8 +47,8 @@ class Objective(nn.Module):
         """Note the 0-based epoch; methods with a schedule act on it."""
         self.epoch = epoch
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
-        """Yield (name, scalar loss) for each step to take on this batch."""
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
+        """Yield (name, scalar loss) for each step to take on this batch: a tensor, or a loss with its gradient."""
         raise NotImplementedError(f"{type(self).__name__} must say what its losses are.")
 
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:

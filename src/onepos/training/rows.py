@@ -52,7 +52,7 @@ class Rows:
     def batch(self, index: Tensor) -> Batch:
         """Return the batch of the given rows, with the features of those that this process computes."""
         part = self.processes.part(len(index))
-        return Batch(index, self.gather(part.own(index)), self.observed[index], part)
+        return Batch(index, self.gather(part.own(index)), self.observed.index_select(0, index), part)
 
     @property
     def n_samples(self) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from onepos.training.differentiated import Loss
 from onepos.training.objective import Batch, Objective
 from onepos.training.optimizer import FusedAdam
 from onepos.training.parts import Part
@@ -70,7 +71,7 @@ class Steps:
             yield name, torch.stack([item[1] for item in portions]).sum()
 
     def _portion(
-        self, batch: Batch, walk: Iterator[tuple[str, Tensor]], weight: float
+        self, batch: Batch, walk: Iterator[tuple[str, Loss]], weight: float
     ) -> tuple[str, Tensor, list[Tensor]] | None:
         """Advance one portion to its next loss; returns its name, its share of the value and of the gradient."""
         self._told(batch.part)

@@ -1,0 +1,97 @@
+"""KL divergence between Beta distributions with its derivatives, for a batch's worth of single-precision numbers.
+
+log Γ, ψ and ψ₁ of the same arguments share most of their work: x is raised by three, Γ's recurrence takes the steps
+back, and at x + 3 Stirling's series with a few terms is exact to single precision. In ``torch`` they are three passes,
+two of them one number at a time.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from onepos.posterior import beta_kl_slopes, beta_kl_value
+
+Numbers = NDArray[Any]
+#: Coefficients B₂ₙ/(2n(2n−1)), B₂ₙ/2n and B₂ₙ of Stirling's series and its derivatives, in powers of 1/x².
+_LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132)
+_TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
+
+
+def log_gamma_and_slopes(x: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Log Γ(x), ψ(x) and ψ₁(x), elementwise, for positive x below 10¹²; exact to single precision.
+
+    Examples
+    --------
+    >>> [round(float(value), 4) for value in log_gamma_and_slopes(np.float32([1.0]))]
+    [0.0, -0.5772, 1.6449]
+    """
+    second, third, raised = x + 1.0, x + 2.0, x + 3.0
+    step = 1.0 / x
+    by_steps, by_squares = step, step * step
+    for place in (second, third):
+        step = 1.0 / place
+        by_steps = by_steps + step
+        by_squares += step * step
+    inverse = 1.0 / raised
+    square = inverse * inverse
+    log_raised = np.log(raised)
+    second *= x
+    second *= third
+    log_gamma = _series(square, _LOG_GAMMA)
+    log_gamma *= inverse
+    log_gamma += (raised - 0.5) * log_raised
+    log_gamma -= raised
+    log_gamma -= np.log(second)
+    log_gamma += 0.5 * math.log(2.0 * math.pi)
+    digamma = _series(square, _DIGAMMA)
+    digamma *= square
+    digamma += 0.5 * inverse
+    digamma += by_steps
+    np.subtract(log_raised, digamma, out=digamma)
+    trigamma = _series(square, _TRIGAMMA)
+    trigamma *= inverse
+    trigamma += 0.5
+    trigamma *= square
+    trigamma += inverse
+    trigamma += by_squares
+    return log_gamma, digamma, trigamma
+
+
+def _series(square: Numbers, coefficients: tuple[float, ...]) -> Numbers:
+    total = square * coefficients[-1]
+    for coefficient in coefficients[-2:0:-1]:
+        total += coefficient
+        total *= square
+    total += coefficients[0]
+    return total
+
+
+def beta_kl_and_slopes(both: Tensor, prior: tuple[float, float]) -> tuple[Tensor, Tensor]:
+    """Sum of KL( Beta(α, β) ‖ Beta(α̂, β̂) ) over all entries of stacked (α, β), and its stacked derivatives."""
+    prior_alpha, prior_beta = prior
+    if both.dtype != torch.float32 or both.device.type != "cpu":
+        alpha, beta = both
+        total = alpha + beta
+        value = beta_kl_value(alpha, beta, total, prior_alpha, prior_beta).sum()
+        return value, torch.stack(beta_kl_slopes(alpha, beta, total, prior_alpha, prior_beta))
+    n = both.shape[1:].numel()
+    values: Numbers = np.empty((3, n), dtype=np.float32)  # α, β, α + β
+    values[:2] = both.numpy().reshape(2, n)
+    np.add(values[0], values[1], out=values[2])
+    log_gamma, digamma, trigamma = log_gamma_and_slopes(values)
+    values -= np.array([[prior_alpha], [prior_beta], [prior_alpha + prior_beta]], dtype=np.float32)
+    trigamma *= values
+    slopes = trigamma[:2]
+    slopes -= trigamma[2]
+    digamma *= values
+    log_gamma -= digamma
+    log_gamma[2] -= log_gamma[0]
+    log_gamma[2] -= log_gamma[1]
+    log_prior = math.lgamma(prior_alpha) + math.lgamma(prior_beta) - math.lgamma(prior_alpha + prior_beta)
+    divergence = log_gamma[2].sum() + np.float32(n * log_prior)
+    return torch.tensor(divergence), torch.from_numpy(slopes).view(both.shape)

@@ -1,0 +1,44 @@
+"""log Γ, ψ, ψ₁ in one go and the divergence made of them, against SciPy in double precision and torch."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import special
+
+from onepos.beta_divergence import beta_kl_and_slopes, log_gamma_and_slopes
+from onepos.posterior import beta_kl
+
+EXACT = (special.gammaln, special.digamma, lambda x: special.zeta(2, x))
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_equals_scipy(place):
+    x = np.exp(np.linspace(-7, 13, 20_001)).astype(np.float32)
+    found, expected = log_gamma_and_slopes(x)[place], EXACT[place](x.astype(np.float64))
+    assert np.all(np.abs(found - expected) <= 3e-6 * np.maximum(np.abs(expected), 1.0))
+
+
+@pytest.mark.parametrize("prior", [(1.0, 1.0), (0.4, 2.5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_divergence_and_slopes(prior, dtype):
+    both = (torch.randn(2, 30, 20, generator=torch.Generator().manual_seed(0)) * 2.5).clamp(-6, 6).exp().to(dtype)
+    exact = both.double().requires_grad_()
+    expected = beta_kl(exact[0], exact[1], *prior).sum()
+    (slopes,) = torch.autograd.grad(expected, exact)
+    before = both.clone()
+    found, by_both = beta_kl_and_slopes(both, prior)
+    assert torch.equal(both, before)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(found.double(), expected.detach(), rtol=tolerance, atol=0)
+    # A slope is the difference of two terms: it is as exact as they are.
+    both, total = both.double(), both.double().sum(0)
+    terms = ((both - torch.tensor(prior)[:, None, None]) * torch.polygamma(1, both)).abs()
+    terms = terms + ((total - sum(prior)) * torch.polygamma(1, total)).abs()
+    assert bool(((by_both - slopes).abs() <= tolerance / 10 * terms).all())
+    assert by_both.shape == both.shape
+
+
+def test_zero_at_the_prior():
+    found, slopes = beta_kl_and_slopes(torch.ones(2, 4, 3), (1.0, 1.0))
+    assert abs(float(found)) < 1e-4
+    assert float(slopes.abs().max()) < 1e-6
