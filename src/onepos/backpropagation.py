@@ -13,7 +13,9 @@ from onepos.networks import MLP
 
 def has_plain_passes(network: nn.Module) -> bool:
     """Whether the network is layers and ReLU and nothing else: no dropout, no forward pass of somebody else's."""
-    return type(network) is MLP and not network.dropout and "forward" not in network.__dict__
+    if type(network) is not MLP or "forward" in network.__dict__:
+        return False
+    return not (network.dropout or network.input_dropout)
 
 
 class NetworkPass:

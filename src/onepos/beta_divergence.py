@@ -27,7 +27,7 @@ def log_gamma_and_slopes(x: Numbers) -> tuple[Numbers, Numbers, Numbers]:
 
     Examples
     --------
-    >>> [round(float(value), 4) for value in log_gamma_and_slopes(np.float32([1.0]))]
+    >>> [round(float(value[0]), 4) for value in log_gamma_and_slopes(np.float32([1.0]))]
     [0.0, -0.5772, 1.6449]
     """
     second, third, raised = x + 1.0, x + 2.0, x + 3.0

@@ -309,8 +309,8 @@ class NeuralClassifier(_FittedNetwork):
         )
         listeners = [*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])]
         n_parameters = sum(p.numel() for p in objective.parameters())
-        threads = limited_threads(useful_threads(self.batch_size // processes.size, n_parameters))
-        with threads, forward_precision(objective.network, self.precision, self.device):
+        n_threads = useful_threads(self.batch_size // processes.size, n_parameters)
+        with limited_threads(n_threads), forward_precision(objective.network, self.precision, self.device):
             self.history_ = train(
                 objective,
                 context.rows,
@@ -326,7 +326,8 @@ class NeuralClassifier(_FittedNetwork):
         if processes.size > 1:
             self.history_.facts["processes"] = processes.size
         self.network_ = objective.network.cpu().eval()
-        self._finish(objective, context)
+        with limited_threads(n_threads):  # what is kept depends no more on the machine's threads than the training does
+            self._finish(objective, context)
 
     def _make_objective(self, context: Context) -> Objective:
         """Build the method's objective around ``context.network``."""
