@@ -27,8 +27,8 @@ def log_gamma_and_slopes(x: Numbers) -> tuple[Numbers, Numbers, Numbers]:
 
     Examples
     --------
-    >>> [round(float(value[0]), 4) for value in log_gamma_and_slopes(np.float32([1.0]))]
-    [0.0, -0.5772, 1.6449]
+    >>> [round(float(value[0]), 4) for value in log_gamma_and_slopes(np.float32([3.0]))]
+    [0.6931, 0.9228, 0.3949]
     """
     second, third, raised = x + 1.0, x + 2.0, x + 3.0
     step = 1.0 / x

@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
-from onepos import metrics
 from onepos._random import seed_from, spawn
 from onepos._validation import Labels
 from onepos.dataset_rows import DatasetRows, is_dataset
@@ -30,6 +29,7 @@ from onepos.methods._own_network import TRIED_ROWS, is_own, own_network, seeded_
 from onepos.methods._run_identity import check_same_data, run_identity
 from onepos.networks import MLP
 from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
+from onepos.selection import SELECTION_METRICS, higher_is_better, selection_score
 from onepos.training import (
     PRECISIONS,
     Callback,
@@ -133,7 +133,8 @@ class NeuralClassifier(_FittedNetwork):
         ``selection_metric`` and restore the best epoch. "auto": with 1,000 labelled rows or more. A validation set
         given to ``fit`` is always used.
     selection_metric : str
-        The metric of ``onepos.metrics`` that chooses the epoch.
+        What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (``onepos.selection``), which
+        takes less luck where validation rows have one label each.
     patience : int or None
         Epochs to wait for a better score; None trains to the end and restores the best epoch.
     validation_fraction : float
@@ -192,7 +193,7 @@ class NeuralClassifier(_FittedNetwork):
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "gradient_accumulation": [Interval(Integral, 1, None, closed="left")],
         "early_stopping": [StrOptions({"auto"}), "boolean"],
-        "selection_metric": [StrOptions(set(metrics.METRICS))],
+        "selection_metric": [StrOptions(set(SELECTION_METRICS))],
         "patience": [Interval(Integral, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions(set(SCALE_KINDS))],
@@ -317,7 +318,7 @@ class NeuralClassifier(_FittedNetwork):
                 schedule,
                 context.generator,
                 scorer=None if held is None else self._scorer(held),
-                selection=(self.selection_metric, metrics.higher_is_better(self.selection_metric)),
+                selection=(self.selection_metric, higher_is_better(self.selection_metric)),
                 callbacks=listeners,
                 checkpoint=checkpoint,
             )
@@ -377,12 +378,9 @@ class NeuralClassifier(_FittedNetwork):
         return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
 
     def _scorer(self, held: Held) -> Any:
-        metric = getattr(metrics, self.selection_metric)
-
         def score(network: nn.Module) -> dict[str, float]:
             logits = forward_all(network, held.features, self.device)
-            scores = logits if self.selection_metric != "hamming_loss" else 1.0 / (1.0 + np.exp(-logits))
-            return {self.selection_metric: metric(held.observed, scores)}
+            return {self.selection_metric: selection_score(self.selection_metric, held.observed, logits)}
 
         return score
 

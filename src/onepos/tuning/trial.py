@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing
 from onepos import metrics
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._neural import NeuralClassifier
+from onepos.selection import higher_is_better
 from onepos.training import Callback, Objective
 from onepos.tuning.budget import Budget
 from onepos.tuning.splits import Split
@@ -64,7 +65,7 @@ class _Watch(Callback):
 
     def __init__(self, model: NeuralClassifier, report: Report | None, budget: Budget) -> None:
         self.column = f"valid_{model.selection_metric}"
-        self.sign = 1.0 if metrics.higher_is_better(model.selection_metric) else -1.0
+        self.sign = 1.0 if higher_is_better(model.selection_metric) else -1.0
         self.report, self.budget = report, budget
         self.curve: dict[int, float] = {}
         self.ended = ""
