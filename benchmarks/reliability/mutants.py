@@ -33,6 +33,8 @@ _NUMERICS = "tests/reliability/test_numerics.py"
 #: Modules and the tests that are about them: of a few seconds, since an untouched module has to pass them all.
 TARGETS: dict[str, tuple[str, ...]] = {
     "onepos.losses": ("tests/core/test_losses.py", _NUMERICS),
+    "onepos.backpropagation": ("tests/core/test_backpropagation.py",),
+    "onepos.beta_divergence": ("tests/core/test_beta_divergence.py",),
     "onepos.methods._class_prior_losses": ("tests/methods/test_crisp.py::TestRisk", _NUMERICS),
     "onepos.methods._entropy_losses": ("tests/methods/test_entropy_maximization.py", _NUMERICS),
     "onepos.methods._large_losses": ("tests/methods/test_large_loss.py", _NUMERICS),
