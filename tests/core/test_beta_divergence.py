@@ -18,6 +18,22 @@ def test_equals_scipy(place):
     assert np.all(np.abs(found - expected) <= 3e-6 * np.maximum(np.abs(expected), 1.0))
 
 
+#: First term that each series leaves out, at 1 / (x + 3): what it is off by, at most.
+LEFT_OUT = (
+    lambda inverse: inverse**9 / 1188,
+    lambda inverse: 691 / 32760 * inverse**12,
+    lambda inverse: 7 / 6 * inverse**15,
+)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_series_is_off_by_less_than_its_next_term(place):
+    x = np.exp(np.linspace(-3, 3, 2001))
+    found, expected = log_gamma_and_slopes(x)[place], EXACT[place](x)
+    rounding = 1e-14 * (1.0 + np.abs(expected)) * (1.0 + np.abs(np.log(x)))
+    assert np.all(np.abs(found - expected) <= LEFT_OUT[place](1.0 / (x + 3.0)) + rounding)
+
+
 @pytest.mark.parametrize("prior", [(1.0, 1.0), (0.4, 2.5)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_divergence_and_slopes(prior, dtype):

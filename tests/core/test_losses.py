@@ -172,3 +172,18 @@ def test_known_absent_labels_are_negatives_with_and_without_smoothing():
     for smoothing in (0.0, 0.1):
         found = losses.assume_negative(logits, absent, label_smoothing=smoothing)
         assert found.item() == losses.assume_negative(logits, observed, label_smoothing=smoothing).item()
+
+
+def test_assumed_targets_of_plain_assume_negative_have_no_weights():
+    observed = torch.tensor([[1, 0, -1]])
+    targets, weights = losses.assumed_targets(observed)
+    assert weights is None
+    assert targets.dtype == torch.float32
+    assert targets.tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_assumed_targets_smoothed_and_weighted():
+    observed = torch.tensor([[1, 0, -1]])
+    targets, weights = losses.assumed_targets(observed, 0.25, 0.1, dtype=torch.float64)
+    torch.testing.assert_close(targets, torch.tensor([[0.9, 0.1, 0.1]], dtype=torch.float64))
+    assert weights.tolist() == [[1.0, 0.25, 1.0]]
