@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onepos.encoder import GraphEncoder
-from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement
+from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement, links
 from onepos.training import Batch
 
 
@@ -90,3 +90,12 @@ def test_in_single_precision_as_training_computes_it(n_labels):
     for parameter, wanted in zip(model.parameters(), expected, strict=True):
         gradient = found.gradients[parameter]
         torch.testing.assert_close(gradient, wanted, rtol=1e-3, atol=1e-5 * float(wanted.abs().max()))
+
+
+@given(st.integers(1, 150), st.integers(1, 150), st.integers(1, 12), st.integers(0, 1000))
+@settings(max_examples=100)
+def test_links_are_those_of_comparing_all_with_all(n_rows, n_others, k, seed):
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randperm(300, generator=generator)[:n_rows]
+    neighbors = torch.randint(300, (n_others, k + 1), generator=generator)[:, 1:]
+    assert torch.equal(links(rows, neighbors), (rows[:, None, None] == neighbors).any(dim=2))

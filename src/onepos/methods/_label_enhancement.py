@@ -193,7 +193,30 @@ class LabelEnhancement(nn.Module):
     def _adjacency(self, rows: Tensor, others: Tensor) -> Tensor:
         """Block of A, (rows, others): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""
         neighbors = self.encoder.neighborhoods.index_select(0, others)[:, 1:]  # (others, k), without the row itself
+        return links(rows, neighbors)
+
+
+#: Up to so many rows it is faster to compare all with all than to look each neighbour up.
+_ALL_WITH_ALL = 64
+
+
+def links(rows: Tensor, neighbors: Tensor) -> Tensor:
+    """Whether rows[i], all different, is among neighbors[j] (others, k): bool of shape (rows, others).
+
+    Examples
+    --------
+    >>> links(torch.tensor([7, 3]), torch.tensor([[3, 5], [9, 4], [7, 3]])).int().tolist()
+    [[0, 0, 1], [1, 0, 1]]
+    """
+    if len(rows) <= _ALL_WITH_ALL:
         return (rows[:, None, None] == neighbors).any(dim=2)
+    ordered, order = torch.sort(rows)
+    neighbors = neighbors.contiguous()
+    place = torch.searchsorted(ordered, neighbors).clamp_(max=len(rows) - 1)  # where it would be, if it is there
+    other, slot = (ordered[place] == neighbors).nonzero(as_tuple=True)
+    linked = torch.zeros((len(rows), len(neighbors)), dtype=torch.bool, device=rows.device)
+    linked[order[place[other, slot]], other] = True
+    return linked
 
 
 def gathered(batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> tuple[Tensor, Tensor]:
