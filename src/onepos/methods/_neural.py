@@ -133,8 +133,8 @@ class NeuralClassifier(_FittedNetwork):
         ``selection_metric`` and restore the best epoch. "auto": with 1,000 labelled rows or more. A validation set
         given to ``fit`` is always used.
     selection_metric : str
-        What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (``onepos.selection``), for many
-        labels on few validation rows that have one label each.
+        What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (``onepos.selection``), for
+        many labels on few validation rows that have one label each.
     patience : int or None
         Epochs to wait for a better score; None trains to the end and restores the best epoch.
     validation_fraction : float
