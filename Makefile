@@ -6,7 +6,7 @@ JOBS   ?= 2
 BIN    := $(VENV)/bin
 LOWEST ?= .venv-lowest
 
-.PHONY: demo test test-lowest package coverage mutants fuzz audit dependencies lint docs gallery bench results table clean
+.PHONY: demo test test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results table clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
@@ -57,6 +57,11 @@ coverage: $(VENV)/.ready  ## lines and branches of src that the tests run, proce
 
 mutants: $(VENV)/.ready  ## wrong changes of losses, measures and risks: how many do the tests notice
 	$(BIN)/python benchmarks/reliability/mutants.py --jobs $(JOBS)
+
+# Apart from the environment: mutmut 3.8 does not work with pytest 9, which the other tests use.
+mutmut: $(VENV)/.ready  ## mutants of losses and measures by mutmut, in mutants/
+	test -d .mutmut-tools || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target .mutmut-tools 'mutmut==3.8.0' 'pytest==8.4.2'
+	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/.mutmut-tools $(BIN)/python -m mutmut run --max-children $(JOBS)
 
 fuzz: $(VENV)/.ready  ## 10,000 damaged files for every reader
 	$(BIN)/python benchmarks/reliability/fuzz.py --cases 10000 --seed 1

@@ -228,11 +228,12 @@ def test_training_and_prediction_take_a_fraction_of_the_file(tmp_path):
     for start in range(0, len(X), len(block)):
         X[start : start + len(block)] = block
     del X
-    result = subprocess.run(
-        [sys.executable, "-c", PROBE, str(tmp_path / "X.npy")], check=True, capture_output=True, text=True
-    )
+    # Freed blocks go back to the system at once: what malloc keeps for later is luck, up to three times what is used.
+    settings = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+    command = [sys.executable, "-c", PROBE, str(tmp_path / "X.npy")]
+    result = subprocess.run(command, check=True, capture_output=True, text=True, env=settings)
     growth, size = map(int, result.stdout.split())
-    assert growth < size / 2
+    assert growth < size / 3
 
 
 def test_released_pages_no_longer_count_and_are_read_again(tmp_path):
