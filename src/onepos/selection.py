@@ -2,10 +2,7 @@
 
 With one observed label a row, a metric looks at the place of that one label, and on few rows its best epoch is partly
 luck. The likelihood of the same labels under softmax(τ·logits), with the τ that suits it best, looks at the scores of
-all labels of a row. Neither is better throughout. Share of the best epoch's average precision that the chosen epoch
-keeps, metric and likelihood: CAL500 95.3 and 98.1 %, yeast 99.1 and 99.3 %, image 99.9 and 98.9 %, scene 99.9 and
-99.2 % (``benchmarks/epoch_choice.py --datasets CAL500,yeast,image,scene --methods an,wan,softmax``; validation rows,
-three trials). So the metric stays the default, and the likelihood is for many labels on few rows.
+all labels of a row. Neither is better throughout (docs/tuning.md): the likelihood is for many labels on few rows.
 """
 
 from typing import Any

@@ -26,6 +26,8 @@ from onepos.training import Batch, Differentiated, Loss
 
 #: From so many labels on, drawing D and its derivative would take most of a step, and the faster way is used.
 FAST_DRAWS_FROM = 50
+#: Up to so many rows of a batch it is faster to compare all with all neighbours than to look each neighbour up.
+_ALL_WITH_ALL = 64
 
 
 @dataclass(frozen=True)
@@ -194,10 +196,6 @@ class LabelEnhancement(nn.Module):
         """Block of A, (rows, others): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""
         neighbors = self.encoder.neighborhoods.index_select(0, others)[:, 1:]  # (others, k), without the row itself
         return links(rows, neighbors)
-
-
-#: Up to so many rows it is faster to compare all with all than to look each neighbour up.
-_ALL_WITH_ALL = 64
 
 
 def links(rows: Tensor, neighbors: Tensor) -> Tensor:

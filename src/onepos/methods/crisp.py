@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
-from onepos.losses import assume_negative
+from onepos.losses import assumed_targets
 from onepos.methods._class_prior import class_prior
 from onepos.methods._class_prior_losses import class_prior_risk
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._selection_propensity import selection_propensity
 from onepos.methods._whole_set import logits_of_all
-from onepos.training import Batch, Objective, Rows
+from onepos.training import Batch, Logits, Loss, Objective, Rows
 
 #: Rows that the running mean of the scores looks back on.
 _MEAN_ROWS = 1000
@@ -79,12 +79,13 @@ class CRISPObjective(Objective):
         """Take it back."""
         self.weights, self.means = state["weights"].to(self.weights), state["means"].to(self.means)
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """One loss, one step."""
-        logits = self.network(batch.features)
         if self.epoch < self.settings.warm_up_epochs:
-            yield "risk", assume_negative(logits, batch.observed)
+            passed = Logits(self.network, batch.features)
+            yield "risk", passed.cross_entropy(*assumed_targets(batch.observed, dtype=passed.values.dtype))
             return
+        logits = self.network(batch.features)
         means = None
         if not self.batch_mean:
             share = min(1.0, len(logits) / _MEAN_ROWS)
