@@ -6,7 +6,7 @@ JOBS   ?= 2
 BIN    := $(VENV)/bin
 LOWEST ?= .venv-lowest
 
-.PHONY: demo test test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results table clean
+.PHONY: demo test test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
@@ -78,10 +78,6 @@ bench: $(VENV)/.ready  ## timings as ratios; BENCH='--only encoder,memory' for p
 
 results: $(VENV)/.ready  ## every table and figure of README and docs, from the committed results files
 	$(BIN)/python studies/build.py
-
-table: $(VENV)/.ready  ## the seven-set table; resumes where it stopped
-	$(BIN)/python studies/seven_sets/run.py
-	$(BIN)/python studies/seven_sets/table.py
 
 clean:
 	rm -rf $(VENV) $(LOWEST) .venv-audit build dist site demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .mutants

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_softmax, logsumexp
+from scipy.special import expit, logsumexp
 
 #: Each member counts as if it had told so many rows: with few held-out rows weights stay alike.
 PRIOR_ROWS = 1.0
 _MOST_STEPS = 1000
 _LARGEST_LOG_TEMPERATURE = 8.0
+_TEMPERATURE_TOLERANCE = 1e-6
 
 
 def standardize_rows(logits: NDArray[Any]) -> NDArray[np.float64]:
@@ -44,6 +44,7 @@ def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> 
 
     Examples
     --------
+    >>> from scipy.special import log_softmax
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.normal(size=(4000, 5))
     >>> seen = np.eye(5)[[rng.choice(5, p=np.exp(log_softmax(2 * row))) for row in scores]]
@@ -51,18 +52,55 @@ def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> 
     2.0
     """
     rows, labels, share = _cases(observed)
+    share = share / share.sum()
+    scores = np.asarray(scores, dtype=np.float64)
+    told = scores[rows, labels]
+    # Concave in τ. Newton's steps from the last of the two places between which the slope changes its sign; where a
+    # step leads out of them, their middle in log τ.
+    low, high, factor = -_LARGEST_LOG_TEMPERATURE, _LARGEST_LOG_TEMPERATURE, 0.0
+    for _ in range(_MOST_STEPS):
+        tau = np.exp(factor)
+        log_total, mean, variance = _moments(tau, scores)
+        slope = float(share @ (told - mean[rows]))
+        if slope > 0:
+            low = factor
+        else:
+            high = factor
+        # By log τ: the slope is τ·slope, and its own one τ·slope − τ²·variance.
+        curvature = tau * slope - tau * tau * float(share @ variance[rows])
+        step = -tau * slope / curvature if curvature < 0 else np.inf
+        following = factor + step if low < factor + step < high else 0.5 * (low + high)
+        if abs(following - factor) < _TEMPERATURE_TOLERANCE:
+            break
+        factor = following
+    return float(tau), float(share @ (tau * told - log_total[rows]))
 
-    def loss(log_factor: float) -> float:
-        return -float(share @ log_softmax(np.exp(log_factor) * scores, axis=1)[rows, labels]) / float(share.sum())
 
-    # Concave in τ, hence with one peak in log τ: an interval is enough to find it.
-    span = (-_LARGEST_LOG_TEMPERATURE, _LARGEST_LOG_TEMPERATURE)
-    found = minimize_scalar(loss, bounds=span, method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(found.x)), -float(found.fun)
+def _moments(tau: float, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Log Σ exp(τs) of each row, and mean and variance of s under softmax(τs)."""
+    shifted = tau * scores
+    top = shifted.max(axis=1)
+    p = np.exp(shifted - top[:, None], out=shifted)
+    total = p.sum(axis=1)
+    mean = np.einsum("ij,ij->i", p, scores) / total
+    square = np.einsum("ij,ij,ij->i", p, scores, scores) / total
+    return top + np.log(total), mean, np.maximum(square - mean * mean, 0.0)
+
+
+def at_observed(log_probabilities: NDArray[np.float64], observed: NDArray[Any]) -> NDArray[np.float64]:
+    """Log-probabilities of the observed labels, (…, n_cases), row by row, from those of all, (…, n_samples, n_labels).
+
+    Examples
+    --------
+    >>> at_observed(np.log([[0.75, 0.25]]), np.array([[0, 1]])).round(3).tolist()
+    [-1.386]
+    """
+    rows, labels, _ = _cases(observed)
+    return np.asarray(log_probabilities[..., rows, labels])
 
 
 def pool_weights(
-    log_probabilities: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float = PRIOR_ROWS
+    told: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float = PRIOR_ROWS
 ) -> tuple[NDArray[np.float64], float]:
     """Return the weights of Σ_m w_m q_m that make the observed labels most likely, and the mean log-likelihood reached.
 
@@ -70,7 +108,8 @@ def pool_weights(
 
     Parameters
     ----------
-    log_probabilities : array of shape (n_members, n_samples, n_labels)
+    told : array of shape (n_members, n_cases)
+        ``at_observed`` of each member: nothing else that it says counts here.
     observed : array of shape (n_samples, n_labels)
         As for ``inverse_temperature``.
     prior_rows : float
@@ -80,24 +119,23 @@ def pool_weights(
     --------
     >>> right, wrong = np.log([[0.8, 0.2]] * 10), np.log([[0.2, 0.8]] * 10)
     >>> seen = np.eye(2)[[0] * 8 + [1] * 2]
-    >>> pool_weights(np.stack([right, wrong]), seen, prior_rows=0.0)[0].round(3).tolist()
+    >>> pool_weights(at_observed(np.stack([right, wrong]), seen), seen, prior_rows=0.0)[0].round(3).tolist()
     [1.0, 0.0]
     """
-    rows, labels, share = _cases(observed)
-    at_observed = log_probabilities[:, rows, labels]  # (n_members, n_cases)
-    n_members = len(at_observed)
+    _, _, share = _cases(observed)
+    n_members = len(told)
     weights = np.full(n_members, 1.0 / n_members)
     for _ in range(_MOST_STEPS):
         with np.errstate(divide="ignore"):  # without a prior a weight may reach zero, and stays there
-            joint = at_observed + np.log(weights)[:, None]
-        told = np.exp(joint - logsumexp(joint, axis=0)) @ share  # rows that each member explains
-        new = (told + prior_rows) / (share.sum() + n_members * prior_rows)
+            joint = told + np.log(weights)[:, None]
+        explained = np.exp(joint - logsumexp(joint, axis=0)) @ share  # rows that each member explains
+        new = (explained + prior_rows) / (share.sum() + n_members * prior_rows)
         moved = float(np.abs(new - weights).max())
         weights = new
         if moved < 1e-9:
             break
     with np.errstate(divide="ignore"):
-        reached = logsumexp(at_observed + np.log(weights)[:, None], axis=0) @ share / share.sum()
+        reached = logsumexp(told + np.log(weights)[:, None], axis=0) @ share / share.sum()
     return weights, float(reached)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onepos.figures import figure_svg, save_figure
 from onepos.metrics import METRICS
+from results_page.best_blocks import best_block, level_block
 from results_page.cost_block import cost_block
 from results_page.drawings import Drawing, draw
 from results_page.main_blocks import metric_block, narrow_block, published_block, readme_table, selection_block
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE, README, FIGURES = "docs/results.md", "README.md", "docs/figures"
-THRESHOLDS = "docs/thresholds.md"
+THRESHOLDS, CHOOSING = "docs/thresholds.md", "docs/choosing.md"
 README_MARKERS = ("<!-- table: average precision -->", "<!-- end of table -->")
 
 
@@ -70,7 +71,9 @@ def page_blocks(sources: Mapping[str, Source], drawings: tuple[Drawing, ...]) ->
     }
     makers |= {f"ablation {_dashed(metric)}": (ablation, partial(narrow_block, metric=metric)) for metric in METRICS}
     makers |= {"ablation significance": (ablation, significance_block)}
+    makers |= {"modern average-precision": (sources["modern"], partial(metric_block, metric="average_precision"))}
     blocks = {name: source.absent or maker(source) for name, (source, maker) in makers.items()}
+    blocks["best"] = paper.absent or best_block(sources)
     return blocks | {f"figure {drawing.name}": drawing.block for drawing in drawings}
 
 
@@ -83,9 +86,12 @@ def make(root: Path) -> Made:
     thresholds, changed_there = replace_blocks(
         _read(root, THRESHOLDS), {"thresholds": threshold_block(root)}, THRESHOLDS
     )
-    texts = {PAGE: page, THRESHOLDS: thresholds, README: readme}
+    level = sources["smile-paper"].absent or level_block(sources)
+    choosing, changed_in_choosing = replace_blocks(_read(root, CHOOSING), {"level": level}, CHOOSING)
+    texts = {PAGE: page, THRESHOLDS: thresholds, CHOOSING: choosing, README: readme}
     changes = [Change(PAGE, f"block {name!r}") for name in changed]
     changes += [Change(THRESHOLDS, f"block {name!r}") for name in changed_there]
+    changes += [Change(CHOOSING, f"block {name!r}") for name in changed_in_choosing]
     if readme != _read(root, README):
         changes.append(Change(README, "the table of average precision"))
     changes += [change for drawing in drawings for change in _changes_of(root, drawing)]

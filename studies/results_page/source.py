@@ -14,6 +14,8 @@ FILES = {
     "smile-paper": "studies/smile_paper/results.parquet",
     "ablation": "studies/ablation/results.parquet",
     "sufficiency": "studies/sufficiency/results.parquet",
+    "modern": "studies/modern/results.parquet",
+    "auto": "studies/auto/results.parquet",
 }
 
 

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
-from onepos.stacking import inverse_temperature, marginal_logits, pool, pool_weights, standardize_rows
+from onepos import stacking
+from onepos.stacking import at_observed, inverse_temperature, marginal_logits, pool, standardize_rows
+
+
+def pool_weights(members, observed, **options):
+    return stacking.pool_weights(at_observed(members, observed), observed, **options)
 
 
 def drawn_from(p, rng):
@@ -88,6 +93,31 @@ def test_the_temperature_of_drawn_labels_is_found():
     assert reached == pytest.approx((observed * log_softmax(found * scores, axis=1)).sum(axis=1).mean())
     # Stretched scores have the inverse of the stretch in their factor.
     assert inverse_temperature(10.0 * scores, observed)[0] == pytest.approx(found / 10.0, rel=1e-4)
+
+
+@given(st.integers(2, 6), st.floats(0.01, 30.0), st.integers(0, 1000))
+@settings(max_examples=50, deadline=None)
+def test_the_temperature_is_that_of_a_search_in_an_interval(n_labels, stretch, seed):
+    rng = np.random.default_rng(seed)
+    scores = stretch * rng.standard_normal((30, n_labels))
+    observed = np.eye(n_labels)[rng.integers(n_labels, size=30)]
+    observed[:3] = 0  # rows without a label
+    observed[3] = 1  # one with all of them
+
+    def loss(log_factor):
+        told = observed * log_softmax(np.exp(log_factor) * scores, axis=1) / np.maximum(observed.sum(1), 1)[:, None]
+        return -told.sum() / 27
+
+    searched = minimize_scalar(loss, bounds=(-8, 8), method="bounded", options={"xatol": 1e-8})
+    factor, reached = inverse_temperature(scores, observed)
+    assert reached == pytest.approx(-searched.fun, abs=1e-7)  # at a border: as steps of 1e-6 allow
+    assert loss(np.log(factor)) == pytest.approx(-reached)
+
+
+def test_labels_that_are_always_first_want_a_factor_that_makes_them_certain():
+    factor, reached = inverse_temperature(np.array([[1.0, 0.0]]), np.array([[1, 0]]))
+    assert factor > 30.0
+    assert reached == pytest.approx(0.0, abs=1e-13)
 
 
 def test_a_pool_is_the_weighted_sum_of_probabilities(problem):

@@ -32,10 +32,14 @@ def test_says_what_it_tried_and_why(fitted):
     history = fitted.history_
     assert history["method"] == ["linear", "mlml", "wan", "softmax", "wan"]
     assert history.facts["stopped"] == "n_members"
-    assert "50 rows" in history.facts["judged_by"]
+    assert history.facts["folds"] == 5
+    assert "495 rows" in history.facts["judged_by"]  # one row of each of the five labels is never held out
     frame = history.to_frame()
     assert (frame["log_likelihood"] < 0).all()
-    assert frame["weight"].gt(0).sum() == len(fitted.members_) == len(fitted.weights_)
+    assert 5 * frame["weight"].gt(0).sum() == len(fitted.members_) == len(fitted.weights_)
+    assert fitted.weights_.sum() == pytest.approx(1.0)
+    # A candidate's models share its weight.
+    np.testing.assert_allclose(fitted.weights_[::5] * 5, frame["weight"][frame["weight"] > 0])
 
 
 def test_ranks_at_least_as_well_as_its_members_do_on_the_mean(fitted, data):
@@ -51,7 +55,7 @@ def test_probabilities_add_up_to_the_assumed_number(fitted, data):
 
 
 def test_without_combining_one_member_is_kept(data):
-    model = onepos.AutoClassifier(methods=("linear", "mlml"), combine=False, **QUICK)
+    model = onepos.AutoClassifier(methods=("linear", "mlml"), combine=False, n_folds=1, **QUICK)
     model.fit(data.X[:500], data.observed[:500])
     frame = model.history_.to_frame()
     assert len(model.members_) == 1
@@ -115,8 +119,44 @@ def test_no_row_to_spare_leaves_the_methods_that_choose_out(data):
 
 def test_large_sets_have_no_slow_members():
     small = [c.key for c in candidates(("linear", "mlml", "d2ml"), (1000, 9, 5), **DENSE)]
-    assert small == ["linear", "mlml", "d2ml"]
+    assert small == ["linear", "mlml", "d2ml", "d2ml"]  # a kernel for each scaling
     assert not list(candidates(("mlml", "d2ml"), (50_000, 9, 5), **DENSE))
+
+
+def test_bags_have_no_kernel_unless_nothing_else_is_wanted():
+    bags = {"scales": ("none",), "bags": True}
+    assert [c.key for c in candidates(("linear", "d2ml"), (1000, 9, 5), **bags)] == ["linear"]
+    assert [c.key for c in candidates(("d2ml",), (1000, 9, 5), **bags)] == ["d2ml"]
+
+
+def test_few_judging_rows_for_a_label_choose_epochs_by_likelihood():
+    for n_judging, chooser in ((49, "observed_likelihood"), (50, None), (0, None)):
+        first = next(candidates(("wan",), (1000, 9, 5), n_judging=n_judging, **DENSE))
+        assert first.settings.get("selection_metric") == chooser
+
+
+def test_a_candidate_that_the_time_does_not_suffice_for_does_not_count(data, monkeypatch):
+    """The clock stands still during the first candidate and strikes in the middle of the second."""
+    calls = iter(range(10_000))
+    fits = []
+    monkeypatch.setattr(auto.time, "monotonic", lambda: 0.0 if len(fits) < 7 else float(next(calls)) + 100.0)
+    build = auto.Candidate.build
+    monkeypatch.setattr(auto.Candidate, "build", lambda self, seed: fits.append(self.key) or build(self, seed))
+    model = onepos.AutoClassifier(methods=("linear", "mlml"), time_budget=10.0, random_state=0)
+    model.fit(data.X[:200], data.observed[:200])
+    assert fits == ["linear"] * 5 + ["mlml"] * 2
+    assert model.history_["method"] == ["linear"]
+    assert model.history_.facts["stopped"] == "time_budget"
+
+
+def test_interrupted_candidates_do_not_count_unless_there_is_no_other(data, monkeypatch):
+    interrupted = {"linear": False, "mlml": True}
+    for keys, kept in ((("linear", "mlml"), ["LinearClassifier"] * 5), (("mlml",), ["MLMLClassifier"])):
+        monkeypatch.setattr(auto, "_was_interrupted", lambda model: interrupted[type(model).__name__[:4].lower()])
+        monkeypatch.setitem(interrupted, "line", False)
+        model = onepos.AutoClassifier(methods=keys, **QUICK).fit(data.X[:200], data.observed[:200])
+        assert [type(member).__name__ for member in model.members_] == kept
+        assert model.history_.facts["stopped"] == "interrupted"
 
 
 def test_rounds_of_networks_differ():
@@ -132,12 +172,13 @@ def test_settings_follow_the_features():
     assert settings_for(np.ones((4, 3)), "none") == {"scales": ("none",), "bags": False}
 
 
-def test_only_bags_have_features_dropped_and_smile_has_one_turn_unless_alone():
-    shape = (1000, 9, 5)
-    for bags in (False, True):
-        pool = list(islice(candidates(("wan", "smile", "an"), shape, scales=("none",), bags=bags), 7))
-        assert [c.key for c in pool] == ["wan", "smile", "an", "wan", "an", "wan", "an"]
-        assert [c.settings.get("input_dropout", 0.0) > 0 for c in pool] == [bags and c.key != "smile" for c in pool]
+def test_only_bags_have_features_dropped_and_smile_has_one_turn_on_dense_features_unless_alone():
+    shape, keys = (1000, 9, 5), ("wan", "smile", "an")
+    dense = list(islice(candidates(keys, shape, scales=("none",), bags=False), 7))
+    assert [c.key for c in dense] == ["wan", "smile", "an", "wan", "an", "wan", "an"]
+    bags = list(islice(candidates(keys, shape, scales=("none",), bags=True), 4))
+    assert [c.key for c in bags] == ["wan", "an", "wan", "an"]
+    assert [c.settings.get("input_dropout", 0.0) > 0 for c in dense + bags] == [False] * 7 + [True] * 4
     alone = list(islice(candidates(("smile",), shape, scales=("none",), bags=True), 3))
     assert [c.key for c in alone] == ["smile"] * 3
     assert not list(candidates(("smile",), (20_000, 9, 1000), scales=("none",), bags=True))

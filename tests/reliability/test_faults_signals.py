@@ -79,8 +79,13 @@ def test_a_stopped_study_keeps_what_is_done_and_nothing_else(start, until, tmp_p
     pd.testing.assert_frame_equal(stable(frame), stable(whole[whole["cell"].isin(frame["cell"])]))
 
 
-def test_ctrl_c_ends_auto_with_the_members_it_has(monkeypatch):
-    """One Ctrl-C, one end: the next member must not be begun."""
+@pytest.mark.parametrize(
+    ("n_folds", "interrupted", "tried"),
+    [(1, 2, 2), (5, 2, 1), (5, 7, 2)],
+    ids=["second candidate", "second fold of the first candidate", "second fold of the second candidate"],
+)
+def test_ctrl_c_ends_auto_with_the_members_it_has(monkeypatch, n_folds, interrupted, tried):
+    """One Ctrl-C, one end: neither the next fold nor the next candidate must be begun."""
     import onepos.training.loop
 
     begun = []
@@ -88,18 +93,20 @@ def test_ctrl_c_ends_auto_with_the_members_it_has(monkeypatch):
 
     def interrupt(objective, *rest):
         begun.append(objective)
-        if len({id(one) for one in begun}) == 2:
+        if len({id(one) for one in begun}) == interrupted:
             raise KeyboardInterrupt
         return run_epoch(objective, *rest)
 
     monkeypatch.setattr(onepos.training.loop, "_run_epoch", interrupt)
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(80, 4)), np.eye(3, dtype=int)[rng.integers(3, size=80)]
-    model = onepos.make_classifier("auto", methods=("an", "wan", "softmax"), random_state=0)
+    methods = ("an", "wan", "softmax")
+    model = onepos.make_classifier("auto", methods=methods, n_folds=n_folds, time_budget=None, random_state=0)
     with pytest.warns(onepos.exceptions.TrainingWarning, match="interrupted in epoch 1"):
         model.fit(X, Y)
     assert model.history_.facts["stopped"] == "interrupted"
-    assert len(model.history_) == 2
+    assert len({id(one) for one in begun}) == interrupted
+    assert len(model.history_) == tried
     assert np.isfinite(model.predict_proba(X)).all()
 
 

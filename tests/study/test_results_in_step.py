@@ -10,7 +10,7 @@ import pytest
 from build import main
 from onepos.study import load_results
 from onepos.tables import SUBSTITUTES
-from results_page.builder import FIGURES, PAGE, README, THRESHOLDS, make, write
+from results_page.builder import CHOOSING, FIGURES, PAGE, README, THRESHOLDS, make, write
 from results_page.markers import MarkerError, replace_between, replace_blocks
 from results_page.source import FILES, plan
 from study_frame import curve, result, soft_labels
@@ -52,7 +52,7 @@ def made_up(name):
 def built(tmp_path_factory):
     """A repository with made-up results of every study, built: its root, and what was made."""
     root = tmp_path_factory.mktemp("repository")
-    for file in (README, PAGE, THRESHOLDS):
+    for file in (README, PAGE, THRESHOLDS, CHOOSING):
         (root / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, root / file)
     for name, file in FILES.items():

@@ -14,22 +14,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos import metrics
 from onepos._random import seed_from
-from onepos._validation import Labels
 from onepos.cardinality import resolve_n_positives
 from onepos.exceptions import LabelWarning, ModelFileError
-from onepos.features import take
 from onepos.memory import remember_work
+from onepos.methods._auto_folds import LabelledRows, Part, judged_labels, parts_of
 from onepos.methods._auto_portfolio import CHOOSING, CLASSES, KINDS, Candidate, candidates, settings_for
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._holdout import hold_out
 from onepos.methods._neural import NeuralClassifier
 from onepos.scaling import SCALE_KINDS
-from onepos.stacking import inverse_temperature, marginal_logits, pool, pool_weights, standardize_rows
+from onepos.stacking import at_observed, inverse_temperature, marginal_logits, pool, pool_weights, standardize_rows
 from onepos.training import Callback, History, Objective, ProgressBar
 
-#: With fewer labelled rows than this none is held out, and members count alike.
-FEWEST_TO_JUDGE = 50
-#: Members with less of the pool hardly change a ranking, and would cost time and room with every prediction.
+#: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
 LEAST_WEIGHT = 0.02
 
 
@@ -43,18 +39,33 @@ class _Deadline(Callback):
         return time.monotonic() >= self.end
 
 
+def _was_interrupted(model: OnePositiveClassifier) -> bool:
+    """Whether Ctrl-C ended its training."""
+    history = getattr(model, "history_", None)
+    return history is not None and history.facts.get("stopped") == "interrupted"
+
+
 def _silent(step: str, share: float) -> None:
     """Tell nobody."""
 
 
 @dataclass
 class _Trial:
-    """A fitted member, what it says of the held-out rows, and what it took."""
+    """A candidate, its models, one for each part of the rows, what they say of the rows that judge, what it took."""
 
     candidate: Candidate
-    model: OnePositiveClassifier
-    scores: NDArray[np.float64] | None
+    models: list[OnePositiveClassifier]
     seconds: float
+    sharpness: float = 1.0
+    likelihood: float = np.nan
+    average_precision: float = np.nan
+    told: NDArray[np.float64] | None = None  # log-probabilities of the observed labels
+
+    def judge(self, scores: NDArray[np.float64], observed: NDArray[np.int8]) -> None:
+        """Find the temperature, and keep what the likelihood needs: scores of all labels would take much room."""
+        self.sharpness, self.likelihood = inverse_temperature(scores, observed)
+        self.told = at_observed(log_softmax(self.sharpness * scores, axis=1), observed)
+        self.average_precision = metrics.average_precision(observed, scores)
 
 
 class _FittedAuto(OnePositiveClassifier):
@@ -69,28 +80,34 @@ class _FittedAuto(OnePositiveClassifier):
 class AutoClassifier(_FittedAuto):
     """Try several methods and settings, and combine them by how well they tell the observed labels. Key: ``auto``.
 
-    Needs no complete labels and no choice of method. Members are trained one after the other until the time or their
-    number is used up; then their probabilities are pooled, with the weights that maximise the likelihood of the
-    observed labels of held-out rows (``onepos.stacking``).
+    Needs no complete labels and no choice of method. Candidates are trained one after the other until the time or their
+    number is used up, each once for every fold of the rows, without that fold; then their probabilities are pooled,
+    with the weights that maximise the likelihood of the observed labels of rows they were not trained on
+    (``onepos.stacking``).
 
     Parameters
     ----------
     time_budget : float or None
-        Seconds for all members together; a network under training when they are over ends with its epoch. At least one
-        member is trained. None: no limit. Which members there are then depends on the machine's speed; give None
-        and ``n_members`` to have the same model everywhere.
+        Seconds for all candidates together; a network under training when they are over ends with its epoch, and a
+        candidate that has not been trained for all folds by then does not count, unless it is the first. Which
+        candidates there are then depends on the machine's speed; give None and ``n_members`` to have the same
+        model everywhere. None: no limit.
     n_members : int
-        Most members to train.
+        Most candidates to train.
+    n_folds : int or None
+        Models of each candidate. 1: one, judged by ``validation_fraction`` of the rows. None: 5, or 1 with more than
+        50,000 rows. A completely labelled validation set given to ``fit`` judges alone, and each candidate has one
+        model.
     methods : "auto" or sequence of str
         Keys to choose from: frequency, linear, wan, softmax, mlml, smile, d2ml, an. "auto": all; those that would
         take too long for the number of rows and labels are left out.
     combine : bool
-        Pool all members; False keeps the one with the highest likelihood.
+        Pool all candidates; False keeps the one with the highest likelihood.
     n_positives : float or None
         Mean number of positive labels per example, for the probabilities; it does not change the ranking. None: taken
         from a fully labelled validation set if there is one, else 2 (fewer if there are only two labels).
     validation_fraction : float
-        Share of the rows held out to judge members by, and to stop their training early.
+        Share of the rows held out to judge by, and to stop training early, when there are no folds.
     scale : {"auto", "standard", "minmax", "none"}
         Feature scaling of all members; "auto" tries standardising and min-max in turn, and leaves sparse
         features alone.
@@ -100,11 +117,12 @@ class AutoClassifier(_FittedAuto):
 
     Attributes
     ----------
-    members_ : list of fitted estimators with a weight of .02 or more
+    members_ : list of fitted estimators
+        The models of all candidates that have a weight of .02 or more.
     weights_ : float array, one weight a member; their sum is 1
     sharpness_ : float array, one factor on the standardised logits a member (τ, an inverse temperature)
     history_ : History
-        One record a member that was tried: method, settings, score, likelihood alone, weight, seconds.
+        One record a candidate that was tried: method, settings, score, likelihood alone, weight, seconds.
 
     Examples
     --------
@@ -118,6 +136,7 @@ class AutoClassifier(_FittedAuto):
 
     time_budget: float | None = 120.0
     n_members: int = 12
+    n_folds: int | None = None
     methods: Any = "auto"
     combine: bool = True
     n_positives: float | None = None
@@ -129,6 +148,7 @@ class AutoClassifier(_FittedAuto):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "n_members": [Interval(Integral, 1, None, closed="left")],
+        "n_folds": [Interval(Integral, 1, None, closed="left"), None],
         "methods": [StrOptions({"auto"}), "array-like"],
         "combine": ["boolean"],
         "n_positives": [Interval(Real, 1, None, closed="left"), None],
@@ -155,11 +175,12 @@ class AutoClassifier(_FittedAuto):
         y : indicator (n_samples, n_labels), or vector of classes (n_samples,)
             1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels.
         validation : (X_val, Y_val), optional
-            Rows to judge members by. Without it ``validation_fraction`` of X is held out.
+            Further rows. With one positive each they are dealt into folds with the others, and learnt from; with
+            complete labels, or with ``n_folds=1``, they only judge.
         validation_labels : {"single", "full"}
             Whether ``Y_val`` shows one positive per row or all of them.
         progress : callable, optional
-            Called before every member with what it is and the share of the work that is behind.
+            Called before every candidate with what it is and the share of the work that is behind.
         """
         X, labels = self._check_training(X, y)
         keys = self._check_methods()
@@ -169,14 +190,23 @@ class AutoClassifier(_FittedAuto):
             self.n_positives, len(labels.classes), full, one_class=labels.single_label
         )
         seeds = np.random.SeedSequence(seed_from(self.random_state))
-        train, held = self._split(X, labels, given, np.random.default_rng(seeds.spawn(1)[0]))
-        tried, stopped = self._try(keys, train, held, validation_labels, seeds, progress or _silent)
-        self._weigh(tried, None if held is None else held[1])
+        parts = parts_of(
+            LabelledRows(X, labels.observed),
+            None if given is None else LabelledRows(*given),
+            complete=validation_labels == "full",
+            n_folds=self.n_folds,
+            fraction=self.validation_fraction,
+            generator=np.random.default_rng(seeds.spawn(1)[0]),
+        )
+        tried, stopped = self._try(keys, parts, validation_labels, seeds, progress or _silent)
+        judged = judged_labels(parts)
+        self._weigh(tried, judged)
         self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": source, "stopped": stopped}
+        self.history_.facts["folds"] = len(parts)
         self.history_.facts["judged_by"] = (
             "nothing: too few rows, members count alike"
-            if held is None
-            else f"likelihood of the observed labels of {len(held[1])} rows"
+            if judged is None
+            else f"likelihood of the observed labels of {len(judged)} rows"
         )
         return self
 
@@ -189,34 +219,25 @@ class AutoClassifier(_FittedAuto):
             raise ValueError(f"methods must name some of {', '.join(KINDS)}; got {self.methods!r}.")
         return keys
 
-    def _split(
-        self, X: Any, labels: Labels, given: tuple[Any, NDArray[np.int8]] | None, generator: np.random.Generator
-    ) -> tuple[tuple[Any, NDArray[np.int8]], tuple[Any, NDArray[np.int8]] | None]:
-        """Rows to train on and rows to judge by, if there are enough."""
-        labelled = np.flatnonzero(labels.labelled)
-        if given is not None or len(labelled) < max(FEWEST_TO_JUDGE, 2 * len(labels.classes)):
-            return (X, labels.observed), given
-        kept, out = hold_out(labels.observed, labelled, self.validation_fraction, generator)
-        return (take(X, kept), labels.observed[kept]), (take(X, out), labels.observed[out])
-
     def _try(
         self,
         keys: tuple[str, ...],
-        train: tuple[Any, NDArray[np.int8]],
-        held: tuple[Any, NDArray[np.int8]] | None,
+        parts: list[Part],
         kind: str,
         seeds: np.random.SeedSequence,
         progress: Callable[[str, float], None],
     ) -> tuple[list[_Trial], str]:
-        """Train members until their number or the time is used up or Ctrl-C comes, and say which of these."""
+        """Train candidates until their number or the time is used up or Ctrl-C comes, and say which of these."""
         started = time.monotonic()
         end = np.inf if self.time_budget is None else started + self.time_budget
         tried: list[_Trial] = []
-        features, observed = train
+        features, observed = parts[0].train
         if len(observed) <= int((observed > 0).any(axis=0).sum()):
             keys = tuple(key for key in keys if key not in CHOOSING)
-        pool = candidates(keys, (*features.shape, observed.shape[1]), **settings_for(features, self.scale))
-        with remember_work():  # the graph and the like serve several members
+        n_judging = 0 if parts[0].held is None else len(parts[0].held.observed)
+        shape = (*features.shape, observed.shape[1])
+        pool = candidates(keys, shape, n_judging=n_judging, **settings_for(features, self.scale))
+        with remember_work():  # the graph and the like serve several candidates
             for candidate in pool:
                 if len(tried) == self.n_members:
                     return tried, "n_members"
@@ -224,11 +245,11 @@ class AutoClassifier(_FittedAuto):
                     return tried, "time_budget"
                 done = max(len(tried) / self.n_members, (time.monotonic() - started) / (end - started))
                 progress(f"member {len(tried) + 1}, {candidate.key}", min(done, 1.0))
-                tried.append(
-                    self._train(candidate, train, held, kind, int(seeds.spawn(1)[0].generate_state(1)[0]), end)
-                )
-                history = getattr(tried[-1].model, "history_", None)
-                if history is not None and history.facts.get("stopped") == "interrupted":
+                trial = self._train(candidate, parts, kind, seeds, end, may_be_partial=not tried)
+                if trial is None:
+                    return tried, "time_budget"
+                tried.append(trial)
+                if any(_was_interrupted(model) for model in trial.models):
                     return tried, "interrupted"
         if not tried:
             raise ValueError(
@@ -240,51 +261,68 @@ class AutoClassifier(_FittedAuto):
     def _train(
         self,
         candidate: Candidate,
-        train: tuple[Any, NDArray[np.int8]],
-        held: tuple[Any, NDArray[np.int8]] | None,
+        parts: list[Part],
         kind: str,
-        seed: int,
+        seeds: np.random.SeedSequence,
         end: float,
-    ) -> _Trial:
+        *,
+        may_be_partial: bool,
+    ) -> _Trial | None:
+        """Train a candidate on every part; None if the time is over before, unless nothing else is there."""
         started = time.monotonic()
-        model = candidate.build(seed)
-        more: dict[str, Any] = {}
-        if held is not None:
-            more = {"validation": held, "validation_labels": kind}
-        if isinstance(model, NeuralClassifier):
-            model.set_params(early_stopping=False)
-            shown = [ProgressBar(candidate.key)] if self.verbose else []
-            more["callbacks"] = [_Deadline(end), *shown]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LabelWarning)  # about these labels one warning was given already
-            model.fit(*train, **more)
-        scores = None if held is None else standardize_rows(model.decision_function(held[0]))
-        return _Trial(candidate, model, scores, time.monotonic() - started)
+        models: list[OnePositiveClassifier] = []
+        scores = []
+        for part in parts:
+            if models and not may_be_partial and time.monotonic() >= end:
+                return None
+            model = candidate.build(int(seeds.spawn(1)[0].generate_state(1)[0]))
+            more: dict[str, Any] = {}
+            if part.held is not None:
+                more = {"validation": tuple(part.held), "validation_labels": kind}
+            if isinstance(model, NeuralClassifier):
+                model.set_params(early_stopping=False)
+                shown = [ProgressBar(candidate.key)] if self.verbose else []
+                more["callbacks"] = [_Deadline(end), *shown]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LabelWarning)  # about these labels one warning was given already
+                model.fit(*part.train, **more)
+            models.append(model)
+            if part.held is not None:
+                scores.append(standardize_rows(model.decision_function(part.held.features)))
+            if _was_interrupted(model):
+                break
+        trial = _Trial(candidate, models, time.monotonic() - started)
+        if len(scores) == len(parts):
+            observed = judged_labels(parts)
+            assert observed is not None
+            trial.judge(np.concatenate(scores), observed)
+        return trial
 
     def _weigh(self, tried: list[_Trial], observed: NDArray[np.int8] | None) -> None:
-        """Find the weights, keep the members that have one, and write down what was tried."""
-        weights = np.full(len(tried), 1.0 / len(tried))
-        sharpness, alone = np.ones(len(tried)), [np.nan] * len(tried)
-        if observed is not None:
-            scores = np.stack([trial.scores for trial in tried if trial.scores is not None])
-            fitted = [inverse_temperature(values, observed) for values in scores]
-            sharpness, alone = np.array([factor for factor, _ in fitted]), [likelihood for _, likelihood in fitted]
-            if self.combine:
-                weights, _ = pool_weights(log_softmax(sharpness[:, None, None] * scores, axis=2), observed)
-                weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
-                weights /= weights.sum()
-        if not self.combine:
-            weights = np.zeros(len(tried))
-            weights[int(np.nanargmax(alone)) if observed is not None else 0] = 1.0
+        """Find the weights, keep the models of candidates that have one, and write down what was tried."""
+        # One that was interrupted has not said something of every row: it counts only if there is no other.
+        judged = [trial for trial in tried if trial.told is not None]
+        weights = np.array([1.0 if not judged or trial.told is not None else 0.0 for trial in tried])
+        if self.combine:
+            if judged and observed is not None:
+                found, _ = pool_weights(np.stack([trial.told for trial in judged if trial.told is not None]), observed)
+                found = np.where(found < min(LEAST_WEIGHT, found.max()), 0.0, found)
+                weights[weights > 0] = found
+        else:
+            best = int(np.nanargmax([trial.likelihood for trial in tried])) if judged else 0
+            weights = np.eye(len(tried))[best]
+        weights /= weights.sum()
         self.history_ = History()
-        for trial, likelihood, weight in zip(tried, alone, weights, strict=True):
+        for trial, weight in zip(tried, weights, strict=True):
             record: dict[str, Any] = {"method": trial.candidate.key, "settings": trial.candidate.settings}
-            if trial.scores is not None and observed is not None:
-                record["valid_average_precision"] = metrics.average_precision(observed, trial.scores)
-                record["log_likelihood"] = likelihood
+            if trial.told is not None:
+                record["valid_average_precision"] = trial.average_precision
+                record["log_likelihood"] = trial.likelihood
             self.history_.append(record | {"weight": float(weight), "seconds": trial.seconds})
-        self.members_ = [trial.model for trial, weight in zip(tried, weights, strict=True) if weight > 0]
-        self.weights_, self.sharpness_ = weights[weights > 0], sharpness[weights > 0]
+        kept = [(trial, weight) for trial, weight in zip(tried, weights, strict=True) if weight > 0]
+        self.members_ = [model for trial, _ in kept for model in trial.models]
+        self.weights_ = np.array([weight / len(trial.models) for trial, weight in kept for _ in trial.models])
+        self.sharpness_ = np.array([trial.sharpness for trial, _ in kept for _ in trial.models])
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         logits = [member._logits(X) for member in self.members_]

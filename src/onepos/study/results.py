@@ -40,7 +40,8 @@ def load_results(path: str | Path) -> "pd.DataFrame":
 
 
 def export_results(folder: ResultsFolder, path: str | Path) -> "pd.DataFrame":
-    """Write all rows of a folder into one parquet file and return them."""
+    """Write all rows of a folder into one parquet file, whose own folder is made if need be, and return them."""
     frame = folder.frame()
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_durably(Path(path), frame.to_parquet(index=False, compression="zstd"))
     return frame
