@@ -37,16 +37,17 @@ class Drawing:
 def draw(sources: Mapping[str, Source]) -> list[Drawing]:
     """Draw what can be drawn."""
     paper, ablation, sizes = sources["smile-paper"], sources["ablation"], sources["sufficiency"]
-    by_size = "Test average precision on tmc2007 by number of training rows"
+    band = "; bands are one standard deviation over trials"
+    by_size = f"Test average precision on tmc2007 by number of training rows{band}"
     by_epoch = "Test average precision on scene by epoch, to the end of the shortest trial; nothing was chosen by it"
-    change = "Mean change of a soft label D from epoch to epoch on delicious"
+    change = f"Mean change of a soft label D from epoch to epoch on delicious{band}"
     reliable = (
         "Share of unobserved labels of yeast that are truly present, by the soft label D; below, how many there are"
     )
     return [
         _of_dataset("sufficiency-tmc2007", sizes, "tmc2007", sufficiency, None, by_size),
         _of_dataset("epochs-scene", paper, "scene", epochs, ("curve", "test"), by_epoch),
-        _of_dataset("epochs-scene-ablation", ablation, "scene", epochs, ("curve", "test"), by_epoch),
+        _of_dataset("epochs-scene-ablation", ablation, "scene", epochs, ("curve", "test"), by_epoch + band),
         _of_dataset("convergence-delicious", paper, "delicious", convergence, ("extra", "soft_label_change"), change),
         _ranks("ranks-average-precision", paper),
         _of_dataset("calibration-yeast", paper, "yeast", calibration, ("extra", "calibration"), reliable),
