@@ -1,10 +1,16 @@
 """Study files: what they may say, what they mean, and errors that name the place."""
 
+import textwrap
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
 import pytest
 
 from onepos.exceptions import StudyError
 from onepos.study import cells_of, parse_study, read_study, shipped_studies
 from onepos.study.parameters import settings_of
+from onepos.study.spec import DataGroup, MethodEntry, Record, Study, Tuning
 
 BASE = """
 [study]
@@ -22,6 +28,24 @@ def test_defaults_are_the_papers_protocol():
     assert study.fractions == (0.8, 0.1, 0.1)
     assert (study.rules, study.metric, study.positive_rule) == (("clean",), "average_precision", "uniform")
     assert len(cells_of(study)) == 3
+
+
+def test_the_documented_file_is_valid_and_has_every_field():
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    example = page.partition("## The file")[2].partition("\nA method's own")[0]
+    text = textwrap.dedent(example.strip("\n"))
+    study = parse_study(text)
+    assert study.methods[0].name == "smile-five"
+    content = tomllib.loads(text)
+    sections = {"data", "methods", "common", "common_grid", "tuning", "record"}
+    assert set(content["study"]) == {field.name for field in fields(Study)} - sections
+    for entry, spec in (
+        (content["data"][0], DataGroup),
+        (content["method"][0], MethodEntry),
+        (content["tuning"], Tuning),
+        (content["record"], Record),
+    ):
+        assert set(entry) == {field.name for field in fields(spec)}
 
 
 @pytest.mark.parametrize(
