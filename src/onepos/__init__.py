@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from onepos.labels import one_positive as one_positive
     from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
     from onepos.methods.auto import AutoClassifier as AutoClassifier
+    from onepos.methods.capped_softmax import CappedSoftmaxClassifier as CappedSoftmaxClassifier
     from onepos.methods.crisp import CRISPClassifier as CRISPClassifier
     from onepos.methods.d2ml import D2MLClassifier as D2MLClassifier
     from onepos.methods.entropy_maximization import EntropyMaximizationClassifier as EntropyMaximizationClassifier
@@ -36,6 +37,7 @@ _HOME = {
     "AssumeNegativeClassifier": "onepos.methods.assume_negative",
     "AutoClassifier": "onepos.methods.auto",
     "CRISPClassifier": "onepos.methods.crisp",
+    "CappedSoftmaxClassifier": "onepos.methods.capped_softmax",
     "D2MLClassifier": "onepos.methods.d2ml",
     "EntropyMaximizationClassifier": "onepos.methods.entropy_maximization",
     "ExpectedPositiveClassifier": "onepos.methods.expected_positive",

@@ -258,6 +258,16 @@ METHODS: dict[str, Method] = {
             "nothing",
         ),
         Method(
+            "capped",
+            "Capped softmax",
+            "capped_softmax",
+            "CappedSoftmaxClassifier",
+            "none: the library's own",
+            None,
+            "the observed label is any of the m that are there; every row has m",
+            "mean number of positives (given, from full validation labels, or 2)",
+        ),
+        Method(
             "linear", "Linear AN", "linear", "LinearClassifier", "textbook", None, "unknown means negative", "nothing"
         ),
         Method(

@@ -1,10 +1,10 @@
 """What ``auto`` tries, in the order in which it tries it: strong and quick methods first, unlike ones early.
 
 A combination gains from members that err differently, so there is one of each kind: how often a label is observed
-anywhere, a linear model, spreading over neighbours, a kernel, networks with three losses and label enhancement. Later
+anywhere, a linear model, spreading over neighbours, a kernel, networks with four losses and label enhancement. Later
 rounds repeat the networks with other seeds, scaling, dropout and learning rates. Bags of rare features, as words are,
-want features dropped and large batches; a kernel and SMILE, whose steps are the dearest, bring nothing there that the
-other networks do not have. On dense features SMILE has one turn.
+want networks first, features dropped and large batches; a kernel and SMILE, whose steps are the dearest, bring nothing
+there that the other networks do not have. On dense features SMILE has one turn.
 """
 
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from scipy import sparse
 
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.assume_negative import AssumeNegativeClassifier
+from onepos.methods.capped_softmax import CappedSoftmaxClassifier
 from onepos.methods.d2ml import D2MLClassifier
 from onepos.methods.frequency import FrequencyClassifier
 from onepos.methods.linear import LinearClassifier
@@ -29,6 +30,7 @@ from onepos.selection import OBSERVED_LIKELIHOOD
 KINDS: dict[str, tuple[type[OnePositiveClassifier], dict[str, Any]]] = {
     "frequency": (FrequencyClassifier, {}),
     "linear": (LinearClassifier, {}),
+    "capped": (CappedSoftmaxClassifier, {}),
     "wan": (AssumeNegativeClassifier, {"unobserved_weight": "auto"}),
     "softmax": (SoftmaxClassifier, {}),
     "mlml": (MLMLClassifier, {}),
@@ -36,7 +38,7 @@ KINDS: dict[str, tuple[type[OnePositiveClassifier], dict[str, Any]]] = {
     "d2ml": (D2MLClassifier, {"kernel": "rbf"}),
     "an": (AssumeNegativeClassifier, {}),
 }
-NETWORKS = ("wan", "softmax", "smile", "an")
+NETWORKS = ("capped", "wan", "softmax", "smile", "an")
 #: Those that choose a strength on rows of their own, which they cannot spare unless there are more rows than labels.
 CHOOSING = ("linear", "mlml", "d2ml")
 #: Classes that a stored combination may name.
@@ -71,6 +73,7 @@ def candidates(
     scales: tuple[str, ...],
     bags: bool,
     n_judging: int = 0,
+    n_positives: float | None = None,
 ) -> Iterator[Candidate]:
     """Yield candidates without end, round by round; without networks there is one round.
 
@@ -84,6 +87,8 @@ def candidates(
         Whether most features of a row are zero.
     n_judging
         Rows that each model is judged by, and its epoch chosen on.
+    n_positives
+        What is known or guessed of it, for networks that train towards it; None for their own rule.
     """
     n_rows, _, n_labels = shape
 
@@ -93,14 +98,12 @@ def candidates(
     present = [key for key in KINDS if key in methods and fits(key)]
     if bags:  # unless nothing else is wanted
         present = [key for key in present if key not in ("d2ml", "smile")] or present
-    for key in present:
-        if key not in NETWORKS:
-            kind, preset = KINDS[key]
-            for scale in scales if key == "d2ml" else scales[:1]:
-                yield Candidate(key, kind, preset if kind is FrequencyClassifier else {**preset, "scale": scale})
-    chooser = {"selection_metric": OBSERVED_LIKELIHOOD} if 0 < n_judging < _ROWS_A_LABEL * n_labels else {}
+    classical = _classical([key for key in present if key not in NETWORKS], scales)
     networks = [key for key in NETWORKS if key in present]
-    for round_number in count():
+    chooser = {"selection_metric": OBSERVED_LIKELIHOOD} if 0 < n_judging < _ROWS_A_LABEL * n_labels else {}
+    if not (bags and networks):
+        yield from classical
+    for round_number in count() if networks else ():
         for place, key in enumerate(networks):
             if key == "smile" and round_number and len(networks) > 1:  # alone, it has every turn
                 continue
@@ -109,10 +112,22 @@ def candidates(
             settings = {
                 "scale": scales[turn % len(scales)],
                 "learning_rate": _LEARNING_RATE[round_number % len(_LEARNING_RATE)],
+                **({"n_positives": n_positives} if key == "capped" and n_positives is not None else {}),
             }
             yield Candidate(key, kind, {**preset, **settings, **chooser, **_regularized(key, turn, n_rows, bags)})
-        if not networks:
-            return
+        if bags and not round_number:
+            yield from classical
+
+
+def _classical(keys: list[str], scales: tuple[str, ...]) -> list[Candidate]:
+    """One of each; of a kernel one a scaling."""
+    found = []
+    for key in keys:
+        kind, preset = KINDS[key]
+        for scale in scales if key == "d2ml" else scales[:1]:
+            settings = preset if kind is FrequencyClassifier else {**preset, "scale": scale}
+            found.append(Candidate(key, kind, settings))
+    return found
 
 
 def _regularized(key: str, turn: int, n_rows: int, bags: bool) -> dict[str, Any]:
@@ -121,9 +136,10 @@ def _regularized(key: str, turn: int, n_rows: int, bags: bool) -> dict[str, Any]
         return {"dropout": (0.5, 0.0)[turn % 2], "batch_size": 16 if n_rows <= 10_000 else 64}
     if key == "smile":  # learns from the graph for most of its epochs: larger batches would not get there
         return {"dropout": 0.5, "batch_size": 16 if n_rows <= 10_000 else 64}
-    drops = {"input_dropout": (0.3, 0.5)[turn % 2], "dropout": 0.5}
+    drops = {"input_dropout": (0.5, 0.3)[turn % 2], "dropout": 0.5}
     # What is dropped has to be made up for: wide layers, more epochs.
-    return {**drops, "network": (512,), "batch_size": 64, "max_epochs": 40, "patience": 12}
+    batch_size = 64 if n_rows <= 10_000 else 128
+    return {**drops, "network": (512,), "batch_size": batch_size, "max_epochs": 40, "patience": 8}
 
 
 def settings_for(X: Any, scale: str) -> dict[str, Any]:

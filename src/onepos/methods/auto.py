@@ -16,12 +16,14 @@ from onepos import metrics
 from onepos._random import seed_from
 from onepos.cardinality import resolve_n_positives
 from onepos.exceptions import LabelWarning, ModelFileError
+from onepos.features import take
 from onepos.memory import remember_work
-from onepos.methods._auto_folds import LabelledRows, Part, judged_labels, parts_of
+from onepos.methods._auto_folds import FEWEST_TO_JUDGE, MOST_IN_FOLDS, LabelledRows, Part, judged_labels, parts_of
 from onepos.methods._auto_portfolio import CHOOSING, CLASSES, KINDS, Candidate, candidates, settings_for
 from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._neighbor_agreement import estimate_n_positives
 from onepos.methods._neural import NeuralClassifier
-from onepos.scaling import SCALE_KINDS
+from onepos.scaling import SCALE_KINDS, fit_scaler
 from onepos.stacking import at_observed, inverse_temperature, marginal_logits, pool, pool_weights, standardize_rows
 from onepos.training import Callback, History, Objective, ProgressBar
 
@@ -99,8 +101,8 @@ class AutoClassifier(_FittedAuto):
         50,000 rows. A completely labelled validation set given to ``fit`` judges alone, and each candidate has one
         model.
     methods : "auto" or sequence of str
-        Keys to choose from: frequency, linear, wan, softmax, mlml, smile, d2ml, an. "auto": all; those that would
-        take too long for the number of rows and labels are left out.
+        Keys to choose from: frequency, linear, capped, wan, softmax, mlml, smile, d2ml, an. "auto": all; those that
+        would take too long for the number of rows and labels are left out.
     combine : bool
         Pool all candidates; False keeps the one with the highest likelihood.
     n_positives : float or None
@@ -198,7 +200,8 @@ class AutoClassifier(_FittedAuto):
             fraction=self.validation_fraction,
             generator=np.random.default_rng(seeds.spawn(1)[0]),
         )
-        tried, stopped = self._try(keys, parts, validation_labels, seeds, progress or _silent)
+        told = self.n_positives_ if source != "default" else self._guess_n_positives(keys, X, labels.observed, seeds)
+        tried, stopped = self._try(keys, parts, validation_labels, told, seeds, progress or _silent)
         judged = judged_labels(parts)
         self._weigh(tried, judged)
         self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": source, "stopped": stopped}
@@ -219,11 +222,26 @@ class AutoClassifier(_FittedAuto):
             raise ValueError(f"methods must name some of {', '.join(KINDS)}; got {self.methods!r}.")
         return keys
 
+    def _guess_n_positives(
+        self, keys: tuple[str, ...], X: Any, observed: NDArray[np.int8], seeds: np.random.SeedSequence
+    ) -> float | None:
+        """Guess the number of positives for members that train towards it, from at most ``MOST_IN_FOLDS`` rows."""
+        labelled = np.flatnonzero((observed > 0).any(axis=1))
+        if "capped" not in keys or len(labelled) < FEWEST_TO_JUDGE:
+            return None
+        if len(labelled) > MOST_IN_FOLDS:
+            generator = np.random.default_rng(seeds.spawn(1)[0])
+            labelled = np.sort(generator.choice(labelled, MOST_IN_FOLDS, replace=False))
+        rows = take(X, labelled)
+        scale = settings_for(rows, self.scale)["scales"][0]
+        return estimate_n_positives(fit_scaler(rows, scale).transform(rows), observed[labelled])
+
     def _try(
         self,
         keys: tuple[str, ...],
         parts: list[Part],
         kind: str,
+        n_positives: float | None,
         seeds: np.random.SeedSequence,
         progress: Callable[[str, float], None],
     ) -> tuple[list[_Trial], str]:
@@ -236,7 +254,8 @@ class AutoClassifier(_FittedAuto):
             keys = tuple(key for key in keys if key not in CHOOSING)
         n_judging = 0 if parts[0].held is None else len(parts[0].held.observed)
         shape = (*features.shape, observed.shape[1])
-        pool = candidates(keys, shape, n_judging=n_judging, **settings_for(features, self.scale))
+        fitting = settings_for(features, self.scale)
+        pool = candidates(keys, shape, n_judging=n_judging, n_positives=n_positives, **fitting)
         with remember_work():  # the graph and the like serve several candidates
             for candidate in pool:
                 if len(tried) == self.n_members:

@@ -1,0 +1,79 @@
+"""The likelihood of the observed label when a row has m labels, as a pure function of logits.
+
+A row's probabilities f_j = σ(z_j + b) add up to m: the shift b(z) sees to it. One of the labels that are there was
+observed, each as likely as the other, so that P(observed = j | x) = f_j / m. No label can have more than 1/m of it.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+_MOST_STEPS = 100
+
+
+def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> Tensor:
+    """L = −1/B Σ_i log f_iγ(i), with f = σ(z + b(z)) and Σ_j f_ij = m; a row's several observed labels share it.
+
+    Labels known to be absent have no part in the sum. For m → 0 this is the cross-entropy of a softmax, less log m.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (batch, n_labels)
+        z.
+    observed : Tensor of shape (batch, n_labels)
+        1 observed, 0 unknown, −1 known absent.
+    n_positives : float
+        m; at least half a label less than a row may have.
+
+    Examples
+    --------
+    >>> z, seen = torch.tensor([[9.0, 9.0, -9.0]]), torch.tensor([[1, 0, 0]])  # f is about (¾, ¾, 0)
+    >>> round(float(capped_likelihood(z, seen, 1.5).exp()), 2)
+    1.33
+    """
+    positives = observed.clamp(min=0).to(logits.dtype)
+    share = positives / positives.sum(dim=1, keepdim=True).clamp(min=1.0)
+    possible = observed >= 0
+    with torch.no_grad():
+        fixed = cardinality_shift(logits, possible, n_positives)
+        levels = logits + fixed
+        # ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k), from the derivative of Σ f = m; in logarithms it has no 0/0.
+        slopes = functional.logsigmoid(levels) + functional.logsigmoid(-levels)
+        slopes = torch.softmax(slopes.masked_fill_(~possible, -torch.inf), dim=1)
+    moved = (slopes * (logits - logits.detach())).sum(dim=1, keepdim=True)  # zero, with the derivative −∂b/∂z
+    return -(share * functional.logsigmoid(logits + (fixed - moved))).sum() / logits.shape[0]
+
+
+def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> Tensor:
+    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1): Newton's steps, halves of the bracket where they leave it.
+
+    Parameters
+    ----------
+    logits, possible : Tensor of shape (batch, n_labels)
+        ``possible`` says which labels count; rows in which none does get a shift that means nothing.
+    n_positives : float
+        m; rows that may have fewer than m + ½ labels are asked for so much less.
+    """
+    counts = possible.sum(dim=1, keepdim=True).clamp(min=1).to(logits.dtype)
+    target = torch.clamp(counts - 0.5, max=n_positives)
+    known = possible.all()
+    low_logits = logits if known else logits.masked_fill(~possible, -torch.inf)
+    high_logits = logits if known else logits.masked_fill(~possible, torch.inf)
+    level = torch.log(target / (counts - target))
+    # If all logits were the largest, or the smallest; and σ(u) < exp(u), which is close where all f are small.
+    low = torch.maximum(level - low_logits.amax(1, keepdim=True), target.log() - low_logits.logsumexp(1, keepdim=True))
+    high = level - high_logits.amin(1, keepdim=True)
+    shift = low = torch.minimum(low, high)
+    tolerance = 16.0 * torch.finfo(logits.dtype).eps * max(math.ceil(n_positives), 1)
+    for _ in range(_MOST_STEPS):
+        f = torch.sigmoid(low_logits + shift)
+        excess = f.sum(dim=1, keepdim=True) - target
+        if not bool((excess.abs() > tolerance).any()):
+            break
+        below = excess < 0
+        low, high = torch.where(below, shift, low), torch.where(below, high, shift)
+        newton = shift - excess / (f - f * f).sum(dim=1, keepdim=True)
+        shift = torch.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+    return shift.nan_to_num(0.0, 0.0, 0.0)
