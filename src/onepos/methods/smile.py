@@ -1,7 +1,7 @@
 """SMILE: single-positive multi-label learning with label enhancement (Xu et al., NeurIPS 2022)."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -64,6 +64,11 @@ class SMILEObjective(Objective):
         super().begin_epoch(epoch)
         if self.refresh is not None:
             self.refresh.begin_epoch(epoch, self.network, self.enhancement.encoder)
+
+    def look_ahead(self, batches: Sequence[Tensor]) -> None:
+        """Tell the encoder, which looks up the neighbourhoods of several batches at once."""
+        if isinstance(self.enhancement.encoder, GraphEncoder):
+            self.enhancement.encoder.look_ahead(batches)
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
