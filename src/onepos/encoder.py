@@ -123,6 +123,10 @@ class GraphEncoder(nn.Module):
         inputs, pooling, _ = self._read(rows)
         return EncoderPass(self, inputs, pooling)
 
+    def listed(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """W₁, b₁, W₂, b₂."""
+        return self.first.weight, self.first.bias, self.second.weight, self.second.bias
+
     def linked(self, rows: Tensor) -> Tensor:
         """Return A among the given rows, all different: a_ij = 1 if row i is among the neighbours of row j."""
         return self._read(rows).linked
@@ -176,28 +180,29 @@ class EncoderPass:
     """
 
     def __init__(self, encoder: GraphEncoder, inputs: Tensor | SparseBatch, pooling: Tensor | SparseBatch) -> None:
-        self.first, self.second, self.inputs, self.pooling = encoder.first, encoder.second, inputs, pooling
-        weight, bias = self.first.weight, self.first.bias
+        self.parameters, self.inputs, self.pooling = encoder.listed(), inputs, pooling
+        weight, bias, self.second, second_bias = self.parameters
         if isinstance(inputs, SparseBatch):
             # Detached: a lookup in something to be trained would also prepare for a gradient.
             self.hidden = inputs.times(weight.detach()).add_(bias).relu_()
         else:
             self.hidden = torch.addmm(bias, inputs, weight).relu_()
         self.pooled = _times(pooling, self.hidden)
-        self.raw = torch.addmm(self.second.bias, self.pooled, self.second.weight.t())
+        self.raw = torch.nn.functional.linear(self.pooled, self.second, second_bias)
         self.log_parameters = self.raw.clamp(-encoder.log_bound, encoder.log_bound)
 
     def gradients(self, by_log_parameters: Tensor) -> Gradients:
         """Derivatives by the encoder's parameters."""
         by_raw = by_log_parameters * (self.raw == self.log_parameters)
-        by_pooled = torch.mm(by_raw, self.second.weight)
+        by_pooled = torch.mm(by_raw, self.second)
         by_hidden = torch.ops.aten.threshold_backward(_times(_transposed(self.pooling), by_pooled), self.hidden, 0.0)
-        return {
-            self.first.weight: _times(_transposed(self.inputs), by_hidden),
-            self.first.bias: by_hidden.sum(0),
-            self.second.weight: torch.mm(by_raw.t(), self.pooled),
-            self.second.bias: by_raw.sum(0),
-        }
+        found = (
+            _times(_transposed(self.inputs), by_hidden),
+            by_hidden.sum(0),
+            torch.mm(by_raw.t(), self.pooled),
+            by_raw.sum(0),
+        )
+        return dict(zip(self.parameters, found, strict=True))
 
 
 def _times(matrix: Tensor | SparseBatch, dense: Tensor) -> Tensor:

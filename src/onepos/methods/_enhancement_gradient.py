@@ -108,7 +108,7 @@ def loss_and_gradients(
     scale = given.elbo_weight / n_rows
 
     stacked = log_parameters.view(size, 2, n_labels).transpose(0, 1)  # (2, B, c)
-    both = torch.exp(stacked, out=torch.empty(stacked.shape, dtype=stacked.dtype, device=stacked.device))
+    both = stacked.contiguous().exp_()
     divergence, by_divergence = beta_kl_and_slopes(both, given.prior)
     if others is None:
         soft, slopes = draw_beta(both, given.generator, fast=given.fast_draws)

@@ -107,8 +107,8 @@ class SMILEObjective(Objective):
             odds = soft / (1.0 - soft).clamp(min=torch.finfo(soft.dtype).eps)
             soft = ((self.settings.bayes_positives - 1.0) * odds).clamp(0.0, 1.0)
         if self.settings.keep_observed:
-            soft = torch.where(observed > 0, 1.0, soft)
-        return torch.where(observed < 0, 0.0, soft)
+            soft = soft.masked_fill_(observed > 0, 1.0)
+        return soft.masked_fill_(observed < 0, 0.0)
 
 
 class _FittedSMILE(NeuralClassifier):
