@@ -1,7 +1,9 @@
 """The five measures against definitions written out, scikit-learn, and hand-worked cases."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from itertools import permutations
 
 import numpy as np
@@ -107,6 +109,55 @@ def test_a_large_float32_problem_over_several_chunks_equals_scikit_learn():
     assert ours["hamming_loss"] == pytest.approx(np.mean((S >= 0.5) != Y), abs=1e-12)
     top = np.take_along_axis(Y, S.argmax(axis=1)[:, None], axis=1)
     assert ours["one_error"] == pytest.approx(1 - top.mean(), abs=1e-12)
+
+
+#: Scores by how they are sorted: 32-bit keys for positive ones and for narrow ranges, 64-bit keys, none.
+SCORES = {
+    "positive": lambda S: (np.abs(S) + 1).astype(np.float32),
+    "around zero": lambda S: (S / 8).astype(np.float32),
+    "wide": lambda S: (S * 1e20).astype(np.float32),
+    "double": lambda S: S.astype(np.float64),
+    "whole": lambda S: S.astype(np.int64),
+}
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("share", [0.02, 0.5])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_any_way_of_sorting_gives_the_definition(kind, share, as_sparse):
+    rng = np.random.default_rng(0)
+    S = SCORES[kind](rng.integers(-9, 10, (60, 40)))  # ties within each row
+    if S.dtype.kind == "f":
+        S[S == 0.0] *= rng.choice([-1.0, 1.0], int((S == 0.0).sum())).astype(S.dtype)  # zeros of either sign tie
+    Y = (rng.random(S.shape) < share).astype(np.int8)
+    Y[3], Y[5] = 0, 1  # nothing to rank; positives only
+    wrong, depth, precision = [], [], []
+    for y, s in zip(Y, S, strict=True):
+        above = np.array([np.count_nonzero((s >= s[j]) & (y == 0)) for j in np.flatnonzero(y)])
+        if len(above) and 0 in y:
+            wrong.append(above.sum() / (len(above) * (len(y) - len(above))))
+        if len(above):
+            depth.append((above.max() + len(above) - 1) / len(y))
+            places = np.arange(1, len(above) + 1)
+            precision.append(np.mean(places / (places + np.sort(above))))
+    found = evaluate(sparse.csr_array(Y) if as_sparse else Y, S)
+    assert found["ranking_loss"] == pytest.approx(np.mean(wrong), abs=1e-12)
+    assert found["coverage"] == pytest.approx(np.mean(depth), abs=1e-12)
+    assert found["average_precision"] == pytest.approx(np.mean(precision), abs=1e-12)
+
+
+def test_blocks_go_when_they_are_done_with():
+    """Without the garbage collector, whose turn may come after hundreds of megabytes."""
+    Y, S = np.eye(4, dtype=np.int8), np.eye(4, dtype=np.float32)
+    (block,) = _blocks.blocks(Y, S)
+    assert block.ranked is block
+    gone = weakref.ref(block)
+    gc.disable()
+    try:
+        del block
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_hand_worked_row_without_ties():

@@ -7,30 +7,34 @@ all n nodes. A row that is a neighbour of several rows of the batch is looked up
 product with W₁ is a sparse one.
 """
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
 from onepos.features import gather
+from onepos.neighborhoods import look_up
 from onepos.networks import linear
 from onepos.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
 
 #: Derivatives by parameters.
 Gradients = dict[Tensor, Tensor]
 
-#: Up to so many entries the batch's block of Â is a dense matrix: mostly zeros, but one product is all it takes.
-DENSE_POOLING = 20_000
+#: Entries of (ÂX) that are looked up at once, at most, and batches: from there on it saves nothing more.
+LOOKED_AHEAD = 400_000
+BATCHES_AHEAD = 64
 
 
-class _Neighborhood(NamedTuple):
-    """What the encoder reads for a batch: (ÂX) of the rows needed, and how they are pooled: the batch's rows of Â."""
+class _Read(NamedTuple):
+    """What the encoder reads for a batch: (ÂX) of the rows needed, how they are pooled, and who is linked with whom."""
 
     inputs: Tensor | SparseBatch
     pooling: Tensor | SparseBatch
+    linked: Tensor
 
 
 class _FirstLayer(nn.Module):
@@ -98,11 +102,15 @@ class GraphEncoder(nn.Module):
         else:
             self.aggregated = aggregated
         self.register_buffer("neighborhoods", neighborhoods, persistent=False)
-        self._last: tuple[Tensor, _Neighborhood] | None = None
+        self._table = neighborhoods.cpu().numpy()
+        self._last: tuple[Tensor, _Read] | None = None
+        self._coming: Iterator[Tensor] = iter(())
+        self._next: Tensor | None = None
+        self._ahead: list[tuple[Tensor, _Read]] = []
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return log α and log β for the given rows, each of shape (batch, n_labels)."""
-        inputs, pooling = self._neighborhood(rows)
+        inputs, pooling, _ = self._read(rows)
         hidden = torch.relu(self.first(inputs))  # (different rows needed, h)
         # (batch, h): the second Â
         pooled = pooling.to(hidden) @ hidden if isinstance(pooling, Tensor) else sparse_product(pooling, hidden)
@@ -112,34 +120,54 @@ class GraphEncoder(nn.Module):
 
     def evaluate(self, rows: Tensor) -> "EncoderPass":
         """Return the same without automatic differentiation, with a way back; on the CPU."""
-        return EncoderPass(self, *self._neighborhood(rows))
+        inputs, pooling, _ = self._read(rows)
+        return EncoderPass(self, inputs, pooling)
 
-    def _neighborhood(self, rows: Tensor) -> _Neighborhood:
-        # A step asks twice for the same batch: for the loss, and with new weights for the soft labels.
+    def listed(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """W₁, b₁, W₂, b₂."""
+        return self.first.weight, self.first.bias, self.second.weight, self.second.bias
+
+    def linked(self, rows: Tensor) -> Tensor:
+        """Return A among the given rows, all different: a_ij = 1 if row i is among the neighbours of row j."""
+        return self._read(rows).linked
+
+    def look_ahead(self, batches: Sequence[Tensor]) -> None:
+        """Say which rows will be asked for, batch by batch, each as this very tensor: several are looked up at once."""
+        self._coming, self._ahead = iter(batches), []
+        self._next = next(self._coming, None)
+
+    def _read(self, rows: Tensor) -> _Read:
+        # A step asks several times for the same batch: for the loss, and with new weights for the soft labels.
         if self._last is None or self._last[0] is not rows:
-            self._last = (rows, self._look_up(rows))
+            self._last = (rows, self._find(rows))
         return self._last[1]
 
-    def _look_up(self, rows: Tensor) -> _Neighborhood:
-        neighborhood = self.neighborhoods.index_select(0, rows).cpu().numpy()  # (batch, 1+k)
-        needed, places = _distinct(neighborhood.reshape(-1))
-        pooling = self._pooling(places.reshape(neighborhood.shape), len(needed))
-        if isinstance(self.aggregated, SparseRows):
-            return _Neighborhood(self.aggregated.take(needed), pooling)
-        return _Neighborhood(gather(self.aggregated, torch.from_numpy(needed).to(rows.device)), pooling)
+    def _find(self, rows: Tensor) -> _Read:
+        if self._ahead and self._ahead[0][0] is rows:
+            return self._ahead.pop(0)[1]
+        if self._next is not rows:
+            return self._look_up([rows])[0]
+        batches = [rows, *islice(self._coming, self._how_far(rows) - 1)]
+        self._next = next(self._coming, None)
+        self._ahead = list(zip(batches, self._look_up(batches), strict=True))
+        return self._ahead.pop(0)[1]
 
-    def _pooling(self, places: NDArray[np.int64], n_needed: int) -> Tensor | SparseBatch:
-        """The batch's rows of Â, over the rows needed; ``places`` (batch, 1 + k) says where a row's neighbours are."""
-        size, k = len(places), places.shape[1] - 1
-        shares = np.full(k + 1, (1.0 - self.self_weight) / k, dtype=_numpy_type(self.second.weight.dtype))
-        shares[0] = self.self_weight
-        if size * n_needed <= DENSE_POOLING:
-            # In torch's memory, which is aligned: the last bits of a product may depend on where its factors lie.
-            pooling = torch.zeros((size, n_needed), dtype=self.second.weight.dtype)
-            pooling.numpy()[np.arange(size)[:, None], places] = shares
-            return pooling
-        offsets = np.arange(size + 1, dtype=places.dtype) * (k + 1)
-        return SparseBatch(offsets, places.reshape(-1), np.tile(shares, size), n_needed)
+    def _how_far(self, rows: Tensor) -> int:
+        """How many batches like ``rows`` to look up at once."""
+        if not isinstance(self.aggregated, SparseRows):
+            return 1
+        a_row = len(self.aggregated.columns) / max(self.aggregated.shape[0], 1)
+        return min(max(1, int(LOOKED_AHEAD / (a_row * self._table.shape[1] * len(rows) + 1))), BATCHES_AHEAD)
+
+    def _look_up(self, batches: Sequence[Tensor]) -> list[_Read]:
+        found = look_up(self._table, batches, self.self_weight, self.second.weight.dtype)
+        if isinstance(self.aggregated, SparseRows):
+            firsts = np.cumsum([0, *(len(one.needed) for one in found)])
+            whole = self.aggregated.take(np.concatenate([one.needed for one in found]))
+            inputs: Sequence[Any] = whole.split(firsts) if len(found) > 1 else [whole]
+        else:
+            inputs = [gather(self.aggregated, torch.from_numpy(one.needed).to(batches[0].device)) for one in found]
+        return [_Read(values, one.pooling, one.linked) for values, one in zip(inputs, found, strict=True)]
 
 
 class EncoderPass:
@@ -152,28 +180,29 @@ class EncoderPass:
     """
 
     def __init__(self, encoder: GraphEncoder, inputs: Tensor | SparseBatch, pooling: Tensor | SparseBatch) -> None:
-        self.first, self.second, self.inputs, self.pooling = encoder.first, encoder.second, inputs, pooling
-        weight, bias = self.first.weight, self.first.bias
+        self.parameters, self.inputs, self.pooling = encoder.listed(), inputs, pooling
+        weight, bias, self.second, second_bias = self.parameters
         if isinstance(inputs, SparseBatch):
             # Detached: a lookup in something to be trained would also prepare for a gradient.
             self.hidden = inputs.times(weight.detach()).add_(bias).relu_()
         else:
             self.hidden = torch.addmm(bias, inputs, weight).relu_()
         self.pooled = _times(pooling, self.hidden)
-        self.raw = torch.addmm(self.second.bias, self.pooled, self.second.weight.t())
+        self.raw = torch.nn.functional.linear(self.pooled, self.second, second_bias)
         self.log_parameters = self.raw.clamp(-encoder.log_bound, encoder.log_bound)
 
     def gradients(self, by_log_parameters: Tensor) -> Gradients:
         """Derivatives by the encoder's parameters."""
         by_raw = by_log_parameters * (self.raw == self.log_parameters)
-        by_pooled = torch.mm(by_raw, self.second.weight)
+        by_pooled = torch.mm(by_raw, self.second)
         by_hidden = torch.ops.aten.threshold_backward(_times(_transposed(self.pooling), by_pooled), self.hidden, 0.0)
-        return {
-            self.first.weight: _times(_transposed(self.inputs), by_hidden),
-            self.first.bias: by_hidden.sum(0),
-            self.second.weight: torch.mm(by_raw.t(), self.pooled),
-            self.second.bias: by_raw.sum(0),
-        }
+        found = (
+            _times(_transposed(self.inputs), by_hidden),
+            by_hidden.sum(0),
+            torch.mm(by_raw.t(), self.pooled),
+            by_raw.sum(0),
+        )
+        return dict(zip(self.parameters, found, strict=True))
 
 
 def _times(matrix: Tensor | SparseBatch, dense: Tensor) -> Tensor:
@@ -182,22 +211,6 @@ def _times(matrix: Tensor | SparseBatch, dense: Tensor) -> Tensor:
 
 def _transposed(matrix: Tensor | SparseBatch) -> Tensor | SparseBatch:
     return matrix.transposed if isinstance(matrix, SparseBatch) else matrix.t()
-
-
-def _numpy_type(dtype: torch.dtype) -> Any:
-    return np.float64 if dtype == torch.float64 else np.float32
-
-
-def _distinct(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sorted different values and the place of each value among them: ``numpy.unique``, without what it checks."""
-    order = values.argsort()
-    ordered = values[order]
-    new = np.empty(len(values), dtype=np.bool_)
-    new[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    places = np.empty(len(values), dtype=np.int64)
-    places[order] = new.cumsum() - 1
-    return ordered[new], places
 
 
 def _sparse_if_it_pays(aggregated: Any) -> Any:

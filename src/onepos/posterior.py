@@ -58,7 +58,12 @@ def _draw(both: Tensor, generator: torch.Generator | None) -> Tensor:
     seed = int(torch.randint(2**62, (), generator=generator))
     parameters = both.detach().double().numpy()
     draws = np.random.Generator(np.random.SFC64(seed)).beta(parameters[0], parameters[1])
-    return torch.from_numpy(np.stack([draws, 1.0 - draws])).to(both.dtype).clamp_(min=smallest)
+    sample = torch.empty_like(both)
+    values = sample.numpy()
+    values[0] = draws
+    values[1] = 1.0 - draws  # before it is rounded
+    np.maximum(values, smallest, out=values)
+    return sample
 
 
 class _BetaSample(torch.autograd.Function):

@@ -190,6 +190,6 @@ def test_what_is_multiplied_is_aligned():
     neighborhoods = torch.stack([torch.arange(60).roll(-step) for step in range(4)], dim=1)
     encoder = GraphEncoder(torch.randn(60, 5), neighborhoods, 8, 4, self_weight=0.5)
     for size in range(1, 60):
-        inputs, pooling = encoder._neighborhood(torch.arange(size))
+        inputs, pooling, _ = encoder._read(torch.arange(size))
         assert inputs.data_ptr() % 64 == 0
         assert pooling.data_ptr() % 64 == 0

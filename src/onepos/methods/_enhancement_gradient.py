@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear, softplus
 
-from onepos.backpropagation import cross_entropy
 from onepos.beta_divergence import beta_kl_and_slopes
 from onepos.posterior import draw_beta, normal_rows
+
+sigmoid_backward = torch.ops.aten.sigmoid_backward
+#: From here on log(1 + eˣ) is x, in double precision too.
+_LINEAR_FROM = 40.0
 
 
 class Others(NamedTuple):
@@ -28,6 +32,7 @@ class Given(NamedTuple):
     """What T_LE is computed from besides the parameters: data of the batch, constants, and how D is drawn."""
 
     features: Tensor  # (B, q)
+    feature_scale: float  # what they are divided by
     targets: Tensor  # (B, c), 1 where a label was observed
     weights: Tensor  # (B, c), of the entries in T_C
     adjacency: Tensor  # (B, B)
@@ -58,8 +63,8 @@ def enhancement_loss(
 class _EnhancementLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, given: Given, log_alpha: Tensor, log_beta: Tensor, *parameters: Tensor) -> Tensor:
-        loss, by_log_parameters, gradients = loss_and_gradients(given, torch.stack([log_alpha, log_beta]), parameters)
-        ctx.gradients = [*by_log_parameters, *gradients]
+        loss, by_log_parameters, gradients = loss_and_gradients(given, torch.cat([log_alpha, log_beta], 1), parameters)
+        ctx.gradients = [*by_log_parameters.chunk(2, dim=1), *gradients]
         return loss
 
     @staticmethod
@@ -75,8 +80,8 @@ class _TwoLayers:
     def __init__(self, parameters: Sequence[Tensor], inputs: Tensor) -> None:
         self.first, first_bias, self.second, second_bias = parameters
         self.inputs = inputs
-        self.hidden = torch.addmm(first_bias, inputs, self.first.t()).relu_()
-        self.output = torch.addmm(second_bias, self.hidden, self.second.t())
+        self.hidden = linear(inputs, self.first, first_bias).relu_()
+        self.output = linear(self.hidden, self.second, second_bias)
 
     def gradients(self, by_output: Tensor) -> list[Tensor]:
         """By W₁, b₁, W₂, b₂, for the gradient by the output."""
@@ -94,16 +99,16 @@ class _TwoLayers:
 
 
 def loss_and_gradients(
-    given: Given, log_both: Tensor, parameters: Sequence[Tensor]
+    given: Given, log_parameters: Tensor, parameters: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """T_LE; its derivatives by the stacked (log α, log β), (2, B, c); those by the parameters of the three networks."""
-    features, targets = given.features, given.targets
-    n_labels, n_features, others = targets.shape[1], features.shape[1], given.others
-    n_rows = len(targets) if others is None else others.rows[2]
+    """T_LE; its derivatives by (log α, log β), (B, 2c) as they come; those by the parameters of the three networks."""
+    targets, others = given.targets, given.others
+    (size, n_labels), n_features = targets.shape, given.features.shape[1]
+    n_rows = size if others is None else others.rows[2]
+    scale = given.elbo_weight / n_rows
 
-    # T_C is on the posterior mean, whose logit is log α − log β.
-    consistency, by_logit = cross_entropy(log_both[0] - log_both[1], targets, given.weights, n_rows)
-    both = log_both.exp()
+    stacked = log_parameters.view(size, 2, n_labels).transpose(0, 1)  # (2, B, c)
+    both = stacked.contiguous().exp_()
     divergence, by_divergence = beta_kl_and_slopes(both, given.prior)
     if others is None:
         soft, slopes = draw_beta(both, given.generator, fast=given.fast_draws)
@@ -113,46 +118,66 @@ def loss_and_gradients(
         everyone, slopes = draw_beta(others.both, given.generator, fast=given.fast_draws, rows=own)
         soft = everyone[own]
 
-    latent = _TwoLayers(parameters[:4], torch.cat([features, soft], dim=1))
-    mean, log_variance = latent.output.chunk(2, dim=1)
-    bounded = log_variance.clamp(-10.0, 10.0)
-    deviation = torch.exp(0.5 * bounded)
-    variance = deviation.square()
-    noise = normal_rows(mean, given.generator, None if others is None else others.rows)
+    # x, d and z side by side: the networks read [x, d], d and [d, z].
+    joint = both.new_empty((size, n_features + n_labels + len(parameters[3]) // 2))
+    features, latent_place = joint[:, :n_features], joint[:, n_features + n_labels :]
+    torch.div(given.features, given.feature_scale, out=features)
+    joint[:, n_features : n_features + n_labels] = soft
+
+    encoded = _TwoLayers(parameters[:4], joint[:, : n_features + n_labels])
+    latent = _Latent(encoded.output, given, latent_place)
     labels = _TwoLayers(parameters[4:8], soft)
-    reconstruction = _TwoLayers(parameters[8:], torch.cat([soft, torch.addcmul(mean, deviation, noise)], dim=1))
-    residual = reconstruction.output.sub_(features)
+    reconstruction = _TwoLayers(parameters[8:], joint[:, n_features:])
+    residual = reconstruction.output.sub_(features).view(-1)
     linked = torch.mm(soft, everyone.t()).sigmoid_()  # (b, B); d of the other rows is a number here
     missed = linked - given.adjacency
 
-    scale = given.elbo_weight / n_rows
-    explained, by_label_output = cross_entropy(labels.output, targets, None, n_rows)
-    spreads = torch.addcmul(variance, mean, mean).sub_(bounded).sub_(1.0)  # twice KL(q(Z)‖p(Z))
-    loss = consistency.add_(explained, alpha=given.elbo_weight).add_(divergence, alpha=scale)
-    for squared in (residual.view(-1), missed.view(-1)):
-        loss.add_(torch.dot(squared, squared), alpha=scale)
-    loss.add_(spreads.sum(), alpha=0.5 * scale)
+    # T_C is on the posterior mean, whose logit is log α − log β; its cross-entropy goes along with the decoder's.
+    logits = torch.stack([stacked[0] - stacked[1], labels.output])
+    by_logits = torch.sigmoid(logits).sub_(targets)
+    by_mean, by_label_output = by_logits.unbind()
+    by_mean.mul_(given.weights)
+    entropy = softplus(logits, 1.0, _LINEAR_FROM).addcmul_(targets, logits, value=-1.0)
+    loss = torch.dot(entropy[0].view(-1), given.weights.view(-1)).div_(n_rows)
+    loss.add_(entropy[1].sum().add_(divergence).add_(torch.dot(residual, residual)), alpha=scale)
+    loss.add_(torch.dot(missed.view(-1), missed.view(-1)).add_(latent.divergence), alpha=scale)
 
-    by_reconstruction = reconstruction.gradients(residual.mul_(2.0 * scale))
+    by_reconstruction = reconstruction.gradients(reconstruction.output.mul_(2.0 * scale))
     by_decoder_inputs = reconstruction.by_inputs()
-    by_latent = by_decoder_inputs[:, n_labels:]
-    by_labels = labels.gradients(by_label_output.mul_(given.elbo_weight))
+    by_labels = labels.gradients(by_label_output.mul_(scale))
     if others is None:
-        by_links = missed.mul_(linked).mul_(1.0 - linked).mul_(2.0 * scale)
+        by_links = sigmoid_backward(missed, linked)
         by_links = by_links + by_links.t()
     else:
         # d of an own row is in its row of the block and in its column, which other processes have the most of.
-        by_links = missed.add_(linked).sub_(others.incoming).mul_(linked).mul_(1.0 - linked).mul_(2.0 * scale)
-    by_log_variance = (by_latent * noise).mul_(deviation).add_(variance - 1.0, alpha=scale).mul_(0.5)
-    by_log_variance.mul_(bounded == log_variance)
-    by_mean = by_latent.add(mean, alpha=scale)
-    by_latent_encoder = latent.gradients(torch.cat([by_mean, by_log_variance], dim=1))
-    by_soft = by_decoder_inputs[:, :n_labels] + labels.by_inputs()
-    by_soft.add_(latent.by_inputs(n_features)).addmm_(by_links, everyone)
+        by_links = sigmoid_backward(missed.add_(linked).sub_(others.incoming), linked)
+    by_latent_encoder = encoded.gradients(latent.by_encoded(by_decoder_inputs[:, n_labels:], scale))
+    by_soft = torch.addmm(by_decoder_inputs[:, :n_labels], by_links, everyone, alpha=2.0 * scale)
+    by_soft.add_(labels.by_inputs()).add_(encoded.by_inputs(n_features))
 
-    by_both = (
-        slopes.mul_(by_soft).add_(by_divergence, alpha=scale).mul_(both)
-    )  # the last: from α, β to their logarithms
-    by_both[0].add_(by_logit)
-    by_both[1].sub_(by_logit)
-    return loss, by_both, [*by_latent_encoder, *by_labels, *by_reconstruction]
+    slopes.mul_(by_soft).add_(by_divergence, alpha=scale)
+    by_log_parameters = torch.empty_like(log_parameters)
+    by_stacked = by_log_parameters.view(size, 2, n_labels).transpose(0, 1)
+    torch.mul(slopes, both, out=by_stacked)  # from α, β to their logarithms
+    by_stacked[0].add_(by_mean, alpha=1.0 / n_rows)
+    by_stacked[1].sub_(by_mean, alpha=1.0 / n_rows)
+    return loss, by_log_parameters, [*by_latent_encoder, *by_labels, *by_reconstruction]
+
+
+class _Latent:
+    """A draw of z from q(Z), written to ``place``, and KL( q(Z) ‖ p(Z) ) summed over the batch."""
+
+    def __init__(self, encoded: Tensor, given: Given, place: Tensor) -> None:
+        self.mean, self.log_variance = encoded.chunk(2, dim=1)
+        self.bounded = self.log_variance.clamp(-10.0, 10.0)
+        self.deviation = (0.5 * self.bounded).exp_()
+        self.noise = normal_rows(self.mean, given.generator, None if given.others is None else given.others.rows)
+        torch.addcmul(self.mean, self.deviation, self.noise, out=place)
+        spreads = torch.addcmul(-1.0 - self.bounded, self.mean, self.mean).addcmul_(self.deviation, self.deviation)
+        self.divergence = spreads.sum().mul_(0.5)
+
+    def by_encoded(self, by_latent: Tensor, scale: float) -> Tensor:
+        """Derivative by what the encoder says, (B, 2·size), from that by z; the divergence counts ``scale`` times."""
+        by_log_variance = (by_latent * self.noise).add_(self.deviation, alpha=scale).mul_(self.deviation).sub_(scale)
+        by_log_variance.mul_(0.5).mul_(self.bounded == self.log_variance)
+        return torch.cat([by_latent.add(self.mean, alpha=scale), by_log_variance], dim=1)

@@ -94,11 +94,9 @@ class LabelEnhancement(nn.Module):
             return self.loss(batch)
         with torch.no_grad():
             passed = self.encoder.evaluate(batch.own_rows)
-            log_both = torch.stack(passed.log_parameters.chunk(2, dim=1))
-            loss, (by_log_alpha, by_log_beta), gradients = loss_and_gradients(
-                self._given(batch, *log_both), log_both, self._listed
-            )
-            found = passed.gradients(torch.cat([by_log_alpha, by_log_beta], dim=1))
+            given = self._given(batch, *passed.log_parameters.chunk(2, dim=1))
+            loss, by_log_parameters, gradients = loss_and_gradients(given, passed.log_parameters, self._listed)
+            found = passed.gradients(by_log_parameters)
             found.update(zip(self._listed, gradients, strict=True))
             return Differentiated(batch.part.total(loss), found)
 
@@ -120,13 +118,14 @@ class LabelEnhancement(nn.Module):
         return self.latent_encoder, self.label_decoder, self.feature_decoder
 
     def _given(self, batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> Given:
-        settings, features = self.settings, batch.features / self.feature_scale
+        settings, features = self.settings, batch.features
         observed = batch.part.own(batch.observed)
         return Given(
             features,
+            self.feature_scale,
             (observed > 0).to(features.dtype),
             losses.unobserved_weights(observed, settings.unobserved_weight, features.dtype),
-            self._adjacency(batch.own_rows, batch.rows).to(features.dtype),
+            self._linked(batch).to(features.dtype),
             settings.elbo_weight,
             settings.prior,
             self.generator,
@@ -191,6 +190,12 @@ class LabelEnhancement(nn.Module):
 
     def _weighted(self, logits: Tensor, observed: Tensor) -> Tensor:
         return losses.assume_negative(logits, observed, unobserved_weight=self.settings.unobserved_weight)
+
+    def _linked(self, batch: Batch) -> Tensor:
+        """Block of A, (own rows, rows), from what the encoder has looked up where it has."""
+        if type(self.encoder) is GraphEncoder and not batch.part.shared:
+            return self.encoder.linked(batch.rows).to(batch.rows.device)
+        return self._adjacency(batch.own_rows, batch.rows)
 
     def _adjacency(self, rows: Tensor, others: Tensor) -> Tensor:
         """Block of A, (rows, others): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""

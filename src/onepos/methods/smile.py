@@ -1,7 +1,7 @@
 """SMILE: single-positive multi-label learning with label enhancement (Xu et al., NeurIPS 2022)."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -65,6 +65,11 @@ class SMILEObjective(Objective):
         if self.refresh is not None:
             self.refresh.begin_epoch(epoch, self.network, self.enhancement.encoder)
 
+    def look_ahead(self, batches: Sequence[Tensor]) -> None:
+        """Tell the encoder, which looks up the neighbourhoods of several batches at once."""
+        if isinstance(self.enhancement.encoder, GraphEncoder):
+            self.enhancement.encoder.look_ahead(batches)
+
     def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
         yield "label_enhancement", self.enhancement.differentiated(self.graph.batch(batch))
@@ -102,8 +107,8 @@ class SMILEObjective(Objective):
             odds = soft / (1.0 - soft).clamp(min=torch.finfo(soft.dtype).eps)
             soft = ((self.settings.bayes_positives - 1.0) * odds).clamp(0.0, 1.0)
         if self.settings.keep_observed:
-            soft = torch.where(observed > 0, 1.0, soft)
-        return torch.where(observed < 0, 0.0, soft)
+            soft = soft.masked_fill_(observed > 0, 1.0)
+        return soft.masked_fill_(observed < 0, 0.0)
 
 
 class _FittedSMILE(NeuralClassifier):

@@ -28,17 +28,18 @@ def _one_error(block: Block, threshold: float) -> _Partial:
 
 def _ranking_loss(block: Block, threshold: float) -> _Partial:
     block = block.ranked
-    wrong = np.bincount(block.rows, weights=block.outranked_by[1], minlength=len(block.sizes))
     pairs = block.sizes * (block.scores.shape[1] - block.sizes)
-    return float((wrong[pairs > 0] / pairs[pairs > 0]).sum()), int(np.count_nonzero(pairs))
+    return float((block.wrong_pairs[pairs > 0] / pairs[pairs > 0]).sum()), int(np.count_nonzero(pairs))
 
 
 def _coverage(block: Block, threshold: float) -> _Partial:
-    block = block.ranked
-    worst = np.minimum.reduceat(block.values, block.starts)
-    # Every label scored >= the last positive stands before it or is it: their number is its worst rank.
-    depth = np.count_nonzero(block.scores >= worst[:, None]) - len(worst)
-    return float(depth / block.scores.shape[1]), len(worst)
+    if not block.has_many_positives or block.scores.dtype.kind != "f":
+        block = block.ranked
+    # Every label scored >= the last positive stands before it or is it: their number is its worst rank. In rows without
+    # a positive, where the lowest score of one is NaN, no label is.
+    n_rows = int(np.count_nonzero(block.lowest == block.lowest))
+    depth = np.count_nonzero(block.scores >= block.lowest[:, None]) - n_rows
+    return float(depth / block.scores.shape[1]), n_rows
 
 
 def _hamming_loss(block: Block, threshold: float) -> _Partial:
@@ -63,7 +64,7 @@ def means(Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...], thresh
     counts = dict.fromkeys(names, 0)
     for block in blocks(Y_true, scores):
         # A block without any positive has no rows for the ranking measures, only for Hamming loss.
-        for name in names if len(block.positives) else set(names) & {"hamming_loss"}:
+        for name in names if block.n_positives else set(names) & {"hamming_loss"}:
             total, count = _PARTIALS[name](block, float(threshold))
             totals[name] += total
             counts[name] += count

@@ -1,6 +1,6 @@
 """The seam between methods and the loop: a method is its objective."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,6 +46,9 @@ class Objective(nn.Module):
     def begin_epoch(self, epoch: int) -> None:
         """Note the 0-based epoch; methods with a schedule act on it."""
         self.epoch = epoch
+
+    def look_ahead(self, batches: Sequence[Tensor]) -> None:
+        """Take note of the rows of each batch of the coming epoch, for what can be prepared for several at once."""
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """Yield (name, scalar loss) for each step to take on this batch: a tensor, or a loss with its gradient."""
