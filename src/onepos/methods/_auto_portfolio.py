@@ -138,8 +138,10 @@ def _regularized(key: str, turn: int, n_rows: int, bags: bool) -> dict[str, Any]
         return {"dropout": 0.5, "batch_size": 16 if n_rows <= 10_000 else 64}
     drops = {"input_dropout": (0.5, 0.3)[turn % 2], "dropout": 0.5}
     # What is dropped has to be made up for: wide layers, more epochs.
-    batch_size = 64 if n_rows <= 10_000 else 128
-    return {**drops, "network": (512,), "batch_size": batch_size, "max_epochs": 40, "patience": 8}
+    common = {**drops, "network": (512,), "max_epochs": 40, "patience": 8}
+    if n_rows > 10_000:  # and so many rows say enough about how their features hang together
+        return {**common, "batch_size": 128}
+    return {**common, "batch_size": 64, "pretraining_epochs": 30}
 
 
 def settings_for(X: Any, scale: str) -> dict[str, Any]:

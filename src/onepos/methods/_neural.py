@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,6 +20,7 @@ from onepos._validation import Labels
 from onepos.dataset_rows import DatasetRows, is_dataset
 from onepos.features import as_features, on_device, release, take
 from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._feature_pretraining import pretrain
 from onepos.methods._forward import forward_all
 from onepos.methods._graph_features import GraphFeatures, check_graph_features
 from onepos.methods._holdout import hold_out
@@ -115,6 +116,9 @@ class NeuralClassifier(_FittedNetwork):
         callable makes such a module from (n_features, n_labels); its start follows ``random_state``.
     dropout, input_dropout : float
         Probability of dropping a hidden unit, and a feature, while training; the latter is for bags of rare features.
+    pretraining_epochs : int
+        Passes over the rows in which the hidden layers first learn to tell a row's features from half of them: for bags
+        of rare features on some thousand rows. Networks of the library's own only.
     learning_rate, weight_decay : float
         Adam's step size and decoupled weight decay (AdamW).
     learning_rate_factors : dict of str to float, or None
@@ -155,6 +159,7 @@ class NeuralClassifier(_FittedNetwork):
     network: Any = "auto"
     dropout: float = 0.0
     input_dropout: float = 0.0
+    pretraining_epochs: int = 0
     learning_rate: float = 1e-3
     learning_rate_decay: str = "none"
     learning_rate_factors: Mapping[str, float] | None = None
@@ -185,6 +190,7 @@ class NeuralClassifier(_FittedNetwork):
         "network": [StrOptions({"auto"}), "array-like", nn.Module, callable],
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "input_dropout": [Interval(Real, 0, 1, closed="left")],
+        "pretraining_epochs": [Interval(Integral, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "learning_rate_decay": [StrOptions({"none", "cosine"})],
         "learning_rate_factors": [dict, None],
@@ -295,9 +301,6 @@ class NeuralClassifier(_FittedNetwork):
         """Make the objective, minimise it and keep what was learnt."""
         held, factors = context.held, self.learning_rate_factors or {}
         check_rate_factors(context.network, factors)
-        objective = self._make_objective(context).to(self.device)
-        processes = context.rows.processes
-        processes.same_start(objective)
         schedule = Schedule(
             self.max_epochs,
             self.batch_size,
@@ -308,6 +311,12 @@ class NeuralClassifier(_FittedNetwork):
             factors,
             self.gradient_accumulation,
         )
+        processes = context.rows.processes
+        before = pretrain(context.network, context.rows, schedule, self.pretraining_epochs, context.generator)
+        if before.get("stopped") == "interrupted":  # one Ctrl-C, one end
+            schedule = replace(schedule, max_epochs=0)
+        objective = self._make_objective(context).to(self.device)
+        processes.same_start(objective)
         listeners = [*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])]
         n_parameters = sum(p.numel() for p in objective.parameters())
         n_threads = useful_threads(self.batch_size // processes.size, n_parameters)
@@ -323,6 +332,7 @@ class NeuralClassifier(_FittedNetwork):
                 checkpoint=checkpoint,
             )
         release(context.rows.features)
+        self.history_.facts |= before
         self.history_.facts["scale"] = self.scaler_.kind
         if processes.size > 1:
             self.history_.facts["processes"] = processes.size
