@@ -16,7 +16,22 @@ CASES = {
     **{
         key: (key, {})
         for key in (
-            *("an", "an-ls", "wan", "softmax", "bce", "epr", "em", "em-apl", "ll-r", "ll-ct", "ll-cp", "hill", "splc"),
+            *(
+                "an",
+                "an-ls",
+                "wan",
+                "softmax",
+                "capped",
+                "bce",
+                "epr",
+                "em",
+                "em-apl",
+                "ll-r",
+                "ll-ct",
+                "ll-cp",
+                "hill",
+                "splc",
+            ),
             *("gr", "crisp", "role", "smile", "smile-si", "smile-code"),
         )
     },

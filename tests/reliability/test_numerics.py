@@ -13,7 +13,14 @@ import torch
 from mpmath import mpf
 
 from onepos import losses
-from onepos.methods import _class_prior_losses, _entropy_losses, _large_losses, _robust_losses, _role_losses
+from onepos.methods import (
+    _capped_likelihood,
+    _class_prior_losses,
+    _entropy_losses,
+    _large_losses,
+    _robust_losses,
+    _role_losses,
+)
 from onepos.posterior import beta_kl, draw_beta, gaussian_kl, sample_gaussian
 
 mpmath.mp.dps = 50
@@ -113,6 +120,20 @@ def _softmax(logits, _):
     return sum(row(z, s) for z, s in zip(logits, OBSERVED, strict=True)) / len(logits)
 
 
+def _capped(logits, _):
+    def row(z, s):
+        kept = [value for value, seen in zip(z, s, strict=True) if seen >= 0]
+        target = min(mpf("1.5"), len(kept) - mpf("0.5"))
+        low, high = -max(kept) - 40, -min(kept) + 40
+        for _ in range(400):
+            middle = (low + high) / 2
+            below = sum(p(value + middle) for value in kept) < target
+            low, high = (middle, high) if below else (low, middle)
+        return sum((there(value + low) for value, seen in zip(z, s, strict=True) if seen > 0), mpf(0))
+
+    return sum(row(z, s) for z, s in zip(logits, OBSERVED, strict=True)) / len(logits)
+
+
 def _risk(logits, fixed):
     total = mpf(0)
     for z, f, s in zip(logits, fixed, OBSERVED, strict=True):
@@ -135,6 +156,7 @@ CASES = {
     "weighted": (lambda z, s: losses.assume_negative(z, s, unobserved_weight=0.5), _entries(_weighted)),
     "smoothed": (lambda z, s: losses.assume_negative(z, s, label_smoothing=0.1), _entries(_smoothed)),
     "softmax": (losses.softmax_cross_entropy, _softmax),
+    "capped": (lambda z, s: _capped_likelihood.capped_likelihood(z, s, 1.5), _capped),
     "single-positive risk": (_single_positive_risk, _risk),
     "entropy": (lambda z, s: _entropy_losses.entropy_maximization(z, s, 0.25), _entries(_entropy)),
     "reject none": (lambda z, s: _large_losses.reject(z, s, torch.zeros_like(s, dtype=torch.bool)), _entries(_an)),

@@ -83,6 +83,7 @@ _LOOKS = {
     "mlml": Look(_HUES["purple"], _DOTTED, "X"),
     "d2ml": Look(_HUES["purple"], _DASHED, "D", filled=False),
     "softmax": Look(_HUES["pink"], _LONG, "p"),
+    "capped": Look(_HUES["pink"], _SOLID, "*", filled=False),
     "linear": Look(_HUES["amber"], _DASHED, "d"),
     "frequency": Look(_HUES["grey"], _DOTTED, "|"),
     "bce": Look(INK, _LONG, "*"),
@@ -95,7 +96,6 @@ _SPARE = [
         ("o", False, "green", _SOLID),
         ("h", True, "purple", _SOLID),
         ("X", False, "grey", _SOLID),
-        ("*", False, "pink", _SOLID),
         ("H", False, "sky", _SOLID),
     )
 ]
