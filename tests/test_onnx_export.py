@@ -25,7 +25,7 @@ FAST = {
     "glocal": {"feature_l2": 1.0, "random_state": 0},
     "d2ml": {"rank_weight": 1.0},
 }
-EXPORTABLE = [key for key in METHODS if key not in ("auto", "mlml")]
+EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "mlml")]
 #: One of every kind of graph.
 KINDS = ["an", "softmax", "linear", "glocal", "d2ml", "frequency"]
 
@@ -70,6 +70,12 @@ def check(model, X, path, tolerance=1e-5, **options):
 def test_a_combination_of_models_is_refused(tmp_path, data):
     model = onepos.AutoClassifier(methods=("linear",), time_budget=None, random_state=0).fit(data.X, data.observed)
     with pytest.raises(ValueError, match="AutoClassifier predicts in a way that onepos cannot write"):
+        export_onnx(model, tmp_path / "model.onnx")
+
+
+def test_a_level_found_by_iteration_is_refused(tmp_path, data):
+    model = build("capped").fit(data.X, data.observed)
+    with pytest.raises(ValueError, match="capped finds the level of every row by iteration"):
         export_onnx(model, tmp_path / "model.onnx")
 
 

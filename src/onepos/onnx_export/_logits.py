@@ -10,6 +10,7 @@ from torch import nn
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._classical import LOGIT_SLOPE
 from onepos.methods._neural import NeuralClassifier
+from onepos.methods.capped_softmax import CappedSoftmaxClassifier
 from onepos.methods.d2ml import D2MLClassifier
 from onepos.methods.frequency import FrequencyClassifier
 from onepos.methods.glocal import GLOCALClassifier
@@ -93,9 +94,14 @@ def _neighbors(graph: Graph, model: Any) -> str:
     raise ValueError(f"mlml searches its training rows at prediction, which is not exported. {_INSTEAD}")
 
 
+def _capped(graph: Graph, model: Any) -> str:
+    raise ValueError(f"capped finds the level of every row by iteration, which is not exported. {_INSTEAD}")
+
+
 _RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
     NeuralClassifier._logits: _network,
     SoftmaxClassifier._logits: _network,  # its softmax is that of the probabilities
+    CappedSoftmaxClassifier._logits: _capped,
     LinearClassifier._logits: _linear,
     GLOCALClassifier._logits: _linear,
     D2MLClassifier._logits: _linear,
