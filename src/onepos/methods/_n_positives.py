@@ -1,8 +1,8 @@
 """k, the expected number of positives, for methods that train towards it."""
 
 from onepos.cardinality import resolve_n_positives
+from onepos.methods._context import Context
 from onepos.methods._neighbor_agreement import estimate_n_positives
-from onepos.methods._neural import Context
 
 
 def expected_n_positives(given: float | str | None, context: Context, *, single_label: bool) -> tuple[float, str]:

@@ -13,16 +13,17 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
-from torch import Tensor, nn
+from torch import nn
 
 from onepos._random import seed_from, spawn
 from onepos._validation import Labels
 from onepos.dataset_rows import DatasetRows, is_dataset
 from onepos.features import as_features, on_device, release, take
 from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._context import Context, Held
 from onepos.methods._feature_pretraining import pretrain
 from onepos.methods._forward import forward_all
-from onepos.methods._graph_features import GraphFeatures, check_graph_features
+from onepos.methods._graph_features import check_graph_features
 from onepos.methods._holdout import hold_out
 from onepos.methods._label_scores import check_label_scores
 from onepos.methods._network_state import restore_network, store_network
@@ -46,51 +47,6 @@ from onepos.training import (
     train,
 )
 from onepos.training.threads import limited_threads, useful_threads
-
-
-@dataclass(frozen=True)
-class Held:
-    """Validation rows: scaled features, labels as given, and whether the labels are complete."""
-
-    features: Any
-    observed: NDArray[np.int8]
-    full: bool
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a method may use to build its objective."""
-
-    rows: Rows
-    network: nn.Module
-    held: Held | None
-    generator: torch.Generator
-    #: Probabilities from elsewhere, shape (n_samples, n_labels), NaN where there are none.
-    label_scores: Tensor | None = None
-    #: Features given for the graph, scaled, shape (n_samples, q).
-    graph_features: Any = None
-
-    @property
-    def graph(self) -> GraphFeatures:
-        """What to make a graph over the rows from."""
-        if self.graph_features is not None:
-            return GraphFeatures(self.graph_features, apart=True)
-        if isinstance(self.rows.features, DatasetRows):
-            raise ValueError(
-                "this method looks for similar rows, which needs features as a matrix, and X is a Dataset: pass an "
-                f"array of {self.rows.n_samples} rows as graph_features in fit, such as what a trained network says."
-            )
-        return GraphFeatures(self.rows.features, apart=False)
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels c."""
-        return int(self.rows.observed.shape[1])
-
-    @property
-    def full_validation(self) -> NDArray[np.int8] | None:
-        """Fully labelled validation labels, if there are any."""
-        return self.held.observed if self.held is not None and self.held.full else None
 
 
 class _FittedNetwork(OnePositiveClassifier):

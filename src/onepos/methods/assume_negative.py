@@ -9,7 +9,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import nn
 
 from onepos.losses import assumed_targets
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._context import Context
+from onepos.methods._neural import NeuralClassifier
 from onepos.training import Batch, Logits, Loss, Objective
 
 

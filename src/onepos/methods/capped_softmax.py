@@ -11,8 +11,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from onepos.methods._capped_likelihood import capped_likelihood
+from onepos.methods._context import Context
 from onepos.methods._n_positives import expected_n_positives
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._neural import NeuralClassifier
 from onepos.stacking import marginal_logits
 from onepos.training import Batch, Objective
 

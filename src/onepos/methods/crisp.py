@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from onepos.losses import assumed_targets
 from onepos.methods._class_prior import class_prior
 from onepos.methods._class_prior_losses import class_prior_risk
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._context import Context
+from onepos.methods._neural import NeuralClassifier
 from onepos.methods._selection_propensity import selection_propensity
 from onepos.methods._whole_set import logits_of_all
 from onepos.training import Batch, Logits, Loss, Objective, Rows

@@ -9,8 +9,9 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
+from onepos.methods._context import Context
 from onepos.methods._entropy_losses import entropy_maximization
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._neural import NeuralClassifier
 from onepos.methods._whole_set import logits_of_all
 from onepos.training import Batch, Objective, Rows
 

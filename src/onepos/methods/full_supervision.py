@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._context import Context
+from onepos.methods._neural import NeuralClassifier
 from onepos.training import Batch, Logits, Loss, Objective
 
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from onepos.methods._context import Context
 from onepos.methods._large_losses import correct, largest_unknown, n_large, reject
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._neural import NeuralClassifier
 from onepos.training import Batch, Objective, Rows
 
 

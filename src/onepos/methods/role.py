@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from onepos.methods._context import Context
 from onepos.methods._label_matrix import LabelMatrix
 from onepos.methods._n_positives import expected_n_positives
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._neural import NeuralClassifier
 from onepos.methods._role_losses import label_gradient, role
 from onepos.training import Batch, Objective, Rows, Schedule
 

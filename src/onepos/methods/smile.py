@@ -19,12 +19,13 @@ from onepos.disk import DiskRows
 from onepos.encoder import GraphEncoder
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
+from onepos.methods._context import Context
 from onepos.methods._embeddings import check_embeds
 from onepos.methods._graph_features import GraphFeatures
 from onepos.methods._graph_refresh import GraphRefresh
 from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement, gathered
 from onepos.methods._n_positives import expected_n_positives
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._neural import NeuralClassifier
 from onepos.methods._shared_graph import SharedGraph
 from onepos.neighbor_search import SEARCHES, Search
 from onepos.posterior import sample_beta

@@ -16,8 +16,9 @@ from onepos.exceptions import LabelWarning
 from onepos.features import as_features
 from onepos.losses import binary_cross_entropy
 from onepos.memory import find_neighbors
+from onepos.methods._context import Context
 from onepos.methods._graph_features import GraphFeatures
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._neural import NeuralClassifier
 from onepos.methods._released_encoder import ReleasedEncoder, in_edges
 from onepos.methods._released_model import ReleasedModel
 from onepos.methods._released_settings import RELEASED_SETTINGS, released_settings

@@ -12,7 +12,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from onepos import losses
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._context import Context
+from onepos.methods._neural import NeuralClassifier
 from onepos.methods._whole_set import logits_of_all
 from onepos.training import Batch, Objective, Rows
 

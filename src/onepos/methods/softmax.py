@@ -10,7 +10,8 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from onepos.losses import softmax_cross_entropy
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._context import Context
+from onepos.methods._neural import NeuralClassifier
 from onepos.training import Batch, Objective
 
 
