@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from onepos.posterior import beta_kl_slopes, beta_kl_value
 
@@ -30,35 +29,42 @@ def log_gamma_and_slopes(x: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     >>> [round(float(value[0]), 4) for value in log_gamma_and_slopes(np.float32([3.0]))]
     [0.6931, 0.9228, 0.3949]
     """
-    second, third, raised = x + 1.0, x + 2.0, x + 3.0
-    step = 1.0 / x
-    by_steps, by_squares = step, step * step
-    for place in (second, third):
-        step = 1.0 / place
-        by_steps = by_steps + step
-        by_squares += step * step
+    # P = x(x+1)(x+2): the three steps back take log P from log Γ, P'/P from ψ, and give (P'/P)² − P''/P to ψ₁.
+    second, raised = x + 1.0, x + 3.0
+    product = x + 2.0
+    product *= x
+    by_steps = 3.0 * product  # P' = 3x(x+2) + 2
+    by_steps += 2.0
+    product *= second
+    curve = 6.0 * second  # P''
+    over = 1.0 / product
+    by_steps *= over
+    curve *= over
+    by_squares = by_steps * by_steps
+    by_squares -= curve
     inverse = 1.0 / raised
     square = inverse * inverse
     log_raised = np.log(raised)
-    second *= x
-    second *= third
     log_gamma = _series(square, _LOG_GAMMA)
     log_gamma *= inverse
-    log_gamma += (raised - 0.5) * log_raised
+    log_gamma -= np.log(product)
     log_gamma -= raised
-    log_gamma -= np.log(second)
     log_gamma += 0.5 * math.log(2.0 * math.pi)
+    raised -= 0.5
+    raised *= log_raised
+    log_gamma += raised
     digamma = _series(square, _DIGAMMA)
     digamma *= square
-    digamma += 0.5 * inverse
     digamma += by_steps
-    np.subtract(log_raised, digamma, out=digamma)
     trigamma = _series(square, _TRIGAMMA)
     trigamma *= inverse
     trigamma += 0.5
     trigamma *= square
     trigamma += inverse
     trigamma += by_squares
+    inverse *= 0.5
+    digamma += inverse
+    np.subtract(log_raised, digamma, out=digamma)
     return log_gamma, digamma, trigamma
 
 
@@ -71,20 +77,24 @@ def _series(square: Numbers, coefficients: tuple[float, ...]) -> Numbers:
     return total
 
 
-def beta_kl_and_slopes(both: Tensor, prior: tuple[float, float]) -> tuple[Tensor, Tensor]:
+def beta_kl_and_slopes(both: Numbers, prior: tuple[float, float]) -> tuple[float, Numbers]:
     """Sum of KL( Beta(α, β) ‖ Beta(α̂, β̂) ) over all entries of stacked (α, β), and its stacked derivatives."""
     prior_alpha, prior_beta = prior
-    if both.dtype != torch.float32 or both.device.type != "cpu":
-        alpha, beta = both
+    if both.dtype != np.float32:
+        alpha, beta = torch.from_numpy(both)
         total = alpha + beta
         value = beta_kl_value(alpha, beta, total, prior_alpha, prior_beta).sum()
-        return value, torch.stack(beta_kl_slopes(alpha, beta, total, prior_alpha, prior_beta))
-    n = both.shape[1:].numel()
+        return float(value), torch.stack(beta_kl_slopes(alpha, beta, total, prior_alpha, prior_beta)).numpy()
+    n = both[0].size
     values: Numbers = np.empty((3, n), dtype=np.float32)  # α, β, α + β
-    values[:2] = both.numpy().reshape(2, n)
+    values[:2] = both.reshape(2, n)
     np.add(values[0], values[1], out=values[2])
     log_gamma, digamma, trigamma = log_gamma_and_slopes(values)
-    values -= np.array([[prior_alpha], [prior_beta], [prior_alpha + prior_beta]], dtype=np.float32)
+    if prior_alpha == prior_beta == 1.0:
+        values[:2] -= 1.0
+        values[2] -= 2.0
+    else:
+        values -= np.array([[prior_alpha], [prior_beta], [prior_alpha + prior_beta]], dtype=np.float32)
     trigamma *= values
     slopes = trigamma[:2]
     slopes -= trigamma[2]
@@ -93,5 +103,4 @@ def beta_kl_and_slopes(both: Tensor, prior: tuple[float, float]) -> tuple[Tensor
     log_gamma[2] -= log_gamma[0]
     log_gamma[2] -= log_gamma[1]
     log_prior = math.lgamma(prior_alpha) + math.lgamma(prior_beta) - math.lgamma(prior_alpha + prior_beta)
-    divergence = log_gamma[2].sum() + np.float32(n * log_prior)
-    return torch.tensor(divergence), torch.from_numpy(slopes).view(both.shape)
+    return float(np.add.reduce(log_gamma[2])) + n * log_prior, slopes.reshape(both.shape)

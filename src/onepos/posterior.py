@@ -1,18 +1,19 @@
 """The two variational families of label enhancement: Beta for soft labels, Gaussian for the rest of x."""
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from onepos.beta_sampling import draw_log_gamma
+from onepos.beta_sampling import Numbers, draw_log_gamma
 
 
 def draw_beta(
-    parameters: Tensor, generator: torch.Generator | None, *, fast: bool = False, rows: slice | None = None
-) -> tuple[Tensor, Tensor]:
+    parameters: Numbers, generator: torch.Generator | None, *, fast: bool = False, rows: slice | None = None
+) -> tuple[Numbers, Numbers]:
     """Draw d from Beta(α, β) for stacked (α, β), and return with it the stacked (∂d/∂α, ∂d/∂β).
 
     With ``rows``, all of d is drawn and the derivatives are those of these rows.
@@ -21,55 +22,74 @@ def draw_beta(
     implicit ones (Figurnov et al., 2018): ∂d/∂α = −(∂F/∂α) / p(d), F the distribution function; the kernel behind
     ``torch.distributions.Beta`` computes them.
     """
-    if fast and parameters.device.type == "cpu":
+    if fast:
         log_draw, slopes = draw_log_gamma(parameters, generator)
-        logit = log_draw[0] - log_draw[1]  # d = x/(x+y) of two Gamma draws
-        draw = torch.sigmoid(logit)
-        slopes.mul_(draw).mul_(torch.sigmoid(logit.neg_()))
-        slopes = slopes if rows is None else slopes[:, rows].contiguous()
+        logit = torch.from_numpy(log_draw[0] - log_draw[1])  # d = x/(x+y) of two Gamma draws
+        draw = torch.sigmoid(logit).numpy()
+        rest = torch.sigmoid(logit.neg_()).numpy()
+        rest *= draw
+        slopes *= rest
+        slopes = slopes if rows is None else slopes[:, rows]
     else:
         sample = _draw(parameters, generator)  # (2, …): d and 1 − d, each to full precision
         # The kernel gives ∂d/∂α / (1−d) and ∂(1−d)/∂β / d: the derivatives of a Dirichlet before it is projected on
         # the simplex. Crossing the rows of (d, 1−d) projects both.
         draw = sample[0]
         if rows is not None:
-            sample, parameters = sample[:, rows].contiguous(), parameters[:, rows].contiguous()
-        slopes = torch._dirichlet_grad(sample, parameters, parameters.sum(0).expand_as(parameters).contiguous())
-        slopes.mul_(sample.flip(0))
-    slopes[1].neg_()  # 1−d grows with β as d grows with α
-    return draw.clamp_(_smallest(draw.dtype), 1.0 - torch.finfo(draw.dtype).eps), slopes
+            sample, parameters = sample[:, rows].copy(), parameters[:, rows].copy()
+        slopes = _implicit_slopes(torch.from_numpy(sample), torch.from_numpy(parameters)).numpy()
+    np.negative(slopes[1], out=slopes[1])  # 1−d grows with β as d grows with α
+    smallest, largest = _bounds(draw.dtype)
+    np.maximum(draw, smallest, out=draw)
+    np.minimum(draw, largest, out=draw)
+    return draw, slopes
 
 
-def _smallest(dtype: torch.dtype) -> float:
-    """Lowest d. Small α put mass so close to 0 that floating point rounds it onto 0.
+@cache
+def _bounds(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Lowest and highest d. Small α put mass so close to 0 that floating point rounds it onto 0.
 
     The root of the smallest normal number: products of two samples stay normal, and denormal arithmetic is slow.
     """
-    return math.sqrt(torch.finfo(dtype).tiny)
+    kind = np.finfo(dtype)
+    return math.sqrt(float(kind.tiny)), 1.0 - float(kind.eps)
 
 
-def _draw(both: Tensor, generator: torch.Generator | None) -> Tensor:
+def _draw(both: Numbers, generator: torch.Generator | None) -> Numbers:
     """Draw (d, 1 − d) for stacked (α, β)."""
-    smallest = _smallest(both.dtype)
-    if both.device.type != "cpu":
-        sample = torch._sample_dirichlet(both.movedim(0, -1).contiguous(), generator=generator).movedim(-1, 0)
-        return sample.clamp(min=smallest)
     # NumPy draws twice as fast as torch does; it gets its seed from the generator, so runs repeat all the same.
     seed = int(torch.randint(2**62, (), generator=generator))
-    parameters = both.detach().double().numpy()
+    parameters = both.astype(np.float64)
     draws = np.random.Generator(np.random.SFC64(seed)).beta(parameters[0], parameters[1])
-    sample = torch.empty_like(both)
-    values = sample.numpy()
-    values[0] = draws
-    values[1] = 1.0 - draws  # before it is rounded
-    np.maximum(values, smallest, out=values)
+    sample = np.empty_like(both)
+    sample[0] = draws
+    sample[1] = 1.0 - draws  # before it is rounded
+    np.maximum(sample, _bounds(sample.dtype)[0], out=sample)
     return sample
+
+
+def _draw_elsewhere(both: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    """What ``draw_beta`` gives, on the device of the stacked parameters."""
+    sample = torch._sample_dirichlet(both.movedim(0, -1).contiguous(), generator=generator).movedim(-1, 0)
+    sample = sample.clamp(min=math.sqrt(torch.finfo(both.dtype).tiny))
+    slopes = _implicit_slopes(sample, both)
+    slopes[1].neg_()
+    return sample[0].clamp(max=1.0 - torch.finfo(both.dtype).eps), slopes
+
+
+def _implicit_slopes(sample: Tensor, parameters: Tensor) -> Tensor:
+    total = parameters.sum(0).expand_as(parameters).contiguous()
+    return torch._dirichlet_grad(sample, parameters, total).mul_(sample.flip(0))
 
 
 class _BetaSample(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, alpha: Tensor, beta: Tensor, generator: torch.Generator | None, fast: bool) -> Tensor:
-        draw, slopes = draw_beta(torch.stack([alpha, beta]), generator, fast=fast)
+        both = torch.stack([alpha, beta])
+        if both.device.type == "cpu":
+            draw, slopes = (torch.from_numpy(values) for values in draw_beta(both.numpy(), generator, fast=fast))
+        else:
+            draw, slopes = _draw_elsewhere(both, generator)
         ctx.save_for_backward(slopes)
         return draw
 

@@ -79,7 +79,7 @@ class LabelEnhancement(nn.Module):
 
     def loss(self, batch: Batch) -> Tensor:
         """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
-        if not self._written_out:
+        if not self._written_out or batch.features.device.type != "cpu":
             return self.reference_loss(batch)
         log_alpha, log_beta = self.encoder(batch.own_rows)
         given = self._given(batch, log_alpha, log_beta)
@@ -88,9 +88,7 @@ class LabelEnhancement(nn.Module):
 
     def differentiated(self, batch: Batch) -> Loss:
         """T_LE with its gradient, where that is written out for the encoder too; else as ``loss``."""
-        if not self._written_out:
-            return self.reference_loss(batch)
-        if type(self.encoder) is not GraphEncoder or batch.features.device.type != "cpu":
+        if not self._written_out or type(self.encoder) is not GraphEncoder or batch.features.device.type != "cpu":
             return self.loss(batch)
         with torch.no_grad():
             passed = self.encoder.evaluate(batch.own_rows)
@@ -164,7 +162,7 @@ class LabelEnhancement(nn.Module):
         with torch.no_grad():
             both = torch.stack(gathered(batch, log_alpha, log_beta)).exp_()
         incoming = self._adjacency(batch.rows, batch.own_rows).t().to(batch.features.dtype)
-        return Others(rows, both, incoming)
+        return Others(rows, both.numpy(), incoming.numpy())
 
     def _reconstruction(self, everyone: Tensor, features: Tensor, batch: Batch) -> Tensor:
         """−[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) for one draw of D."""
