@@ -26,7 +26,7 @@ TARGETS = {
     "delicious": (">= 100", False),
 }
 STEPS, STEPS_FULL, CHECKED = 200, 15, 10
-NOTE = f"medians of single steps, as many in either epoch: the first {STEPS} of ours, {STEPS_FULL} of the baseline"
+NOTE = f"means over single steps, as many in either epoch: the first {STEPS} of ours, {STEPS_FULL} of the baseline"
 KINDS = {"ours": SMILEClassifier, "whole graph": FullGraphSMILE, "whole graph, sparse": LentFullGraphSMILE}
 
 

@@ -60,12 +60,13 @@ def risk_weights(logits: Tensor, observed: Tensor, bound: float) -> Tensor:
     """w_i = min( 1 / (f_γ(x_i) · c), κ ), shape (batch, 1), without gradient.
 
     f_γ, the classifier's own confidence in the observed label, stands for p(y^γ=1|x). Theorem 1 needs the weights
-    bounded by κ (``bound``). Rows with several observed positives use the mean confidence.
+    bounded by κ (``bound``). Rows with several observed positives use the mean confidence. ``observed`` may also be
+    ``Batch.positives``.
     """
     with torch.no_grad():
-        positives = (observed > 0).to(logits.dtype)
+        positives = observed if observed.dtype == logits.dtype else (observed > 0).to(logits.dtype)
         count = positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
-        confidence = positives.mul_(logits.sigmoid()).sum(dim=1, keepdim=True).div_(count)
+        confidence = logits.sigmoid().mul_(positives).sum(dim=1, keepdim=True).div_(count)
         return confidence.mul_(logits.shape[1]).reciprocal_().clamp_(max=bound)
 
 

@@ -37,7 +37,7 @@ class Given(NamedTuple):
     features: Tensor  # (B, q)
     feature_scale: float  # what they are divided by
     targets: Tensor  # (B, c), 1 where a label was observed
-    weights: Tensor  # (B, c), of the entries in T_C
+    weights: Numbers  # (B, c), of the entries in T_C
     adjacency: Tensor  # (B, B)
     elbo_weight: float
     prior: tuple[float, float]
@@ -107,7 +107,7 @@ def loss_and_gradients(
     given: Given, log_parameters: Tensor, parameters: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
     """T_LE; its derivatives by (log α, log β), (B, 2c) as they come; those by the parameters of the three networks."""
-    targets, weights, others = given.targets.numpy(), given.weights.numpy(), given.others
+    targets, weights, others = given.targets.numpy(), given.weights, given.others
     (size, n_labels), n_features = targets.shape, given.features.shape[1]
     n_rows = size if others is None else others.rows[2]
     scale = given.elbo_weight / n_rows

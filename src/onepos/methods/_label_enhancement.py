@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from onepos import losses
+from onepos.beta_sampling import Numbers
 from onepos.encoder import GraphEncoder
 from onepos.methods._enhancement_gradient import Given, Others, enhancement_loss, loss_and_gradients
 from onepos.networks import MLP
@@ -41,6 +42,8 @@ class EnhancementSettings:
     unobserved_weight: float
     latent_size: int
     decoder_hidden: int
+    #: Whether some labels of the training set are known to be absent.
+    known_absent: bool = True
 
 
 class LabelEnhancement(nn.Module):
@@ -112,17 +115,26 @@ class LabelEnhancement(nn.Module):
             log_alpha, log_beta = self.encoder.evaluate(rows).log_parameters.chunk(2, dim=1)
         return log_alpha, log_beta
 
+    def _weights(self, batch: Batch, targets: Tensor) -> Numbers:
+        """Weights of the entries in T_C: one where something is known."""
+        weight = self.settings.unobserved_weight
+        if self.settings.known_absent:
+            return losses.unobserved_weights(batch.part.own(batch.observed), weight, targets.dtype).numpy()
+        weights = targets.numpy() * (1.0 - weight)
+        weights += weight
+        return weights
+
     def _networks(self) -> tuple[nn.Sequential, nn.Sequential, nn.Sequential]:
         return self.latent_encoder, self.label_decoder, self.feature_decoder
 
     def _given(self, batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> Given:
         settings, features = self.settings, batch.features
-        observed = batch.part.own(batch.observed)
+        targets = batch.part.own(batch.positives)
         return Given(
             features,
             self.feature_scale,
-            (observed > 0).to(features.dtype),
-            losses.unobserved_weights(observed, settings.unobserved_weight, features.dtype),
+            targets,
+            self._weights(batch, targets),
             self._linked(batch).to(features.dtype),
             settings.elbo_weight,
             settings.prior,

@@ -78,7 +78,7 @@ class SMILEObjective(Objective):
         if self.epoch < self.settings.warm_up_epochs:
             yield "risk", logits.cross_entropy(*losses.assumed_targets(batch.observed, dtype=logits.values.dtype))
             return
-        weights = losses.risk_weights(logits.values, batch.observed, self.settings.bound)
+        weights = losses.risk_weights(logits.values, batch.positives, self.settings.bound)
         yield "risk", logits.cross_entropy(self.soft_labels(batch), weights)  # R̂_sp, Eq. (6)
 
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
@@ -99,7 +99,6 @@ class SMILEObjective(Objective):
     def soft_labels(self, batch: Batch) -> Tensor:
         """d for the rows of a batch: mean or draw of the Beta, corrected for cardinality, known entries put in."""
         log_alpha, log_beta = gathered(batch, *self.enhancement.log_parameters(batch.own_rows))
-        observed = batch.observed
         if self.settings.soft_label == "sample" and self.training:
             soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)
         else:
@@ -108,8 +107,8 @@ class SMILEObjective(Objective):
             odds = soft / (1.0 - soft).clamp(min=torch.finfo(soft.dtype).eps)
             soft = ((self.settings.bayes_positives - 1.0) * odds).clamp(0.0, 1.0)
         if self.settings.keep_observed:
-            soft = soft.masked_fill_(observed > 0, 1.0)
-        return soft.masked_fill_(observed < 0, 0.0)
+            soft = torch.maximum(soft, batch.positives)
+        return soft.masked_fill_(batch.observed < 0, 0.0) if self.enhancement.settings.known_absent else soft
 
 
 class _FittedSMILE(NeuralClassifier):
@@ -280,6 +279,7 @@ class SMILEClassifier(_FittedSMILE):
                 weight,
                 self.latent_size,
                 self.decoder_hidden,
+                bool((context.rows.observed < 0).any()),
             ),
             feature_scale,
             context.generator,

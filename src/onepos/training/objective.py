@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor, nn
 
 from onepos.training.differentiated import Loss
@@ -28,6 +29,12 @@ class Batch:
     def own_rows(self) -> Tensor:
         """The rows that this process computes; all of them, if there is one."""
         return self.part.own(self.rows)
+
+    @cached_property
+    def positives(self) -> Tensor:
+        """1 where a label was observed, else 0; floating-point, of the features' precision."""
+        kind = self.features.dtype
+        return self.observed.clamp(min=0).to(kind if kind.is_floating_point else torch.float32)
 
 
 class Objective(nn.Module):
