@@ -23,7 +23,7 @@ _TRIES = 8
 
 
 class _Numbers(threading.local):
-    """NumPy's generator, one a thread: it draws exponentials faster than torch, and to make one takes longer than that.
+    """NumPy's generator, one a thread: it draws faster than torch's, and making one takes longer than a batch's draws.
 
     Seeded from torch's for every use, so that runs repeat, and go on from a checkpoint, by the latter's state alone.
     """
@@ -40,7 +40,7 @@ class _Numbers(threading.local):
         return self._generator
 
 
-_numbers = _Numbers()
+NUMBERS = _Numbers()
 
 
 def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> tuple[Numbers, Numbers]:
@@ -55,7 +55,7 @@ def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> 
     >>> round(float(draw.mean()), 1), round(float((draw * slope).mean()), 1)  # the mean is the shape, its slope 1
     (3.0, 1.0)
     """
-    numbers = _numbers.seeded(generator)
+    numbers = NUMBERS.seeded(generator)
     alpha = shape.reshape(-1)
     like = torch.float64 if alpha.dtype == np.float64 else torch.float32
     noise: Numbers = torch.empty(len(alpha), dtype=like).normal_(generator=generator).numpy()

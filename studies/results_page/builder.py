@@ -71,7 +71,8 @@ def page_blocks(sources: Mapping[str, Source], drawings: tuple[Drawing, ...]) ->
     }
     makers |= {f"ablation {_dashed(metric)}": (ablation, partial(narrow_block, metric=metric)) for metric in METRICS}
     makers |= {"ablation significance": (ablation, significance_block)}
-    makers |= {"modern average-precision": (sources["modern"], partial(metric_block, metric="average_precision"))}
+    for name in ("modern", "enhancement"):
+        makers[f"{name} average-precision"] = (sources[name], partial(metric_block, metric="average_precision"))
     blocks = {name: source.absent or maker(source) for name, (source, maker) in makers.items()}
     blocks["best"] = paper.absent or best_block(sources)
     return blocks | {f"figure {drawing.name}": drawing.block for drawing in drawings}

@@ -16,7 +16,7 @@ HALF = 6
 
 def metric_block(source: Source, metric: str) -> str:
     """Methods down, data sets across, mean±std under clean selection; the last column is the average rank."""
-    return write(turned(_main(source, metric, source.datasets)), [HALF])
+    return write(turned(_main(source, metric, source.datasets)), [HALF] if len(source.datasets) > HALF else [])
 
 
 def narrow_block(source: Source, metric: str) -> str:

@@ -16,6 +16,7 @@ FILES = {
     "sufficiency": "studies/sufficiency/results.parquet",
     "modern": "studies/modern/results.parquet",
     "auto": "studies/auto/results.parquet",
+    "enhancement": "studies/enhancement/results.parquet",
 }
 
 

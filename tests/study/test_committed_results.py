@@ -16,7 +16,7 @@ from onepos.tables import published_value, significance
 ROOT = Path(__file__).parents[2]
 FILES = {
     name: ROOT / "studies" / name.replace("-", "_") / "results.parquet"
-    for name in ("smile-paper", "ablation", "sufficiency")
+    for name in ("smile-paper", "ablation", "sufficiency", "modern", "auto", "enhancement")
 }
 PAPERS = ("smile", "an", "an-ls", "wan", "role", "glocal", "mlml", "d2ml")
 
