@@ -26,7 +26,7 @@ TARGETS = {
     "delicious": (">= 100", False),
 }
 STEPS, STEPS_FULL, CHECKED = 200, 15, 10
-NOTE = f"means over single steps, as many in either epoch: the first {STEPS} of ours, {STEPS_FULL} of the baseline"
+NOTE = f"means over steps, the first {STEPS} of ours, {STEPS_FULL} of the baseline; an epoch of either has as many"
 KINDS = {"ours": SMILEClassifier, "whole graph": FullGraphSMILE, "whole graph, sparse": LentFullGraphSMILE}
 
 

@@ -62,7 +62,7 @@ def step_seconds(
 ) -> float:
     """Mean seconds of a step among the first ``limit``, the first few left out as memory is still being claimed.
 
-    The mean: what is looked up for many steps at once is in one of them, and a median would not see it.
+    The mean: a lookup for many steps falls into one of them, which a median would ignore.
     """
     return float(np.mean(np.diff(_until(model, X, Y, StepClock(limit, clock)).ends)[skip:]))
 

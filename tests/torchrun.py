@@ -11,7 +11,7 @@ TESTS = Path(__file__).parent
 def start(*arguments, processes=2, **options):
     """Start torchrun with the given program and arguments; standard error goes where standard output does."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
-    # torchrun looks after its processes now and then: one that lost another has time to say so before it is ended.
+    # Once a second torchrun checks on its processes: one that lost another has time to say so before it is ended.
     command += ["--monitor-interval", "1"]
     # A thread each: the tests share the machine. torchrun would set it, too, and say so.
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

@@ -6,15 +6,13 @@ two of them one number at a time.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from onepos.beta_sampling import Numbers
 from onepos.posterior import beta_kl_slopes, beta_kl_value
 
-Numbers = NDArray[Any]
 #: Coefficients B₂ₙ/(2n(2n−1)), B₂ₙ/2n and B₂ₙ of Stirling's series and its derivatives, in powers of 1/x².
 _LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132)

@@ -1,10 +1,10 @@
 """Beta samples whose derivatives come with them: Gamma draws as smooth functions of their shape.
 
 Marsaglia and Tsang (2000) draw a Gamma variable of shape a ≥ 1 as (a−⅓)(1 + ε/√(9a−3))³ with ε normal, accepted in more
-than 97 of 100 cases here. A shape α below that is raised by two, and the draw multiplied by U₁^(1/α) U₂^(1/(α+1)): the
+than 97 of 100 cases here. The shape α is raised by two, and the draw multiplied by U₁^(1/α) U₂^(1/(α+1)): the
 result is exactly Gamma(α), and differentiable in α with ε and U held fixed. What this derivative leaves out is the
 dependence of the acceptance on α (Naesseth et al., 2017); with two steps it is off by less than 0.3 % in the mean
-(tests/core/test_beta_sampling.py), and costs a quarter of the exact one.
+(tests/core/test_beta_sampling.py), and costs a third of the exact one.
 """
 
 import threading
@@ -18,11 +18,11 @@ Numbers: TypeAlias = NDArray[Any]
 
 #: Steps by which the shape is raised.
 _STEPS = 2
-#: Tries that the few entries whose first draw was refused get at once: all of them fail once in 10¹⁰ times.
+#: Tries that the few entries whose first draw was refused get at once: all of them fail less than once in 10¹³ times.
 _TRIES = 8
 
 
-class _Numbers(threading.local):
+class _ThreadGenerator(threading.local):
     """NumPy's generator, one a thread: it draws faster than torch's, and making one takes longer than a batch's draws.
 
     Seeded from torch's for every use, so that runs repeat, and go on from a checkpoint, by the latter's state alone.
@@ -34,13 +34,14 @@ class _Numbers(threading.local):
         self._generator = np.random.Generator(self._bits)
 
     def seeded(self, generator: torch.Generator | None) -> np.random.Generator:
-        """Return the generator in a state that three whole numbers of torch's generator say."""
+        """Return the generator with its state set by three integers drawn from torch's."""
         self._state["state"]["state"][:3] = torch.randint(-(2**63), 2**63 - 1, (3,), generator=generator).numpy()
         self._bits.state = self._state
         return self._generator
 
 
-NUMBERS = _Numbers()
+#: Draws for all who know a torch generator.
+GENERATOR = _ThreadGenerator()
 
 
 def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> tuple[Numbers, Numbers]:
@@ -55,7 +56,7 @@ def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> 
     >>> round(float(draw.mean()), 1), round(float((draw * slope).mean()), 1)  # the mean is the shape, its slope 1
     (3.0, 1.0)
     """
-    numbers = NUMBERS.seeded(generator)
+    numbers = GENERATOR.seeded(generator)
     alpha = shape.reshape(-1)
     like = torch.float64 if alpha.dtype == np.float64 else torch.float32
     noise: Numbers = torch.empty(len(alpha), dtype=like).normal_(generator=generator).numpy()
@@ -67,7 +68,8 @@ def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> 
     root = 1.0 + bend
     margin, log_root = _margin(noise, root, spread)
     margin += waits[0]
-    again = np.flatnonzero(~(margin > 0.0))  # NaN of a negative root is no
+    # Not what is NaN: the shape was, and no other draw would help.
+    again = np.flatnonzero((margin <= 0.0) | (root <= 0.0))
     if len(again):
         bend[again] = factor[again] * _redraw(spread[again], factor[again], numbers)
         root[again] = 1.0 + bend[again]

@@ -61,7 +61,7 @@ def risk_weights(logits: Tensor, observed: Tensor, bound: float) -> Tensor:
 
     f_γ, the classifier's own confidence in the observed label, stands for p(y^γ=1|x). Theorem 1 needs the weights
     bounded by κ (``bound``). Rows with several observed positives use the mean confidence. ``observed`` may also be
-    ``Batch.positives``.
+    ``Batch.positives``, which has no −1.
     """
     with torch.no_grad():
         positives = observed if observed.dtype == logits.dtype else (observed > 0).to(logits.dtype)

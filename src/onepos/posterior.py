@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from onepos.beta_sampling import NUMBERS, Numbers, draw_log_gamma
+from onepos.beta_sampling import GENERATOR, Numbers, draw_log_gamma
 
 
 def draw_beta(
     parameters: Numbers, generator: torch.Generator | None, *, fast: bool = False, rows: slice | None = None
 ) -> tuple[Numbers, Numbers]:
-    """Draw d from Beta(α, β) for stacked (α, β), and return with it the stacked (∂d/∂α, ∂d/∂β).
+    """Draw d from Beta(α, β) for stacked (α, β), and return with it the stacked (∂d/∂α, ∂d/∂β); arrays, on the CPU.
 
     With ``rows``, all of d is drawn and the derivatives are those of these rows.
 
@@ -24,7 +24,7 @@ def draw_beta(
     """
     if fast:
         log_draw, slopes = draw_log_gamma(parameters, generator)
-        logit = torch.from_numpy(log_draw[0] - log_draw[1])  # d = x/(x+y) of two Gamma draws
+        logit = torch.from_numpy(np.asarray(log_draw[0] - log_draw[1]))  # d = x/(x+y) of two Gamma draws
         draw = torch.sigmoid(logit).numpy()
         rest = torch.sigmoid(logit.neg_()).numpy()
         rest *= draw
@@ -34,11 +34,11 @@ def draw_beta(
         sample = _draw(parameters, generator)  # (2, …): d and 1 − d, each to full precision
         # The kernel gives ∂d/∂α / (1−d) and ∂(1−d)/∂β / d: the derivatives of a Dirichlet before it is projected on
         # the simplex. Crossing the rows of (d, 1−d) projects both.
-        draw = sample[0]
+        draw = sample[0, ...]
         if rows is not None:
             sample, parameters = sample[:, rows].copy(), parameters[:, rows].copy()
         slopes = _implicit_slopes(torch.from_numpy(sample), torch.from_numpy(parameters)).numpy()
-    np.negative(slopes[1], out=slopes[1])  # 1−d grows with β as d grows with α
+    np.negative(slopes[1, ...], out=slopes[1, ...])  # 1−d grows with β as d grows with α
     smallest, largest = _bounds(draw.dtype)
     np.maximum(draw, smallest, out=draw)
     np.minimum(draw, largest, out=draw)
@@ -58,7 +58,7 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[float, float]:
 def _draw(both: Numbers, generator: torch.Generator | None) -> Numbers:
     """Draw (d, 1 − d) for stacked (α, β)."""
     parameters = both.astype(np.float64)
-    draws = NUMBERS.seeded(generator).beta(parameters[0], parameters[1])  # twice as fast as torch
+    draws = GENERATOR.seeded(generator).beta(parameters[0], parameters[1])  # twice as fast as torch
     sample = np.empty_like(both)
     sample[0] = draws
     sample[1] = 1.0 - draws  # before it is rounded

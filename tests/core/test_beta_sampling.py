@@ -1,12 +1,15 @@
 """Fast Beta draws: the exact law, and derivatives against closed forms and the exact implicit ones."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
 from scipy import special, stats
 
+from onepos import beta_sampling
 from onepos.beta_sampling import draw_log_gamma
-from onepos.posterior import sample_beta
+from onepos.posterior import draw_beta, sample_beta
 
 SHAPES = [0.003, 0.05, 0.5, 1.0, 3.0, 40.0, 400.0]
 PAIRS = [(0.05, 3.0), (0.5, 0.5), (1.0, 1.0), (1.0, 10.0), (3.0, 1.0), (30.0, 0.7), (400.0, 400.0)]
@@ -74,3 +77,51 @@ def test_finite_at_extreme_parameters():
     draw.sum().backward()
     for values in (draw, alpha.grad, beta.grad):
         assert torch.isfinite(values).all()
+
+
+def test_draws_of_a_shape_that_is_no_number_end():
+    shape = np.full(1000, 0.7, dtype=np.float32)
+    shape[3] = np.nan
+    found = draw_log_gamma(shape, torch.Generator().manual_seed(0))
+    for values in found:
+        assert np.isnan(values[3])
+        assert np.isfinite(np.delete(values, 3)).all()
+
+
+@pytest.mark.parametrize("tries", [1, 8])
+@pytest.mark.parametrize("shape", [0.05, 1.0, 40.0])
+def test_what_is_drawn_again_follows_the_law(monkeypatch, tries, shape):
+    """Refused draws are too few for the tests above to see: here all of them are."""
+    monkeypatch.setattr(beta_sampling, "_TRIES", tries)
+    spread = np.full(20_000, shape + 2 - 1 / 3)
+    factor = 1 / np.sqrt(9 * spread)
+    noise = beta_sampling._redraw(spread, factor, np.random.default_rng(0))
+    draws = spread * (1 + factor * noise) ** 3
+    assert stats.kstest(draws, stats.gamma(shape + 2).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_draws_repeat_from_a_saved_state_and_beside_other_threads(fast):
+    both = np.full((2, 500), 0.8, dtype=np.float32)
+
+    def draw(seed):
+        generator = torch.Generator().manual_seed(seed)
+        state = generator.get_state()
+        first = [draw_beta(both, generator, fast=fast) for _ in range(20)]
+        generator.set_state(state)
+        again = [draw_beta(both, generator, fast=fast) for _ in range(20)]
+        assert np.array_equal(first, again)
+        return first[-1][0]
+
+    alone = [draw(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        beside = list(threads.map(draw, range(4)))
+    assert all(np.array_equal(a, b) for a, b in zip(alone, beside, strict=True))
+    assert not np.array_equal(alone[0], alone[1])
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_single_number_is_drawn(fast):
+    draw = sample_beta(torch.tensor(2.0), torch.tensor(3.0), torch.Generator().manual_seed(0), fast=fast)
+    assert draw.shape == ()
+    assert 0 < draw < 1

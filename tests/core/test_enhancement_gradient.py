@@ -10,22 +10,24 @@ from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancem
 from onepos.training import Batch
 
 
-def model_and_batch(n_labels=6, prior=(1.0, 1.0), unobserved_weight=0.3, elbo_weight=0.1, scale=1.0, seed=0):
+def model_and_batch(
+    n_labels=6, prior=(1.0, 1.0), unobserved_weight=0.3, elbo_weight=0.1, scale=1.0, seed=0, known_absent=True, rows=5
+):
     """A model in double precision; ``scale`` stretches its parameters until variances and α, β reach their bounds."""
     generator = torch.Generator().manual_seed(seed)
     features = torch.randn(20, 5, generator=generator, dtype=torch.float64)
     neighborhoods = torch.stack([torch.arange(20), *(torch.arange(20).roll(-step) for step in (1, 2, 3))], dim=1)
     encoder = GraphEncoder(features, neighborhoods, 7, n_labels, self_weight=0.5, generator=generator)
-    constants = EnhancementSettings(elbo_weight, prior, 1, "mean", unobserved_weight, 3, 4)
+    constants = EnhancementSettings(elbo_weight, prior, 1, "mean", unobserved_weight, 3, 4, known_absent)
     model = LabelEnhancement(encoder, 5, n_labels, constants, 1.7, generator).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)
-    rows = torch.tensor([3, 4, 9, 0, 17])
+    which = torch.tensor([3, 4, 9, 0, 17])
     observed = torch.zeros(5, n_labels, dtype=torch.int8)
-    observed[torch.arange(5), torch.arange(5) % n_labels] = 1
-    observed[2, 0] = -1
-    return model, Batch(rows, features[rows], observed)
+    observed[torch.arange(4), torch.arange(4) % n_labels] = 1  # the last row has nothing
+    observed[2, 0] = -1 if known_absent else 0
+    return model, Batch(which[:rows], features[which[:rows]], observed[:rows])
 
 
 def loss_and_gradients(model, loss, batch, seed=5):
@@ -42,6 +44,18 @@ def test_equals_automatic_differentiation(n_labels, prior, unobserved_weight):
     reference, expected = loss_and_gradients(model, model.reference_loss, batch)
     torch.testing.assert_close(value, reference, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(gradients, expected, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_equals_it_without_known_absences_and_for_one_row(rows):
+    model, batch = model_and_batch(known_absent=False, rows=rows)
+    given_before = [value.clone() for value in (batch.positives, batch.features, batch.observed)]
+    value, gradients = loss_and_gradients(model, model.loss, batch)
+    reference, expected = loss_and_gradients(model, model.reference_loss, batch)
+    torch.testing.assert_close(value, reference, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(gradients, expected, rtol=1e-8, atol=1e-12)
+    for before, after in zip(given_before, (batch.positives, batch.features, batch.observed), strict=True):
+        assert torch.equal(before, after)
 
 
 @given(

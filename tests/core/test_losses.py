@@ -6,6 +6,7 @@ import torch
 from torch.autograd import gradcheck
 
 from onepos import losses
+from onepos.training import Batch
 
 
 def _inputs(rows=4, labels=5, seed=0):
@@ -187,3 +188,13 @@ def test_assumed_targets_smoothed_and_weighted():
     targets, weights = losses.assumed_targets(observed, 0.25, 0.1, dtype=torch.float64)
     torch.testing.assert_close(targets, torch.tensor([[0.9, 0.1, 0.1]], dtype=torch.float64))
     assert weights.tolist() == [[1.0, 0.25, 1.0]]
+
+
+def test_risk_weights_of_positives_are_those_of_observed_labels():
+    observed = torch.tensor([[1, 0, -1], [1, 1, 0], [0, 0, -1]], dtype=torch.int8)
+    batch = Batch(torch.arange(3), torch.zeros(3, 2, dtype=torch.int64), observed)
+    assert batch.positives.dtype == torch.float32
+    assert batch.positives.tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
+    logits = torch.linspace(-2, 2, 9).reshape(3, 3)
+    found = losses.risk_weights(logits, batch.positives, bound=7.0)
+    assert torch.equal(found, losses.risk_weights(logits, observed, bound=7.0))

@@ -1,5 +1,7 @@
 """SMILE as a whole: what it recovers, what each choice does, and that runs repeat bit by bit."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from sklearn.base import clone
 
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
+from onepos.exceptions import TrainingWarning
 from onepos.methods._neighbor_agreement import estimate_n_positives
 from onepos.metrics import average_precision
 from onepos.registry import make_classifier
@@ -184,3 +187,19 @@ def test_the_number_of_positives_can_be_estimated_from_near_rows(data):
     expected = estimate_n_positives(model.scaler_.transform(data.X), data.observed)
     assert model.n_positives_ == pytest.approx(expected, rel=1e-6)
     assert model.history_.facts["n_positives_from"] == "estimated"
+
+
+@pytest.mark.parametrize("learning_rate", [1e15, 1e25])
+@pytest.mark.parametrize("n_labels", [4, 60])  # 60: the fast draws
+def test_training_that_runs_away_ends_with_a_warning_and_a_usable_model(n_labels, learning_rate):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3)).astype(np.float32)
+    Y = np.zeros((150, n_labels), dtype=np.int8)
+    Y[np.arange(150), np.arange(150) % n_labels] = 1
+    model = SMILEClassifier(learning_rate=learning_rate, max_epochs=3, early_stopping=False, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.warns(TrainingWarning, match="stopped being finite"):
+            model.fit(X, Y)
+    assert model.history_.facts["stopped"] == "diverged"
+    assert np.isfinite(model.predict_proba(X)).all()

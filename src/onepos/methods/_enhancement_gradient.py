@@ -2,7 +2,7 @@
 
 It is what automatic differentiation of ``LabelEnhancement.reference_loss`` gives, for one draw of D (a test compares
 them). At batches of 16 rows nearly all time of a step is the price of starting small operations: done by hand there are
-a third as many, and what is no matrix product is left to NumPy, which starts one in a third of torch's time.
+a third as many, and most of what is no matrix product is left to NumPy, which starts one in a third of torch's time.
 """
 
 from collections.abc import Sequence
@@ -103,6 +103,7 @@ class _TwoLayers:
         return torch.mm(self.by_hidden, self.first[:, start:])
 
 
+@np.errstate(over="ignore", invalid="ignore")  # training that runs away is noticed by its loss
 def loss_and_gradients(
     given: Given, log_parameters: Tensor, parameters: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, list[Tensor]]:

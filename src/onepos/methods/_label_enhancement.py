@@ -14,6 +14,7 @@ here                    paper           meaning
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -172,9 +173,9 @@ class LabelEnhancement(nn.Module):
         rows = batch.part.draw_rows()
         assert rows is not None
         with torch.no_grad():
-            both = torch.stack(gathered(batch, log_alpha, log_beta)).exp_()
+            both = np.exp(torch.stack(gathered(batch, log_alpha, log_beta)).numpy())
         incoming = self._adjacency(batch.rows, batch.own_rows).t().to(batch.features.dtype)
-        return Others(rows, both.numpy(), incoming.numpy())
+        return Others(rows, both, incoming.numpy())
 
     def _reconstruction(self, everyone: Tensor, features: Tensor, batch: Batch) -> Tensor:
         """−[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) for one draw of D."""

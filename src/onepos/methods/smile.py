@@ -279,7 +279,7 @@ class SMILEClassifier(_FittedSMILE):
                 weight,
                 self.latent_size,
                 self.decoder_hidden,
-                bool((context.rows.observed < 0).any()),
+                known_absent=bool((context.rows.observed < 0).any()),
             ),
             feature_scale,
             context.generator,
