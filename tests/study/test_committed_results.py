@@ -95,3 +95,31 @@ def test_average_ranks(frames, claims):
     assert f"its average rank there is {ranks['smile']:.1f} of eleven" in claims
     assert f"behind `softmax` ({ranks['softmax']:.1f}), `wan` ({ranks['wan']:.1f}) and" in claims
     assert f"`an` ({ranks['an']:.1f})" in claims
+
+
+def test_what_helps_smile(frames):
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    text = " ".join(text.partition("## What helps SMILE")[2].partition("<!--")[0].split())
+    values = frames["enhancement"].pivot_table(index=["dataset", "trial"], columns="method", values="average_precision")
+    gains = values.sub(values["smile"], axis=0).groupby("dataset")
+    mean = gains.mean().round(3).map(lambda gain: f"{abs(gain):.3f}".removeprefix("0"))
+    ahead = gains.agg(lambda gain: (gain > 0).sum())
+    pretrained, embeddings, bayes, together = (
+        mean[f"smile-{name}"] for name in ("pretrained", "embeddings", "bayes", "all")
+    )
+    assert f"worth {pretrained['corel5k']} on corel5k (ahead in all five trials)" in text
+    assert f"and {pretrained['rcv1-s1']} on rcv1-s1 (in four)" in text
+    assert ahead["smile-pretrained"][["corel5k", "rcv1-s1"]].tolist() == [5, 4]
+    assert f"embeddings {embeddings['rcv1-s1']} on rcv1-s1 and {embeddings['corel5k']} on corel5k (in all five)" in text
+    assert ahead["smile-embeddings"][["corel5k", "rcv1-s1"]].tolist() == [5, 5]
+    assert f"correction {bayes['yeast']} on yeast (in all five), and it costs {bayes['corel5k']} on corel5k" in text
+    assert ahead["smile-bayes"]["yeast"] == 5
+    assert f"{together['corel5k']}, {together['rcv1-s1']} and {together['yeast']}" in text
+    again = values["smile"].groupby("dataset").mean()
+    first = frames["smile-paper"].query("selection == 'clean' and method == 'smile'")
+    first = first.groupby("dataset")["average_precision"].mean()
+    then, now = (
+        ", ".join(f"{run[name]:.3f}".removeprefix("0") for name in ("corel5k", "rcv1-s1", "yeast"))
+        for run in (first, again)
+    )
+    assert " and ".join(then.rsplit(", ", 1)) + " then, " + " and ".join(now.rsplit(", ", 1)) + " now" in text
