@@ -40,8 +40,7 @@ class _ThreadGenerator(threading.local):
         return self._generator
 
 
-#: Draws for all who know a torch generator.
-GENERATOR = _ThreadGenerator()
+_generator = _ThreadGenerator()
 
 
 def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> tuple[Numbers, Numbers]:
@@ -56,7 +55,7 @@ def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> 
     >>> round(float(draw.mean()), 1), round(float((draw * slope).mean()), 1)  # the mean is the shape, its slope 1
     (3.0, 1.0)
     """
-    numbers = GENERATOR.seeded(generator)
+    numbers = _generator.seeded(generator)
     alpha = shape.reshape(-1)
     like = torch.float64 if alpha.dtype == np.float64 else torch.float32
     noise: Numbers = torch.empty(len(alpha), dtype=like).normal_(generator=generator).numpy()
