@@ -29,12 +29,12 @@ test: lint  ## everything that must hold; JOBS=0 runs it in one process
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
-	  -e '.[cli,plot,data,large,onnx,tune,dask,ray,distributed]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
+	  -e '.[cli,plot,data,large,fast,onnx,tune,dask,ray,distributed]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
 	touch $@
 
 # The dependencies of these tests at the lowest versions that pyproject.toml allows; dask, ray and lightning-fabric are only installed.
 test-lowest: $(LOWEST)/.ready  ## a part of the tests with the lowest allowed versions
-	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/core tests/columns tests/tables tests/test_metrics.py \
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/core tests/kernels tests/columns tests/tables tests/test_metrics.py \
 	  tests/test_persistence.py tests/test_cli_tables.py tests/test_figures.py tests/test_onnx_export.py tests/test_graph_index.py \
 	  tests/datasets/test_datasets_formats.py tests/tuning/test_spaces.py
 

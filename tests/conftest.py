@@ -1,13 +1,54 @@
 """Fixtures that tests in several folders use."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
+from onepos import kernels
 from onepos.cli import main
 
 # An example that is slow on a busy machine is no wrong result: timings live in benchmarks.
 settings.register_profile("onepos", deadline=None)
 settings.load_profile("onepos")
+
+
+_BFLOAT16_PRODUCT = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); torch.mm(a, a)"
+
+
+def _leave_out_what_is_only_announced():
+    """Keep oneDNN from matrix instructions that some virtual machines announce and do not have (docs/networks.md)."""
+    processor = Path("/proc/cpuinfo")
+    if "ONEDNN_MAX_CPU_ISA" in os.environ or not processor.exists() or "amx_tile" not in processor.read_text():
+        return
+    if subprocess.run([sys.executable, "-c", _BFLOAT16_PRODUCT], check=False).returncode == -signal.SIGILL:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+
+
+_leave_out_what_is_only_announced()
+
+
+def _drop_stale_kernels():
+    """Remove compiled kernels that are older than a source file: numba looks at a kernel's own file only."""
+    folder = Path(kernels.__file__).parent
+    stored = [*folder.glob("__pycache__/*.nb[ci]")]
+    newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
+    if any(path.stat().st_mtime < newest for path in stored):
+        for path in stored:
+            path.unlink(missing_ok=True)
+
+
+_drop_stale_kernels()
+
+
+@pytest.fixture
+def without_kernels(monkeypatch):
+    """Compute in NumPy and torch, as without numba."""
+    monkeypatch.setattr(kernels, "available", lambda: False)
 
 
 @pytest.fixture

@@ -4,10 +4,13 @@ The result is the same to the last digits (a test compares them); what is saved 
 takes as long as the arithmetic.
 """
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from onepos import kernels
+from onepos.losses import risk_weights
 from onepos.networks import MLP
 
 
@@ -75,3 +78,23 @@ def cross_entropy(
     if weights is not None:
         slopes.mul_(weights)
     return value, slopes.div_(n_rows)
+
+
+def single_positive_risk(logits: Tensor, soft: Tensor, positives: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+    """R̂_sp of Eq. (6), with weights from the logits' own confidence, and its derivative by the logits.
+
+    The weights are taken as numbers, as in ``losses.risk_weights``.
+
+    Examples
+    --------
+    >>> value, slopes = single_positive_risk(torch.zeros(1, 2), torch.ones(1, 2), torch.tensor([[1.0, 0.0]]), 0.5)
+    >>> round(float(value), 4), slopes.tolist()
+    (0.6931, [[-0.25, -0.25]])
+    """
+    kind = logits.dtype
+    if kind == soft.dtype == positives.dtype == torch.float32 and logits.device.type == "cpu" and kernels.available():
+        from onepos.kernels.risk import risk_and_slopes
+
+        total, slopes = risk_and_slopes(logits.numpy(), soft.numpy(), positives.numpy(), np.float32(bound))
+        return torch.from_numpy(np.asarray(total / len(logits), dtype=np.float32)), torch.from_numpy(slopes)
+    return cross_entropy(logits, soft, risk_weights(logits, positives, bound))

@@ -75,6 +75,11 @@ def _series(square: Numbers, coefficients: tuple[float, ...]) -> Numbers:
     return total
 
 
+def log_beta_function(alpha: float, beta: float) -> float:
+    """Log of Γ(α)Γ(β)/Γ(α+β)."""
+    return math.lgamma(alpha) + math.lgamma(beta) - math.lgamma(alpha + beta)
+
+
 def beta_kl_and_slopes(both: Numbers, prior: tuple[float, float]) -> tuple[float, Numbers]:
     """Sum of KL( Beta(α, β) ‖ Beta(α̂, β̂) ) over all entries of stacked (α, β), and its stacked derivatives."""
     prior_alpha, prior_beta = prior
@@ -100,5 +105,5 @@ def beta_kl_and_slopes(both: Numbers, prior: tuple[float, float]) -> tuple[float
     log_gamma -= digamma
     log_gamma[2] -= log_gamma[0]
     log_gamma[2] -= log_gamma[1]
-    log_prior = math.lgamma(prior_alpha) + math.lgamma(prior_beta) - math.lgamma(prior_alpha + prior_beta)
+    log_prior = log_beta_function(prior_alpha, prior_beta)
     return float(np.add.reduce(log_gamma[2])) + n * log_prior, slopes.reshape(both.shape)

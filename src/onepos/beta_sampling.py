@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from onepos import kernels
+
 Numbers: TypeAlias = NDArray[Any]
 
 #: Steps by which the shape is raised.
@@ -43,6 +45,66 @@ class _ThreadGenerator(threading.local):
 _generator = _ThreadGenerator()
 
 
+def draw_smooth_beta(parameters: Numbers, generator: torch.Generator | None = None) -> tuple[Numbers, Numbers]:
+    """Return draws d from Beta(α, β) for stacked (α, β), and the stacked (∂d/∂α, −∂d/∂β).
+
+    Examples
+    --------
+    >>> draw, slopes = draw_smooth_beta(np.full((2, 20000), 2.0), torch.Generator().manual_seed(0))
+    >>> round(float(draw.mean()), 1), (slopes.mean(axis=1) * 8).round(1).tolist()  # α/(α+β), β/(α+β)²
+    (0.5, [1.0, 1.0])
+    """
+    if parameters.dtype == np.float32 and kernels.available():
+        return _draw_compiled(parameters, generator)
+    log_draw, slopes = draw_log_gamma(parameters, generator)
+    logit = torch.from_numpy(np.asarray(log_draw[0] - log_draw[1]))  # d = x/(x+y) of two Gamma draws
+    draw = torch.sigmoid(logit).numpy()
+    rest = torch.sigmoid(logit.neg_()).numpy()
+    rest *= draw
+    slopes *= rest
+    return draw, slopes
+
+
+def _draw_compiled(parameters: Numbers, generator: torch.Generator | None) -> tuple[Numbers, Numbers]:
+    from onepos.kernels.beta_draws import beta_draws, refused, retry
+
+    numbers = _generator.seeded(generator)
+    shapes = parameters.reshape(-1)
+    noise, bits = _normal(shapes, generator), _bits(numbers, len(shapes))
+    left = refused(shapes, noise, bits[0])
+    while len(left):
+        tries = (_TRIES, len(left))
+        tried = numbers.standard_normal(tries, dtype=np.float32)
+        left = retry(shapes, noise, left, tried, numbers.standard_exponential(tries, dtype=np.float32))
+    draw, slopes = beta_draws(shapes.reshape(2, -1), noise.reshape(2, -1), bits[1:].reshape(_STEPS, 2, -1))
+    return draw.reshape(parameters.shape[1:]), slopes.reshape(parameters.shape)
+
+
+def _normal(like: Numbers, generator: torch.Generator | None) -> Numbers:
+    """Standard normal numbers."""
+    dtype = torch.float64 if like.dtype == np.float64 else torch.float32
+    values: Numbers = torch.empty(len(like), dtype=dtype).normal_(generator=generator).numpy()
+    return values
+
+
+def _bits(numbers: np.random.Generator, n: int) -> Numbers:
+    """Random 32-bit integers, (1 + steps, n): half the time of exponential numbers, their logarithms included."""
+    raw = numbers.bit_generator.random_raw(-(-(1 + _STEPS) * n // 2))
+    return raw.view(np.uint32)[: (1 + _STEPS) * n].reshape(1 + _STEPS, n)
+
+
+def _waits(numbers: np.random.Generator, like: Numbers) -> Numbers:
+    """Exponential numbers, −log U: one for the test of acceptance and one a step."""
+    if like.dtype == np.float64:
+        return numbers.standard_exponential((1 + _STEPS, len(like)))
+    # 32 bits say in which of 2³² equal parts of (0, 1) U is; it is put in the middle.
+    waits = _bits(numbers, len(like)).astype(np.float32)
+    waits += 0.5
+    waits *= 2.0**-32
+    np.log(waits, out=waits)
+    return np.negative(waits, out=waits)
+
+
 def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> tuple[Numbers, Numbers]:
     """Return log of Gamma(shape, 1) draws, elementwise, and its derivative with respect to the shape.
 
@@ -57,9 +119,7 @@ def draw_log_gamma(shape: Numbers, generator: torch.Generator | None = None) -> 
     """
     numbers = _generator.seeded(generator)
     alpha = shape.reshape(-1)
-    like = torch.float64 if alpha.dtype == np.float64 else torch.float32
-    noise: Numbers = torch.empty(len(alpha), dtype=like).normal_(generator=generator).numpy()
-    waits = numbers.standard_exponential((1 + _STEPS, len(alpha)), dtype=alpha.dtype)  # −log U
+    noise, waits = _normal(alpha, generator), _waits(numbers, alpha)
     spread = alpha + (_STEPS - 1 / 3)  # a − ⅓
     factor = np.sqrt(9.0 * spread)
     np.reciprocal(factor, out=factor)

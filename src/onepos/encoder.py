@@ -16,13 +16,13 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
+from onepos import kernels
+from onepos.encoder_pass import CompiledEncoderPass, EncoderPass, Passed
 from onepos.features import gather
-from onepos.neighborhoods import look_up
+from onepos.neighborhoods import CompiledNeighborhood, Neighborhood, look_up
 from onepos.networks import linear
+from onepos.parameter_views import ParameterViews
 from onepos.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
-
-#: Derivatives by parameters.
-Gradients = dict[Tensor, Tensor]
 
 #: Entries of (ÂX) that are looked up at once, at most, and batches: from there on it saves nothing more.
 LOOKED_AHEAD = 400_000
@@ -30,11 +30,10 @@ BATCHES_AHEAD = 64
 
 
 class _Read(NamedTuple):
-    """What the encoder reads for a batch: (ÂX) of the rows needed, how they are pooled, and who is linked with whom."""
+    """What the encoder reads for a batch: (ÂX) of the rows needed, and how they are pooled and linked."""
 
     inputs: Tensor | SparseBatch
-    pooling: Tensor | SparseBatch
-    linked: Tensor
+    around: Neighborhood
 
 
 class _FirstLayer(nn.Module):
@@ -89,6 +88,9 @@ class GraphEncoder(nn.Module):
         self.second = linear(n_hidden, 2 * n_labels, generator)
         self.self_weight = self_weight
         self.log_bound = log_bound
+        # Listed once: looking modules up in every step takes longer than some products.
+        self._layers = self.first.weight, self.first.bias, self.second.weight, self.second.bias
+        self._views = ParameterViews(self._layers)
 
     def use_graph(self, aggregated: Any, neighborhoods: Tensor) -> None:
         """Take a graph over the same rows, in place of the one there was; the weights stay."""
@@ -103,6 +105,7 @@ class GraphEncoder(nn.Module):
             self.aggregated = aggregated
         self.register_buffer("neighborhoods", neighborhoods, persistent=False)
         self._table = neighborhoods.cpu().numpy()
+        self._seen = np.zeros(len(self._table), dtype=np.int32)  # what a compiled look-up notes, and wipes out
         self._last: tuple[Tensor, _Read] | None = None
         self._coming: Iterator[Tensor] = iter(())
         self._next: Tensor | None = None
@@ -110,26 +113,26 @@ class GraphEncoder(nn.Module):
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return log α and log β for the given rows, each of shape (batch, n_labels)."""
-        inputs, pooling, _ = self._read(rows)
+        inputs, around = self._read(rows)
         hidden = torch.relu(self.first(inputs))  # (different rows needed, h)
+        pooling = around.pooling
         # (batch, h): the second Â
         pooled = pooling.to(hidden) @ hidden if isinstance(pooling, Tensor) else sparse_product(pooling, hidden)
         log_parameters = self.second(pooled).clamp(-self.log_bound, self.log_bound)
         log_alpha, log_beta = log_parameters.chunk(2, dim=1)
         return log_alpha, log_beta
 
-    def evaluate(self, rows: Tensor) -> "EncoderPass":
+    def evaluate(self, rows: Tensor) -> Passed:
         """Return the same without automatic differentiation, with a way back; on the CPU."""
-        inputs, pooling, _ = self._read(rows)
-        return EncoderPass(self, inputs, pooling)
-
-    def listed(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """W₁, b₁, W₂, b₂."""
-        return self.first.weight, self.first.bias, self.second.weight, self.second.bias
+        inputs, around = self._read(rows)
+        if isinstance(around, CompiledNeighborhood):
+            places = around.places, around.shares
+            return CompiledEncoderPass(self._layers, self._views, inputs, *places, self.log_bound)
+        return EncoderPass(self._layers, inputs, around.pooling, self.log_bound)
 
     def linked(self, rows: Tensor) -> Tensor:
         """Return A among the given rows, all different: a_ij = 1 if row i is among the neighbours of row j."""
-        return self._read(rows).linked
+        return self._read(rows).around.linked
 
     def look_ahead(self, batches: Sequence[Tensor]) -> None:
         """Say which rows will be asked for, batch by batch, each as this very tensor: several are looked up at once."""
@@ -154,63 +157,29 @@ class GraphEncoder(nn.Module):
 
     def _how_far(self, rows: Tensor) -> int:
         """How many batches like ``rows`` to look up at once."""
-        if not isinstance(self.aggregated, SparseRows):
+        if self._compiled or not isinstance(self.aggregated, SparseRows):
             return 1
         a_row = len(self.aggregated.columns) / max(self.aggregated.shape[0], 1)
         return min(max(1, int(LOOKED_AHEAD / (a_row * self._table.shape[1] * len(rows) + 1))), BATCHES_AHEAD)
 
+    @property
+    def _compiled(self) -> bool:
+        weight = self._layers[2]
+        return weight.dtype == torch.float32 and weight.device.type == "cpu" and kernels.available()
+
     def _look_up(self, batches: Sequence[Tensor]) -> list[_Read]:
-        found = look_up(self._table, batches, self.self_weight, self.second.weight.dtype)
+        found: Sequence[Neighborhood]
+        if self._compiled:
+            found = [CompiledNeighborhood(self._table, rows, self.self_weight, self._seen) for rows in batches]
+        else:
+            found = look_up(self._table, batches, self.self_weight, self.second.weight.dtype)
         if isinstance(self.aggregated, SparseRows):
             firsts = np.cumsum([0, *(len(one.needed) for one in found)])
             whole = self.aggregated.take(np.concatenate([one.needed for one in found]))
             inputs: Sequence[Any] = whole.split(firsts) if len(found) > 1 else [whole]
         else:
             inputs = [gather(self.aggregated, torch.from_numpy(one.needed).to(batches[0].device)) for one in found]
-        return [_Read(values, one.pooling, one.linked) for values, one in zip(inputs, found, strict=True)]
-
-
-class EncoderPass:
-    """A forward pass of the encoder that keeps what the backward pass needs.
-
-    Attributes
-    ----------
-    log_parameters : Tensor of shape (batch, 2 · n_labels)
-        Log α, then log β.
-    """
-
-    def __init__(self, encoder: GraphEncoder, inputs: Tensor | SparseBatch, pooling: Tensor | SparseBatch) -> None:
-        self.parameters, self.inputs, self.pooling = encoder.listed(), inputs, pooling
-        weight, bias, self.second, second_bias = self.parameters
-        if isinstance(inputs, SparseBatch):
-            # Detached: a lookup in something to be trained would also prepare for a gradient.
-            self.hidden = inputs.times(weight.detach()).add_(bias).relu_()
-        else:
-            self.hidden = torch.addmm(bias, inputs, weight).relu_()
-        self.pooled = _times(pooling, self.hidden)
-        self.raw = torch.nn.functional.linear(self.pooled, self.second, second_bias)
-        self.log_parameters = self.raw.clamp(-encoder.log_bound, encoder.log_bound)
-
-    def gradients(self, by_log_parameters: Tensor) -> Gradients:
-        """Derivatives by the encoder's parameters."""
-        by_raw = by_log_parameters * (self.raw == self.log_parameters)
-        by_pooled = torch.mm(by_raw, self.second)
-        by_hidden = torch.ops.aten.threshold_backward(_times(_transposed(self.pooling), by_pooled), self.hidden, 0.0)
-        found = (
-            _times(_transposed(self.inputs), by_hidden),
-            by_hidden.sum(0),
-            torch.mm(by_raw.t(), self.pooled),
-            by_raw.sum(0),
-        )
-        return dict(zip(self.parameters, found, strict=True))
-
-
-def _times(matrix: Tensor | SparseBatch, dense: Tensor) -> Tensor:
-    return matrix.times(dense) if isinstance(matrix, SparseBatch) else torch.mm(matrix.to(dense.dtype), dense)
-
-
-def _transposed(matrix: Tensor | SparseBatch) -> Tensor | SparseBatch:
-    return matrix.transposed if isinstance(matrix, SparseBatch) else matrix.t()
+        return [_Read(*pair) for pair in zip(inputs, found, strict=True)]
 
 
 def _sparse_if_it_pays(aggregated: Any) -> Any:

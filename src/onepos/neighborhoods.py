@@ -5,7 +5,8 @@ hundred numbers each, and the calls are what it costs: for eight batches togethe
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from onepos.sparse_product import SparseBatch
 
 Integers = NDArray[np.int64]
+Numbers = NDArray[Any]
 
 #: Up to so many entries the batch's block of Â is a dense matrix: mostly zeros, but one product is all it takes.
 DENSE_POOLING = 20_000
@@ -22,7 +24,7 @@ DENSE_POOLING = 20_000
 _ALIGNED = 16
 
 
-class Neighborhood(NamedTuple):
+class Neighborhood(Protocol):
     """What is read for a batch of B rows.
 
     Attributes
@@ -35,14 +37,70 @@ class Neighborhood(NamedTuple):
         A within the batch: a_ij = 1 if row i is among the neighbours of row j; the rows are all different.
     """
 
+    @property
+    def needed(self) -> Integers:
+        """The rows needed."""
+        ...
+
+    @property
+    def pooling(self) -> Tensor | SparseBatch:
+        """Rows of Â."""
+        ...
+
+    @property
+    def linked(self) -> Tensor:
+        """A within the batch."""
+        ...
+
+
+class LookedUp(NamedTuple):
+    """A neighbourhood with its parts."""
+
     needed: Integers
     pooling: Tensor | SparseBatch
     linked: Tensor
 
 
+class CompiledNeighborhood:
+    """The neighbourhood of one batch, looked up by kernels, in single precision.
+
+    Attributes
+    ----------
+    places : int64 array of shape (B, 1 + k)
+        Where a row and its neighbours are among the rows needed.
+    shares : float32 array of shape (1 + k,)
+        What each of them counts in Â.
+
+    Examples
+    --------
+    >>> table = np.array([[0, 1], [1, 0], [2, 1]])
+    >>> found = CompiledNeighborhood(table, torch.tensor([2, 1]), 0.75, np.zeros(3, dtype=np.int32))
+    >>> found.needed.tolist(), found.places.tolist(), found.linked.tolist()
+    ([0, 1, 2], [[2, 1], [1, 0]], [[0.0, 0.0], [1.0, 0.0]])
+    """
+
+    def __init__(self, table: Integers, rows: Tensor, self_weight: float, seen: NDArray[np.int32]) -> None:
+        from onepos.kernels.neighborhoods import distinct_rows
+
+        self.needed, self.places = distinct_rows(table, rows.cpu().numpy(), seen)
+        self.shares = _shares(table.shape[1] - 1, self_weight).astype(np.float32)
+
+    @cached_property
+    def linked(self) -> Tensor:
+        """A within the batch, when somebody asks for it: for the last pass over thousands of rows nobody does."""
+        from onepos.kernels.neighborhoods import links_within
+
+        return torch.from_numpy(links_within(self.places, len(self.needed)))
+
+    @property
+    def pooling(self) -> SparseBatch:
+        """Rows of Â."""
+        return _sparse_pooling(self.places, len(self.needed), self.shares, torch.float32)
+
+
 def look_up(
     table: Integers, batches: Sequence[Tensor], self_weight: float, dtype: torch.dtype = torch.float32
-) -> list[Neighborhood]:
+) -> list[LookedUp]:
     """Return the neighbourhood of each batch; row i of ``table`` is i itself and its neighbours.
 
     Examples
@@ -65,8 +123,7 @@ def look_up(
     widths = np.diff(firsts)
     needed -= np.repeat(numbers * n, widths)
 
-    shares = np.full(k + 1, (1.0 - self_weight) / max(k, 1))
-    shares[0] = self_weight
+    shares = _shares(k, self_weight)
     is_dense = sizes * widths <= DENSE_POOLING
     pooling, starts = _zeros(np.where(is_dense, sizes * widths, 0), dtype)
     dense = is_dense[batch]
@@ -85,7 +142,7 @@ def look_up(
     for number, (size, width) in enumerate(zip(sizes.tolist(), widths.tolist(), strict=True)):
         first, start, corner = int(firsts[number]), int(starts[number]), int(corners[number])
         results.append(
-            Neighborhood(
+            LookedUp(
                 needed[first : first + width],
                 pooling[start : start + size * width].view(size, width)
                 if is_dense[number]
@@ -94,6 +151,13 @@ def look_up(
             )
         )
     return results
+
+
+def _shares(k: int, self_weight: float) -> Numbers:
+    """What a row and each of its k neighbours count in Â."""
+    shares = np.full(k + 1, (1.0 - self_weight) / max(k, 1))
+    shares[0] = self_weight
+    return shares
 
 
 def _zeros(sizes: Integers, dtype: torch.dtype) -> tuple[Tensor, Integers]:
@@ -107,7 +171,7 @@ def _zeros(sizes: Integers, dtype: torch.dtype) -> tuple[Tensor, Integers]:
     return torch.zeros(int(ends[-1]), dtype=dtype), starts
 
 
-def _sparse_pooling(places: Integers, width: int, shares: NDArray[Any], dtype: torch.dtype) -> SparseBatch:
+def _sparse_pooling(places: Integers, width: int, shares: Numbers, dtype: torch.dtype) -> SparseBatch:
     size, n_shares = places.shape
     values = np.tile(shares.astype(np.float64 if dtype == torch.float64 else np.float32), size)
     return SparseBatch(np.arange(size + 1) * n_shares, places.reshape(-1), values, width)

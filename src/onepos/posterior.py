@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from onepos.beta_sampling import Numbers, draw_log_gamma
+from onepos.beta_sampling import Numbers, draw_smooth_beta
 
 
 def draw_beta(
@@ -23,12 +23,7 @@ def draw_beta(
     ``torch.distributions.Beta`` computes them.
     """
     if fast:
-        log_draw, slopes = draw_log_gamma(parameters, generator)
-        logit = torch.from_numpy(np.asarray(log_draw[0] - log_draw[1]))  # d = x/(x+y) of two Gamma draws
-        draw = torch.sigmoid(logit).numpy()
-        rest = torch.sigmoid(logit.neg_()).numpy()
-        rest *= draw
-        slopes *= rest
+        draw, slopes = draw_smooth_beta(parameters, generator)
         slopes = slopes if rows is None else slopes[:, rows]
     else:
         sample = _draw(parameters, generator)  # (2, …): d and 1 − d, each to full precision

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from onepos import kernels
+
 #: Up to this share of stored entries, the sparse product is the faster one.
 SPARSE_BELOW = 0.2
 
@@ -101,6 +103,12 @@ class SparseRows:
 
     def take(self, rows: NDArray[np.int64]) -> SparseBatch:
         """Return the given rows, in the given order."""
+        if kernels.available():
+            from onepos.kernels.neighborhoods import take_rows
+
+            found = take_rows(self.starts, self.columns, self.values, rows, self.shape[1])
+            turned = SparseBatch(found[3], found[4], found[5], len(rows))
+            return SparseBatch(found[0], found[1], found[2], self.shape[1], turned)
         starts = self.starts[rows]
         lengths = self.starts[rows + 1] - starts
         offsets = np.zeros(len(rows) + 1, dtype=self.starts.dtype)

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, softplus
 
-from onepos.beta_divergence import beta_kl_and_slopes
+from onepos import kernels
+from onepos.beta_divergence import beta_kl_and_slopes, log_beta_function
 from onepos.beta_sampling import Numbers
+from onepos.parameter_views import ParameterViews
 from onepos.posterior import draw_beta, normal_rows
 
 #: From here on log(1 + eˣ) is x, in double precision too.
@@ -105,9 +107,14 @@ class _TwoLayers:
 
 @np.errstate(over="ignore", invalid="ignore")  # training that runs away is noticed by its loss
 def loss_and_gradients(
-    given: Given, log_parameters: Tensor, parameters: Sequence[Tensor]
+    given: Given, log_parameters: Tensor, parameters: Sequence[Tensor], views: ParameterViews | None = None
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """T_LE; its derivatives by (log α, log β), (B, 2c) as they come; those by the parameters of the three networks."""
+    """T_LE; its derivatives by (log α, log β), (B, 2c) as they come; those by the parameters of the three networks.
+
+    ``views`` are the parameters as arrays, if somebody keeps them.
+    """
+    if given.others is None and log_parameters.dtype == torch.float32 and kernels.available():
+        return _compiled(given, log_parameters, (ParameterViews(parameters) if views is None else views)())
     targets, weights, others = given.targets.numpy(), given.weights, given.others
     (size, n_labels), n_features = targets.shape, given.features.shape[1]
     n_rows = size if others is None else others.rows[2]
@@ -183,6 +190,35 @@ def loss_and_gradients(
     by_stacked[0] += by_mean
     by_stacked[1] -= by_mean
     return loss, by_log_parameters, [*by_latent_encoder, *by_labels, *by_reconstruction]
+
+
+def _compiled(given: Given, log_parameters: Tensor, values: tuple[Numbers, ...]) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """The same from the same random numbers, by kernels."""
+    from onepos.kernels import enhancement
+
+    size, n_labels = given.targets.shape
+    stacked = log_parameters.numpy().reshape(size, 2, n_labels).transpose(1, 0, 2)
+    draw, slopes = draw_beta(np.exp(stacked, order="C"), given.generator, fast=given.fast_draws)
+    noise = normal_rows(log_parameters.new_empty((size, len(values[3]) // 2)), given.generator, None)
+    loss, by_log_parameters, *gradients = enhancement.loss_and_gradients(
+        log_parameters.numpy(),
+        draw,
+        slopes,
+        noise.numpy(),
+        given.features.numpy(),
+        given.targets.numpy(),
+        given.weights,
+        given.adjacency.numpy(),
+        values[:4],
+        values[4:8],
+        values[8:],
+        float(given.feature_scale),
+        float(given.elbo_weight),
+        given.prior,
+        log_beta_function(*given.prior),
+    )
+    found = [torch.from_numpy(gradient) for network in gradients for gradient in network]
+    return torch.from_numpy(np.asarray(loss, dtype=np.float32)), torch.from_numpy(by_log_parameters), found
 
 
 class _Latent:

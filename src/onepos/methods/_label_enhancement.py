@@ -23,11 +23,12 @@ from onepos.beta_sampling import Numbers
 from onepos.encoder import GraphEncoder
 from onepos.methods._enhancement_gradient import Given, Others, enhancement_loss, loss_and_gradients
 from onepos.networks import MLP
+from onepos.parameter_views import ParameterViews
 from onepos.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
 from onepos.training import Batch, Differentiated, Loss
 
 #: From so many labels on, drawing D and its derivative would take most of a step, and the faster way is used.
-FAST_DRAWS_FROM = 50
+FAST_DRAWS_FROM = 20
 #: Up to so many rows of a batch it is faster to compare all with all neighbours than to look each neighbour up.
 _ALL_WITH_ALL = 64
 
@@ -80,6 +81,7 @@ class LabelEnhancement(nn.Module):
         self.fast_draws = n_labels >= FAST_DRAWS_FROM
         # Listed once: going through the modules in every step takes as long as a product.
         self._listed = [parameter for network in self._networks() for parameter in network.parameters()]
+        self._views = ParameterViews(self._listed)
 
     def loss(self, batch: Batch) -> Tensor:
         """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
@@ -97,7 +99,9 @@ class LabelEnhancement(nn.Module):
         with torch.no_grad():
             passed = self.encoder.evaluate(batch.own_rows)
             given = self._given(batch, *passed.log_parameters.chunk(2, dim=1))
-            loss, by_log_parameters, gradients = loss_and_gradients(given, passed.log_parameters, self._listed)
+            loss, by_log_parameters, gradients = loss_and_gradients(
+                given, passed.log_parameters, self._listed, self._views
+            )
             found = passed.gradients(by_log_parameters)
             found.update(zip(self._listed, gradients, strict=True))
             return Differentiated(batch.part.total(loss), found)
@@ -115,6 +119,14 @@ class LabelEnhancement(nn.Module):
         else:
             log_alpha, log_beta = self.encoder.evaluate(rows).log_parameters.chunk(2, dim=1)
         return log_alpha, log_beta
+
+    @torch.no_grad()
+    def means(self, rows: Tensor) -> Tensor:
+        """E[d] = α/(α+β) of the given rows, (rows, c), as numbers."""
+        if type(self.encoder) is GraphEncoder and rows.device.type == "cpu":
+            return self.encoder.evaluate(rows).means()
+        log_alpha, log_beta = self.encoder(rows)
+        return torch.sigmoid(log_alpha - log_beta)
 
     def _weights(self, batch: Batch, targets: Tensor) -> Numbers:
         """Weights of the entries in T_C: one where something is known."""

@@ -78,8 +78,7 @@ class SMILEObjective(Objective):
         if self.epoch < self.settings.warm_up_epochs:
             yield "risk", logits.cross_entropy(*losses.assumed_targets(batch.observed, dtype=logits.values.dtype))
             return
-        weights = losses.risk_weights(logits.values, batch.positives, self.settings.bound)
-        yield "risk", logits.cross_entropy(self.soft_labels(batch), weights)  # R̂_sp, Eq. (6)
+        yield "risk", logits.single_positive_risk(self.soft_labels(batch), batch.positives, self.settings.bound)
 
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
         """T_LE trains the variational model, the risk trains the classifier."""
@@ -98,11 +97,11 @@ class SMILEObjective(Objective):
     @torch.no_grad()
     def soft_labels(self, batch: Batch) -> Tensor:
         """d for the rows of a batch: mean or draw of the Beta, corrected for cardinality, known entries put in."""
-        log_alpha, log_beta = gathered(batch, *self.enhancement.log_parameters(batch.own_rows))
         if self.settings.soft_label == "sample" and self.training:
+            log_alpha, log_beta = gathered(batch, *self.enhancement.log_parameters(batch.own_rows))
             soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)
         else:
-            soft = torch.sigmoid(log_alpha - log_beta)  # E[d] = α / (α + β)
+            soft = batch.part.gather(self.enhancement.means(batch.own_rows))
         if self.settings.bayes_positives is not None:
             odds = soft / (1.0 - soft).clamp(min=torch.finfo(soft.dtype).eps)
             soft = ((self.settings.bayes_positives - 1.0) * odds).clamp(0.0, 1.0)

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from onepos.backpropagation import NetworkPass, cross_entropy, has_plain_passes
-from onepos.losses import binary_cross_entropy
+from onepos.backpropagation import NetworkPass, cross_entropy, has_plain_passes, single_positive_risk
+from onepos.losses import binary_cross_entropy, risk_weights
 from onepos.training.differentiated import Differentiated, Loss
 
 
@@ -32,4 +32,12 @@ class Logits:
             return binary_cross_entropy(self.values, targets, weights)
         with torch.no_grad():
             value, slopes = cross_entropy(self.values, targets, weights)
+            return Differentiated(value, self._passed.gradients(slopes))
+
+    def single_positive_risk(self, soft: Tensor, positives: Tensor, bound: float) -> Loss:
+        """R̂_sp, Eq. (6), of the given soft labels; ``bound`` is κ."""
+        if self._passed is None:
+            return binary_cross_entropy(self.values, soft, risk_weights(self.values, positives, bound))
+        with torch.no_grad():
+            value, slopes = single_positive_risk(self.values, soft, positives, bound)
             return Differentiated(value, self._passed.gradients(slopes))

@@ -12,6 +12,7 @@ from torch import Tensor
 from onepos.exceptions import TrainingWarning
 from onepos.training.callbacks import Callback
 from onepos.training.checkpoint import Checkpoint, Progress
+from onepos.training.denormals import flushed_denormals
 from onepos.training.history import History
 from onepos.training.objective import Objective
 from onepos.training.rows import Rows
@@ -74,7 +75,7 @@ def train(
     run = Progress(History(facts={"stopped": "max_epochs"}), start, start)
     for callback in callbacks:
         callback.on_train_begin(objective, schedule.max_epochs)
-    with shared_forward(objective.network, several=rows.processes.size > 1) as told:
+    with flushed_denormals(), shared_forward(objective.network, several=rows.processes.size > 1) as told:
         steps = Steps(objective, rows, schedule, told)
         if checkpoint is not None:
             checkpoint.resume(run, steps, generator)
