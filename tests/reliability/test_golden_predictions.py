@@ -1,0 +1,30 @@
+"""Predictions that were once kept still come out: a faster step must not be another method."""
+
+import json
+
+import golden_predictions
+import numpy as np
+import pytest
+
+STORED = json.loads(golden_predictions.STORED.read_text(encoding="utf-8"))
+
+#: Far above what other processors, and kernels instead of NumPy, make of 60 steps; far below what another seed does.
+TOLERANCE = 2e-3
+
+
+def test_every_method_is_there():
+    assert sorted(STORED) == sorted(golden_predictions.keys())
+
+
+@pytest.mark.parametrize("key", sorted(STORED))
+def test_predictions_are_those_kept(key):
+    np.testing.assert_allclose(golden_predictions.predictions(key), STORED[key], atol=TOLERANCE)
+
+
+def test_predictions_of_smile_are_those_kept_without_kernels(without_kernels):
+    np.testing.assert_allclose(golden_predictions.predictions("smile"), STORED["smile"], atol=TOLERANCE)
+
+
+def test_another_seed_is_noticed(monkeypatch):
+    monkeypatch.setitem(golden_predictions.SHORT, "random_state", 1)
+    assert np.abs(golden_predictions.predictions("smile") - STORED["smile"]).max() > 5 * TOLERANCE
