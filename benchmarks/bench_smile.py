@@ -1,19 +1,23 @@
 """Section smile: what an epoch of SMILE costs in epochs of AN."""
 
+from unittest import mock
+
 import problems
 from epochs import epoch_seconds
 from harness import alternate, ratio, record
 from torch import nn
 
-from onepos import AssumeNegativeClassifier, SMILEClassifier
+from onepos import AssumeNegativeClassifier, SMILEClassifier, kernels
 
 TITLE = "SMILE epoch against AN epoch"
 AUTOMATIC = "AN of an ordinary loop"
 ABOUT = """
 Second epoch of a fit with default settings, past SMILE's warm-up; the graph is not part of an epoch. The gradient of
 AN is written out for the library's own networks; a second line has AN with the same network as a user's own, which
-torch differentiates: what an epoch of AN takes in an ordinary loop.
+torch differentiates: what an epoch of AN takes in an ordinary loop. SMILE's kernels are compiled (numba is installed);
+a third line has it without them.
 """
+INTERPRETED = "SMILE without numba"
 #: Data set → most that SMILE may take, at batch 16 and at batch 256.
 TARGETS = {
     "corel5k": {16: "<= 5", 256: "<= 8"},
@@ -31,13 +35,21 @@ def _compare(name, repeats):
     X, Y = problems.single_positive(name)
     for batch_size, target in TARGETS[name].items():
         models = pair(batch_size) | {AUTOMATIC: differentiated_by_torch(batch_size)}
+        calls = {key: lambda m=model: epoch_seconds(m, X, Y) for key, model in models.items()}
+        calls[INTERPRETED] = lambda m=models["SMILE"]: _interpreted(m, X, Y)
         # One fit beforehand finds the graph, which is then remembered, so that no repeat is unlike the others.
-        epoch_seconds(models["SMILE"], X, Y)
-        raw = alternate({key: lambda m=model: epoch_seconds(m, X, Y) for key, model in models.items()}, repeats)
-        for other, aim in (("AN", target), (AUTOMATIC, None)):
-            both = {key: raw[key] for key in (other, "SMILE")}
-            numbers = ratio(both["SMILE"], both[other])
-            yield record(f"{name}, batch {batch_size}", f"SMILE / {other}, s per epoch", numbers, target=aim, raw=both)
+        calls["SMILE"]()
+        raw = alternate(calls, repeats)
+        for above, below, aim in (("SMILE", "AN", target), ("SMILE", AUTOMATIC, None), (INTERPRETED, "AN", None)):
+            both = {key: raw[key] for key in (below, above)}
+            numbers = ratio(both[above], both[below])
+            case, measure = f"{name}, batch {batch_size}", f"{above} / {below}, s per epoch"
+            yield record(case, measure, numbers, target=aim, raw=both)
+
+
+def _interpreted(model, X, Y):
+    with mock.patch.object(kernels, "available", lambda: False):
+        return epoch_seconds(model, X, Y)
 
 
 def differentiated_by_torch(batch_size):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-_PACKAGES = ("onepos", "numpy", "scipy", "scikit-learn", "torch", "skorch", "faiss-cpu")
+_PACKAGES = ("onepos", "numpy", "scipy", "scikit-learn", "torch", "skorch", "faiss-cpu", "numba")
 
 
 def prepare() -> None:
