@@ -8,10 +8,9 @@ import json
 import warnings
 from pathlib import Path
 
-from seeded_fits import SETTINGS
-
 import onepos
 from onepos.datasets import make_known_posterior
+from seeded_fits import SETTINGS
 
 STORED = Path(__file__).with_suffix(".json")
 #: Four passes in batches of 16; parameters that a method does not have are left out.

@@ -2,9 +2,10 @@
 
 import json
 
-import golden_predictions
 import numpy as np
 import pytest
+
+import golden_predictions
 
 STORED = json.loads(golden_predictions.STORED.read_text(encoding="utf-8"))
 
