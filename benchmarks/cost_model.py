@@ -95,11 +95,11 @@ def messages(method: str, sizes: Sizes) -> tuple[float, float]:
     """Float32 numbers of a step that are added up over processes, and that are gathered from them.
 
     Added up: gradients, and the loss where each process has a part of it. Gathered: logits of the batch; for SMILE
-    α and β as well, once for T_LE and once for the soft labels.
+    α and β for T_LE and the soft labels as well.
     """
     if method == "AN":
         return parameters(method, sizes), sizes.batch * sizes.c
-    return parameters(method, sizes) + 1, sizes.batch * sizes.c * 5
+    return parameters(method, sizes) + 1, sizes.batch * sizes.c * 4
 
 
 def traffic(method: str, sizes: Sizes, processes: int) -> float:
