@@ -32,19 +32,6 @@ def _leave_out_what_is_only_announced():
 _leave_out_what_is_only_announced()
 
 
-def _drop_stale_kernels():
-    """Remove compiled kernels that are older than a source file: numba looks at a kernel's own file only."""
-    folder = Path(kernels.__file__).parent
-    stored = [*folder.glob("__pycache__/*.nb[ci]")]
-    newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
-    if any(path.stat().st_mtime < newest for path in stored):
-        for path in stored:
-            path.unlink(missing_ok=True)
-
-
-_drop_stale_kernels()
-
-
 @pytest.fixture
 def without_kernels(monkeypatch):
     """Compute in NumPy and torch, as without numba."""

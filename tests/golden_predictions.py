@@ -17,14 +17,19 @@ STORED = Path(__file__).with_suffix(".json")
 SHORT = {"max_epochs": 4, "warm_up_epochs": 2, "early_stopping": False, "random_state": 0}
 
 
+#: SMILE with so many labels that its draws are the smooth ones.
+MANY_LABELS = "smile, 24 labels"
+
+
 def keys():
     """Methods that are fitted; `auto` is made of others, as many as its time allows."""
-    return [key for key in onepos.list_methods().index if key != "auto"]
+    return [*(key for key in onepos.list_methods().index if key != "auto"), MANY_LABELS]
 
 
-def predictions(key):
+def predictions(case):
     """Probabilities of six rows, by a fit on 240 rows."""
-    data = make_known_posterior(300, 8, 6, n_positives=2.0, random_state=7)
+    key, n_labels = ("smile", 24) if case == MANY_LABELS else (case, 6)
+    data = make_known_posterior(300, 8, n_labels, n_positives=2.0, random_state=7)
     model = onepos.make_classifier(key, **SETTINGS.get(key, {}))
     model.set_params(**{name: value for name, value in SHORT.items() if name in model.get_params()})
     with warnings.catch_warnings():

@@ -95,6 +95,8 @@ def single_positive_risk(logits: Tensor, soft: Tensor, positives: Tensor, bound:
     if kind == soft.dtype == positives.dtype == torch.float32 and logits.device.type == "cpu" and kernels.available():
         from onepos.kernels.risk import risk_and_slopes
 
-        total, slopes = risk_and_slopes(logits.numpy(), soft.numpy(), positives.numpy(), np.float32(bound))
-        return torch.from_numpy(np.asarray(total / len(logits), dtype=np.float32)), torch.from_numpy(slopes)
+        slopes = torch.empty_like(logits)  # in torch's memory, which is aligned: products follow
+        arrays = (values.numpy() for values in (logits, soft, positives))
+        total = risk_and_slopes(*arrays, np.float32(bound), slopes.numpy())
+        return torch.from_numpy(np.asarray(total / max(len(logits), 1), dtype=np.float32)), slopes
     return cross_entropy(logits, soft, risk_weights(logits, positives, bound))

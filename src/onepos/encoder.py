@@ -135,7 +135,7 @@ class GraphEncoder(nn.Module):
         return self._read(rows).around.linked
 
     def look_ahead(self, batches: Sequence[Tensor]) -> None:
-        """Say which rows will be asked for, batch by batch, each as this very tensor: several are looked up at once."""
+        """Say which rows will be asked for, batch by batch, as these very tensors: several may be looked up at once."""
         self._coming, self._ahead = iter(batches), []
         self._next = next(self._coming, None)
 
@@ -157,19 +157,18 @@ class GraphEncoder(nn.Module):
 
     def _how_far(self, rows: Tensor) -> int:
         """How many batches like ``rows`` to look up at once."""
-        if self._compiled or not isinstance(self.aggregated, SparseRows):
+        if self._compiled() or not isinstance(self.aggregated, SparseRows):
             return 1
         a_row = len(self.aggregated.columns) / max(self.aggregated.shape[0], 1)
         return min(max(1, int(LOOKED_AHEAD / (a_row * self._table.shape[1] * len(rows) + 1))), BATCHES_AHEAD)
 
-    @property
     def _compiled(self) -> bool:
         weight = self._layers[2]
         return weight.dtype == torch.float32 and weight.device.type == "cpu" and kernels.available()
 
     def _look_up(self, batches: Sequence[Tensor]) -> list[_Read]:
         found: Sequence[Neighborhood]
-        if self._compiled:
+        if self._compiled():
             found = [CompiledNeighborhood(self._table, rows, self.self_weight, self._seen) for rows in batches]
         else:
             found = look_up(self._table, batches, self.self_weight, self.second.weight.dtype)

@@ -2,6 +2,7 @@
 
 None of it depends on parameters, so it can be done ahead. At 16 rows a batch a look-up is two dozen calls on a few
 hundred numbers each, and the calls are what it costs: for eight batches together they cost little more than for one.
+Kernels, which make no calls, look up one batch at a time.
 """
 
 from collections.abc import Sequence

@@ -28,6 +28,9 @@ class ParameterViews:
         self._places: list[int] = []
         self._arrays: tuple[NDArray[Any], ...] = ()
 
+    def __reduce__(self) -> tuple[type["ParameterViews"], tuple[list[Tensor]]]:
+        return ParameterViews, (self._parameters,)  # a copy has other memory, perhaps where there was some before
+
     def __call__(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays, in the order of the parameters."""
         places = [parameter.data_ptr() for parameter in self._parameters]

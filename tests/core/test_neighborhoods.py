@@ -49,7 +49,7 @@ def test_every_block_is_aligned():
 
 
 @pytest.mark.parametrize("share", [0.1, 1.0])  # sparse and dense first layer
-def test_looking_ahead_changes_nothing(share):
+def test_looking_ahead_changes_nothing(share, without_kernels):
     generator = torch.Generator().manual_seed(0)
     aggregated = torch.randn(50, 30, generator=generator) * (torch.rand(50, 30, generator=generator) < share)
     encoder = GraphEncoder(aggregated, torch.from_numpy(_graph()), 8, 4, self_weight=0.5, generator=generator)

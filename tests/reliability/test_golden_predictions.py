@@ -22,10 +22,12 @@ def test_predictions_are_those_kept(key):
     np.testing.assert_allclose(golden_predictions.predictions(key), STORED[key], atol=TOLERANCE)
 
 
-def test_predictions_of_smile_are_those_kept_without_kernels(without_kernels):
-    np.testing.assert_allclose(golden_predictions.predictions("smile"), STORED["smile"], atol=TOLERANCE)
+@pytest.mark.parametrize("case", ["smile", golden_predictions.MANY_LABELS])
+def test_predictions_of_smile_are_those_kept_without_kernels(case, without_kernels):
+    np.testing.assert_allclose(golden_predictions.predictions(case), STORED[case], atol=TOLERANCE)
 
 
-def test_another_seed_is_noticed(monkeypatch):
+@pytest.mark.parametrize("case", ["smile", golden_predictions.MANY_LABELS])
+def test_another_seed_is_noticed(case, monkeypatch):
     monkeypatch.setitem(golden_predictions.SHORT, "random_state", 1)
-    assert np.abs(golden_predictions.predictions("smile") - STORED["smile"]).max() > 5 * TOLERANCE
+    assert np.abs(golden_predictions.predictions(case) - STORED[case]).max() > 5 * TOLERANCE

@@ -272,8 +272,8 @@ def test_beta_draws_from_a_millionth_to_a_million(fast, seed):
     assert slopes.isfinite().all()
     a, b = pairs.double().T
     mean, variance = a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1))
-    # Without the draw that is furthest off: of Beta(1, 10⁻⁶), one in 10⁵ is a thousand times as far from the mean as all
-    # others, and a mean with it is not normal. It changes no other mean by a tenth of a standard error.
+    # Without the draw that is furthest off: of Beta(1, 10⁻⁶), one in 10⁵ is a thousand times as far from the mean as
+    # all others, and a mean with it is not normal. It changes no other mean by a tenth of a standard error.
     off = draws.double() - mean
     off.scatter_(0, off.abs().argmax(0, keepdim=True), 0.0)
     # Five standard errors of the mean, and the float32 grid near 1.

@@ -18,9 +18,9 @@ def available() -> bool:
         return False
     try:
         import numba  # noqa: F401
-    except ModuleNotFoundError:
-        return False
-    except ImportError as error:  # as a rule a NumPy that this numba does not know
+    except Exception as error:  # as a rule a NumPy that this numba does not know, or a library that it does not find
+        if isinstance(error, ModuleNotFoundError) and error.name == "numba":
+            return False
         warnings.warn(
             f"numba is installed but cannot be imported ({error}); training goes on without it, slower.",
             TrainingWarning,

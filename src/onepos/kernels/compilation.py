@@ -1,10 +1,16 @@
 """How kernels are compiled: two decorators, and the types of what they take, which numba finds out by itself."""
 
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from numba import njit
 from numpy.typing import NDArray
+
+from onepos.exceptions import TrainingWarning
 
 Array: TypeAlias = NDArray[Any]
 #: A number of single precision, or an integer.
@@ -32,6 +38,41 @@ def compiled(function: Callable[..., Any]) -> Any:
     """
     options: dict[str, Any] = {**_NUMPY, "fastmath": {"contract", "reassoc", "nsz"}}
     try:
-        return njit(**options, cache=True)(function)
+        dispatcher = njit(**options, cache=True)(function)
     except RuntimeError:  # no folder to keep it in can be written to
         return njit(**options)(function)
+    _drop_stale(dispatcher.stats.cache_path)
+    _forgive(dispatcher._cache)
+    return dispatcher
+
+
+@cache
+def _drop_stale(folder: str) -> None:
+    """Remove what was compiled before a kernel's file was changed, any of them: numba looks at its own file only."""
+    newest = max(path.stat().st_mtime for path in Path(__file__).parent.glob("*.py"))
+    for path in Path(folder).glob("*.nb[ci]"):
+        with suppress(OSError):  # another process may be at it
+            if path.stat().st_mtime < newest:
+                path.unlink()
+
+
+def _forgive(kept: Any) -> None:
+    """Compile again where what was kept cannot be read, and go on where it cannot be written (a full disk)."""
+    load, save = kept.load_overload, kept.save_overload
+
+    def loaded(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except Exception as error:
+            warnings.warn(
+                f"a compiled kernel cannot be read ({error!r}) and is compiled again.", TrainingWarning, stacklevel=2
+            )
+            return None
+
+    def saved(*arguments: Any) -> None:
+        try:
+            save(*arguments)
+        except Exception as error:
+            warnings.warn(f"a compiled kernel cannot be kept for later ({error!r}).", TrainingWarning, stacklevel=2)
+
+    kept.load_overload, kept.save_overload = loaded, saved

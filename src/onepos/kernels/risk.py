@@ -20,11 +20,10 @@ def posterior_means(log_parameters: Array) -> Array:
 
 
 @compiled
-def risk_and_slopes(logits: Array, soft: Array, positives: Array, bound: Scalar) -> tuple[float, Array]:
-    """R̂_sp with the weights w_i = min( 1 / (f_γ · c), κ ), summed over rows, and its derivative by the logits / B."""
+def risk_and_slopes(logits: Array, soft: Array, positives: Array, bound: Scalar, slopes: Array) -> Scalar:
+    """R̂_sp with weights w_i = min( 1 / (f_γ · c), κ ), summed over rows; its derivative by logits / B is written."""
     size, n_labels = logits.shape
     over = Single(1.0 / size)
-    slopes = np.empty_like(logits)
     total: Scalar = 0.0
     for i in range(size):
         entropy, count, confidence = Single(0.0), Single(0.0), Single(0.0)
@@ -41,4 +40,4 @@ def risk_and_slopes(logits: Array, soft: Array, positives: Array, bound: Scalar)
         total += weight * entropy
         for j in range(n_labels):
             slopes[i, j] *= weight
-    return total, slopes
+    return total

@@ -67,7 +67,7 @@ class SMILEObjective(Objective):
             self.refresh.begin_epoch(epoch, self.network, self.enhancement.encoder)
 
     def look_ahead(self, batches: Sequence[Tensor]) -> None:
-        """Tell the encoder, which looks up the neighbourhoods of several batches at once."""
+        """Tell the encoder, which may look up the neighbourhoods of several batches at once."""
         if isinstance(self.enhancement.encoder, GraphEncoder):
             self.enhancement.encoder.look_ahead(batches)
 

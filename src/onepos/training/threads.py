@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import scipy.linalg  # noqa: F401  # so that its BLAS, with which kernels multiply, is loaded when it is limited
 import torch
+from threadpoolctl import threadpool_limits
 
 #: Below this many floating-point operations a step, waking a second thread costs more than it computes.
 SERIAL_WORK = 1e8
@@ -19,13 +21,12 @@ def useful_threads(batch_size: int, n_parameters: int) -> int:
 
 @contextmanager
 def limited_threads(number: int) -> Iterator[None]:
-    """Run the body with ``number`` torch threads and put back what was set before."""
+    """Run the body with ``number`` threads of torch, and of NumPy and SciPy, and put back what was set before."""
     before = torch.get_num_threads()
-    if number == before:
-        yield
-        return
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    with threadpool_limits(number, user_api="blas"):
+        # After the others: what they say to a library that torch uses too must not be the last word.
+        torch.set_num_threads(number)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

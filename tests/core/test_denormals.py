@@ -1,0 +1,72 @@
+"""Denormal numbers while training, and afterwards."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from onepos import AssumeNegativeClassifier
+from onepos.datasets import make_known_posterior
+from onepos.training import Callback
+from onepos.training.denormals import flushed_denormals
+
+
+def _product():
+    return float(torch.tensor(1e-30, dtype=torch.float32) * 1e-10)
+
+
+class Noted(Callback):
+    def __init__(self):
+        self.products = []
+
+    def on_batch_end(self, done, total):
+        self.products.append(_product())
+        if len(self.products) == 3:
+            raise ValueError("enough")
+
+
+def test_they_are_zero_in_every_step_and_not_afterwards_even_after_an_error():
+    data, noted = make_known_posterior(200, 5, 4, random_state=0), Noted()
+    with pytest.raises(ValueError, match="enough"):
+        AssumeNegativeClassifier(max_epochs=1, random_state=0).fit(data.X, data.observed, callbacks=[noted])
+    assert noted.products == [0.0, 0.0, 0.0]
+    assert _product() > 0.0
+
+
+def test_who_flushes_them_anyway_goes_on_to():
+    torch.set_flush_denormal(True)
+    try:
+        with flushed_denormals():
+            assert _product() == 0.0
+        assert _product() == 0.0
+        torch.set_default_dtype(torch.float64)
+        with flushed_denormals():
+            pass
+        assert _product() == 0.0
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_flush_denormal(False)
+    assert _product() > 0.0
+
+
+_LARGE = """
+import torch
+from onepos.training.denormals import flushed_denormals
+torch.set_num_threads(2)
+with flushed_denormals():
+    torch.full((2_000_000,), 2.0).mul_(3.0)
+print(int((torch.full((2_000_000,), 1e-30) * 1e-10 == 0.0).sum()))
+"""
+
+
+def test_threads_of_torch_that_a_fit_needs_first_do_not_keep_it():
+    found = subprocess.run(
+        [sys.executable, "-c", _LARGE],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+    )
+    assert found.stdout.strip() == "0"
