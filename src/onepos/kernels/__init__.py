@@ -5,6 +5,7 @@ what the tests compare with; the last bits differ. Nothing here imports numba be
 """
 
 import os
+import sys
 import warnings
 from functools import cache
 
@@ -28,3 +29,8 @@ def available() -> bool:
         )
         return False
     return True
+
+
+def loaded() -> bool:
+    """Whether kernels can be compiled and numba is there already: importing it takes longer than what some save."""
+    return "numba" in sys.modules and available()

@@ -5,8 +5,9 @@ from math import isfinite
 
 import numpy as np
 
+from onepos import kernels
 from onepos._typing import MatrixLike
-from onepos.metrics._blocks import Block, blocks
+from onepos.metrics._blocks import COMPILED_FROM, Block, blocks
 
 #: A sum over the rows that count, and their number.
 _Partial = tuple[float, int]
@@ -33,13 +34,19 @@ def _ranking_loss(block: Block, threshold: float) -> _Partial:
 
 
 def _coverage(block: Block, threshold: float) -> _Partial:
+    n_labels = block.scores.shape[1]
+    if block.scores.dtype == np.float32 and block.scores.size >= COMPILED_FROM and kernels.loaded():
+        from onepos.kernels.ranking import depth_of_last
+
+        depth, n_rows = depth_of_last(block.scores, block.mask)
+        return depth / n_labels, n_rows
     if not block.has_many_positives or block.scores.dtype.kind != "f":
         block = block.ranked
     # Every label scored >= the last positive stands before it or is it: their number is its worst rank. In rows without
     # a positive, where the lowest score of one is NaN, no label is.
     n_rows = int(np.count_nonzero(block.lowest == block.lowest))
     depth = np.count_nonzero(block.scores >= block.lowest[:, None]) - n_rows
-    return float(depth / block.scores.shape[1]), n_rows
+    return float(depth / n_labels), n_rows
 
 
 def _hamming_loss(block: Block, threshold: float) -> _Partial:
