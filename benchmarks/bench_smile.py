@@ -8,6 +8,7 @@ from harness import alternate, ratio, record
 from torch import nn
 
 from onepos import AssumeNegativeClassifier, SMILEClassifier, kernels
+from onepos.methods import _label_enhancement
 
 TITLE = "SMILE epoch against AN epoch"
 AUTOMATIC = "AN of an ordinary loop"
@@ -15,9 +16,11 @@ ABOUT = """
 Second epoch of a fit with default settings, past SMILE's warm-up; the graph is not part of an epoch. The gradient of
 AN is written out for the library's own networks; a second line has AN with the same network as a user's own, which
 torch differentiates: what an epoch of AN takes in an ordinary loop. SMILE's kernels are compiled (numba is installed);
-a third line has it without them.
+a third line has it without them. From 20 labels on, which is all sets here, draws of D have the Beta distribution and
+derivatives that are exact to 0.3 % in the mean; a fourth line has it with the implicit ones that fewer labels have.
 """
 INTERPRETED = "SMILE without numba"
+IMPLICIT = "SMILE with implicit derivatives"
 #: Data set → most that SMILE may take, at batch 16 and at batch 256.
 TARGETS = {
     "corel5k": {16: "<= 5", 256: "<= 8"},
@@ -36,20 +39,25 @@ def _compare(name, repeats):
     for batch_size, target in TARGETS[name].items():
         models = pair(batch_size) | {AUTOMATIC: differentiated_by_torch(batch_size)}
         calls = {key: lambda m=model: epoch_seconds(m, X, Y) for key, model in models.items()}
-        calls[INTERPRETED] = lambda m=models["SMILE"]: _interpreted(m, X, Y)
+        calls[INTERPRETED] = _patched(calls["SMILE"], kernels, "available", _never)
+        calls[IMPLICIT] = _patched(calls["SMILE"], _label_enhancement, "FAST_DRAWS_FROM", Y.shape[1] + 1)
         # One fit beforehand finds the graph, which is then remembered, so that no repeat is unlike the others.
         calls["SMILE"]()
         raw = alternate(calls, repeats)
-        for above, below, aim in (("SMILE", "AN", target), ("SMILE", AUTOMATIC, None), (INTERPRETED, "AN", None)):
+        pairs = (("SMILE", "AN"), ("SMILE", AUTOMATIC), (INTERPRETED, "AN"), (IMPLICIT, "AN"))
+        for (above, below), aim in zip(pairs, (target, None, None, None), strict=True):
             both = {key: raw[key] for key in (below, above)}
             numbers = ratio(both[above], both[below])
             case, measure = f"{name}, batch {batch_size}", f"{above} / {below}, s per epoch"
             yield record(case, measure, numbers, target=aim, raw=both)
 
 
-def _interpreted(model, X, Y):
-    with mock.patch.object(kernels, "available", _never):
-        return epoch_seconds(model, X, Y)
+def _patched(call, where, name, value):
+    def patched():
+        with mock.patch.object(where, name, value):
+            return call()
+
+    return patched
 
 
 def _never():

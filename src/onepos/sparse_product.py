@@ -1,8 +1,9 @@
 """Products of a few rows of a sparse matrix with a dense one, differentiable in the dense one.
 
-Made for batches: rows are cut out of a CSR matrix without a loop, the product is an embedding lookup, and its gradient
-the same with the transpose. At five stored entries in a hundred this takes a fifth of the dense products' time. Rows of
-several batches are cut out, and transposed, in one go: what that costs for 16 rows is mostly the calls.
+Made for batches: rows are cut out of a CSR matrix by whole arrays or by a kernel, the product is an embedding lookup,
+and its gradient the same with the transpose. At five stored entries in a hundred this takes a fifth of the dense
+products' time. Without kernels, rows of several batches are cut out, and transposed, in one go: what that costs for 16
+rows is mostly the calls.
 """
 
 from dataclasses import dataclass, field

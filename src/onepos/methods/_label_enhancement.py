@@ -27,7 +27,7 @@ from onepos.parameter_views import ParameterViews
 from onepos.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
 from onepos.training import Batch, Differentiated, Loss
 
-#: From so many labels on draws of D are those of ``onepos.beta_sampling``: exact derivatives take three times as long.
+#: From so many labels on draws of D are those of ``onepos.beta_sampling``: implicit derivatives take longer.
 FAST_DRAWS_FROM = 20
 #: Up to so many rows of a batch it is faster to compare all with all neighbours than to look each neighbour up.
 _ALL_WITH_ALL = 64
