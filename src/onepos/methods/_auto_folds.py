@@ -1,10 +1,12 @@
 """Which rows the members of ``auto`` are trained on and which they are judged by.
 
-Rows are dealt into folds, and every candidate is trained once a fold, without its rows: all rows judge, and all rows
-are learnt from, by all but one of its models. Rows that have a label nobody else has are in every training part.
+Labelled rows are dealt into folds. Each candidate is trained without a fold and judged by the observed labels of that
+fold. The only row of a label is in every training part.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,75 +17,103 @@ from onepos.methods._holdout import hold_out
 
 #: With fewer labelled rows than this none is held out, and members count alike.
 FEWEST_TO_JUDGE = 50
-#: With more, a tenth of the rows judges well enough, and training several times what is trained longest pays least.
-MOST_IN_FOLDS = 50_000
-#: Folds when nobody says how many.
-FOLDS = 5
+#: Folds when the caller does not say how many.
+FOLDS = 8
+#: Most entries (rows × labels) of a fold that are kept to judge by.
+_MOST_JUDGED = 2_000_000
 
 
-class LabelledRows(NamedTuple):
-    """Features and observed labels."""
+@dataclass(frozen=True)
+class Fold:
+    """Positions of training rows, of rows held out, and the held-out labels that judge."""
+
+    train: NDArray[np.intp]
+    held: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Labelled rows with their folds.
+
+    Parameters
+    ----------
+    features, observed : labelled rows only
+    folds : folds in the order in which they are used; empty if rows are too few to judge
+    judges : features and labels of a completely labelled validation set, which then judges alone
+    """
 
     features: Any
     observed: NDArray[np.int8]
+    folds: list[Fold]
+    judges: tuple[Any, NDArray[np.int8]] | None = None
+
+    def __len__(self) -> int:
+        return 1 if self.judges is not None else len(self.folds)
+
+    def train(self, fold: int) -> tuple[Any, NDArray[np.int8]]:
+        """Features and labels to train on without a fold."""
+        if self.judges is not None:
+            return self.features, self.observed
+        rows = self.folds[fold].train
+        return take(self.features, rows), self.observed[rows]
+
+    def held(self, fold: int) -> tuple[Any, NDArray[np.int8]]:
+        """Features and labels to judge by."""
+        if self.judges is not None:
+            return self.judges
+        rows = self.folds[fold].held
+        return take(self.features, rows), self.observed[rows]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Rows that judge, by fold."""
+        return [len(self.judges[1])] if self.judges is not None else [len(fold.held) for fold in self.folds]
+
+    def labels(self, n_folds: int) -> NDArray[np.int8]:
+        """Observed labels of the first folds."""
+        if self.judges is not None:
+            return self.judges[1]
+        return self.observed[np.concatenate([fold.held for fold in self.folds[:n_folds]])]
 
 
-class Part(NamedTuple):
-    """Rows to train on and rows to judge by, if there are any."""
-
-    train: LabelledRows
-    held: LabelledRows | None
-
-
-def parts_of(
-    rows: LabelledRows,
-    given: LabelledRows | None,
+def deal(
+    features: Any,
+    observed: NDArray[np.int8],
+    given: tuple[Any, NDArray[np.int8]] | None,
     *,
     complete: bool,
     n_folds: int | None,
     fraction: float,
     generator: np.random.Generator,
-) -> list[Part]:
-    """Return one part a fold; one part in all where rows are too few to be held out, or too many to be learnt often.
+) -> Folds:
+    """Deal labelled rows into folds.
 
     Parameters
     ----------
-    rows : to train on
-    given : the caller's validation rows
-        With single labels they are rows like the others, as long as there are folds; otherwise they judge.
-    complete : whether ``given`` shows all labels of a row
-    n_folds : folds; None for as many as suit the number of rows
-    fraction : share of the rows to hold out when there is one part
-    generator : deals the rows
+    features, observed : training rows
+    given : the caller's validation rows; with single labels they are dealt with the others
+    complete : whether ``given`` shows all labels; then it judges alone
+    n_folds : None for ``FOLDS``; 1 holds out ``fraction`` of the rows once
     """
-    labelled = np.flatnonzero((rows.observed > 0).any(axis=1))
-    if n_folds is None:
-        n_folds = FOLDS if len(labelled) <= MOST_IN_FOLDS else 1
-    if given is not None and (complete or n_folds == 1):
-        return [Part(rows, given)]
-    if given is not None:
-        rows = LabelledRows(_below(rows.features, given.features), np.concatenate([rows.observed, given.observed]))
-        labelled = np.flatnonzero((rows.observed > 0).any(axis=1))
-    if len(labelled) < max(FEWEST_TO_JUDGE, 2 * rows.observed.shape[1]):
-        return [Part(rows, None)]
-    share = fraction if n_folds == 1 else 1.0
-    _, spare = hold_out(rows.observed, labelled, share, generator)
-    if n_folds == 1:
-        return [_split(rows, labelled, spare)]
+    if given is not None and not complete:
+        features, observed = _below(features, given[0]), np.concatenate([observed, given[1]])
+    labelled = np.flatnonzero((observed > 0).any(axis=1))
+    if len(labelled) < len(observed):
+        features, observed = take(features, labelled), observed[labelled]
+    if given is not None and complete:
+        return Folds(features, observed, [], given)
+    everything = np.arange(len(observed))
+    if len(observed) < max(FEWEST_TO_JUDGE, 2 * int((observed > 0).any(axis=0).sum())):
+        return Folds(features, observed, [])
+    n_folds = FOLDS if n_folds is None else n_folds
+    _, spare = hold_out(observed, everything, fraction if n_folds == 1 else 1.0, generator)
     dealt = generator.permutation(spare)
-    return [_split(rows, labelled, np.sort(dealt[fold::n_folds])) for fold in range(n_folds)]
-
-
-def judged_labels(parts: list[Part]) -> NDArray[np.int8] | None:
-    """Observed labels of the rows that judge, part after part; None if there are none."""
-    held = [part.held.observed for part in parts if part.held is not None]
-    return np.concatenate(held) if held else None
-
-
-def _split(rows: LabelledRows, labelled: NDArray[np.intp], out: NDArray[np.intp]) -> Part:
-    kept = np.setdiff1d(labelled, out, assume_unique=True)
-    train, held = (LabelledRows(take(rows.features, which), rows.observed[which]) for which in (kept, out))
-    return Part(train, held)
+    most = max(200, _MOST_JUDGED // observed.shape[1])
+    folds = []
+    for place in range(n_folds):
+        held = np.sort(dealt[place::n_folds][:most])
+        folds.append(Fold(np.setdiff1d(everything, held, assume_unique=True), held))
+    return Folds(features, observed, folds)
 
 
 def _below(first: Any, second: Any) -> Any:

@@ -1,143 +1,112 @@
-"""Auto: try several methods within a time budget, judge them by the observed labels alone, combine them."""
+"""Auto: try several methods within a time budget, judge them by the observed labels alone, pool them."""
 
+import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos import metrics
 from onepos._random import seed_from
 from onepos.cardinality import resolve_n_positives
-from onepos.exceptions import LabelWarning, ModelFileError
+from onepos.exceptions import ModelFileError, TrainingWarning
 from onepos.features import take
 from onepos.memory import remember_work
-from onepos.methods._auto_folds import FEWEST_TO_JUDGE, MOST_IN_FOLDS, LabelledRows, Part, judged_labels, parts_of
-from onepos.methods._auto_portfolio import CHOOSING, CLASSES, KINDS, Candidate, candidates, settings_for
+from onepos.methods._auto_candidates import CLASSES, KINDS, Shape, first_candidates, more_candidates
+from onepos.methods._auto_folds import FEWEST_TO_JUDGE, Folds, deal
+from onepos.methods._auto_search import LINKS, SHARES, Search, Trial, log_scores
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neighbor_agreement import estimate_n_positives
-from onepos.methods._neural import NeuralClassifier
 from onepos.scaling import SCALE_KINDS, fit_scaler
-from onepos.stacking import at_observed, inverse_temperature, marginal_logits, pool, pool_weights, standardize_rows
-from onepos.training import Callback, History, Objective, ProgressBar
+from onepos.stacking import at_observed, marginal_logits, pool
+from onepos.thresholds import cardinality_threshold
+from onepos.training import History
 
-#: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
-LEAST_WEIGHT = 0.02
-
-
-class _Deadline(Callback):
-    """Ends the training of a network with the epoch in which the time is up."""
-
-    def __init__(self, end: float) -> None:
-        self.end = end
-
-    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> bool:
-        return time.monotonic() >= self.end
-
-
-def _was_interrupted(model: OnePositiveClassifier) -> bool:
-    """Whether Ctrl-C ended its training."""
-    history = getattr(model, "history_", None)
-    return history is not None and history.facts.get("stopped") == "interrupted"
-
-
-def _silent(step: str, share: float) -> None:
-    """Tell nobody."""
-
-
-@dataclass
-class _Trial:
-    """A candidate, its models, one for each part of the rows, what they say of the rows that judge, what it took."""
-
-    candidate: Candidate
-    models: list[OnePositiveClassifier]
-    seconds: float
-    sharpness: float = 1.0
-    likelihood: float = np.nan
-    average_precision: float = np.nan
-    told: NDArray[np.float64] | None = None  # log-probabilities of the observed labels
-
-    def judge(self, scores: NDArray[np.float64], observed: NDArray[np.int8]) -> None:
-        """Find the temperature, and keep what the likelihood needs: scores of all labels would take much room."""
-        self.sharpness, self.likelihood = inverse_temperature(scores, observed)
-        self.told = at_observed(log_softmax(self.sharpness * scores, axis=1), observed)
-        self.average_precision = metrics.average_precision(observed, scores)
+#: A gain in mean log-likelihood over the label frequencies that is not worth a model.
+LEAST_GAIN = 0.02
+#: Most rows from which the number of positives is guessed.
+_ROWS_TO_GUESS = 4000
 
 
 class _FittedAuto(OnePositiveClassifier):
     members_: list[OnePositiveClassifier]
     weights_: NDArray[np.float64]
     sharpness_: NDArray[np.float64]
+    links_: list[str]
     n_positives_: float
     history_: History
+    comparison_: dict[str, Any]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AutoClassifier(_FittedAuto):
-    """Try several methods and settings, and combine them by how well they tell the observed labels. Key: ``auto``.
+    """Try several methods within a time budget and pool them. Key: ``auto``, the default of tables.
 
-    Needs no complete labels and no choice of method. Candidates are trained one after the other until the time or their
-    number is used up, each once for every fold of the rows, without that fold; then their probabilities are pooled,
-    with the weights that maximise the likelihood of the observed labels of rows they were not trained on
+    Needs no complete labels and no choice of method. Labelled rows are dealt into folds. Each candidate is trained
+    without a fold and judged by the likelihood of the observed labels of that fold. Round one tries every kind on one
+    fold: label frequencies, logistic regression, a forest, a kernel, networks. Later rounds train only the candidates
+    that count. The pool adds their probabilities with the weights that make the held-out observed labels most likely
     (``onepos.stacking``).
 
     Parameters
     ----------
     time_budget : float or None
-        Seconds for all candidates together; a network under training when they are over ends with its epoch, and a
-        candidate that has not been trained for all folds by then does not count, unless it is the first. Which
-        candidates there are then depends on the machine's speed; give None and ``n_members`` to have the same
-        model everywhere. None: no limit.
+        Seconds for the whole ``fit``. A candidate that cannot end in time is not started, and one under training
+        stops. Which candidates there are then depends on the speed of the machine. None: no limit; equal seeds give
+        equal models.
     n_members : int
         Most candidates to train.
     n_folds : int or None
-        Models of each candidate. 1: one, judged by ``validation_fraction`` of the rows. None: 5, or 1 with more than
-        50,000 rows. A completely labelled validation set given to ``fit`` judges alone, and each candidate has one
-        model.
+        Folds; 1 holds out ``validation_fraction`` of the rows once. None: 8. A completely labelled validation set
+        given to ``fit`` judges alone.
     methods : "auto" or sequence of str
-        Keys to choose from: frequency, linear, capped, wan, softmax, mlml, smile, d2ml, an. "auto": all; those that
-        would take too long for the number of rows and labels are left out.
+        Keys to choose from: frequency, logistic, forest, kernel, capped, wan, softmax, smile, an. "auto": all that
+        suit the data.
     combine : bool
         Pool all candidates; False keeps the one with the highest likelihood.
     n_positives : float or None
-        Mean number of positive labels per example, for the probabilities; it does not change the ranking. None: taken
+        Mean number of positive labels per row, for probabilities and sets; it does not change the ranking. None: taken
         from a fully labelled validation set if there is one, else 2 (fewer if there are only two labels).
     validation_fraction : float
-        Share of the rows held out to judge by, and to stop training early, when there are no folds.
+        Share of the rows held out with ``n_folds=1``.
     scale : {"auto", "standard", "minmax", "none"}
-        Feature scaling of all members; "auto" tries standardising and min-max in turn, and leaves sparse
-        features alone.
+        Feature scaling of all members; "auto" varies it on dense features and leaves sparse features alone.
     random_state : int, RandomState, Generator or None
     verbose : int
-        1 shows the progress of every member on standard error.
+        1 shows progress on standard error.
 
     Attributes
     ----------
     members_ : list of fitted estimators
-        The models of all candidates that have a weight of .02 or more.
-    weights_ : float array, one weight a member; their sum is 1
-    sharpness_ : float array, one factor on the standardised logits a member (τ, an inverse temperature)
+    weights_ : float array, one weight per member; their sum is 1
+    sharpness_ : float array, one factor on the log-scores per member (τ, an inverse temperature)
+    links_ : list of str
+        How the scores of each member become log-scores of the observed label.
     history_ : History
-        One record a candidate that was tried: method, settings, score, likelihood alone, weight, seconds.
+        One record per candidate: method, settings, likelihood alone, weight, folds, seconds.
+    comparison_ : dict
+        How the pool and each method rank the observed labels of held-out rows: ``rows``, their number, and
+        ``methods``, with mean reciprocal rank and log-likelihood by key. Empty if there are too few rows to judge.
 
     Examples
     --------
     >>> from onepos import AutoClassifier
     >>> from onepos.datasets import make_known_posterior
     >>> data = make_known_posterior(300, 5, 4, random_state=0)
-    >>> model = AutoClassifier(methods=("linear", "mlml"), time_budget=None, random_state=0).fit(data.X, data.observed)
-    >>> model.history_["method"]
-    ['linear', 'mlml']
+    >>> model = AutoClassifier(methods=("frequency", "logistic"), time_budget=None, random_state=0)
+    >>> model.fit(data.X, data.observed).history_["method"]
+    ['frequency', 'logistic']
     """
 
-    time_budget: float | None = 120.0
-    n_members: int = 12
+    time_budget: float | None = 60.0
+    n_members: int = 24
     n_folds: int | None = None
     methods: Any = "auto"
     combine: bool = True
@@ -169,7 +138,7 @@ class AutoClassifier(_FittedAuto):
         validation_labels: str = "single",
         progress: Callable[[str, float], None] | None = None,
     ) -> Self:
-        """Train members and combine them.
+        """Train members and pool them.
 
         Parameters
         ----------
@@ -177,178 +146,141 @@ class AutoClassifier(_FittedAuto):
         y : indicator (n_samples, n_labels), or vector of classes (n_samples,)
             1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels.
         validation : (X_val, Y_val), optional
-            Further rows. With one positive each they are dealt into folds with the others, and learnt from; with
-            complete labels, or with ``n_folds=1``, they only judge.
+            Further rows. With one positive each they are dealt into folds with the others and learnt from; with
+            complete labels they only judge.
         validation_labels : {"single", "full"}
             Whether ``Y_val`` shows one positive per row or all of them.
         progress : callable, optional
-            Called before every candidate with what it is and the share of the work that is behind.
+            Called with the current step and the share of the work that is done.
         """
+        end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
         X, labels = self._check_training(X, y)
         keys = self._check_methods()
         given = self._check_validation(validation, validation_labels, labels)
         full = given[1] if given is not None and validation_labels == "full" else None
-        self.n_positives_, source = resolve_n_positives(
+        n_positives, source = resolve_n_positives(
             self.n_positives, len(labels.classes), full, one_class=labels.single_label
         )
-        seeds = np.random.SeedSequence(seed_from(self.random_state))
-        parts = parts_of(
-            LabelledRows(X, labels.observed),
-            None if given is None else LabelledRows(*given),
+        seed = seed_from(self.random_state)
+        generator = np.random.default_rng(seed)
+        folds = deal(
+            X,
+            labels.observed,
+            given,
             complete=validation_labels == "full",
             n_folds=self.n_folds,
             fraction=self.validation_fraction,
-            generator=np.random.default_rng(seeds.spawn(1)[0]),
+            generator=generator,
         )
-        told = self.n_positives_ if source != "default" else self._guess_n_positives(keys, X, labels.observed, seeds)
-        tried, stopped = self._try(keys, parts, validation_labels, told, seeds, progress or _silent)
-        judged = judged_labels(parts)
-        self._weigh(tried, judged)
-        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": source, "stopped": stopped}
-        self.history_.facts["folds"] = len(parts)
-        self.history_.facts["judged_by"] = (
-            "nothing: too few rows, members count alike"
-            if judged is None
-            else f"likelihood of the observed labels of {len(judged)} rows"
-        )
+        shape = Shape.of(folds.features, len(labels.classes))
+        if not len(folds):  # nothing judges: the methods that need no choice count alike
+            keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
+        told = n_positives if source != "default" else self._guess_n_positives(folds, generator)
+        listener = progress or (_ProgressLine() if self.verbose else _silent)
+        search = Search(folds, shape, end, seed, listener)
+        first = first_candidates(keys, shape, self.scale, told)
+        more = more_candidates(keys, shape, self.scale, told)
+        with remember_work():  # the graph serves several candidates
+            search.run(first, more, self.n_members)
+            self._keep(search, folds, n_positives)
+        self.history_.facts |= {"n_positives": n_positives, "n_positives_from": source, "stopped": search.stopped}
+        if search.stopped == "interrupted":
+            warnings.warn(
+                "training was interrupted; the members trained so far are used.", TrainingWarning, stacklevel=2
+            )
         return self
 
     def _check_methods(self) -> tuple[str, ...]:
         if isinstance(self.methods, str):
             return tuple(KINDS)
-        keys = tuple(str(key) for key in self.methods)
+        keys = tuple(dict.fromkeys(str(key) for key in self.methods))
         unknown = [key for key in keys if key not in KINDS]
         if unknown or not keys:
             raise ValueError(f"methods must name some of {', '.join(KINDS)}; got {self.methods!r}.")
         return keys
 
-    def _guess_n_positives(
-        self, keys: tuple[str, ...], X: Any, observed: NDArray[np.int8], seeds: np.random.SeedSequence
-    ) -> float | None:
-        """Guess the number of positives for members that train towards it, from at most ``MOST_IN_FOLDS`` rows."""
-        labelled = np.flatnonzero((observed > 0).any(axis=1))
-        if "capped" not in keys or len(labelled) < FEWEST_TO_JUDGE:
+    def _guess_n_positives(self, folds: Folds, generator: np.random.Generator) -> float | None:
+        """Guess the number of positives for members that train towards it."""
+        n_rows = len(folds.observed)
+        if n_rows < FEWEST_TO_JUDGE:
             return None
-        if len(labelled) > MOST_IN_FOLDS:
-            generator = np.random.default_rng(seeds.spawn(1)[0])
-            labelled = np.sort(generator.choice(labelled, MOST_IN_FOLDS, replace=False))
-        rows = take(X, labelled)
-        scale = settings_for(rows, self.scale)["scales"][0]
-        return estimate_n_positives(fit_scaler(rows, scale).transform(rows), observed[labelled])
+        rows = np.sort(generator.choice(n_rows, min(n_rows, _ROWS_TO_GUESS), replace=False))
+        features = take(folds.features, rows)
+        return estimate_n_positives(fit_scaler(features, "auto").transform(features), folds.observed[rows])
 
-    def _try(
-        self,
-        keys: tuple[str, ...],
-        parts: list[Part],
-        kind: str,
-        n_positives: float | None,
-        seeds: np.random.SeedSequence,
-        progress: Callable[[str, float], None],
-    ) -> tuple[list[_Trial], str]:
-        """Train candidates until their number or the time is used up or Ctrl-C comes, and say which of these."""
-        started = time.monotonic()
-        end = np.inf if self.time_budget is None else started + self.time_budget
-        tried: list[_Trial] = []
-        features, observed = parts[0].train
-        if len(observed) <= int((observed > 0).any(axis=0).sum()):
-            keys = tuple(key for key in keys if key not in CHOOSING)
-        n_judging = 0 if parts[0].held is None else len(parts[0].held.observed)
-        shape = (*features.shape, observed.shape[1])
-        fitting = settings_for(features, self.scale)
-        pool = candidates(keys, shape, n_judging=n_judging, n_positives=n_positives, **fitting)
-        with remember_work():  # the graph and the like serve several candidates
-            for candidate in pool:
-                if len(tried) == self.n_members:
-                    return tried, "n_members"
-                if tried and time.monotonic() >= end:
-                    return tried, "time_budget"
-                done = max(len(tried) / self.n_members, (time.monotonic() - started) / (end - started))
-                progress(f"member {len(tried) + 1}, {candidate.key}", min(done, 1.0))
-                trial = self._train(candidate, parts, kind, seeds, end, may_be_partial=not tried)
-                if trial is None:
-                    return tried, "time_budget"
-                tried.append(trial)
-                if any(_was_interrupted(model) for model in trial.models):
-                    return tried, "interrupted"
-        if not tried:
-            raise ValueError(
-                f"none of the methods {self.methods!r} fits {len(observed)} rows with {observed.shape[1]} labels: some "
-                "take too long for many rows, others need more rows than labels. Name a network as well, such as wan."
-            )
-        return tried, "methods"
-
-    def _train(
-        self,
-        candidate: Candidate,
-        parts: list[Part],
-        kind: str,
-        seeds: np.random.SeedSequence,
-        end: float,
-        *,
-        may_be_partial: bool,
-    ) -> _Trial | None:
-        """Train a candidate on every part; None if the time is over before, unless nothing else is there."""
-        started = time.monotonic()
-        models: list[OnePositiveClassifier] = []
-        scores = []
-        for part in parts:
-            if models and not may_be_partial and time.monotonic() >= end:
-                return None
-            model = candidate.build(int(seeds.spawn(1)[0].generate_state(1)[0]))
-            more: dict[str, Any] = {}
-            if part.held is not None:
-                more = {"validation": tuple(part.held), "validation_labels": kind}
-            if isinstance(model, NeuralClassifier):
-                model.set_params(early_stopping=False)
-                shown = [ProgressBar(candidate.key)] if self.verbose else []
-                more["callbacks"] = [_Deadline(end), *shown]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LabelWarning)  # about these labels one warning was given already
-                model.fit(*part.train, **more)
-            models.append(model)
-            if part.held is not None:
-                scores.append(standardize_rows(model.decision_function(part.held.features)))
-            if _was_interrupted(model):
-                break
-        trial = _Trial(candidate, models, time.monotonic() - started)
-        if len(scores) == len(parts):
-            observed = judged_labels(parts)
-            assert observed is not None
-            trial.judge(np.concatenate(scores), observed)
-        return trial
-
-    def _weigh(self, tried: list[_Trial], observed: NDArray[np.int8] | None) -> None:
-        """Find the weights, keep the models of candidates that have one, and write down what was tried."""
-        # One that was interrupted has not said something of every row: it counts only if there is no other.
-        judged = [trial for trial in tried if trial.told is not None]
-        weights = np.array([1.0 if not judged or trial.told is not None else 0.0 for trial in tried])
-        if self.combine:
-            if judged and observed is not None:
-                found, _ = pool_weights(np.stack([trial.told for trial in judged if trial.told is not None]), observed)
-                found = np.where(found < min(LEAST_WEIGHT, found.max()), 0.0, found)
-                weights[weights > 0] = found
-        else:
-            best = int(np.nanargmax([trial.likelihood for trial in tried])) if judged else 0
-            weights = np.eye(len(tried))[best]
-        weights /= weights.sum()
+    def _keep(self, search: Search, folds: Folds, n_positives: float) -> None:
+        """Train the final models, and keep members, weights and what was tried."""
+        trials = [trial for trial in search.trials if trial.models]
+        judged = search.n_judged > 0
+        if not judged:
+            for trial in trials:
+                trial.weight = 1.0 / len(trials)
+        elif not self.combine:
+            best = max((trial for trial in trials if trial.weight > 0), key=lambda trial: trial.likelihood)
+            for trial in trials:
+                trial.weight = float(trial is best)
+        search.finish()
+        kept = [trial for trial in trials if trial.weight > 0]
+        self.members_ = [model for trial in kept for model in trial.members]
+        self.weights_ = np.array([trial.weight / len(trial.members) for trial in kept for _ in trial.members])
+        self.sharpness_ = np.array([trial.sharpness for trial in kept for _ in trial.members])
+        self.links_ = [_link(trial) for trial in kept for _ in trial.members]
+        self.n_positives_ = n_positives
         self.history_ = History()
-        for trial, weight in zip(tried, weights, strict=True):
+        for trial in trials:
             record: dict[str, Any] = {"method": trial.candidate.key, "settings": trial.candidate.settings}
-            if trial.told is not None:
-                record["valid_average_precision"] = trial.average_precision
-                record["log_likelihood"] = trial.likelihood
-            self.history_.append(record | {"weight": float(weight), "seconds": trial.seconds})
-        kept = [(trial, weight) for trial, weight in zip(tried, weights, strict=True) if weight > 0]
-        self.members_ = [model for trial, _ in kept for model in trial.models]
-        self.weights_ = np.array([weight / len(trial.models) for trial, weight in kept for _ in trial.models])
-        self.sharpness_ = np.array([trial.sharpness for trial, _ in kept for _ in trial.models])
+            record |= {"log_likelihood": trial.likelihood} if judged else {}
+            facts = {"weight": trial.weight, "folds": len(trial.seconds), "seconds": sum(trial.seconds)}
+            self.history_.append(record | facts)
+        self.comparison_ = {}
+        self.history_.facts["folds"] = search.n_judged
+        self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
+        if judged and len(self.classes_) > 1:
+            self._compare(trials, kept, folds, search.n_judged)
+
+    def _compare(self, trials: list[Trial], kept: list[Trial], folds: Folds, n_folds: int) -> None:
+        """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
+        observed = folds.labels(n_folds)
+        said = [trial.log_probabilities(n_folds) for trial in kept]
+        pooled = pool(np.stack(said), np.array([trial.weight for trial in kept]))
+        compared = {"auto": _measures(pooled, observed)}
+        for trial in sorted(trials, key=lambda one: -one.likelihood):
+            if len(trial.said) >= n_folds and trial.candidate.key not in compared:
+                compared[trial.candidate.key] = _measures(trial.log_probabilities(n_folds), observed)
+        self.comparison_ = {"rows": len(observed), "methods": compared}
+        facts = self.history_.facts
+        facts["judged_by"] = f"likelihood of the observed labels of {len(observed)} rows"
+        if "frequency" in compared:
+            gain = compared["auto"]["log_likelihood"] - compared["frequency"]["log_likelihood"]
+            facts["gain_over_frequency"] = gain
+            facts["beats_frequency"] = gain >= LEAST_GAIN
+            if gain < LEAST_GAIN and not self.single_label_:
+                warnings.warn(
+                    "the features hardly tell the labels: on held-out rows the model is no better than ranking labels "
+                    f"by their frequency (gain in mean log-likelihood {gain:.3f}). Add columns, or check that rows and "
+                    "labels belong together.",
+                    TrainingWarning,
+                    stacklevel=4,
+                )
+        if not self.single_label_:
+            scores = expit(marginal_logits(pooled, self._most_positives()))
+            cut = cardinality_threshold(scores, min(self.n_positives_, len(self.classes_)))
+            self.thresholds_ = np.full(len(self.classes_), cut)
+            self.at_least_one_ = True
+
+    def _most_positives(self) -> float:
+        return min(self.n_positives_, len(self.classes_) - 0.5)
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
-        logits = [member._logits(X) for member in self.members_]
         if len(self.classes_) == 1:  # nothing to rank: the mean of what the members say
+            logits = [member._logits(X) for member in self.members_]
             return np.asarray(np.average(logits, axis=0, weights=self.weights_))
-        log_p = [log_softmax(f * standardize_rows(v), axis=1) for f, v in zip(self.sharpness_, logits, strict=True)]
-        return marginal_logits(pool(np.stack(log_p), self.weights_), min(self.n_positives_, len(self.classes_) - 0.5))
+        log_p = [
+            log_softmax(sharpness * log_scores(member, X, link), axis=1)
+            for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
+        ]
+        pooled = pool(np.stack(log_p), self.weights_)
+        return pooled if self.single_label_ else marginal_logits(pooled, self._most_positives())
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays: dict[str, NDArray[Any]] = {}
@@ -361,7 +293,9 @@ class AutoClassifier(_FittedAuto):
             "members": members,
             "weights": self.weights_.tolist(),
             "sharpness": self.sharpness_.tolist(),
+            "links": self.links_,
             "n_positives": self.n_positives_,
+            "comparison": self.comparison_,
             "history": {"records": self.history_.records, "facts": self.history_.facts},
         }
 
@@ -382,5 +316,50 @@ class AutoClassifier(_FittedAuto):
             self.members_.append(member)
         self.weights_ = np.array(facts["weights"], dtype=np.float64)
         self.sharpness_ = np.array(facts["sharpness"], dtype=np.float64)
+        self.links_ = list(facts.get("links", ["standardized"] * len(self.members_)))
+        if not len(self.members_) == len(self.weights_) == len(self.sharpness_) == len(self.links_):
+            raise ModelFileError("members, weights, temperatures and links of a pool must be equally many.")
+        if not set(self.links_) <= {SHARES, *LINKS}:
+            raise ModelFileError(f"links must be some of {SHARES}, {', '.join(LINKS)}; got {self.links_}.")
         self.n_positives_ = float(facts["n_positives"])
+        self.comparison_ = dict(facts.get("comparison", {}))
         self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
+
+
+def _link(trial: Trial) -> str:
+    """The link that was judged; without judges the natural one."""
+    if trial.link == SHARES and not hasattr(trial.members[0], "_log_shares"):
+        return "probability"
+    return trial.link
+
+
+def _measures(log_probabilities: NDArray[np.float64], observed: NDArray[np.int8]) -> dict[str, float]:
+    """Mean reciprocal rank of the observed labels, and their mean log-likelihood."""
+    told = at_observed(log_probabilities, observed)
+    counts = (observed > 0).sum(axis=1)
+    share = np.repeat(1.0 / counts[counts > 0], counts[counts > 0])
+    # Against one observed label, average precision is the reciprocal of its rank.
+    return {
+        "reciprocal_rank": metrics.average_precision(observed, log_probabilities),
+        "log_likelihood": float(told @ share / share.sum()),
+    }
+
+
+class _ProgressLine:
+    """One line on standard error: rewritten on a terminal, else printed once per step."""
+
+    def __init__(self) -> None:
+        self.step, self.painted = "", 0.0
+
+    def __call__(self, step: str, share: float) -> None:
+        now = time.monotonic()
+        live = sys.stderr.isatty()
+        if (live and now - self.painted > 0.1) or step != self.step:
+            self.step, self.painted = step, now
+            line = f"auto {share:4.0%}  {step}"
+            sys.stderr.write(f"\r\x1b[2K{line}" if live else line + "\n")
+            sys.stderr.flush()
+
+
+def _silent(step: str, share: float) -> None:
+    """Tell nobody."""

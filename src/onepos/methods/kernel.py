@@ -1,0 +1,272 @@
+"""Kernel least squares on the observed label, with closed-form leave-one-out scores."""
+
+import time
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import cholesky, eigh, solve_triangular
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from onepos._deadline import tell, time_left
+from onepos._random import numpy_generator
+from onepos.cardinality import resolve_n_positives
+from onepos.exceptions import ModelFileError
+from onepos.methods._base import OnePositiveClassifier
+from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
+from onepos.stacking import marginal_logits
+
+#: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
+PRIOR_SHARE = 0.1
+#: Rows that choose the width of the kernel.
+_ROWS_FOR_WIDTH = 1000
+#: Rows per block when kernels are computed.
+_BLOCK = 4096
+
+
+class _Fit(NamedTuple):
+    """Kernel width, ridge, weights (m, c), leave-one-out shares (n, c) and the likelihood they reach."""
+
+    width: float
+    ridge: float
+    weights: NDArray[np.float32]
+    left_out: NDArray[np.float32]
+    likelihood: float
+
+
+class _FittedKernel(OnePositiveClassifier):
+    landmarks_: NDArray[np.float32]  # (m, q), scaled
+    weights_: NDArray[np.float32]  # (m, c)
+    frequency_: NDArray[np.float64]  # (c,)
+    gamma_: float
+    ridge_: float
+    scaler_: FeatureScaler
+    n_positives_: float
+    left_out_: NDArray[np.float32]  # (n, c)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelClassifier(_FittedKernel):
+    """Kernel ridge regression on the observed label. Key: ``kernel``.
+
+    A Gaussian kernel compares each row with ``n_landmarks`` training rows (Nyström's method; with fewer rows all of
+    them are used and the method is exact). Least squares on the observed labels estimates P(observed = j | x). The
+    leave-one-out predictions have a closed form, so that width and ridge are chosen by the likelihood of all observed
+    labels without a held-out set.
+
+    Parameters
+    ----------
+    width : float or "auto"
+        The kernel is exp(−width · ‖x−x'‖² / median squared distance). "auto" climbs from 1 in steps of factor 2.
+    ridge : float or "auto"
+        Ridge λ; "auto" chooses from 0.03 to 300.
+    n_landmarks : int
+        Most rows that others are compared with. The cost grows with n · n_landmarks².
+    n_positives : float or None
+        Mean number of positive labels per row, for probabilities. It does not change the ranking. None: from a fully
+        labelled validation set, else 2.
+    scale, random_state
+        As in ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    gamma_, ridge_ : float
+        Chosen factor of the squared distance, and ridge.
+    left_out_ : float32 array of shape (n_samples, n_labels)
+        Leave-one-out estimates of P(observed = j | x) for the training rows that have a label, in their order. Not
+        stored in the model file.
+
+    Examples
+    --------
+    >>> from onepos import KernelClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = KernelClassifier(random_state=0).fit(data.X, data.observed)
+    >>> model.predict_proba(data.X).shape
+    (300, 4)
+    """
+
+    width: float | str = "auto"
+    ridge: float | str = "auto"
+    n_landmarks: int = 2000
+    n_positives: float | None = None
+    scale: str = "auto"
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "width": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "n_positives": [Interval(Real, 1, None, closed="left"), None],
+        "scale": [StrOptions(set(SCALE_KINDS))],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def fit(
+        self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
+    ) -> Self:
+        """Fit on observed labels; ``validation`` only tells the number of positives, if its labels are complete."""
+        X, labels = self._check_training(X, y)
+        given = self._check_validation(validation, validation_labels, labels)
+        full = given[1] if given is not None and validation_labels == "full" else None
+        n_positives, _ = resolve_n_positives(self.n_positives, len(labels.classes), full, one_class=labels.single_label)
+        kept = np.flatnonzero(labels.labelled)
+        positives = (labels.observed[kept] > 0).astype(np.float32)
+        frequency = (positives.sum(axis=0, dtype=np.float64) + 0.5) / (positives.sum() + 0.5 * positives.shape[1])
+        scaler = fit_scaler(X, self.scale)
+        rows = scaler.transform(X)[kept]
+        generator = numpy_generator(self.random_state)
+        chosen = np.sort(generator.choice(len(kept), min(self.n_landmarks, len(kept)), replace=False))
+        landmarks = _dense(rows[chosen])
+        unit = _median_distance(landmarks, generator)
+        problem = _Problem(rows, positives, frequency, landmarks, unit)
+        tell(0.1)
+        if isinstance(self.width, str):  # some rows tell the width well enough
+            few = np.sort(generator.choice(len(kept), min(_ROWS_FOR_WIDTH, len(kept)), replace=False))
+            width = _search(problem.some(few), self._ridges())
+        else:
+            width = float(self.width)
+        tell(0.4)
+        best = _fit(problem, width, self._ridges())
+        self.landmarks_, self.weights_, self.frequency_ = landmarks, best.weights, frequency
+        self.gamma_, self.ridge_, self.scaler_ = best.width / unit, best.ridge, scaler
+        self.n_positives_, self.left_out_ = n_positives, best.left_out
+        return self
+
+    def _ridges(self) -> "tuple[float, ...]":
+        ladder = tuple(0.03 * 10 ** (step / 2) for step in range(9))
+        return ladder if isinstance(self.ridge, str) else (float(self.ridge),)
+
+    def _log_shares(self, X: Any) -> NDArray[np.float64]:
+        """Log of P(observed = j | x), shape (n_samples, n_labels), for validated features."""
+        rows = self.scaler_.transform(X)
+        shares = np.empty((rows.shape[0], len(self.frequency_)))
+        for start in range(0, rows.shape[0], _BLOCK):
+            block = _dense(rows[start : start + _BLOCK])
+            shares[start : start + _BLOCK] = _gaussian(block, self.landmarks_, self.gamma_) @ self.weights_
+        return log_shares(shares + self.frequency_, self.frequency_)
+
+    def left_out_log_shares(self) -> NDArray[np.float32]:
+        """Log of the leave-one-out shares of the labelled training rows, shape (n_labelled, n_labels)."""
+        return log_shares(self.left_out_, self.frequency_).astype(np.float32)
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        log_p = self._log_shares(X)
+        if self.single_label_ or log_p.shape[1] == 1:
+            return log_p
+        return marginal_logits(log_p, min(self.n_positives_, log_p.shape[1] - 0.5))
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays = {"landmarks": self.landmarks_, "weights": self.weights_, "frequency": self.frequency_}
+        if self.scaler_.shift is not None and self.scaler_.factor is not None:
+            arrays |= {"scaler.shift": self.scaler_.shift, "scaler.factor": self.scaler_.factor}
+        numbers = {"gamma": self.gamma_, "ridge": self.ridge_, "n_positives": self.n_positives_}
+        return arrays, {"scale": self.scaler_.kind, **numbers}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        landmarks, weights, frequency = arrays["landmarks"], arrays["weights"], arrays["frequency"]
+        n_labels = len(self.classes_)
+        if (
+            landmarks.ndim != 2
+            or landmarks.shape[1] != self.n_features_in_
+            or weights.shape != (len(landmarks), n_labels)
+            or frequency.shape != (n_labels,)
+            or not all(np.isfinite(array).all() for array in (landmarks, weights, frequency))
+            or not (frequency > 0).all()
+        ):
+            raise ModelFileError("landmarks, weights and frequencies of a kernel model do not fit together.")
+        self.landmarks_, self.weights_, self.frequency_ = landmarks, weights, frequency
+        self.gamma_, self.ridge_ = float(facts["gamma"]), float(facts["ridge"])
+        self.n_positives_ = float(facts["n_positives"])
+        self.scaler_ = FeatureScaler(facts["scale"], arrays.get("scaler.shift"), arrays.get("scaler.factor"))
+
+
+def log_shares(shares: NDArray[Any], frequency: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log of estimates of P(observed = j | x), negative ones cut, a part of the frequencies added, normalised."""
+    smooth = np.maximum(shares, 0.0) + PRIOR_SHARE * frequency
+    return np.asarray(np.log(smooth / smooth.sum(axis=1, keepdims=True)))
+
+
+class _Problem(NamedTuple):
+    """Rows (n, q), observed labels (n, c), label frequencies (c,), landmarks (m, q), unit of squared distances."""
+
+    rows: Any
+    positives: NDArray[np.float32]
+    frequency: NDArray[np.float64]
+    landmarks: NDArray[np.float32]
+    unit: float
+
+    def some(self, chosen: NDArray[np.intp]) -> "_Problem":
+        """Return the problem of some rows, all of them landmarks."""
+        rows = _dense(self.rows[chosen])
+        return self._replace(rows=rows, positives=self.positives[chosen], landmarks=rows)
+
+
+def _search(problem: _Problem, ridges: tuple[float, ...]) -> float:
+    """Return the likeliest width: climb from 1, first up, then down, while the likelihood rises and time is left."""
+    started = time.monotonic()
+    width, best = 1.0, _fit(problem, 1.0, ridges).likelihood
+    seconds = time.monotonic() - started
+    for factor in (2.0, 0.5):
+        following = factor
+        while 1 / 16 <= following <= 16 and time_left() > 2 * seconds:
+            found = _fit(problem, following, ridges).likelihood
+            if found <= best:
+                break
+            width, best, following = following, found, following * factor
+        if width > 1.0:  # one peak: what rose upwards does not rise downwards
+            break
+    return width
+
+
+def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
+    """Return the likeliest fit of one width; all ridges share one eigendecomposition."""
+    rows, positives, frequency, landmarks, unit = problem
+    targets = (positives / positives.sum(axis=1, keepdims=True) - frequency).astype(np.float32)
+    n, m, gamma = rows.shape[0], len(landmarks), width / unit
+    # Φ = K_nm R⁻ᵀ with K_mm = R Rᵀ: then Φ Φᵀ is Nyström's kernel, and exact if every row is a landmark.
+    root = cholesky(_gaussian(landmarks, landmarks, gamma).astype(np.float64) + 1e-4 * np.eye(m), lower=True)
+    root = root.astype(np.float32)
+    phi = np.empty((n, m), dtype=np.float32)
+    for start in range(0, n, _BLOCK):
+        kernel = _gaussian(_dense(rows[start : start + _BLOCK]), landmarks, gamma)
+        phi[start : start + _BLOCK] = solve_triangular(root, kernel.T, lower=True, check_finite=False).T
+    values, vectors = eigh(phi.T @ phi, driver="evd", overwrite_a=True, check_finite=False)
+    values = np.maximum(values, 0.0)
+    phi = phi @ vectors
+    projected = phi.T @ targets
+    squares = phi * phi
+    seen = positives > 0
+    best: _Fit | None = None
+    for ridge in ridges:
+        shrunk = (1.0 / (values + ridge)).astype(np.float32)[:, None] * projected
+        leverage = squares @ (1.0 / (values + ridge)).astype(np.float32)
+        # The leave-one-out residual of least squares is the residual divided by 1 − leverage.
+        left_out = targets - (targets - phi @ shrunk) / np.maximum(1.0 - leverage, 1e-3)[:, None] + frequency
+        score = float(np.mean(log_shares(left_out, frequency)[seen]))
+        if best is None or score > best.likelihood:
+            best = _Fit(width, ridge, shrunk, left_out.astype(np.float32), score)
+    assert best is not None
+    weights = solve_triangular(root, vectors @ best.weights, lower=True, trans="T")
+    return best._replace(weights=weights.astype(np.float32))
+
+
+def _gaussian(a: NDArray[np.float32], b: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
+    """exp(−γ‖a−b‖²), shape (len(a), len(b))."""
+    distance = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :] - 2.0 * (a @ b.T)
+    return np.exp(np.float32(-gamma) * np.maximum(distance, 0.0, out=distance), out=distance)
+
+
+def _median_distance(landmarks: NDArray[np.float32], generator: np.random.Generator) -> float:
+    """Median squared distance of pairs of rows; 1 if all rows are equal."""
+    first, second = generator.integers(len(landmarks), size=(2, 2000))
+    distance = ((landmarks[first] - landmarks[second]) ** 2).sum(axis=1)
+    distance = distance[distance > 0]
+    return float(np.median(distance)) if len(distance) else 1.0
+
+
+def _dense(rows: Any) -> NDArray[np.float32]:
+    return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
