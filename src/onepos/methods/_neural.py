@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 from torch import nn
 
+from onepos._deadline import stage
 from onepos._random import seed_from, spawn
 from onepos._validation import Labels
 from onepos.dataset_rows import DatasetRows, is_dataset
@@ -268,7 +269,9 @@ class NeuralClassifier(_FittedNetwork):
             self.gradient_accumulation,
         )
         processes = context.rows.processes
-        before = pretrain(context.network, context.rows, schedule, self.pretraining_epochs, context.generator)
+        share = self.pretraining_epochs / (self.pretraining_epochs + self.max_epochs)
+        with stage(0.0, share, time_share=0.5):
+            before = pretrain(context.network, context.rows, schedule, self.pretraining_epochs, context.generator)
         if before.get("stopped") == "interrupted":  # one Ctrl-C, one end
             schedule = replace(schedule, max_epochs=0)
         objective = self._make_objective(context).to(self.device)
@@ -276,7 +279,8 @@ class NeuralClassifier(_FittedNetwork):
         listeners = [*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])]
         n_parameters = sum(p.numel() for p in objective.parameters())
         n_threads = useful_threads(self.batch_size // processes.size, n_parameters)
-        with limited_threads(n_threads), forward_precision(objective.network, self.precision, self.device):
+        precision = forward_precision(objective.network, self.precision, self.device)
+        with limited_threads(n_threads), precision, stage(share, 1.0):
             self.history_ = train(
                 objective,
                 context.rows,

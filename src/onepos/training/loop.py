@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from onepos._deadline import tell, time_left
 from onepos.exceptions import TrainingWarning
 from onepos.training.callbacks import Callback
 from onepos.training.checkpoint import Checkpoint, Progress
@@ -68,6 +69,9 @@ def train(
     Ctrl-C ends training after the current batch and keeps a usable model; so does a loss that stops being finite,
     for which the last finite epoch is restored. Both warn. With several processes Ctrl-C ends them. What process 0
     finds (scores, the wish of a callback to stop) holds for all of them, and only its callbacks are called.
+
+    Training also ends when ``onepos._deadline.time_left`` says so: after the current batch, or with several processes
+    after the epoch. The part of an epoch that was done is scored like an epoch, and is not written to a checkpoint.
     """
     chosen = Selection(scorer, *selection)
     callbacks = callbacks if rows.processes.rank == 0 else ()
@@ -115,10 +119,16 @@ def _run_epochs(
         if selection.scorer is not None and schedule.patience is not None and run.waited >= schedule.patience:
             run.history.facts["stopped"] = "early"
             return
+        if processes.agree(time_left() <= 0):
+            run.history.facts["stopped"] = "time"
+            return
         started = time.perf_counter()
         objective.begin_epoch(epoch)
         objective.train()
-        record = processes.agree(_run_epoch(steps, generator, callbacks))
+        record, complete = _run_epoch(steps, generator, callbacks)
+        record = processes.agree(record)
+        if not complete:
+            run.history.facts["stopped"] = "time"
         if not math.isfinite(record["loss"]):
             objective.load_state_dict(run.last_state)
             run.history.facts["stopped"] = "diverged"
@@ -138,6 +148,8 @@ def _run_epochs(
             run.consider(selection.sign * scores[selection.metric], epoch)
         record["seconds"] = time.perf_counter() - started
         run.history.append({"epoch": epoch + 1, **record})
+        if run.history.facts["stopped"] == "time":
+            return
         if checkpoint is not None:
             checkpoint.save(run, steps, generator)
         # Asked one by one before deciding: every callback sees every epoch, whatever an earlier one wants.
@@ -149,8 +161,13 @@ def _run_epochs(
         run.history.facts["stopped"] = "early"
 
 
-def _run_epoch(steps: Steps, generator: torch.Generator, callbacks: Sequence[Callback]) -> dict[str, float]:
-    """One pass over the shuffled rows; returns the mean of each named loss, "loss" being the last one yielded."""
+def _run_epoch(
+    steps: Steps, generator: torch.Generator, callbacks: Sequence[Callback]
+) -> tuple[dict[str, float], bool]:
+    """One pass over the shuffled rows, as far as time allows: the mean of each loss, and whether all rows were seen.
+
+    "loss" is the one that is yielded last.
+    """
     rows, schedule = steps.rows, steps.schedule
     order = rows.trainable[torch.randperm(len(rows.trainable), generator=generator, device=rows.trainable.device)]
     batches = torch.split(order, schedule.batch_size)
@@ -158,7 +175,7 @@ def _run_epoch(steps: Steps, generator: torch.Generator, callbacks: Sequence[Cal
     if rows.processes.size == 1 and schedule.accumulation == 1:  # else batches are computed in parts
         steps.objective.look_ahead(batches)
     sums: dict[str, Tensor] = {}
-    last = ""
+    last, n_seen = "", 0
     for position, index in enumerate(batches):
         for name, loss in steps.take(index, rate):
             # Summed as tensors: asking for the number here would wait for it in every step.
@@ -167,11 +184,15 @@ def _run_epoch(steps: Steps, generator: torch.Generator, callbacks: Sequence[Cal
             else:
                 sums[name] = loss * len(index)
             last = name
+        n_seen += len(index)
         for callback in callbacks:
             callback.on_batch_end(position + 1, len(batches))
-    means = {name: float(total) / len(order) for name, total in sums.items()}
+        tell((steps.objective.epoch + n_seen / len(order)) / schedule.max_epochs)
+        if rows.processes.size == 1 and time_left() <= 0:
+            break
+    means = {name: float(total) / n_seen for name, total in sums.items()}
     total = sum(means.values())
-    return {"loss": means[last] if math.isfinite(total) else math.nan, **means}
+    return {"loss": means[last] if math.isfinite(total) else math.nan, **means}, n_seen == len(order)
 
 
 def _snapshot(objective: Objective) -> dict[str, Tensor]:
