@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+_QUICK_STEPS = 4
 _MOST_STEPS = 100
 
 
@@ -33,21 +34,33 @@ def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> T
     >>> round(float(capped_likelihood(z, seen, 1.5).exp()), 2)
     1.33
     """
+    value, slopes = likelihood_and_slopes(logits.detach(), observed, n_positives)
+    return value + (slopes * (logits - logits.detach())).sum()  # zero is added, with the derivative
+
+
+@torch.no_grad()
+def likelihood_and_slopes(logits: Tensor, observed: Tensor, n_positives: float) -> tuple[Tensor, Tensor]:
+    """L and its derivative by the logits, of the same arguments.
+
+    ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k), from the derivative of Σ f = m.
+    """
     positives = observed.clamp(min=0).to(logits.dtype)
-    share = positives / positives.sum(dim=1, keepdim=True).clamp(min=1.0)
+    share = positives / positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
     possible = observed >= 0
-    with torch.no_grad():
-        fixed = cardinality_shift(logits, possible, n_positives)
-        levels = logits + fixed
-        # ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k), from the derivative of Σ f = m; in logarithms it has no 0/0.
-        slopes = functional.logsigmoid(levels) + functional.logsigmoid(-levels)
-        slopes = torch.softmax(slopes.masked_fill_(~possible, -torch.inf), dim=1)
-    moved = (slopes * (logits - logits.detach())).sum(dim=1, keepdim=True)  # zero, with the derivative −∂b/∂z
-    return -(share * functional.logsigmoid(logits + (fixed - moved))).sum() / logits.shape[0]
+    levels = logits + cardinality_shift(logits, possible, n_positives)
+    present, absent = functional.logsigmoid(levels), functional.logsigmoid(-levels)
+    doubt = share * absent.exp()  # of the observed label, 1 − f
+    # In logarithms ∂b/∂z has no 0/0.
+    moved = torch.softmax((present + absent).masked_fill_(~possible, -torch.inf), dim=1)
+    slopes = (moved * doubt.sum(dim=1, keepdim=True)).sub_(doubt).div_(len(logits))
+    return -(share * present).sum() / len(logits), slopes
 
 
 def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> Tensor:
-    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1): Newton's steps, halves of the bracket where they leave it.
+    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1).
+
+    The first steps are Newton's for log Σ σ = log m, which is nearly linear in b while most f are small. What they leave
+    to do is done by Newton's steps for Σ σ = m, with halves of the bracket where they leave it.
 
     Parameters
     ----------
@@ -66,6 +79,11 @@ def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> T
     low = torch.maximum(level - low_logits.amax(1, keepdim=True), target.log() - low_logits.logsumexp(1, keepdim=True))
     high = level - high_logits.amin(1, keepdim=True)
     shift = low = torch.minimum(low, high)
+    for _ in range(_QUICK_STEPS):
+        f = torch.sigmoid(low_logits + shift)
+        total = f.sum(dim=1, keepdim=True)
+        shift = shift + torch.log(target / total) * total / (total - f.square().sum(dim=1, keepdim=True))
+    shift = torch.where((shift > low) & (shift < high), shift, low)
     tolerance = 16.0 * torch.finfo(logits.dtype).eps * max(math.ceil(n_positives), 1)
     for _ in range(_MOST_STEPS):
         f = torch.sigmoid(low_logits + shift)

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch import Tensor, nn
+from torch import nn
 
-from onepos.methods._capped_likelihood import capped_likelihood
+from onepos.methods._capped_likelihood import likelihood_and_slopes
 from onepos.methods._context import Context
 from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import NeuralClassifier
 from onepos.stacking import marginal_logits
-from onepos.training import Batch, Objective
+from onepos.training import Batch, Logits, Loss, Objective
 
 
 class CappedSoftmaxObjective(Objective):
@@ -25,10 +25,11 @@ class CappedSoftmaxObjective(Objective):
         super().__init__(network)
         self.n_positives = n_positives
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """One loss, one step."""
-        logits = self.network(batch.features)
-        yield "capped_likelihood", capped_likelihood(logits, batch.observed, self.n_positives)
+        logits = Logits(self.network, batch.features)
+        found = likelihood_and_slopes(logits.values, batch.observed, self.n_positives)
+        yield "capped_likelihood", logits.with_slopes(*found)
 
 
 class _FittedCappedSoftmax(NeuralClassifier):
