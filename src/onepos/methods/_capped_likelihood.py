@@ -59,8 +59,8 @@ def likelihood_and_slopes(logits: Tensor, observed: Tensor, n_positives: float) 
 def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> Tensor:
     """b with Σ_j σ(z_j + b) = m in every row, (batch, 1).
 
-    The first steps are Newton's for log Σ σ = log m, which is nearly linear in b while most f are small. What they leave
-    to do is done by Newton's steps for Σ σ = m, with halves of the bracket where they leave it.
+    The first steps are Newton's for log Σ σ = log m, which is nearly linear in b while most f are small. Newton's steps
+    for Σ σ = m do the rest, with halves of the bracket where they leave it.
 
     Parameters
     ----------
