@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-_QUICK_STEPS = 4
 _MOST_STEPS = 100
 
 
@@ -59,8 +58,8 @@ def likelihood_and_slopes(logits: Tensor, observed: Tensor, n_positives: float) 
 def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> Tensor:
     """b with Σ_j σ(z_j + b) = m in every row, (batch, 1).
 
-    The first steps are Newton's for log Σ σ = log m, which is nearly linear in b while most f are small. Newton's steps
-    for Σ σ = m do the rest, with halves of the bracket where they leave it.
+    Newton's steps for log Σ σ = log m, which is nearly linear in b while most f are small, with halves of the bracket
+    where they leave it. They start from a bound, or where logits are far apart from the m-th largest of a row.
 
     Parameters
     ----------
@@ -78,20 +77,20 @@ def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> T
     # If all logits were the largest, or the smallest; and σ(u) < exp(u), which is close where all f are small.
     low = torch.maximum(level - low_logits.amax(1, keepdim=True), target.log() - low_logits.logsumexp(1, keepdim=True))
     high = level - high_logits.amin(1, keepdim=True)
-    shift = low = torch.minimum(low, high)
-    for _ in range(_QUICK_STEPS):
-        f = torch.sigmoid(low_logits + shift)
-        total = f.sum(dim=1, keepdim=True)
-        shift = shift + torch.log(target / total) * total / (total - f.square().sum(dim=1, keepdim=True))
-    shift = torch.where((shift > low) & (shift < high), shift, low)
-    tolerance = 16.0 * torch.finfo(logits.dtype).eps * max(math.ceil(n_positives), 1)
+    low = torch.minimum(low, high)
+    tolerance = 16.0 * torch.finfo(logits.dtype).eps
+    whole, rest = divmod(n_positives, 1.0)
+    near = low_logits.topk(min(int(whole) + 1, logits.shape[1]), dim=1).values[:, -1:]
+    shift = torch.clamp(math.log(max(rest, 0.01) / max(1.0 - rest, 0.01)) - near, low, high)
+    f = torch.sigmoid(low_logits + shift)
     for _ in range(_MOST_STEPS):
-        f = torch.sigmoid(low_logits + shift)
-        excess = f.sum(dim=1, keepdim=True) - target
+        total = f.sum(dim=1, keepdim=True)
+        excess = torch.log(total / target)
         if not bool((excess.abs() > tolerance).any()):
             break
         below = excess < 0
         low, high = torch.where(below, shift, low), torch.where(below, high, shift)
-        newton = shift - excess / (f - f * f).sum(dim=1, keepdim=True)
-        shift = torch.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+        newton = shift - excess * total / (total - f.square().sum(dim=1, keepdim=True))
+        shift = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+        f = torch.sigmoid(low_logits + shift)
     return shift.nan_to_num(0.0, 0.0, 0.0)

@@ -80,19 +80,18 @@ class CappedSoftmaxClassifier(_FittedCappedSoftmax):
     }
 
     def _make_objective(self, context: Context) -> Objective:
-        number, self._n_positives_source = expected_n_positives(
+        number, self.n_positives_from_ = expected_n_positives(
             self.n_positives, context, single_label=self.single_label_
         )
         self.n_positives_ = min(number, context.n_labels - 0.5)  # with all labels there is nothing to learn
         return CappedSoftmaxObjective(context.network, self.n_positives_)
 
     def _finish(self, objective: Objective, context: Context) -> None:
-        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self._n_positives_source}
+        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
+    def _from_network(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Shifted so that the probabilities of a row add up to m."""
-        raw = self._network_logits(X)
-        return raw if self.single_label_ else marginal_logits(raw, self.n_positives_)
+        return logits if self.single_label_ else marginal_logits(logits, self.n_positives_)
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super()._state()

@@ -255,7 +255,7 @@ class SMILEClassifier(_FittedSMILE):
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels = context.n_labels
-        self.n_positives_, self._n_positives_source = expected_n_positives(
+        self.n_positives_, self.n_positives_from_ = expected_n_positives(
             self.n_positives, context, single_label=self.single_label_
         )
         weight = 1.0
@@ -344,7 +344,7 @@ class SMILEClassifier(_FittedSMILE):
         self.soft_labels_ = part.gather(torch.cat(pieces)).cpu().numpy()
         self.history_.facts |= {
             "n_positives": self.n_positives_,
-            "n_positives_from": self._n_positives_source,
+            "n_positives_from": self.n_positives_from_,
             "graph": self._graph_facts,
         }
 

@@ -59,8 +59,8 @@ def train(
     rows : Rows
         The training set, and which processes share it.
     scorer, selection
-        ``scorer(network)`` is called once an epoch; ``selection`` names the metric that chooses the epoch and
-        whether larger is better.
+        ``scorer(network)`` is called before the first epoch and after each; ``selection`` names the metric that
+        chooses the epoch, of which the start is number 0, and whether larger is better.
     checkpoint : Checkpoint, optional
         Written after each epoch; what it holds at the start is gone on from.
 
@@ -78,9 +78,11 @@ def train(
     start = _snapshot(objective)
     run = Progress(History(facts={"stopped": "max_epochs"}), start, start)
     for callback in callbacks:
-        callback.on_train_begin(objective, schedule.max_epochs)
+        callback.on_train_begin(objective, schedule.n_epochs)
     with flushed_denormals(), shared_forward(objective.network, several=rows.processes.size > 1) as told:
         steps = Steps(objective, rows, schedule, told)
+        objective.eval()
+        _consider(run, steps, chosen, -1)
         if checkpoint is not None:
             checkpoint.resume(run, steps, generator)
         try:
@@ -94,7 +96,7 @@ def train(
                 TrainingWarning,
                 stacklevel=5,
             )
-    if run.best_epoch >= 0:
+    if scorer is not None and math.isfinite(run.best_score):
         objective.load_state_dict(run.best_state)
         run.history.facts["best_epoch"] = run.best_epoch + 1
         run.history.facts[f"best_{chosen.metric}"] = chosen.sign * run.best_score
@@ -114,7 +116,7 @@ def _run_epochs(
 ) -> None:
     """Train from the epoch that ``run`` has reached until there is a reason to stop, which is noted in its history."""
     objective, schedule, processes = steps.objective, steps.schedule, steps.rows.processes
-    for epoch in range(len(run.history), schedule.max_epochs):
+    for epoch in range(len(run.history), schedule.n_epochs):
         # Asked first: a run that goes on from a checkpoint may have waited long enough already.
         if selection.scorer is not None and schedule.patience is not None and run.waited >= schedule.patience:
             run.history.facts["stopped"] = "early"
@@ -142,10 +144,7 @@ def _run_epochs(
         run.last_state = _snapshot(objective)
         objective.eval()
         record.update(objective.describe_epoch())
-        if selection.scorer is not None:
-            scores = processes.agree(selection.scorer(objective.network) if processes.rank == 0 else {})
-            record.update({f"valid_{name}": value for name, value in scores.items()})
-            run.consider(selection.sign * scores[selection.metric], epoch)
+        record.update(_consider(run, steps, selection, epoch))
         record["seconds"] = time.perf_counter() - started
         run.history.append({"epoch": epoch + 1, **record})
         if run.history.facts["stopped"] == "time":
@@ -159,6 +158,16 @@ def _run_epochs(
             return
     if selection.scorer is not None and schedule.patience is not None and run.waited >= schedule.patience:
         run.history.facts["stopped"] = "early"
+
+
+def _consider(run: Progress, steps: Steps, selection: Selection, epoch: int) -> dict[str, float]:
+    """Score the network as it is and keep it if it is the best so far; epoch −1 is the start."""
+    if selection.scorer is None:
+        return {}
+    processes = steps.rows.processes
+    scores = processes.agree(selection.scorer(steps.objective.network) if processes.rank == 0 else {})
+    run.consider(selection.sign * scores[selection.metric], epoch)
+    return {f"valid_{name}": value for name, value in scores.items()}
 
 
 def _run_epoch(
@@ -187,7 +196,7 @@ def _run_epoch(
         n_seen += len(index)
         for callback in callbacks:
             callback.on_batch_end(position + 1, len(batches))
-        tell((steps.objective.epoch + n_seen / len(order)) / schedule.max_epochs)
+        tell((steps.objective.epoch + n_seen / len(order)) / schedule.n_epochs)
         if rows.processes.size == 1 and time_left() <= 0:
             break
     means = {name: float(total) / n_seen for name, total in sums.items()}
