@@ -110,7 +110,7 @@ def test_alternating_steps_equal_two_torch_optimisers():
 
 
 def test_best_epoch_is_restored():
-    scores = iter([0.1, 0.9, 0.3, 0.2])
+    scores = iter([0.0, 0.1, 0.9, 0.3, 0.2])  # the first one is of the start
     snapshots = []
 
     def scorer(network):
@@ -120,12 +120,59 @@ def test_best_epoch_is_restored():
     objective = LeastSquares(_linear())
     history = train(objective, _rows(), Schedule(4, 16, 0.01), _generator(), scorer=scorer)
     assert history.facts["best_epoch"] == 2
-    assert torch.equal(objective.network[0].weight, snapshots[1])
+    assert torch.equal(objective.network[0].weight, snapshots[2])
     assert history["valid_average_precision"] == [0.1, 0.9, 0.3, 0.2]
 
 
+def test_the_start_is_restored_if_no_epoch_is_better():
+    scores = iter([0.9, 0.1, 0.3])
+    objective = LeastSquares(_linear())
+    start = objective.network[0].weight.detach().clone()
+    schedule = Schedule(2, 16, 0.01)
+    history = train(
+        objective, _rows(), schedule, _generator(), scorer=lambda network: {"average_precision": next(scores)}
+    )
+    assert (history.facts["best_epoch"], history.facts["best_average_precision"]) == (0, 0.9)
+    assert torch.equal(objective.network[0].weight, start)
+
+
+def test_an_objective_may_ask_for_the_best_network_so_far():
+    """After the third epoch training goes on from the first one's network, and waits anew for a better score."""
+    scores, seen = iter([0.0, 0.9, 0.3, 0.2, 0.1, 0.1, 0.1]), []
+
+    class Asking(LeastSquares):
+        def begin_epoch(self, epoch):
+            super().begin_epoch(epoch)
+            seen.append(self.network[0].weight.detach().clone())
+
+        def end_epoch(self, waited):
+            return waited == 2 and self.epoch == 2
+
+    history = train(
+        Asking(_linear()),
+        _rows(),
+        Schedule(9, 16, 0.01, patience=3),
+        _generator(),
+        scorer=lambda network: {"average_precision": next(scores)},
+    )
+    assert torch.equal(seen[3], seen[1])  # as it was after the first epoch
+    assert not torch.equal(seen[2], seen[1])
+    assert (len(history), history.facts["stopped"]) == (6, "early")
+
+
+def test_a_run_may_end_before_a_decay_does():
+    """The rate falls as it does in the long run; only the number of epochs differs."""
+    weights = []
+    for schedule in (Schedule(2, 16, 0.1), Schedule(4, 16, 0.1, stop_after=2)):
+        objective = LeastSquares(_linear())
+        assert len(train(objective, _rows(), schedule, _generator())) == 2
+        weights.append(objective.network[0].weight.detach())
+    assert torch.equal(*weights)
+    assert Schedule(4, 16, 0.1, learning_rate_decay="cosine", stop_after=2).rate_factor(2) == pytest.approx(0.5)
+
+
 def test_smaller_is_better_metrics_choose_the_smallest():
-    scores = iter([0.5, 0.2, 0.4])
+    scores = iter([0.6, 0.5, 0.2, 0.4])
     history = train(
         LeastSquares(_linear()),
         _rows(),
@@ -139,7 +186,7 @@ def test_smaller_is_better_metrics_choose_the_smallest():
 
 
 def test_patience_ends_training():
-    scores = iter([0.5, 0.4, 0.4, 0.4, 0.9])
+    scores = iter([0.0, 0.5, 0.4, 0.4, 0.4, 0.9])
     history = train(
         LeastSquares(_linear()),
         _rows(),
@@ -346,7 +393,7 @@ def _timed_run(monkeypatch, seconds, **options):
 
 def test_a_time_limit_ends_an_epoch_early(monkeypatch):
     """Six batches: the second epoch has half of its rows, and is scored like the first."""
-    scores = iter([{"average_precision": 0.1}, {"average_precision": 0.2}])
+    scores = iter([{"average_precision": value} for value in (0.0, 0.1, 0.2)])
     _, _, history, told = _timed_run(monkeypatch, 6.0, scorer=lambda network: next(scores))
     assert history.facts["stopped"] == "time"
     assert [record["valid_average_precision"] for record in history] == [0.1, 0.2]

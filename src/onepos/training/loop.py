@@ -149,6 +149,8 @@ def _run_epochs(
         run.history.append({"epoch": epoch + 1, **record})
         if run.history.facts["stopped"] == "time":
             return
+        if objective.end_epoch(None if selection.scorer is None else run.waited):
+            _restart(run, objective, epoch)
         if checkpoint is not None:
             checkpoint.save(run, steps, generator)
         # Asked one by one before deciding: every callback sees every epoch, whatever an earlier one wants.
@@ -158,6 +160,13 @@ def _run_epochs(
             return
     if selection.scorer is not None and schedule.patience is not None and run.waited >= schedule.patience:
         run.history.facts["stopped"] = "early"
+
+
+def _restart(run: Progress, objective: Objective, epoch: int) -> None:
+    """Put the best epoch's network back, leave what else the objective trains, and be patient anew."""
+    best = {name: value for name, value in run.best_state.items() if name.startswith("network.")}
+    objective.load_state_dict(run.last_state | best)
+    run.last_state, run.restart = _snapshot(objective), epoch
 
 
 def _consider(run: Progress, steps: Steps, selection: Selection, epoch: int) -> dict[str, float]:
