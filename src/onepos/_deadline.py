@@ -54,3 +54,24 @@ def tell(share: float) -> None:
     listener = _LISTENER.get()
     if listener is not None:
         listener(share)
+
+
+@contextmanager
+def stage(first: float, last: float, time_share: float = 1.0) -> Iterator[None]:
+    """Run one of several pieces of work: what it tells from 0 to 1 is passed on as ``first`` to ``last``.
+
+    Parameters
+    ----------
+    first, last : float
+        Share of the whole that is done before and after it.
+    time_share : float
+        Share of the time left that it may take.
+    """
+    listener = _LISTENER.get()
+
+    def passed_on(share: float) -> None:
+        if listener is not None:
+            listener(first + (last - first) * share)
+
+    with deadline(time.monotonic() + time_share * time_left(), passed_on):
+        yield

@@ -88,7 +88,9 @@ def load(path: str | Path) -> Any:
     if not isinstance(name, str) or name not in classes:
         raise ModelFileError(f"{path} holds a model of class {name!r}, which this version of onepos does not know.")
     try:
-        params = {key: tuple(value) if isinstance(value, list) else value for key, value in header["params"].items()}
+        params: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in header["params"].items()
+        }
         estimator = classes[name].load_class()(**params)
         estimator._validate_params()
         estimator.classes_ = _classes(header["classes"], header["classes_dtype"])

@@ -18,7 +18,7 @@ Measure: TypeAlias = Literal["f1", "hamming"]
 ENOUGH = 5
 
 
-def cardinality_threshold(probabilities: ArrayLike, n_positives: float) -> float:
+def cardinality_threshold(probabilities: ArrayLike, n_positives: float, *, at_least_one: bool = False) -> float:
     """Return the one threshold at which rows have ``n_positives`` labels on average.
 
     Parameters
@@ -27,11 +27,18 @@ def cardinality_threshold(probabilities: ArrayLike, n_positives: float) -> float
         Of rows that need no labels, such as those to be predicted. Rows the model was trained on are too confident.
     n_positives : float
         Mean number of positive labels per row, m.
+    at_least_one : bool
+        Whether each row has its most likely label in any case, as with ``label_sets(…, at_least_one=True)``: these
+        labels count, and the threshold is for the others. A mean below 1 is then not possible, and 1 is taken.
 
     Examples
     --------
     >>> cardinality_threshold([[0.9, 0.4], [0.8, 0.1]], 1.5)
     0.25
+    >>> cardinality_threshold([[0.9, 0.4], [0.2, 0.1]], 1.0), cardinality_threshold(
+    ...     [[0.9, 0.4], [0.2, 0.1]], 1.0, at_least_one=True
+    ... )
+    (0.30000000000000004, 0.7)
     """
     scores = _scores(probabilities)
     if not 0 < n_positives <= scores.shape[1]:
@@ -39,7 +46,12 @@ def cardinality_threshold(probabilities: ArrayLike, n_positives: float) -> float
             f"n_positives is the mean number of labels of a row: above 0 and up to {scores.shape[1]}, the number of "
             f"labels; got {n_positives}."
         )
-    return float(_kth_gap(scores.reshape(-1, 1), np.array([n_positives * len(scores)]))[0])
+    wanted = n_positives * len(scores)
+    if at_least_one:
+        scores = scores.copy()
+        np.put_along_axis(scores, scores.argmax(axis=1)[:, None], max(1.0, float(scores.max())), axis=1)
+        wanted = max(wanted, len(scores))
+    return float(_kth_gap(scores.reshape(-1, 1), np.array([float(wanted)]))[0])
 
 
 def rate_thresholds(probabilities: ArrayLike, rates: ArrayLike) -> Scores:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from onepos import _deadline
 from onepos.exceptions import TrainingWarning
 from onepos.networks import MLP, Dropout
 from onepos.training import Batch, Callback, History, Objective, ProgressBar, Rows, Schedule, train
@@ -109,7 +110,7 @@ def test_alternating_steps_equal_two_torch_optimisers():
 
 
 def test_best_epoch_is_restored():
-    scores = iter([0.1, 0.9, 0.3, 0.2])
+    scores = iter([0.0, 0.1, 0.9, 0.3, 0.2])  # the first one is of the start
     snapshots = []
 
     def scorer(network):
@@ -119,12 +120,59 @@ def test_best_epoch_is_restored():
     objective = LeastSquares(_linear())
     history = train(objective, _rows(), Schedule(4, 16, 0.01), _generator(), scorer=scorer)
     assert history.facts["best_epoch"] == 2
-    assert torch.equal(objective.network[0].weight, snapshots[1])
+    assert torch.equal(objective.network[0].weight, snapshots[2])
     assert history["valid_average_precision"] == [0.1, 0.9, 0.3, 0.2]
 
 
+def test_the_start_is_restored_if_no_epoch_is_better():
+    scores = iter([0.9, 0.1, 0.3])
+    objective = LeastSquares(_linear())
+    start = objective.network[0].weight.detach().clone()
+    schedule = Schedule(2, 16, 0.01)
+    history = train(
+        objective, _rows(), schedule, _generator(), scorer=lambda network: {"average_precision": next(scores)}
+    )
+    assert (history.facts["best_epoch"], history.facts["best_average_precision"]) == (0, 0.9)
+    assert torch.equal(objective.network[0].weight, start)
+
+
+def test_an_objective_may_ask_for_the_best_network_so_far():
+    """After the third epoch training goes on from the first one's network, and waits anew for a better score."""
+    scores, seen = iter([0.0, 0.9, 0.3, 0.2, 0.1, 0.1, 0.1]), []
+
+    class Asking(LeastSquares):
+        def begin_epoch(self, epoch):
+            super().begin_epoch(epoch)
+            seen.append(self.network[0].weight.detach().clone())
+
+        def end_epoch(self, waited):
+            return waited == 2 and self.epoch == 2
+
+    history = train(
+        Asking(_linear()),
+        _rows(),
+        Schedule(9, 16, 0.01, patience=3),
+        _generator(),
+        scorer=lambda network: {"average_precision": next(scores)},
+    )
+    assert torch.equal(seen[3], seen[1])  # as it was after the first epoch
+    assert not torch.equal(seen[2], seen[1])
+    assert (len(history), history.facts["stopped"]) == (6, "early")
+
+
+def test_a_run_may_end_before_a_decay_does():
+    """The rate falls as it does in the long run; only the number of epochs differs."""
+    weights = []
+    for schedule in (Schedule(2, 16, 0.1), Schedule(4, 16, 0.1, stop_after=2)):
+        objective = LeastSquares(_linear())
+        assert len(train(objective, _rows(), schedule, _generator())) == 2
+        weights.append(objective.network[0].weight.detach())
+    assert torch.equal(*weights)
+    assert Schedule(4, 16, 0.1, learning_rate_decay="cosine", stop_after=2).rate_factor(2) == pytest.approx(0.5)
+
+
 def test_smaller_is_better_metrics_choose_the_smallest():
-    scores = iter([0.5, 0.2, 0.4])
+    scores = iter([0.6, 0.5, 0.2, 0.4])
     history = train(
         LeastSquares(_linear()),
         _rows(),
@@ -138,7 +186,7 @@ def test_smaller_is_better_metrics_choose_the_smallest():
 
 
 def test_patience_ends_training():
-    scores = iter([0.5, 0.4, 0.4, 0.4, 0.9])
+    scores = iter([0.0, 0.5, 0.4, 0.4, 0.4, 0.9])
     history = train(
         LeastSquares(_linear()),
         _rows(),
@@ -310,3 +358,80 @@ def test_threads_are_limited_for_small_steps_and_put_back():
         assert torch.get_num_threads() == 1
         raise RuntimeError
     assert torch.get_num_threads() == before
+
+
+class _Clock:
+    """A clock that each batch moves on by one second."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def perf_counter(self):
+        return self.now
+
+
+class _TimedSquares(LeastSquares):
+    clock: _Clock
+
+    def losses(self, batch):
+        yield from super().losses(batch)
+        self.clock.now += 1.0
+
+
+def _timed_run(monkeypatch, seconds, **options):
+    clock, told = _Clock(), []
+    monkeypatch.setattr(_deadline, "time", clock)
+    objective = _TimedSquares(_linear())
+    objective.clock = clock
+    start = {name: value.clone() for name, value in objective.state_dict().items()}
+    with _deadline.deadline(seconds, told.append):
+        history = train(objective, _rows(), Schedule(3, 16, 0.1), _generator(), **options)  # four batches per epoch
+    return objective, start, history, told
+
+
+def test_a_time_limit_ends_an_epoch_early(monkeypatch):
+    """Six batches: the second epoch has half of its rows, and is scored like the first."""
+    scores = iter([{"average_precision": value} for value in (0.0, 0.1, 0.2)])
+    _, _, history, told = _timed_run(monkeypatch, 6.0, scorer=lambda network: next(scores))
+    assert history.facts["stopped"] == "time"
+    assert [record["valid_average_precision"] for record in history] == [0.1, 0.2]
+    assert history.facts["best_epoch"] == 2
+    assert np.allclose(told, np.arange(1, 7) / 12)
+
+
+def test_the_weights_of_a_limited_run_are_those_of_the_batches_it_had(monkeypatch):
+    """An epoch that time ends after two batches moves the weights as far as the first two batches do."""
+    seen = []
+
+    class Weights(Callback):
+        def on_train_begin(self, objective, max_epochs):
+            self.objective = objective
+
+        def on_batch_end(self, done, total):
+            seen.append(self.objective.network[0].weight.detach().clone())
+
+    _timed_run(monkeypatch, math.inf, callbacks=[Weights()])
+    limited, _, history, _ = _timed_run(monkeypatch, 2.0)
+    assert len(history) == 1
+    assert torch.equal(limited.network[0].weight, seen[1])
+
+
+def test_no_time_at_all_leaves_the_start(monkeypatch):
+    objective, start, history, told = _timed_run(monkeypatch, 0.0)
+    assert (len(history), history.facts["stopped"], told) == (0, "time", [])
+    assert all(torch.equal(value, start[name]) for name, value in objective.state_dict().items())
+
+
+def test_stages_of_work_share_progress_and_time(monkeypatch):
+    clock, told = _Clock(), []
+    monkeypatch.setattr(_deadline, "time", clock)
+    with _deadline.deadline(10.0, told.append):
+        with _deadline.stage(0.0, 0.25, time_share=0.5):
+            _deadline.tell(1.0)
+            assert _deadline.time_left() == 5.0
+        with _deadline.stage(0.25, 1.0):
+            _deadline.tell(0.5)
+            assert _deadline.time_left() == 10.0
+    assert told == [0.25, 0.625]

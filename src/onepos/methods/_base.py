@@ -1,6 +1,7 @@
 """What every onepos classifier shares: scikit-learn's contract for 1-D y, the multi-label one for 2-D y."""
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onepos._launch import launched
 from onepos._validation import Labels, check_labels, check_validation_labels
 from onepos.calibration import Calibration, fit_calibration
+from onepos.cardinality import resolve_n_positives
 from onepos.dataset_rows import DatasetRows, is_dataset
 from onepos.disk import DiskRows, check_finite, on_disk
 from onepos.exceptions import LabelWarning
@@ -22,22 +24,45 @@ from onepos.metrics import average_precision
 from onepos.thresholds import Measure, cardinality_threshold, label_sets, rate_thresholds, sample_thresholds
 
 
-class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
-    """Base of all methods: validates, remembers names, turns logits into what the caller asked for.
-
-    Subclasses implement ``_fit(X, labels, …)`` and ``_logits(X)``.
-
-    A 2-D indicator ``Y`` (1 observed, 0 unknown, −1 known absent) gives multi-label output: marginal
-    probabilities and 0/1 sets. A 1-D ``y`` follows scikit-learn's multi-class contract: probabilities sum to one
-    and ``predict`` returns one class.
-    """
+class _Fitted(ClassifierMixin, BaseEstimator):
+    """Learnt attributes, declared apart from the parameters of the dataclass below."""
 
     classes_: NDArray[Any]
     n_features_in_: int
     single_label_: bool
     thresholds_: NDArray[np.float64]
     at_least_one_: bool
+    thresholds_from_: str
+    n_positives_: float
+    n_positives_from_: str
     calibration_: Calibration
+
+
+#: What belongs to the model of one fit.
+_FORGOTTEN = ("thresholds_", "at_least_one_", "thresholds_from_", "n_positives_", "n_positives_from_", "calibration_")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class OnePositiveClassifier(_Fitted):
+    """Base of all methods: validates, remembers names, turns logits into what the caller asked for.
+
+    Subclasses implement ``fit``, which ends with ``_cut_at``, and ``_logits(X)``.
+
+    A 2-D indicator ``Y`` (1 observed, 0 unknown, −1 known absent) gives multi-label output: marginal
+    probabilities and 0/1 sets. A 1-D ``y`` follows scikit-learn's multi-class contract: probabilities sum to one
+    and ``predict`` returns one class.
+
+    Parameters
+    ----------
+    n_positives : float or None
+        Mean number of labels per row in the sets of ``predict``. None: taken from a fully labelled validation set if
+        there is one, else 2 (fewer if there are only two labels), which is a guess: see ``n_positives_from_``.
+    at_least_one : bool
+        Put the most likely label into a set that would be empty.
+    """
+
+    n_positives: Any = None
+    at_least_one: bool = True
 
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
@@ -66,9 +91,40 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}.")
         self.classes_ = labels.classes
         self.single_label_ = labels.single_label
-        for name in ("thresholds_", "at_least_one_", "calibration_"):  # chosen for the model of an earlier fit
+        for name in _FORGOTTEN:
             self.__dict__.pop(name, None)
         return X, labels
+
+    def _cut_at(
+        self, logits: NDArray[np.float64], *, complete: NDArray[np.int8] | None = None, rows: str = "held-out rows"
+    ) -> None:
+        """Cut label sets so that rows with these logits have ``n_positives`` labels on average.
+
+        Sets ``thresholds_``, ``n_positives_`` and ``n_positives_from_``, unless the method has set the latter two, and
+        notes them in ``history_.facts`` if there is a history. A 1-D y has no sets, and gets no thresholds.
+
+        Parameters
+        ----------
+        logits : array of shape (n_samples, n_labels)
+            As ``_logits`` returns them, best of rows that the model was not trained on.
+        complete : array of shape (n_samples, n_labels), optional
+            Complete labels of validation rows, whose mean number is taken if ``n_positives`` is None.
+        rows : str
+            Which rows these are, for ``thresholds_from_``.
+        """
+        if not hasattr(self, "n_positives_"):
+            self.n_positives_, self.n_positives_from_ = resolve_n_positives(
+                self.n_positives, len(self.classes_), complete, one_class=self.single_label_
+            )
+        found: dict[str, Any] = {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}
+        if not self.single_label_:
+            threshold = cardinality_threshold(expit(logits), self.n_positives_, at_least_one=self.at_least_one)
+            self.thresholds_ = np.full(len(self.classes_), threshold)
+            self.at_least_one_, self.thresholds_from_ = self.at_least_one, rows
+            found["thresholds_from"] = rows
+        history = getattr(self, "history_", None)
+        if history is not None:
+            history.facts |= found
 
     def _check_processes(self) -> None:
         """Raise if torchrun started several processes and this method has no use for them."""
@@ -143,7 +199,8 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Predicted label sets as a 0/1 indicator (n_samples, n_labels), or classes (n_samples,) for a 1-D y.
 
-        A label is in the set if its probability is at least ½, or reaches the threshold of ``choose_thresholds``.
+        A label is in the set if its probability reaches ``thresholds_``. ``fit`` chooses them so that rows have
+        ``n_positives`` labels on average; ``choose_thresholds`` chooses others.
         """
         logits = self._final_logits(X)
         if self.single_label_:
@@ -164,8 +221,8 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Choose what probability puts a label into the set of ``predict``; ``fit`` forgets it.
 
-        One positive a row tells how labels rank, not how many are true, so one more fact is needed: give exactly one of
-        ``n_positives``, ``rates`` and ``labels``.
+        One positive per row tells how labels rank, not how many are true. So one more fact is needed: give exactly one
+        of ``n_positives``, ``rates`` and ``labels``.
 
         Parameters
         ----------
@@ -192,12 +249,13 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
         if sum(given is not None for given in (n_positives, rates, labels)) != 1:
             raise ValueError("give exactly one of n_positives, rates and labels: what the thresholds shall follow.")
         if n_positives is not None:
-            values = np.full(len(self.classes_), cardinality_threshold(probabilities, n_positives))
+            threshold = cardinality_threshold(probabilities, n_positives, at_least_one=at_least_one)
+            values = np.full(len(self.classes_), threshold)
         elif rates is not None:
             values = rate_thresholds(probabilities, self._by_label(rates))
         else:
             values = sample_thresholds(probabilities, check_validation_labels(labels, self.classes_), measure=measure)
-        self.thresholds_, self.at_least_one_ = values, at_least_one
+        self.thresholds_, self.at_least_one_, self.thresholds_from_ = values, at_least_one, "choose_thresholds"
         return self
 
     def calibrate(self, X: Any, Y: Any) -> Self:
@@ -205,9 +263,8 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
 
         Logits z of label j become a·z + b + o_j: a slope and an intercept that all labels share, and an offset of the
         label's own, which a ridge keeps near 0 where the sample shows few positives of it, or labels that are alike.
-        The order of rows by one label stays; that of labels within a row may change. Thresholds chosen before are
-        forgotten, as they were for other probabilities: of calibrated ones, ½ gives the fewest wrong entries. A second
-        call starts from the uncalibrated model again.
+        The order of rows by one label stays; that of labels within a row may change. Thresholds become ½, which gives
+        the fewest wrong entries of calibrated probabilities. A second call starts from the uncalibrated model again.
 
         Parameters
         ----------
@@ -246,8 +303,8 @@ class OnePositiveClassifier(ClassifierMixin, BaseEstimator):
                 stacklevel=2,
             )
         self.calibration_ = found
-        for name in ("thresholds_", "at_least_one_"):
-            self.__dict__.pop(name, None)
+        self.thresholds_, self.at_least_one_ = np.full(len(self.classes_), 0.5), self.at_least_one
+        self.thresholds_from_ = "calibrate"
         return self
 
     def _by_label(self, rates: Any) -> Any:

@@ -33,21 +33,33 @@ def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> T
     >>> round(float(capped_likelihood(z, seen, 1.5).exp()), 2)
     1.33
     """
+    value, slopes = likelihood_and_slopes(logits.detach(), observed, n_positives)
+    return value + (slopes * (logits - logits.detach())).sum()  # zero is added, with the derivative
+
+
+@torch.no_grad()
+def likelihood_and_slopes(logits: Tensor, observed: Tensor, n_positives: float) -> tuple[Tensor, Tensor]:
+    """L and its derivative by the logits, of the same arguments.
+
+    ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k), from the derivative of Σ f = m.
+    """
     positives = observed.clamp(min=0).to(logits.dtype)
-    share = positives / positives.sum(dim=1, keepdim=True).clamp(min=1.0)
+    share = positives / positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
     possible = observed >= 0
-    with torch.no_grad():
-        fixed = cardinality_shift(logits, possible, n_positives)
-        levels = logits + fixed
-        # ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k), from the derivative of Σ f = m; in logarithms it has no 0/0.
-        slopes = functional.logsigmoid(levels) + functional.logsigmoid(-levels)
-        slopes = torch.softmax(slopes.masked_fill_(~possible, -torch.inf), dim=1)
-    moved = (slopes * (logits - logits.detach())).sum(dim=1, keepdim=True)  # zero, with the derivative −∂b/∂z
-    return -(share * functional.logsigmoid(logits + (fixed - moved))).sum() / logits.shape[0]
+    levels = logits + cardinality_shift(logits, possible, n_positives)
+    present, absent = functional.logsigmoid(levels), functional.logsigmoid(-levels)
+    doubt = share * absent.exp()  # of the observed label, 1 − f
+    # In logarithms ∂b/∂z has no 0/0.
+    moved = torch.softmax((present + absent).masked_fill_(~possible, -torch.inf), dim=1)
+    slopes = (moved * doubt.sum(dim=1, keepdim=True)).sub_(doubt).div_(len(logits))
+    return -(share * present).sum() / len(logits), slopes
 
 
 def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> Tensor:
-    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1): Newton's steps, halves of the bracket where they leave it.
+    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1).
+
+    Newton's steps for log Σ σ = log m, which is nearly linear in b while most f are small, with halves of the bracket
+    where they leave it. They start from a bound, or where logits are far apart from the m-th largest of a row.
 
     Parameters
     ----------
@@ -65,15 +77,20 @@ def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> T
     # If all logits were the largest, or the smallest; and σ(u) < exp(u), which is close where all f are small.
     low = torch.maximum(level - low_logits.amax(1, keepdim=True), target.log() - low_logits.logsumexp(1, keepdim=True))
     high = level - high_logits.amin(1, keepdim=True)
-    shift = low = torch.minimum(low, high)
-    tolerance = 16.0 * torch.finfo(logits.dtype).eps * max(math.ceil(n_positives), 1)
+    low = torch.minimum(low, high)
+    tolerance = 16.0 * torch.finfo(logits.dtype).eps
+    whole, rest = divmod(n_positives, 1.0)
+    near = low_logits.topk(min(int(whole) + 1, logits.shape[1]), dim=1).values[:, -1:]
+    shift = torch.clamp(math.log(max(rest, 0.01) / max(1.0 - rest, 0.01)) - near, low, high)
+    f = torch.sigmoid(low_logits + shift)
     for _ in range(_MOST_STEPS):
-        f = torch.sigmoid(low_logits + shift)
-        excess = f.sum(dim=1, keepdim=True) - target
+        total = f.sum(dim=1, keepdim=True)
+        excess = torch.log(total / target)
         if not bool((excess.abs() > tolerance).any()):
             break
         below = excess < 0
         low, high = torch.where(below, shift, low), torch.where(below, high, shift)
-        newton = shift - excess / (f - f * f).sum(dim=1, keepdim=True)
-        shift = torch.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+        newton = shift - excess * total / (total - f.square().sum(dim=1, keepdim=True))
+        shift = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+        f = torch.sigmoid(low_logits + shift)
     return shift.nan_to_num(0.0, 0.0, 0.0)

@@ -14,6 +14,9 @@ from onepos.methods._holdout import hold_out
 from onepos.scaling import FeatureScaler, fit_scaler
 from onepos.training import History
 
+#: Training rows that label sets are cut by where none are held out.
+_CUT_ROWS = 2000
+
 
 class _Held(NamedTuple):
     """Scaled rows to choose on, and their labels."""
@@ -62,21 +65,28 @@ class ClassicalClassifier(OnePositiveClassifier):
         self.scaler_ = fit_scaler(X, self.scale)
         features = self.scaler_.transform(X)
         self.validation_scores_ = {}
+        held = None if given is None else _Held(self.scaler_.transform(given[0]), given[1])
         if len(candidates) == 1:
-            solution, history = self._solve_once(features, labels.observed, candidates[0], seed)
-        elif given is not None:
-            held = _Held(self.scaler_.transform(given[0]), given[1])
-            _, solution, history = self._search(features, labels.observed, candidates, held, seed)
+            judged, history = self._solve_once(features, labels.observed, candidates[0], seed)
+            solution = judged
+        elif held is not None:
+            _, judged, history = self._search(features, labels.observed, candidates, held, seed)
+            solution = judged
         else:
             generator = np.random.default_rng(seed)
             _, out = hold_out(labels.observed, np.flatnonzero(labels.labelled), self.validation_fraction, generator)
             kept = np.setdiff1d(np.arange(X.shape[0]), out, assume_unique=True)
             held = _Held(features[out], labels.observed[out])
-            best, _, _ = self._search(features[kept], labels.observed[kept], candidates, held, seed)
+            best, judged, _ = self._search(features[kept], labels.observed[kept], candidates, held, seed)
             solution, history = self._solve_once(features, labels.observed, best, seed)
         self.history_ = History(list(history.records), history.facts | {"scale": self.scaler_.kind})
         self.n_iter_ = max(1, len(history))
+        # By the solution that did not see the held-out rows.
+        scores = self._scores(judged, features[:_CUT_ROWS] if held is None else held.features)
         self._keep(solution)
+        complete = given[1] if given is not None and validation_labels == "full" else None
+        rows = "training rows" if held is None else "held-out rows"
+        self._cut_at(LOGIT_SLOPE * scores, complete=complete, rows=rows)
         return self
 
     def _search(

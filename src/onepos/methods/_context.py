@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from onepos.dataset_rows import DatasetRows
 from onepos.methods._graph_features import GraphFeatures
-from onepos.training import Rows
+from onepos.training import Rows, Schedule
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Context:
     network: nn.Module
     held: Held | None
     generator: torch.Generator
+    schedule: Schedule
     #: Probabilities from elsewhere, shape (n_samples, n_labels), NaN where there are none.
     label_scores: Tensor | None = None
     #: Features given for the graph, scaled, shape (n_samples, q).

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from onepos.losses import feature_reconstruction, softmax_cross_entropy
+from onepos.methods._defaults import are_bags
 from onepos.networks import MLP
 from onepos.training import Batch, Objective, Rows, Schedule, train
 from onepos.training.threads import limited_threads, useful_threads
 
 #: Share of the features that are hidden, unless the network drops others itself.
 HIDDEN_SHARE = 0.5
-#: Rows to look at for what kind of features they are.
-_SAMPLE = 1000
 
 
 class FeatureObjective(Objective):
@@ -41,12 +40,6 @@ class FeatureObjective(Objective):
         told = self.network(batch.features)
         loss = softmax_cross_entropy if self.bags else feature_reconstruction
         yield "features", loss(told, batch.features)
-
-
-def are_bags(rows: Rows) -> bool:
-    """Whether features are counts or weights of rare things, as of words: none negative, few not zero."""
-    sample = rows.gather(rows.trainable[:_SAMPLE])
-    return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
 
 
 def pretrain(

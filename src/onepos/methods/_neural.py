@@ -4,6 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,12 +16,22 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 from torch import nn
 
+from onepos._deadline import stage
 from onepos._random import seed_from, spawn
 from onepos._validation import Labels
 from onepos.dataset_rows import DatasetRows, is_dataset
 from onepos.features import as_features, on_device, release, take
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._context import Context, Held
+from onepos.methods._defaults import (
+    ENOUGH_TO_HOLD_OUT,
+    are_bags,
+    auto_batch_size,
+    auto_learning_rate,
+    auto_selection_metric,
+    start_at_frequencies,
+)
+from onepos.methods._epoch_folds import N_FOLDS, choose_epochs
 from onepos.methods._feature_pretraining import pretrain
 from onepos.methods._forward import forward_all
 from onepos.methods._graph_features import check_graph_features
@@ -38,6 +49,7 @@ from onepos.training import (
     Checkpoint,
     History,
     Objective,
+    Processes,
     ProgressBar,
     Rows,
     Schedule,
@@ -47,6 +59,21 @@ from onepos.training import (
     train,
 )
 from onepos.training.threads import limited_threads, useful_threads
+
+#: Training rows that label sets are cut by where none are held out.
+_CUT_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What ``fit`` was given, checked."""
+
+    X: Any
+    labels: Labels
+    label_scores: Any
+    graph_features: Any
+    seed: int
+    processes: Processes
 
 
 class _FittedNetwork(OnePositiveClassifier):
@@ -70,31 +97,43 @@ class NeuralClassifier(_FittedNetwork):
         Hidden layer sizes of the predictive network f; "auto" is one hidden layer of max(128, n_labels) units (the
         paper's three-layer perceptron, wide enough). A module takes features and returns logits; it is copied. A
         callable makes such a module from (n_features, n_labels); its start follows ``random_state``.
+    start : {"frequencies", "random"}
+        What the last layer of the library's own network begins with: the log-odds of how often each label was observed,
+        so that the untrained network ranks labels as ``frequency`` does, or random weights.
     dropout, input_dropout : float
         Probability of dropping a hidden unit, and a feature, while training; the latter is for bags of rare features.
     pretraining_epochs : int
         Passes over the rows in which the hidden layers first learn to tell a row's features from half of them: for bags
         of rare features on some thousand rows. Networks of the library's own only.
-    learning_rate, weight_decay : float
-        Adam's step size and decoupled weight decay (AdamW).
+    learning_rate : float or "auto"
+        Adam's step size. "auto": 3e-3 for bags of rare features (none negative, fewer than a quarter not zero), else
+        1e-3 · √(batch size / 16).
+    weight_decay : float
+        Decoupled weight decay (AdamW).
     learning_rate_factors : dict of str to float, or None
         Factors on the learning rate of those parameters of the network whose names begin with the key, such as
         ``{"backbone": 0.1}``; 0 freezes them. Of several keys that fit, the longest counts.
     learning_rate_decay : {"none", "cosine"}
         Keep the learning rate, or let it fall to zero along half a cosine.
-    batch_size, max_epochs : int
-        Size of the mini-batches, of all processes together; number of passes over the data.
+    batch_size : int or "auto"
+        Size of the mini-batches, of all processes together. "auto": the power of 2 that goes 50 times or more into the
+        number of labelled rows, between 16 and 128.
+    max_epochs : int
+        Number of passes over the data, at most.
     gradient_accumulation : int
         Portions that a batch is computed in, one after the other, for one step: less memory, the same step. Losses that
         look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp`` and the graph of ``smile``) look at
         each portion.
     early_stopping : bool or "auto"
         Hold out ``validation_fraction`` of the rows, stop after ``patience`` epochs without a better
-        ``selection_metric`` and restore the best epoch. "auto": with 1,000 labelled rows or more. A validation set
-        given to ``fit`` is always used.
+        ``selection_metric`` and restore the best epoch, which may be the start. "auto": with 1,000 labelled rows or
+        more. With fewer, four networks first leave out a fourth of the rows each; the number of epochs that did best on
+        the rows left out is the one that the network is then trained for on all rows (not for networks of your own).
+        A validation set given to ``fit`` is always used.
     selection_metric : str
         What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (``onepos.selection``), for
-        many labels on few validation rows that have one label each.
+        many labels on few validation rows that have one label each. "auto": the latter if there are fewer than ten such
+        rows per label, else average precision.
     patience : int or None
         Epochs to wait for a better score; None trains to the end and restores the best epoch.
     validation_fraction : float
@@ -113,18 +152,19 @@ class NeuralClassifier(_FittedNetwork):
     """
 
     network: Any = "auto"
+    start: str = "frequencies"
     dropout: float = 0.0
     input_dropout: float = 0.0
     pretraining_epochs: int = 0
-    learning_rate: float = 1e-3
+    learning_rate: float | str = "auto"
     learning_rate_decay: str = "none"
     learning_rate_factors: Mapping[str, float] | None = None
     weight_decay: float = 0.0
-    batch_size: int = 16
+    batch_size: int | str = "auto"
     max_epochs: int = 25
     gradient_accumulation: int = 1
     early_stopping: bool | str = "auto"
-    selection_metric: str = "average_precision"
+    selection_metric: str = "auto"
     patience: int | None = 10
     validation_fraction: float = 0.1
     scale: str = "auto"
@@ -144,18 +184,19 @@ class NeuralClassifier(_FittedNetwork):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "network": [StrOptions({"auto"}), "array-like", nn.Module, callable],
+        "start": [StrOptions({"frequencies", "random"})],
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "input_dropout": [Interval(Real, 0, 1, closed="left")],
         "pretraining_epochs": [Interval(Integral, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "learning_rate_decay": [StrOptions({"none", "cosine"})],
         "learning_rate_factors": [dict, None],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "gradient_accumulation": [Interval(Integral, 1, None, closed="left")],
         "early_stopping": [StrOptions({"auto"}), "boolean"],
-        "selection_metric": [StrOptions(set(SELECTION_METRICS))],
+        "selection_metric": [StrOptions({"auto", *SELECTION_METRICS})],
         "patience": [Interval(Integral, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions(set(SCALE_KINDS))],
@@ -218,83 +259,174 @@ class NeuralClassifier(_FittedNetwork):
         processes = join(self.device)
         X, labels = self._check_training(X, y)
         check_same_data(X, labels, processes)
-        scores = check_label_scores(label_scores, labels, type(self).__name__, used=self._uses_label_scores)
         seed = processes.agree(seed_from(self.random_state))
         if checkpoint is not None and self.random_state is None:
             seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
-        generator_numpy, generator = spawn(seed, self.device)
+        scores = check_label_scores(label_scores, labels, type(self).__name__, used=self._uses_label_scores)
+        task = _Task(X, labels, scores, graph_features, seed, processes)
+        generator = spawn(seed)[0]
         given = self._check_validation(validation, validation_labels, labels)
-        trainable, held_out = self._split(labels, given is not None, generator_numpy)
+        trainable, held_out = self._split(labels, given is not None, generator)
+        chosen = None
+        if given is None and self.early_stopping == "auto" and not held_out.size and not is_own(self.network):
+            metric = self._metric(len(trainable), len(labels.classes), full=self._y_is_full)
+            chosen = choose_epochs(partial(self._left_out, task), labels.observed, trainable, metric, generator)
+        full = validation_labels == "full" if given is not None else self._y_is_full
+        with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
+            self._run(
+                task,
+                trainable,
+                held_out,
+                given=None if given is None else (*given, full),
+                stop_after=None if chosen is None else chosen.n_epochs,
+                callbacks=[*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])],
+                checkpoint=checkpoint,
+            )
+        with limited_threads(1):
+            if chosen is not None:
+                self.history_.facts["epochs_from"] = f"{N_FOLDS} folds"
+            if chosen is not None and chosen.n_epochs:
+                logits, where = self._from_network(chosen.logits.astype(np.float64)), "rows left out of folds"
+            elif given is not None:
+                logits, where = self._logits(given[0]), "validation rows"
+            elif held_out.size:
+                logits, where = self._logits(take(X, held_out)), "held-out rows"
+            else:
+                logits, where = self._logits(take(X, trainable[:_CUT_ROWS])), "training rows"
+            complete = labels.observed if self._y_is_full else given[1] if given is not None and full else None
+            self._cut_at(logits, complete=complete, rows=where)
+        return self
+
+    def _left_out(
+        self, task: "_Task", train_rows: NDArray[np.intp], out: NDArray[np.intp]
+    ) -> list[NDArray[np.float32]]:
+        """Logits of rows that are left out, before the first epoch and after each."""
+        told: list[NDArray[np.float32]] = []
+        copy.copy(self)._run(task, train_rows, out, told=told)
+        return told
+
+    def _run(
+        self,
+        task: "_Task",
+        trainable: NDArray[np.intp],
+        held_out: NDArray[np.intp],
+        *,
+        given: tuple[Any, NDArray[np.int8], bool] | None = None,
+        stop_after: int | None = None,
+        told: list[NDArray[np.float32]] | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | Path | None = None,
+    ) -> None:
+        """Scale, build and train one network. With ``told``, logits of ``held_out`` are put there, for folds."""
+        X, labels = task.X, task.labels
+        generator = spawn(task.seed, self.device)[1]
         # The scaler sees training rows only: held-out rows must not leak into what is chosen on them.
         seen = trainable if held_out.size else None
         self.scaler_ = fit_scaler(X if seen is None else take(X, seen), self.scale)
         scaled = self.scaler_.transform(X)
         held = None
         if given is not None:
-            held = Held(as_features(self.scaler_.transform(given[0])), given[1], validation_labels == "full")
+            held = Held(as_features(self.scaler_.transform(given[0])), *given[1:])
         elif held_out.size:
             held = Held(as_features(take(scaled, held_out)), labels.observed[held_out], self._y_is_full)
-        similar = check_graph_features(
-            graph_features, len(labels.observed), self.scale, seen, type(self).__name__, used=self._uses_graph_features
-        )
-        rows = Rows.from_arrays(scaled, labels.observed, trainable, self.device, processes)
+        name, used = type(self).__name__, self._uses_graph_features
+        similar = check_graph_features(task.graph_features, len(labels.observed), self.scale, seen, name, used=used)
+        rows = Rows.from_arrays(scaled, labels.observed, trainable, self.device, task.processes)
         # What is not the library's own may draw from torch's global generators, which then follow the seed as well.
         foreign = is_own(self.network) or isinstance(X, DatasetRows)
         kept = None
         if checkpoint is not None:
-            run = run_identity(self, seed, X, labels, trainable, self.scaler_)
-            kept = Checkpoint(checkpoint, run, draws_globally=foreign)
+            identity = run_identity(self, task.seed, X, labels, trainable, self.scaler_)
+            kept = Checkpoint(checkpoint, identity, draws_globally=foreign)
         with seeded_globals(generator) if foreign else nullcontext():
             network = self._build_network(X.shape[1], len(labels.classes), generator).to(self.device)
             if is_own(self.network):
                 try_network(network, rows.gather(rows.trainable[:TRIED_ROWS]), len(labels.classes))
-            scores = on_device(scores, self.device)
-            context = Context(rows, network, held, generator, scores, on_device(similar, self.device))
-            self._train(context, callbacks, kept)
-        return self
+            elif self.start == "frequencies":
+                start_at_frequencies(network, rows.observed[rows.trainable])
+            context = Context(
+                rows,
+                network,
+                held if told is None else None,  # in folds a method does what it does in the last run, on all rows
+                generator,
+                self._schedule(rows, stop_after),
+                on_device(task.label_scores, self.device),
+                on_device(similar, self.device),
+            )
+            self._train(context, held, told, callbacks, kept)
 
-    def _train(self, context: Context, callbacks: Sequence[Callback], checkpoint: Checkpoint | None) -> None:
-        """Make the objective, minimise it and keep what was learnt."""
-        held, factors = context.held, self.learning_rate_factors or {}
-        check_rate_factors(context.network, factors)
-        schedule = Schedule(
+    def _schedule(self, rows: Rows, stop_after: int | None) -> Schedule:
+        batch, rate = self.batch_size, self.learning_rate
+        if isinstance(batch, str):
+            batch = auto_batch_size(len(rows.trainable))
+        if isinstance(rate, str):
+            rate = auto_learning_rate(batch, bags=are_bags(rows))
+        return Schedule(
             self.max_epochs,
-            self.batch_size,
-            self.learning_rate,
+            batch,
+            rate,
             self.weight_decay,
             self.patience,
             self.learning_rate_decay,
-            factors,
+            self.learning_rate_factors or {},
             self.gradient_accumulation,
+            stop_after,
         )
-        processes = context.rows.processes
-        before = pretrain(context.network, context.rows, schedule, self.pretraining_epochs, context.generator)
+
+    def _train(
+        self,
+        context: Context,
+        held: Held | None,
+        told: list[NDArray[np.float32]] | None,
+        callbacks: Sequence[Callback],
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        """Make the objective, minimise it and keep what was learnt."""
+        schedule, processes = context.schedule, context.rows.processes
+        check_rate_factors(context.network, schedule.rate_factors)
+        share = self.pretraining_epochs / (self.pretraining_epochs + self.max_epochs)
+        with stage(0.0, share, time_share=0.5):
+            before = pretrain(context.network, context.rows, schedule, self.pretraining_epochs, context.generator)
         if before.get("stopped") == "interrupted":  # one Ctrl-C, one end
             schedule = replace(schedule, max_epochs=0)
         objective = self._make_objective(context).to(self.device)
         processes.same_start(objective)
-        listeners = [*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])]
         n_parameters = sum(p.numel() for p in objective.parameters())
-        n_threads = useful_threads(self.batch_size // processes.size, n_parameters)
-        with limited_threads(n_threads), forward_precision(objective.network, self.precision, self.device):
+        n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters)
+        precision = forward_precision(objective.network, self.precision, self.device)
+        metric = self._metric(
+            0 if held is None else len(held.observed), context.n_labels, full=held is None or held.full
+        )
+        with limited_threads(n_threads), precision, stage(share, 1.0):
             self.history_ = train(
                 objective,
                 context.rows,
                 schedule,
                 context.generator,
-                scorer=None if held is None else self._scorer(held),
-                selection=(self.selection_metric, higher_is_better(self.selection_metric)),
-                callbacks=listeners,
+                scorer=None if held is None else self._scorer(held, metric, told),
+                selection=(metric, higher_is_better(metric)),
+                callbacks=callbacks,
                 checkpoint=checkpoint,
             )
+        if told is not None:  # the epochs are what was asked for
+            return
         release(context.rows.features)
         self.history_.facts |= before
-        self.history_.facts["scale"] = self.scaler_.kind
+        self.history_.facts |= {
+            "scale": self.scaler_.kind,
+            "batch_size": schedule.batch_size,
+            "learning_rate": schedule.learning_rate,
+        }
         if processes.size > 1:
             self.history_.facts["processes"] = processes.size
         self.network_ = objective.network.cpu().eval()
         with limited_threads(n_threads):  # what is kept depends no more on the machine's threads than the training does
             self._finish(objective, context)
+
+    def _metric(self, n_judging: int, n_labels: int, *, full: bool) -> str:
+        if self.selection_metric != "auto":
+            return self.selection_metric
+        return auto_selection_metric(n_judging, n_labels, full=full)
 
     def _make_objective(self, context: Context) -> Objective:
         """Build the method's objective around ``context.network``."""
@@ -329,7 +461,7 @@ class NeuralClassifier(_FittedNetwork):
         """Rows to train on, rows held out (empty when a validation set was given or none is wanted)."""
         labelled = np.flatnonzero(labels.labelled)
         # "auto" holds rows out only where they can be spared: a tenth of a thousand still ranks epochs reliably.
-        wanted = len(labelled) >= 1000 if self.early_stopping == "auto" else bool(self.early_stopping)
+        wanted = len(labelled) >= ENOUGH_TO_HOLD_OUT if self.early_stopping == "auto" else bool(self.early_stopping)
         if validation_given or not wanted:
             return labelled, np.empty(0, dtype=np.intp)
         return hold_out(labels.observed, labelled, self.validation_fraction, generator)
@@ -343,10 +475,12 @@ class NeuralClassifier(_FittedNetwork):
         sizes = [n_features, *hidden, n_labels]
         return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
 
-    def _scorer(self, held: Held) -> Any:
+    def _scorer(self, held: Held, metric: str, told: list[NDArray[np.float32]] | None) -> Any:
         def score(network: nn.Module) -> dict[str, float]:
             logits = forward_all(network, held.features, self.device)
-            return {self.selection_metric: selection_score(self.selection_metric, held.observed, logits)}
+            if told is not None:
+                told.append(logits)
+            return {metric: selection_score(metric, held.observed, logits)}
 
         return score
 
@@ -356,7 +490,11 @@ class NeuralClassifier(_FittedNetwork):
         return forward_all(network, self.scaler_.transform(X), self.device).astype(np.float64, copy=False)
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
-        return self._network_logits(X)
+        return self._from_network(self._network_logits(X))
+
+    def _from_network(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logits of the method from those of its network."""
+        return logits
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         return store_network(self.network_, self.scaler_, self.history_, own=is_own(self.network))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._deadline import time_left
 from onepos.aggregation import aggregated_rows, fill_aggregated
 from onepos.disk import DiskRows
 from onepos.graph import Metric, mean_aggregate
@@ -37,7 +38,13 @@ class SharedGraph:
     processes: Processes
 
     def neighborhoods(self, matrix: Any, n_neighbors: int) -> NeighborGraph:
-        """Every row of a matrix and its k neighbours, (n_samples, 1 + k), with the facts of the search."""
+        """Every row of a matrix and its k neighbours, (n_samples, 1 + k), with the facts of the search.
+
+        Without time for a search each row is its own neighbour; there is no time to train with them either.
+        """
+        if self.processes.agree(time_left() <= 0):
+            own = np.arange(matrix.shape[0], dtype=np.int64)
+            return NeighborGraph(np.tile(own[:, None], (1, 1 + n_neighbors)), {"search": "no time"})
         facts: dict[str, Any] = {}
         if self.processes.size > 1 and find_spec("faiss") is not None:
             # Loaded before process 0 gets the threads of those that wait: it would not notice them later.

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch import Tensor, nn
+from torch import nn
 
-from onepos.methods._capped_likelihood import capped_likelihood
+from onepos.methods._capped_likelihood import likelihood_and_slopes
 from onepos.methods._context import Context
 from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import NeuralClassifier
 from onepos.stacking import marginal_logits
-from onepos.training import Batch, Objective
+from onepos.training import Batch, Logits, Loss, Objective
 
 
 class CappedSoftmaxObjective(Objective):
@@ -25,10 +25,11 @@ class CappedSoftmaxObjective(Objective):
         super().__init__(network)
         self.n_positives = n_positives
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """One loss, one step."""
-        logits = self.network(batch.features)
-        yield "capped_likelihood", capped_likelihood(logits, batch.observed, self.n_positives)
+        logits = Logits(self.network, batch.features)
+        found = likelihood_and_slopes(logits.values, batch.observed, self.n_positives)
+        yield "capped_likelihood", logits.with_slopes(*found)
 
 
 class _FittedCappedSoftmax(NeuralClassifier):
@@ -79,19 +80,18 @@ class CappedSoftmaxClassifier(_FittedCappedSoftmax):
     }
 
     def _make_objective(self, context: Context) -> Objective:
-        number, self._n_positives_source = expected_n_positives(
+        number, self.n_positives_from_ = expected_n_positives(
             self.n_positives, context, single_label=self.single_label_
         )
         self.n_positives_ = min(number, context.n_labels - 0.5)  # with all labels there is nothing to learn
         return CappedSoftmaxObjective(context.network, self.n_positives_)
 
     def _finish(self, objective: Objective, context: Context) -> None:
-        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self._n_positives_source}
+        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
+    def _from_network(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Shifted so that the probabilities of a row add up to m."""
-        raw = self._network_logits(X)
-        return raw if self.single_label_ else marginal_logits(raw, self.n_positives_)
+        return logits if self.single_label_ else marginal_logits(logits, self.n_positives_)
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, facts = super()._state()

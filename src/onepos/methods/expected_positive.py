@@ -84,11 +84,11 @@ class ExpectedPositiveClassifier(_FittedExpectedPositive):
     }
 
     def _make_objective(self, context: Context) -> Objective:
-        number, self._n_positives_source = expected_n_positives(
+        number, self.n_positives_from_ = expected_n_positives(
             self.n_positives, context, single_label=self.single_label_
         )
         self.n_positives_ = number
         return ExpectedPositiveObjective(context.network, number, self.regularizer_weight)
 
     def _finish(self, objective: Objective, context: Context) -> None:
-        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self._n_positives_source}
+        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}

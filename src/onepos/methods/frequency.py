@@ -10,6 +10,17 @@ from scipy.special import logit
 from onepos.methods._base import OnePositiveClassifier
 
 
+def observed_frequency(observed: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Share of the labelled rows in which each label was observed, smoothed by half a count.
+
+    Labels seen equally often are kept apart by column order, by an amount too small to matter otherwise.
+    """
+    positives = observed > 0
+    counts = positives.sum(axis=0)
+    order = np.arange(len(counts)) / len(counts)
+    return np.asarray((counts + 0.5 - 1e-3 * order) / (positives.any(axis=1).sum() + 1.0))
+
+
 class _FittedFrequency(OnePositiveClassifier):
     frequency_: NDArray[np.float64]
 
@@ -39,11 +50,12 @@ class FrequencyClassifier(_FittedFrequency):
         return tags
 
     def fit(self, X: Any, y: Any, *, validation: Any = None, validation_labels: str = "single") -> Self:
-        """Count the observed labels; ``validation`` is accepted and not needed."""
+        """Count the observed labels; of ``validation`` only the number of labels is used, if they are complete."""
         X, labels = self._check_training(X, y)
-        counts = (labels.observed > 0).sum(axis=0)
-        order = np.arange(len(counts)) / len(counts)
-        self.frequency_ = (counts + 0.5 - 1e-3 * order) / (labels.labelled.sum() + 1.0)
+        given = self._check_validation(validation, validation_labels, labels)
+        self.frequency_ = observed_frequency(labels.observed)
+        complete = given[1] if given is not None and validation_labels == "full" else None
+        self._cut_at(logit(self.frequency_)[None], complete=complete, rows="all rows, which are alike")
         return self
 
     def _logits(self, X: Any) -> NDArray[np.float64]:

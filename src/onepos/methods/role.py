@@ -149,15 +149,15 @@ class ROLEClassifier(_FittedROLE):
     }
 
     def _make_objective(self, context: Context) -> Objective:
-        number, self._n_positives_source = expected_n_positives(
+        number, self.n_positives_from_ = expected_n_positives(
             self.n_positives, context, single_label=self.single_label_
         )
         self.n_positives_ = number
         labels = LabelMatrix(initial_label_logits(context.rows.observed, context.generator, context.label_scores))
         schedule = Schedule(
             self.max_epochs,
-            self.batch_size,
-            self.learning_rate * self.label_rate_factor,
+            context.schedule.batch_size,
+            context.schedule.learning_rate * self.label_rate_factor,
             learning_rate_decay=self.learning_rate_decay,
         )
         return ROLEObjective(context.network, labels, number, self.regularizer_weight, schedule)
@@ -169,4 +169,4 @@ class ROLEClassifier(_FittedROLE):
         rows = context.rows
         features = rows.features.cpu() if isinstance(rows.features, Tensor) else rows.features
         self.soft_labels_ = objective.soft_labels(Rows(features, rows.observed.cpu(), rows.trainable.cpu())).numpy()
-        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self._n_positives_source}
+        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}

@@ -19,6 +19,7 @@ from onepos.disk import DiskRows
 from onepos.encoder import GraphEncoder
 from onepos.exceptions import LabelWarning
 from onepos.features import as_features
+from onepos.methods._capped_likelihood import cardinality_shift
 from onepos.methods._context import Context
 from onepos.methods._embeddings import check_embeds
 from onepos.methods._graph_features import GraphFeatures
@@ -31,16 +32,38 @@ from onepos.neighbor_search import SEARCHES, Search
 from onepos.posterior import sample_beta
 from onepos.training import Batch, Logits, Loss, Objective
 
+#: With ``warm_up_epochs="auto"``: epochs without scores, and epochs without a better score that end the warm-up.
+_WARM_UP_EPOCHS = 3
+_WARM_UP_WAITS = 2
+
+
+@dataclass
+class WarmUp:
+    """When the warm-up ends: after ``n_epochs``; if ``waits`` is given, also after so many without a better score."""
+
+    n_epochs: int
+    waits: int | None = None
+
+    def end_epoch(self, epoch: int, waited: int | None) -> bool:
+        """Note a 0-based epoch, and how long ago the best one was; returns whether the warm-up ends by its score."""
+        if self.waits is None or waited is None or epoch >= self.n_epochs:
+            return False
+        if waited >= self.waits or epoch + 1 == self.n_epochs:
+            self.n_epochs = epoch + 1
+            return True
+        return False
+
 
 @dataclass(frozen=True)
 class RiskSettings:
     """How the classifier uses the recovered soft labels; see ``SMILEClassifier``."""
 
-    warm_up_epochs: int
+    warm_up: WarmUp
     bound: float
     soft_label: str
     keep_observed: bool
-    bayes_positives: float | None
+    correction: str
+    n_positives: float
 
 
 class SMILEObjective(Objective):
@@ -75,7 +98,7 @@ class SMILEObjective(Objective):
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
         yield "label_enhancement", self.enhancement.differentiated(self.graph.batch(batch))
         logits = Logits(self.network, batch.features)
-        if self.epoch < self.settings.warm_up_epochs:
+        if self.epoch < self.settings.warm_up.n_epochs:
             yield "risk", logits.cross_entropy(*losses.assumed_targets(batch.observed, dtype=logits.values.dtype))
             return
         yield "risk", logits.single_positive_risk(self.soft_labels(batch), batch.positives, self.settings.bound)
@@ -85,12 +108,18 @@ class SMILEObjective(Objective):
         part = self.enhancement if loss == "label_enhancement" else self.network
         return [(list(part.parameters()), 1.0)]
 
+    def end_epoch(self, waited: int | None) -> bool:
+        """Go on from the best epoch of the warm-up when it ends."""
+        return self.settings.warm_up.end_epoch(self.epoch, waited)
+
     def running_state(self) -> dict[str, Tensor]:
-        """The graphs so far, if there are several."""
-        return {} if self.refresh is None else self.refresh.running_state()
+        """The length of the warm-up, and the graphs so far, if there are several."""
+        length = {"warm_up_epochs": torch.tensor(self.settings.warm_up.n_epochs)}
+        return length if self.refresh is None else length | self.refresh.running_state()
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Take the graphs back, and put the one in use into the encoder."""
+        """Take them back, and put the graph in use into the encoder."""
+        self.settings.warm_up.n_epochs = int(state["warm_up_epochs"])
         if self.refresh is not None:
             self.refresh.resume(state, self.enhancement.encoder)
 
@@ -102,12 +131,31 @@ class SMILEObjective(Objective):
             soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)
         else:
             soft = batch.part.gather(self.enhancement.means(batch.own_rows))
-        if self.settings.bayes_positives is not None:
+        if self.settings.correction == "bayes":
             odds = soft / (1.0 - soft).clamp(min=torch.finfo(soft.dtype).eps)
-            soft = ((self.settings.bayes_positives - 1.0) * odds).clamp(0.0, 1.0)
+            soft = ((self.settings.n_positives - 1.0) * odds).clamp(0.0, 1.0)
+        elif self.settings.correction == "shift":
+            soft = with_mean_sum(soft, batch.observed >= 0, self.settings.n_positives)
         if self.settings.keep_observed:
             soft = torch.maximum(soft, batch.positives)
         return soft.masked_fill_(batch.observed < 0, 0.0) if self.enhancement.settings.known_absent else soft
+
+
+def with_mean_sum(soft: Tensor, possible: Tensor, n_positives: float) -> Tensor:
+    """Add one number to all logits of soft labels (batch, c), so that rows sum to ``n_positives`` on average.
+
+    Examples
+    --------
+    >>> soft, possible = torch.tensor([[0.9, 0.5], [0.5, 0.1]]), torch.ones(2, 2, dtype=torch.bool)
+    >>> with_mean_sum(soft, possible, 1.0).round(decimals=3).tolist()
+    [[0.9, 0.5], [0.5, 0.1]]
+    >>> float(with_mean_sum(soft, possible, 1.5).sum(dim=1).mean().round(decimals=3))
+    1.5
+    """
+    logits = torch.logit(soft, eps=1e-6)
+    row = (1, -1)
+    shift = cardinality_shift(logits.reshape(row), possible.reshape(row), n_positives * len(soft))
+    return torch.sigmoid(logits + shift)
 
 
 class _FittedSMILE(NeuralClassifier):
@@ -127,8 +175,9 @@ class SMILEClassifier(_FittedSMILE):
         Mean number of positive labels per example, m. Single positives do not reveal it. None: taken from a fully
         labelled validation set if there is one, else 2 (fewer if there are only two labels). "estimate": a guess from
         how often the labels of near rows differ (docs/thresholds.md).
-    cardinality_correction : {"weight", "bayes", "none"}
-        How m enters. "weight": T_C weights unobserved entries by 1/(2m−1), so that a label with probability ½
+    cardinality_correction : {"shift", "weight", "bayes", "none"}
+        How m enters. "shift": one number is added to the logits of E[d] in a batch so that its rows have m labels on
+        average. "weight": T_C weights unobserved entries by 1/(2m−1), so that a label with probability ½
         is recovered as ½. "bayes": T_C is not weighted and the recovered d becomes (m−1)·d/(1−d), clipped to [0, 1].
         "none": neither.
     unobserved_weight : float or "auto"
@@ -171,8 +220,10 @@ class SMILEClassifier(_FittedSMILE):
     risk_weight_bound : float or "auto"
         κ, the bound on the risk weights 1/(f_γ·c); "auto" is 8/c: a row whose observed label the classifier doubts
         weighs at most eight times as much as one where it is certain.
-    warm_up_epochs : int
-        Epochs of assume-negative training of f before its soft labels are used; counted in ``max_epochs``.
+    warm_up_epochs : int or "auto"
+        Epochs of assume-negative training of f before its soft labels are used; counted in ``max_epochs``. "auto":
+        until the score of held-out rows has not been better for two epochs, at most half of ``max_epochs``; training
+        then goes on from the best epoch so far. Without held-out rows, and with ``graph_on="embeddings"``: 3.
     network, learning_rate, … :
         See ``NeuralClassifier``.
 
@@ -224,14 +275,14 @@ class SMILEClassifier(_FittedSMILE):
     soft_label: str = "mean"
     keep_observed: bool = True
     risk_weight_bound: float | str = "auto"
-    warm_up_epochs: int = 3
+    warm_up_epochs: int | str = "auto"
 
     _uses_graph_features: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,
         "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],
-        "cardinality_correction": [StrOptions({"weight", "bayes", "none"})],
+        "cardinality_correction": [StrOptions({"shift", "weight", "bayes", "none"})],
         "unobserved_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "self_weight": [Interval(Real, 0, 1, closed="both")],
@@ -250,12 +301,12 @@ class SMILEClassifier(_FittedSMILE):
         "soft_label": [StrOptions({"mean", "sample"})],
         "keep_observed": ["boolean"],
         "risk_weight_bound": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "warm_up_epochs": [Interval(Integral, 0, None, closed="left")],
+        "warm_up_epochs": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
     }
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels = context.n_labels
-        self.n_positives_, self._n_positives_source = expected_n_positives(
+        self.n_positives_, self.n_positives_from_ = expected_n_positives(
             self.n_positives, context, single_label=self.single_label_
         )
         weight = 1.0
@@ -283,11 +334,18 @@ class SMILEClassifier(_FittedSMILE):
             feature_scale,
             context.generator,
         )
-        bayes = self.n_positives_ if self.cardinality_correction == "bayes" else None
         bound = 8.0 / n_labels if isinstance(self.risk_weight_bound, str) else float(self.risk_weight_bound)
-        risk = RiskSettings(self.warm_up_epochs, bound, self.soft_label, self.keep_observed, bayes)
+        how = self.cardinality_correction, self.n_positives_
+        risk = RiskSettings(self._warm_up(context), bound, self.soft_label, self.keep_observed, *how)
         refresh = self._graph_refresh(encoder, context) if self.graph_on == "embeddings" else None
         return SMILEObjective(context.network, enhancement, risk, graph, refresh)
+
+    def _warm_up(self, context: Context) -> WarmUp:
+        if not isinstance(self.warm_up_epochs, str):
+            return WarmUp(self.warm_up_epochs)
+        if context.held is None or self.graph_on == "embeddings":
+            return WarmUp(_WARM_UP_EPOCHS)
+        return WarmUp(max(_WARM_UP_EPOCHS, self.max_epochs // 2), _WARM_UP_WAITS)
 
     def _graph_refresh(self, encoder: GraphEncoder, context: Context) -> GraphRefresh:
         check_embeds(context.network)
@@ -299,7 +357,7 @@ class SMILEClassifier(_FittedSMILE):
             context.rows,
             lambda rows: graphs.neighbors(rows, neighbors.shape[1]),
             lambda neighbors: as_features(graphs.aggregated(matrix, neighbors)),
-            self.warm_up_epochs,
+            self._warm_up(context).n_epochs,
             self.graph_refresh,
         )
 
@@ -344,7 +402,7 @@ class SMILEClassifier(_FittedSMILE):
         self.soft_labels_ = part.gather(torch.cat(pieces)).cpu().numpy()
         self.history_.facts |= {
             "n_positives": self.n_positives_,
-            "n_positives_from": self._n_positives_source,
+            "n_positives_from": self.n_positives_from_,
             "graph": self._graph_facts,
         }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +44,10 @@ class SoftmaxClassifier(NeuralClassifier):
     def _make_objective(self, context: Context) -> Objective:
         return SoftmaxObjective(context.network)
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
+    def _from_network(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-odds of the softmax probabilities, so that sigmoid(logit) is the probability."""
-        raw = self._network_logits(X)
         if self.single_label_:
-            return raw
-        log_p = log_softmax(raw, axis=1)
+            return logits
+        log_p = log_softmax(logits, axis=1)
         # log(1−p) from log p without cancellation; p = 1 to the last bit is capped instead of infinite.
         return np.asarray(log_p - np.log(np.maximum(-np.expm1(log_p), np.finfo(np.float64).tiny)))

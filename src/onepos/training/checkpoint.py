@@ -33,11 +33,12 @@ class Progress:
     best_state: dict[str, Tensor]
     best_score: float = -math.inf
     best_epoch: int = -1
+    restart: int = -1
 
     @property
     def waited(self) -> int:
-        """Epochs since the best one."""
-        return len(self.history) - 1 - self.best_epoch
+        """Epochs since the best one, or since the last restart."""
+        return len(self.history) - 1 - max(self.best_epoch, self.restart)
 
     def consider(self, score: float, epoch: int) -> None:
         """Take the last state for the best one if its score is."""
@@ -82,6 +83,7 @@ class Checkpoint:
             "losses": list(steps.optimizers),
             "best": {"score": progress.best_score, "epoch": progress.best_epoch} if progress.best_epoch >= 0 else None,
             "records": progress.history.records,
+            "restart": progress.restart,
         }
         # Copied: safetensors refuses tensors that share memory, as a step count does with its group.
         content = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
@@ -110,6 +112,7 @@ class Checkpoint:
         device = next(steps.objective.parameters()).device
         progress.last_state = {name: value.to(device) for name, value in state.items()}
         progress.history.records[:] = header["records"]
+        progress.restart = header.get("restart", -1)
         if header["best"] is not None:
             progress.best_score, progress.best_epoch = header["best"]["score"], header["best"]["epoch"]
             best = {name: value.to(device) for name, value in _named(tensors, "best.").items()}

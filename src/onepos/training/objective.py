@@ -65,6 +65,10 @@ class Objective(nn.Module):
         """Return the parameters that the named loss trains, in groups with a factor on their learning rate."""
         return [([p for p in self.parameters() if p.requires_grad], 1.0)]
 
+    def end_epoch(self, waited: int | None) -> bool:
+        """Note how long ago the best epoch was, None without scores; True asks to go on from that epoch's network."""
+        return False
+
     def running_state(self) -> dict[str, Tensor]:
         """Return what training needs beside ``state_dict`` to go on from a checkpoint as if it had not stopped."""
         return {}
