@@ -27,8 +27,8 @@ class Bag(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """One column for each value, and one for all others."""
-        return len(self.values) + 1
+        """One column for each value, one for all others, one for gaps."""
+        return len(self.values) + 2
 
 
 def find_bag(column: "pd.Series[Any]", max_values: int) -> Bag | None:
@@ -57,23 +57,25 @@ def find_bag(column: "pd.Series[Any]", max_values: int) -> Bag | None:
 
 
 def bag_matrix(column: "pd.Series[Any]", bag: Bag, missing: Counter[str]) -> Any:
-    """Return CSR float32: a row has length one, with equal weights of its values; gaps are empty rows, and counted.
+    """Return CSR float32 whose rows have length one, with equal weights of the values in the cell.
 
-    All values without a column of their own share the last one.
+    All values without a column of their own share the last but one; the last one is 1 in gaps, which are counted.
 
     Examples
     --------
     >>> import pandas as pd
     >>> bag_matrix(pd.Series(["Peru", "Cuba, Chile", None]), Bag(["Chile", "Peru"], ","), Counter()).toarray().round(2)
-    array([[0.  , 1.  , 0.  ],
-           [0.71, 0.  , 0.71],
-           [0.  , 0.  , 0.  ]], dtype=float32)
+    array([[0.  , 1.  , 0.  , 0.  ],
+           [0.71, 0.  , 0.71, 0.  ],
+           [0.  , 0.  , 0.  , 1.  ]], dtype=float32)
     """
     position = {value: j for j, value in enumerate(bag.values)}
     other = len(position)
     words = as_words(column)
-    parts = [set[str]() if word is None else _parts(word, bag.sign) for word in words]
-    rows = [sorted({position.get(part, other) for part in cell}) for cell in parts]
+    rows = [
+        [other + 1] if word is None else sorted({position.get(part, other) for part in _parts(word, bag.sign)})
+        for word in words
+    ]
     gaps = sum(word is None for word in words)
     if gaps:
         missing[str(column.name)] += gaps

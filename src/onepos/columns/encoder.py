@@ -31,8 +31,9 @@ class Tally:
 
     def notes(self, kinds: dict[str, str]) -> list[str]:
         """Return one sentence for each column."""
-        none = "taken as none of the categories"
-        how = {CATEGORY: none, VALUES: none, LIST: none, BOOLEAN: "taken as the more frequent one"}
+        own = "taken as a value of its own"
+        how = {CATEGORY: "taken as none of the categories", BOOLEAN: "taken as the more frequent one"}
+        how |= {VALUES: own, LIST: own}
         notes = [
             f"column {name!r}: {count:,} missing, {how.get(kinds.get(name, ''), 'filled with the median')}"
             for name, count in self.missing.items()
