@@ -85,13 +85,13 @@ def _judge(column: "pd.Series[Any]", choice: Choice) -> tuple[str, str]:
 
 def _judge_many(column: "pd.Series[Any]", choice: Choice, n_found: int, *, asked: bool) -> tuple[str, str]:
     """Return the kind of a column of words with more values than categories may have, or why it is left out."""
-    bag = find_bag(column, choice.max_values)
+    bag = find_bag(column, choice.max_values) if choice.max_values else None
     if bag is not None and (asked or not looks_measured(bag)):
         return LIST if bag.sign else VALUES, ""
     if asked:
         raise DataFileError(
-            f"column {str(column.name)!r} has {n_found:,} categories, and few rows have one that is in {LEAST_ROWS} rows "
-            "or more. Merge rare ones, or leave the column out."
+            f"column {str(column.name)!r} has {n_found:,} categories, and few rows have one that is in {LEAST_ROWS} "
+            "rows or more. Merge rare ones, or leave the column out."
         )
     if bag is not None:
         return "", (

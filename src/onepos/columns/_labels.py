@@ -32,8 +32,13 @@ class Known(NamedTuple):
     decisions: dict[str, int] | None
 
 
-def observed_labels(frame: "pd.DataFrame", names: Named, decisions: "pd.DataFrame | None") -> Known:
-    """Return the int8 indicator of a training table: 1 observed or accepted, −1 rejected, 0 unknown."""
+def observed_labels(
+    frame: "pd.DataFrame", names: Named, decisions: "pd.DataFrame | None", *, text: Sequence[str] = ()
+) -> Known:
+    """Return the int8 indicator of a training table: 1 observed or accepted, −1 rejected, 0 unknown.
+
+    ``text`` are the columns of words, none of which may name the rows.
+    """
     import pandas as pd
 
     for what, name in (("label", names.label), ("id", names.id)):
@@ -42,6 +47,8 @@ def observed_labels(frame: "pd.DataFrame", names: Named, decisions: "pd.DataFram
     columns = [names.id] if names.id is not None else []
     if names.id is not None and (names.id == names.label or names.id in _listed(names.labels)):
         raise DataFileError(f"column {names.id!r} is named as id and as label. It can be one of them.")
+    if names.id is not None and names.id in text:
+        raise DataFileError(f"column {names.id!r} is named as id and as text. It can be one of them.")
     if names.separator is not None and names.label is None:
         raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
     if (names.label is None) == (names.labels is None):

@@ -12,6 +12,7 @@ from scipy import sparse
 from onepos.columns._bags import Bag, bag_matrix, find_bag
 from onepos.columns._categories import find_categories, one_hot
 from onepos.columns._choice import Choice, choose_columns
+from onepos.columns._formats import check_distinct
 from onepos.columns._kinds import BOOLEAN, CATEGORY, LIST, NUMBER, TEXT, VALUES
 from onepos.columns._numbers import NumberColumns
 from onepos.columns._words import TextColumn
@@ -64,7 +65,7 @@ class ColumnEncoder:
     max_categories : int
         Of a column of words with more distinct values only frequent values are used.
     max_values : int
-        Most values of such a column that get a feature of their own.
+        Most values of such a column that get a feature of their own. 0: leave such columns out.
     max_terms : int
         Words kept for each text column, the most frequent ones.
 
@@ -209,9 +210,7 @@ _SETTINGS = ("text", "categories", "drop", "max_categories", "max_values", "max_
 def named(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return the frame with text for column names, each of them once."""
     names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise DataFileError(f"column names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename.")
+    check_distinct(names)
     return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
 
 

@@ -28,8 +28,12 @@ _ADVICE = {
     "column-named-like-label": _Advice("If so, drop it: {option}. If not, rename it.", "drop"),
     "column-text": _Advice("Name it as text, and its words are used: {option}.", "text"),
     "scale-integer-codes": _Advice("If so: {option}. If they count or rank something, leave them.", "categories"),
-    "tag-holds-several": _Advice("If a cell can hold several tags, say what separates them: {option}.", "separator", '";"'),
-    "labels-exclusive": _Advice("If they do exclude each other: {option}, or an ordinary classifier.", "n_positives", "1"),
+    "tag-holds-several": _Advice(
+        "If a cell can hold several tags, say what separates them: {option}.", "separator", '";"'
+    ),
+    "labels-exclusive": _Advice(
+        "If they do exclude each other: {option}, or an ordinary classifier.", "n_positives", "1"
+    ),
     "cardinality-estimate": _Advice("If you know the mean number of labels per row: {option}.", "n_positives", "M"),
 }
 #: Columns that an option names.

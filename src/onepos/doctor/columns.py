@@ -141,10 +141,7 @@ def _content(column: Column) -> object:
 
 def _repeats(pairs: list[tuple[object, object]]) -> Finding:
     shown = ", ".join(f"{listed([copy])} = {listed([first])}" for first, copy in pairs[:5])
-    detail = (
-        f"The same values as in another column in {counted(len(pairs), 'column')} ({shown}). Copies "
-        "count double."
-    )
+    detail = f"The same values as in another column in {counted(len(pairs), 'column')} ({shown}). Copies count double."
     return finding("column-duplicate", "warning", detail, [copy for _, copy in pairs])
 
 
