@@ -6,7 +6,7 @@ JOBS   ?= 2
 BIN    := $(VENV)/bin
 LOWEST ?= .venv-lowest
 
-.PHONY: demo test test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results clean
+.PHONY: demo test explore test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
@@ -25,6 +25,9 @@ lint: $(VENV)/.ready  ## style, types, import contract
 
 test: lint  ## everything that must hold; JOBS=0 runs it in one process
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 40
+
+explore: $(VENV)/.ready  ## the property tests with new random examples; the suite repeats the same ones
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m hypothesis --hypothesis-profile explore tests
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)

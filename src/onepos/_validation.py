@@ -64,6 +64,13 @@ def _is_vector(y: Any) -> bool:
 def _check_classes(y: Any) -> Labels:
     vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
     check_classification_targets(vector)
+    if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
+        warnings.warn(
+            "y has one class per row, so this is ordinary multi-class classification; pass onepos.one_positive(y) to "
+            "rank and complete labels",
+            LabelWarning,
+            stacklevel=5,
+        )
     classes, codes = np.unique(vector, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.special import digamma, gammaln
 
 pytest.importorskip("numba")
 
@@ -39,11 +40,26 @@ def _computed(problem, monkeypatch, *, compiled):
         return loss_and_gradients(given_batch, log_parameters, parameters)
 
 
+def _rounding(problem):
+    """How far two single-precision computations of T_LE may differ: their terms are larger than their sum.
+
+    With α of some thousands, log Γ and ψ in the divergence are near 10⁵ and cancel to about 10; each side may be wrong
+    by the precision of what cancels.
+    """
+    log_parameters, _, data, rest = problem
+    alpha, beta = np.split(np.exp(log_parameters.numpy().astype(np.float64)), 2, axis=1)
+    prior_alpha, prior_beta = rest["prior"]
+    terms = 0.0
+    for x, more in [(alpha, prior_alpha), (beta, prior_beta), (alpha + beta, prior_alpha + prior_beta)]:
+        terms += (np.abs(gammaln(x)) + np.abs((x - more) * digamma(x))).sum()
+    return 2 * np.finfo(np.float32).eps * rest["elbo_weight"] / len(data[0]) * terms
+
+
 def _compare(problem, monkeypatch):
     loss, by_log_parameters, gradients = _computed(problem, monkeypatch, compiled=True)
     expected, by_expected, expected_gradients = _computed(problem, monkeypatch, compiled=False)
     assert loss.dtype == torch.float32
-    torch.testing.assert_close(loss, expected, rtol=3e-6, atol=1e-6)
+    torch.testing.assert_close(loss, expected, rtol=3e-6, atol=1e-6 + _rounding(problem))
     for found, wanted in zip([by_log_parameters, *gradients], [by_expected, *expected_gradients], strict=True):
         assert found.shape == wanted.shape
         torch.testing.assert_close(found, wanted, rtol=1e-3, atol=2e-5 * float(wanted.abs().max()) + 1e-9)
@@ -56,6 +72,7 @@ def test_equals_numpy_and_torch(sizes, prior, monkeypatch):
 
 
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.1, 8.0), elbo_weight=st.floats(1e-4, 10.0))
+@example(seed=373, scale=1.0, elbo_weight=10.0)  # α up to 5,854
 @settings(max_examples=60)
 def test_equals_them_at_any_parameters(seed, scale, elbo_weight):
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -32,10 +32,11 @@ def complete(
     id: options.Id = "",
     drop: options.Drop = "",
     categories: options.Categories = "",
-    method: options.Method = "auto",
+    method: options.Method = options.DEFAULT_METHOD,
     set_: options.Settings = None,
     n_positives: options.Positives = None,
-    validation_fraction: options.Fraction = 0.1,
+    allow_empty: options.AllowEmpty = False,
+    validation_fraction: options.Fraction = None,
     decisions: options.Decisions = None,
     seed: options.Seed = 0,
     tune: options.Tune = False,
@@ -46,7 +47,7 @@ def complete(
     ] = None,
     threshold: options.Threshold = None,
     top: options.Top = None,
-    separator: options.Separator = ";",
+    separator: options.Separator = "",
     review: Annotated[
         Path | None,
         typer.Option("--review", metavar="HTML", help="Also write a page to check the tags on.", show_default=False),
@@ -90,6 +91,8 @@ def complete(
         tune=tune,
         trials=trials,
         budget=budget,
+        separator=separator,
+        allow_empty=allow_empty,
     )
     if model is not None:
         _check_untrained(request, drop)
@@ -105,7 +108,8 @@ def complete(
                 decisions=read_decided(decisions),
                 threshold=threshold,
                 top=top,
-                separator=separator,
+                separator=separator or options.BETWEEN_TAGS,
+                at_least_one=False if allow_empty else None,
             )
             made.write(out)
             if review is not None:
@@ -117,10 +121,10 @@ def _check_untrained(request: Request, drop: str) -> None:
     """Refuse what only training would use; ignored in silence, it would seem to have had an effect."""
     given = {
         "--tune": request.tune,
-        "--method": request.method != "auto",
+        "--method": request.method != options.DEFAULT_METHOD,
         "--set": request.settings,
         "--n-positives": request.n_positives is not None,
-        "--validation-fraction": request.validation_fraction != 0.1,
+        "--validation-fraction": request.validation_fraction is not None,
         "--seed": request.seed,
         "--trials": request.trials is not None,
         "--budget": request.budget is not None,

@@ -40,7 +40,8 @@ def doctor(
         tags = _tags(content, label)
         left_out = [name for name in (label, id, *options.names(drop)) if name]
         progress("looking", 0.3)
-        diagnosis = diagnose(content.frame.drop(columns=left_out), tags, text=words[0] if words else None)
+        features, first = content.frame.drop(columns=left_out), words[0] if words else None
+        diagnosis = diagnose(features, tags, text=first, interface="command line")
     if json:
         print_json(diagnosis.to_dict())
     else:

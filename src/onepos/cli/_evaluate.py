@@ -41,7 +41,7 @@ def evaluate(
     model: options.Model,
     data: options.Data,
     label: Annotated[
-        str, typer.Option("--label", metavar="COL", help="Column of tags: one a row, or sets.", show_default=False)
+        str, typer.Option("--label", metavar="COL", help="Column of tags: one per row, or sets.", show_default=False)
     ] = "",
     separator: Annotated[
         str,
@@ -56,7 +56,7 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled rows, with 95 % bootstrap intervals.
 
-    With complete labels: the five measures of the paper. With one tag a row, only how high that tag is ranked: such
+    With complete labels: the five measures of the paper. With one tag per row, only how high that tag is ranked: such
     data cannot say whether another label that is ranked high is wrong or merely unobserved.
     """
     check_apart({"the model": model, "the data": data}, {"--report": report})
@@ -104,11 +104,24 @@ def _show(result: "Evaluation") -> None:
         interval = f"{found['low']:.3f} to {found['high']:.3f}"
         shown.add_row(titles[name], f"{found['mean']:.3f}", interval, "higher" if upwards else "lower")
     show(shown)
+    _show_sets(result.sets)
     without = result.rows - result.rows_with_label
     empty = f", {without:,} of them without a known label" if without else ""
     print_line(f"{result.rows:,} rows{empty}; intervals from 1,000 resamples of the rows.")
     if not result.complete_labels:
         print_prose(
-            "One tag a row tells how high that tag is ranked and nothing about the others: a label ranked above it may "
-            "be right too. Complete labels (--labels, or --separator for sets of tags) give all five measures."
+            "One tag per row tells how high that tag is ranked and nothing about the others: a label ranked above it "
+            "may be right too. Complete labels (--labels, or --separator for sets of tags) give all five measures."
         )
+
+
+def _show_sets(sets: dict[str, float]) -> None:
+    """Show precision, recall and F1 of the suggested sets, if labels are complete, and how many labels they have."""
+    if "micro_f1" in sets:
+        shown = table("label sets", "precision", "recall", "F1", numbers=("precision", "recall", "F1"))
+        for average, title in (("micro", "all entries (micro)"), ("macro", "mean of labels (macro)")):
+            shown.add_row(title, *(f"{sets[f'{average}_{name}']:.3f}" for name in ("precision", "recall", "f1")))
+        print_line()
+        show(shown)
+    true = f"; {sets['true_mean_size']:.2f} are true" if "true_mean_size" in sets else ""
+    print_line(f"{sets['mean_size']:.2f} labels per row suggested{true}.")

@@ -17,6 +17,8 @@ EXAMPLES = """\
 
   onepos fit photos.csv --label tag --text caption --id id --out photos.onepos
 
+  onepos fit films.csv --label genres --separator ", " --text plot --out films.onepos
+
   onepos fit photos.csv --label tag --method an --set max_epochs=10 --out photos.onepos
 
   onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos
@@ -40,10 +42,11 @@ def fit(
     id: options.Id = "",
     drop: options.Drop = "",
     categories: options.Categories = "",
-    method: options.Method = "auto",
+    method: options.Method = options.DEFAULT_METHOD,
     set_: options.Settings = None,
     n_positives: options.Positives = None,
-    validation_fraction: options.Fraction = 0.1,
+    allow_empty: options.AllowEmpty = False,
+    validation_fraction: options.Fraction = None,
     decisions: options.Decisions = None,
     seed: options.Seed = 0,
     tune: options.Tune = False,
@@ -51,7 +54,7 @@ def fit(
     budget: options.Budget = None,
     sample: options.Sample = None,
     sample_label: options.SampleLabel = "",
-    separator: options.Separator = ";",
+    separator: options.Separator = "",
     report: options.Report = None,
     checkpoint: options.Checkpoint = None,
     cache: options.Cache = None,
@@ -62,7 +65,7 @@ def fit(
     Numbers, yes/no columns and categories are used as they are found; columns of free text are used when named. What
     was filled in or left out is said. The model file holds numbers and names, no code.
 
-    One tag a row does not tell how many are true: --n-positives does; --sample, some rows with all tags, does better.
+    One tag per row does not tell how many are true: --n-positives does; --sample, some rows with all tags, does better.
 
     A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
     train one model.
@@ -95,6 +98,7 @@ def fit(
         sample=sample,
         sample_label=sample_label,
         separator=separator,
+        allow_empty=allow_empty,
         checkpoint=checkpoint,
         cache=cache,
     )

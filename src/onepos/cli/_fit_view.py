@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from onepos.cli._output import print_line, print_prose
 from onepos.cli._table_training import Trained
+from onepos.columns._comparison import BARELY
+from onepos.columns.scores import RECALL_AT
 
 if TYPE_CHECKING:
     from onepos.columns import TableModel
 
-_KINDS = {"number": "numbers", "boolean": "yes/no", "category": "categories", "text": "text"}
+_KINDS = {
+    "number": "numbers",
+    "boolean": "yes/no",
+    "category": "categories",
+    "values": "many-valued words",
+    "list": "lists",
+    "text": "text",
+}
 _SHOWN = 6
 #: Facts that are file names, to be copied as they stand.
 _FILES = ("model", "report")
@@ -35,7 +44,9 @@ def show_training(trained: Trained, data: Path, out: Path | None, report: Path |
     fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {trained.seconds:.1f} s")
     if facts["method"] == "auto":
         _show_members(trained.model.estimator_)
-    fact("held out", _held_out(trained.model))
+    _show_comparison(facts["held_out"], calibrated=facts["calibration"] is not None)
+    if facts["calibration"] is None and facts["sets"] is not None:
+        fact("sets", _sets(facts["sets"]))
     if facts["calibration"] is not None:
         fact("calibrated", _calibrated(facts["calibration"]))
     if report is not None:
@@ -118,12 +129,25 @@ def _calibrated(found: dict[str, Any]) -> str:
     )
 
 
-def _held_out(model: "TableModel") -> str:
-    scores = model.facts_["held_out"]
-    before = " before calibration" if model.facts_["calibration"] is not None else ""
-    if scores is None:
-        return "nothing, so there is no score"
-    return (
-        f"{model.facts_['held_out_rows']:,} rows: mean reciprocal rank of their tag{before} "
-        f"{scores['reciprocal_rank']:.3f} (ranked by frequency alone: {scores['reciprocal_rank_by_frequency']:.3f})"
-    )
+def _show_comparison(found: dict[str, Any] | None, *, calibrated: bool) -> None:
+    """Show how this and simpler methods rank tags that training did not see, and warn if there is little between."""
+    if found is None:
+        fact("held out", "nothing, so there is no score")
+        return
+    where = f"{found['rows']:,} rows, each predicted by models that did not see it"
+    where = where if found["out_of_fold"] else f"{found['rows']:,} rows"
+    fact("held out", f"{where}; mean reciprocal rank of the tag{' before calibration' if calibrated else ''}:")
+    for method, scores in found["methods"].items():
+        fact("", f"{method:<10} {scores['reciprocal_rank']:.3f}, log-likelihood {scores['log_likelihood']:.3f}")
+    recalls = [f"{found[f'recall_at_{k}']:.0%} among the first {k}" for k in RECALL_AT if f"recall_at_{k}" in found]
+    if recalls:
+        fact("", f"the tag is {', '.join(recalls)}")
+    if found["barely_beats_frequency"]:
+        fact("WARNING", BARELY)
+
+
+def _sets(found: dict[str, Any]) -> str:
+    size = f"{found['mean_size']:.2f} labels per row"
+    if not found["guessed"]:
+        return f"{size}; {found['n_positives']:g} were asked for"
+    return f"{size}. This number is a guess: give the true mean with --n-positives M, or complete rows with --sample"

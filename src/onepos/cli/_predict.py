@@ -28,7 +28,10 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Only a probability for every label.")] = False,
     threshold: options.Threshold = None,
     top: options.Top = None,
-    separator: options.Separator = ";",
+    separator: Annotated[
+        str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")
+    ] = options.BETWEEN_TAGS,
+    allow_empty: options.AllowEmpty = False,
     json: JsonOption = False,
 ) -> None:
     """Predict tags for the rows of a table: a probability for every label, and the set of likely ones.
@@ -47,7 +50,7 @@ def predict(
         progress("loading", 0.0)
         from onepos.columns import Output, TableModel, predict_file
 
-        output = Output(sets or not probabilities, probabilities or not sets, threshold, top, separator)
+        output = Output(sets or not probabilities, probabilities or not sets, threshold, top, separator, allow_empty)
         done = predict_file(TableModel.load(model), data, out, output, progress=progress)
     if json:
         print_json({"out": str(out)} | asdict(done))

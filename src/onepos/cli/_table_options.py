@@ -9,6 +9,10 @@ import typer
 
 from onepos.cli._output import InputError
 
+DEFAULT_METHOD = "auto"
+#: What stands between the tags of a set, unless --separator says otherwise.
+BETWEEN_TAGS = ";"
+
 Data = Annotated[
     Path,
     typer.Argument(help="CSV, TSV, parquet, Mulan ARFF + XML, MAT, npz or svmlight.", show_default=False),
@@ -16,10 +20,10 @@ Data = Annotated[
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help=".csv, .tsv or .parquet.", show_default=False)]
 Label = Annotated[
-    str, typer.Option("--label", metavar="COL", help="Column with one tag a row; may be empty.", show_default=False)
+    str, typer.Option("--label", metavar="COL", help="Column with one tag per row; may be empty.", show_default=False)
 ]
 Labels = Annotated[
-    str, typer.Option("--labels", metavar="COL,…", help="Instead: the 0/1 columns, one a label.", show_default=False)
+    str, typer.Option("--labels", metavar="COL,…", help="Instead: the 0/1 columns, one per label.", show_default=False)
 ]
 Text = Annotated[str, typer.Option("--text", metavar="COL,…", help="Columns whose words are used.", show_default=False)]
 Id = Annotated[
@@ -51,11 +55,16 @@ Settings = Annotated[
 ]
 Positives = Annotated[
     float | None,
-    typer.Option("--n-positives", metavar="M", help="Mean number of labels a row, if known.", show_default=False),
+    typer.Option("--n-positives", metavar="M", help="Mean number of labels per row, if known.", show_default=False),
 ]
 Fraction = Annotated[
-    float,
-    typer.Option("--validation-fraction", metavar="F", help="Share of rows held out to score the model; 0: none."),
+    float | None,
+    typer.Option(
+        "--validation-fraction",
+        metavar="F",
+        help="Share of rows held out to score the model; else 0.1, with auto 0.",
+        show_default=False,
+    ),
 ]
 Decisions = Annotated[
     Path | None,
@@ -103,7 +112,7 @@ Budget = Annotated[
     typer.Option(
         "--budget",
         metavar="SECONDS",
-        help="Time for auto (else 120), or for --tune with its last training.",
+        help="Time for auto (else 60), or for --tune with its last training.",
         show_default=False,
     ),
 ]
@@ -129,7 +138,16 @@ Report = Annotated[
 Top = Annotated[
     int | None, typer.Option("--top", metavar="K", min=1, help="Sets of the K best instead.", show_default=False)
 ]
-Separator = Annotated[str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")]
+Separator = Annotated[
+    str,
+    typer.Option(
+        "--separator",
+        metavar="SIGN",
+        help="Between the tags of a cell; else cells of --label hold one tag, and sets are written with ;.",
+        show_default=False,
+    ),
+]
+AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave sets empty if no label is likely.")]
 
 
 def check_limits(threshold: float | None, top: int | None) -> None:

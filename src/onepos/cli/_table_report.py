@@ -67,5 +67,6 @@ def write_table_report(
             frame if data.labels is not None else frame[list(model.encoder_.kinds_)],
             pd.DataFrame(found.truth, columns=model.labels_),
             text=text[0] if text else None,
+            interface="command line",
         ),
     )

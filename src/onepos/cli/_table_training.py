@@ -1,5 +1,6 @@
 """What ``fit`` and ``complete`` share: read the table, train, and collect what the user should know."""
 
+import math
 import time
 import warnings
 from dataclasses import dataclass
@@ -7,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onepos._deadline import deadline
 from onepos._launch import launched
 from onepos._optional import require
 from onepos.cli._output import InputError, input_errors
-from onepos.cli._table_options import names, settings
+from onepos.cli._table_options import BETWEEN_TAGS, names, settings
 
 if TYPE_CHECKING:
     from onepos.columns import TableData, TableModel
@@ -30,7 +32,7 @@ class Request:
     method: str
     settings: list[str] | None
     n_positives: float | None
-    validation_fraction: float
+    validation_fraction: float | None
     decisions: Path | None
     seed: int
     tune: bool = False
@@ -40,7 +42,8 @@ class Request:
     cache: Path | None = None
     sample: Path | None = None
     sample_label: str = ""
-    separator: str = ";"
+    separator: str = ""
+    allow_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ def read_request(request: Request) -> "TableData":
         raise InputError(
             f"say which column of {request.data.name} holds the tags: --label COL. It has: {_some(data.frame)}."
         )
+    if request.separator and not request.label and request.sample is None:
+        raise InputError("--separator says what stands between the tags of a cell of --label: give that too.")
     if request.label and request.labels:
         raise InputError("give --label (one column of tags) or --labels (0/1 columns), not both.")
     return data
@@ -74,6 +79,7 @@ def read_request(request: Request) -> "TableData":
 
 def train(request: Request, progress: Any) -> Trained:
     """Train a model as the options say; ValueErrors on the way are bad input."""
+    started = time.monotonic()
     progress("loading", 0.0)
     params = _auto_budget(request) | settings(request.settings)
     _check_sample(request)
@@ -86,17 +92,25 @@ def train(request: Request, progress: Any) -> Trained:
         # A wrong key is noticed before a large file is read, and torch is loaded.
         make_classifier(request.method)._check_processes()
         progress("reading", 0.02)
-        started = time.monotonic()
-        model, data = (
-            _fit_shards(request, params, progress) if of_shards(request) else _fit(request, params, search, progress)
-        )
+        # Reading and loading count in the seconds that auto has; TableModel looks at what is left.
+        with deadline(started + params.get("time_budget", math.inf)):
+            model, data = (
+                _fit_shards(request, params, progress)
+                if of_shards(request)
+                else _fit(request, params, search, progress)
+            )
         said_of_sample = _calibrate(request, model, progress)
     history = getattr(model.estimator_, "history_", None)
     runs = [model.facts_["tuning"] or {}, history.facts if history is not None else {}]
     if any(facts.get("stopped") == "interrupted" for facts in runs):
         raise KeyboardInterrupt  # the training loop keeps a usable model; here the user wants to be out
-    said = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+    said = dict.fromkeys(_in_options(" ".join(str(warning.message).split())) for warning in caught)
     return Trained(model, data, [*model.facts_["notes"], *said_of_sample, *said], time.monotonic() - started)
+
+
+def _in_options(message: str) -> str:
+    """Say what a warning says about a parameter with the option of the same meaning."""
+    return message.replace(" separator=", " --separator ")
 
 
 def of_shards(request: Request) -> bool:
@@ -128,10 +142,12 @@ def _fit(request: Request, params: dict[str, Any], search: Any, progress: Any) -
         id=request.id or None,
         drop=names(request.drop),
         categories=names(request.categories),
+        separator=request.separator or None,
         decisions=read_decided(request.decisions),
         method=request.method,
         params=params,
         n_positives=request.n_positives,
+        at_least_one=not request.allow_empty,
         validation_fraction=request.validation_fraction,
         random_state=request.seed,
         tune=search,
@@ -151,9 +167,11 @@ def _fit_shards(request: Request, params: dict[str, Any], progress: Any) -> "tup
         id=request.id or None,
         drop=names(request.drop),
         categories=names(request.categories),
+        separator=request.separator or None,
         method=request.method,
         params=params,
         n_positives=request.n_positives,
+        at_least_one=not request.allow_empty,
         validation_fraction=request.validation_fraction,
         random_state=request.seed,
         cache_folder=request.cache,
@@ -212,7 +230,11 @@ def _calibrate(request: Request, model: "TableModel", progress: Any) -> list[str
     read_as = reading_options(model, request.sample)
     data = read_table(request.sample, **read_as | {"plain": [*read_as["plain"], label], "labels": labels})
     notes = calibrate_table(
-        model, data, label=label or None, separator=request.separator if label else None, labels=labels
+        model,
+        data,
+        label=label or None,
+        separator=(request.separator or BETWEEN_TAGS) if label else None,
+        labels=labels,
     )
     return [f"{request.sample.name}: {note}" for note in notes]
 

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onepos.columns._bags import LEAST_ROWS, find_bag, looks_measured
 from onepos.columns._categories import find_categories
-from onepos.columns._kinds import BOOLEAN, CATEGORY, NUMBER, TEXT, kind_of
+from onepos.columns._kinds import BOOLEAN, CATEGORY, LIST, NUMBER, TEXT, VALUES, kind_of
 from onepos.exceptions import DataFileError
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 #: With fewer rows, words that all differ may be chance.
 _ROWS_TO_TELL = 20
+_IDENTIFIER = "has another value in every row, as identifiers do (as text its words would be used)"
 
 
 class Choice(NamedTuple):
@@ -20,6 +22,7 @@ class Choice(NamedTuple):
     categories: list[str]
     drop: list[str]
     max_categories: int
+    max_values: int
 
 
 def choose_columns(frame: "pd.DataFrame", choice: Choice) -> tuple[dict[str, str], dict[str, str]]:
@@ -69,17 +72,35 @@ def _judge(column: "pd.Series[Any]", choice: Choice) -> tuple[str, str]:
         return kind, "is the same in every row" if column.notna().all() and column.nunique() == 1 else ""
     if kind != CATEGORY:
         return "", f"holds {kind}, which is neither numbers nor words"
-    found = find_categories(column)
+    n_found = len(find_categories(column))
     asked = name in choice.categories
-    if not asked and len(found) == len(column) > _ROWS_TO_TELL:
-        return "", "has another value in every row, as identifiers do (as text its words would be used)"
-    if len(found) > choice.max_categories:
-        if asked:
-            raise DataFileError(
-                f"column {name!r} has {len(found):,} categories; at most {choice.max_categories} are taken. Merge rare "
-                "ones, or leave the column out."
-            )
-        return "", f"has {len(found):,} different values, too many for categories (as text its words would be used)"
-    if len(found) == 1 and column.notna().all():
+    if n_found > choice.max_categories:
+        return _judge_many(column, choice, n_found, asked=asked)
+    if not asked and n_found == len(column) > _ROWS_TO_TELL:
+        return "", _IDENTIFIER
+    if n_found == 1 and column.notna().all():
         return "", "is the same in every row"
     return CATEGORY, ""
+
+
+def _judge_many(column: "pd.Series[Any]", choice: Choice, n_found: int, *, asked: bool) -> tuple[str, str]:
+    """Return the kind of a column of words with more values than categories may have, or why it is left out."""
+    bag = find_bag(column, choice.max_values) if choice.max_values else None
+    if bag is not None and (asked or not looks_measured(bag)):
+        return LIST if bag.sign else VALUES, ""
+    if asked:
+        raise DataFileError(
+            f"column {str(column.name)!r} has {n_found:,} categories, and few rows have one that is in {LEAST_ROWS} "
+            "rows or more. Merge rare ones, or leave the column out."
+        )
+    if bag is not None:
+        return "", (
+            f"has {n_found:,} different values, most with digits, as dates and numbers with units have (as categories "
+            "the frequent ones would be used)"
+        )
+    if n_found == len(column):
+        return "", _IDENTIFIER
+    return "", (
+        f"has {n_found:,} different values, and few rows have one that is in {LEAST_ROWS} rows or more (as text its "
+        "words would be used)"
+    )

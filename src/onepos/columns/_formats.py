@@ -1,7 +1,8 @@
 """The formats of data files, each as one data frame; what is wrong with a file is one line that names it."""
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +66,37 @@ def separator_of(path: Path) -> str:
     return "," if path.suffix.lower() == ".csv" else "\t"
 
 
+def check_header(path: Path) -> None:
+    """Raise DataFileError if a column name comes twice: pandas would number the second, and a tag become a feature."""
+    import pandas as pd
+
+    with readable(path):
+        head = pd.read_csv(path, sep=separator_of(path), index_col=False, header=None, nrows=1, dtype=str)
+    names = [str(name) for name in head.iloc[0] if not pd.isna(name)]
+    check_distinct(names, path.name)
+
+
+def check_distinct(names: Sequence[str], where: str = "") -> None:
+    """Raise DataFileError, naming them, if column names come twice.
+
+    Examples
+    --------
+    >>> check_distinct(["x", "tag", "tag"], "photos.csv")
+    Traceback (most recent call last):
+    onepos.exceptions.DataFileError: photos.csv: column names must be distinct; 'tag' come twice: rename.
+    """
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        shown = ", ".join(map(repr, twice[:5]))
+        start = f"{where}: " if where else ""
+        raise DataFileError(f"{start}column names must be distinct; {shown} come twice: rename.")
+
+
 def separated(path: Path, words: Collection[str], plain: Collection[str], **options: Any) -> Any:
     """Return a CSV or TSV file as a frame, or with ``chunksize`` as an iterator of frames."""
     import pandas as pd
 
+    check_header(path)
     with readable(path):
         names = list(pd.read_csv(path, sep=separator_of(path), index_col=False, nrows=0).columns)
         return pd.read_csv(
@@ -87,12 +115,14 @@ def parquet_frame(path: Path) -> Any:
     """Return a parquet file as a frame."""
     with parquet_file(path) as file, readable_parquet(path):
         check_parquet_size(file.metadata, path)
+        check_distinct(file.schema_arrow.names, path.name)
         return file.read().to_pandas().reset_index(drop=True)
 
 
 def parquet_pieces(path: Path, rows: int) -> Iterator[Any]:
     """Yield a parquet file as frames of at most so many rows."""
     with parquet_file(path) as file:
+        check_distinct(file.schema_arrow.names, path.name)
         batches = file.iter_batches(batch_size=rows)
         while True:
             with readable_parquet(path):

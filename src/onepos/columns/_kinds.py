@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NUMBER, BOOLEAN, CATEGORY, TEXT = "number", "boolean", "category", "text"
+#: Words with many distinct values, and lists of words.
+VALUES, LIST = "values", "list"
 _TRUE, _FALSE = frozenset({"true", "yes"}), frozenset({"false", "no"})
 # Read back from a file as text, a column that was boolean in training may also say 1 and 0.
 _TRUTH = dict.fromkeys((*_TRUE, "1", "1.0"), 1.0) | dict.fromkeys((*_FALSE, "0", "0.0"), 0.0)

@@ -1,5 +1,6 @@
 """Which columns hold the labels of a training table, and what they say."""
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,8 +8,8 @@ import numpy as np
 
 from onepos.columns.decisions import apply_decisions, row_ids
 from onepos.columns.encoder import shorten
-from onepos.columns.tags import tag_indicator
-from onepos.exceptions import DataFileError
+from onepos.columns.tags import joined_tags, tag_indicator
+from onepos.exceptions import DataFileError, LabelWarning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +21,7 @@ class Named(NamedTuple):
     label: str | None
     labels: "Sequence[str] | pd.DataFrame | None"
     id: str | None
+    separator: str | None = None
 
 
 class Known(NamedTuple):
@@ -30,18 +32,32 @@ class Known(NamedTuple):
     decisions: dict[str, int] | None
 
 
-def observed_labels(frame: "pd.DataFrame", names: Named, decisions: "pd.DataFrame | None") -> Known:
-    """Return the int8 indicator of a training table: 1 observed or accepted, −1 rejected, 0 unknown."""
+def observed_labels(
+    frame: "pd.DataFrame", names: Named, decisions: "pd.DataFrame | None", *, text: Sequence[str] = ()
+) -> Known:
+    """Return the int8 indicator of a training table: 1 observed or accepted, −1 rejected, 0 unknown.
+
+    ``text`` are the columns of words, none of which may name the rows.
+    """
     import pandas as pd
 
     for what, name in (("label", names.label), ("id", names.id)):
         if name is not None:
             require_columns(frame, [name], what)
     columns = [names.id] if names.id is not None else []
+    if names.id is not None and (names.id == names.label or names.id in _listed(names.labels)):
+        raise DataFileError(f"column {names.id!r} is named as id and as label. It can be one of them.")
+    if names.id is not None and names.id in text:
+        raise DataFileError(f"column {names.id!r} is named as id and as text. It can be one of them.")
+    if names.separator is not None and names.label is None:
+        raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
     if (names.label is None) == (names.labels is None):
         raise DataFileError("say which column holds the tags: label=NAME, or labels=[0/1 columns]; one of them.")
     if names.label is not None:
-        indicator, columns = tag_indicator(frame[names.label]), [*columns, names.label]
+        indicator = tag_indicator(frame[names.label], separator=names.separator)
+        columns = [*columns, names.label]
+        if names.separator is None:
+            warn_if_joined([str(name) for name in indicator.columns])
     elif isinstance(names.labels, pd.DataFrame):
         if len(names.labels) != len(frame):
             raise DataFileError(
@@ -57,6 +73,23 @@ def observed_labels(frame: "pd.DataFrame", names: Named, decisions: "pd.DataFram
         return Known(indicator, columns, None)
     decided, counts = apply_decisions(indicator, row_ids(frame, names.id), decisions)
     return Known(decided, columns, counts)
+
+
+def _listed(labels: "Sequence[str] | pd.DataFrame | None") -> list[str]:
+    return [] if labels is None or hasattr(labels, "columns") else list(labels)
+
+
+def warn_if_joined(tags: Sequence[str]) -> None:
+    """Warn if many tags look like several tags in one cell."""
+    found = joined_tags(tags)
+    if found is not None:
+        sign, count = found
+        warnings.warn(
+            f"{count:,} of {len(tags):,} distinct tags contain {sign!r}: pass separator={sign!r} if a cell can hold "
+            "several tags",
+            LabelWarning,
+            stacklevel=4,
+        )
 
 
 def suggestion_columns(frame: "pd.DataFrame", labels: Sequence[str]) -> list[str]:

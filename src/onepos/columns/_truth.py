@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Truth(NamedTuple):
-    """Where the labels are: a column of tags, with ``separator`` of complete sets, or the complete 0/1 columns."""
+    """Where the labels are: a column of tags, with ``separator`` of complete sets, or the complete 0/1 columns.
+
+    Without ``separator`` a cell is read as in training, and may not hold all labels of its row.
+    """
 
     label: str | None = None
     separator: str | None = None
@@ -36,7 +39,7 @@ class Found(NamedTuple):
 
 def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     """Return the labels of a table in the model's order."""
-    found, complete = _labels(data, where)
+    found, complete = _labels(data, where, model.separator_)
     truth, notes = _in_order_of(model, found, named=bool(where.labels))
     if not where.label and not where.labels:
         # A file that carries labels does not say whether they are all; one in every row is what single positives are.
@@ -44,7 +47,7 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     return Found(truth, complete, notes)
 
 
-def _labels(data: TableData, where: Truth) -> tuple["pd.DataFrame", bool]:
+def _labels(data: TableData, where: Truth, in_training: str | None) -> tuple["pd.DataFrame", bool]:
     label, separator, labels = where
     if label and labels:
         raise DataFileError("name the column of tags (label) or the 0/1 columns (labels), not both.")
@@ -55,6 +58,8 @@ def _labels(data: TableData, where: Truth) -> tuple["pd.DataFrame", bool]:
         column = data.frame[label]
         if separator:
             return split_tags(column, separator), True
+        if in_training:
+            return split_tags(column, in_training), False
         return tag_indicator(column, find_categories(column)), False
     if data.labels is not None:
         return data.labels, True

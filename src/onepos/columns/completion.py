@@ -13,7 +13,7 @@ from onepos.columns.decisions import apply_decisions, row_ids
 from onepos.columns.encoder import Tally, named
 from onepos.columns.reading import read_as_written
 from onepos.columns.table_model import TableModel
-from onepos.columns.tags import join_tags, tag_indicator
+from onepos.columns.tags import join_tags, split_cell, tag_indicator
 from onepos.columns.writing import TableWriter, as_columns
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def complete_table(
     threshold: float | None = None,
     top: int | None = None,
     separator: str = ";",
+    at_least_one: bool | None = None,
 ) -> Completion:
     """Predict every label of every row and join what is known with what is likely.
 
@@ -96,6 +97,8 @@ def complete_table(
         Its file, from which the output takes the other columns as they are written.
     decisions, threshold, top, separator
         As for ``apply_decisions`` and ``join_tags``; the threshold is the model's by default.
+    at_least_one : bool, optional
+        Put the best label into a set that would be empty, unless a threshold is given; default: as the model was told.
     """
     frame, tally = named(data.frame), Tally()
     probabilities = model.predict_proba(frame, tally)
@@ -106,12 +109,13 @@ def complete_table(
     # What is known outranks whatever the model thinks of it.
     settled = probabilities.mask(known > 0, 2.0).mask(known < 0, -1.0)
     limit = model.thresholds_ if threshold is None else threshold
+    filled = model.at_least_one_ if at_least_one is None else at_least_one
     suggested = join_tags(
-        settled, threshold=limit, top=top, separator=separator, at_least_one=threshold is None and model.at_least_one_
+        settled, threshold=limit, top=top, separator=separator, at_least_one=threshold is None and filled
     )
     written = frame if data.labels is not None else read_as_written(path)
-    filled = tally.notes(model.encoder_.kinds_)
-    return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, filled)
+    of_columns = tally.notes(model.encoder_.kinds_)
+    return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, of_columns)
 
 
 def _observed(model: TableModel, data: TableData) -> tuple["pd.DataFrame", list[str]]:
@@ -122,7 +126,8 @@ def _observed(model: TableModel, data: TableData) -> tuple["pd.DataFrame", list[
     nothing = pd.DataFrame(0, columns=model.labels_, index=data.frame.index)
     if model.label_ is None or model.label_ not in data.frame.columns:
         return nothing, []
-    words = {word for word in as_words(data.frame[model.label_]) if word is not None}
-    strange = sorted(words - set(model.labels_))
+    column, separator = data.frame[model.label_], model.separator_
+    tags = {tag for cell in as_words(column) for tag in split_cell(cell, separator)}
+    strange = sorted(tags - set(model.labels_))
     notes = [f"tags that the model does not know stay as they are: {', '.join(strange[:5])}"] if strange else []
-    return tag_indicator(data.frame[model.label_], model.labels_) if words else nothing, notes
+    return tag_indicator(column, model.labels_, separator) if tags else nothing, notes

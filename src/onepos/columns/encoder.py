@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos.columns._bags import Bag, bag_matrix, find_bag
 from onepos.columns._categories import find_categories, one_hot
 from onepos.columns._choice import Choice, choose_columns
-from onepos.columns._kinds import BOOLEAN, CATEGORY, NUMBER, TEXT
+from onepos.columns._formats import check_distinct
+from onepos.columns._kinds import BOOLEAN, CATEGORY, LIST, NUMBER, TEXT, VALUES
 from onepos.columns._numbers import NumberColumns
 from onepos.columns._words import TextColumn
+from onepos.datasets._sparse import short_indices
 from onepos.exceptions import DataFileError
 
 if TYPE_CHECKING:
@@ -28,8 +31,10 @@ class Tally:
     unknown: Counter[str] = field(default_factory=Counter)
 
     def notes(self, kinds: dict[str, str]) -> list[str]:
-        """Return one sentence a column."""
+        """Return one sentence for each column."""
+        own = "taken as a value of its own"
         how = {CATEGORY: "taken as none of the categories", BOOLEAN: "taken as the more frequent one"}
+        how |= {VALUES: own, LIST: own}
         notes = [
             f"column {name!r}: {count:,} missing, {how.get(kinds.get(name, ''), 'filled with the median')}"
             for name, count in self.missing.items()
@@ -44,8 +49,10 @@ class ColumnEncoder:
     """Learn how the columns of a table become numbers, then do it to other tables.
 
     Numbers are standardised, their gaps filled with the median. Categories (words with few distinct values) become one
-    0/1 column each; one that training never saw is all zeros. Text columns become tf-idf weights. Columns that say
-    nothing (constant, empty, a different word in every row) are left out, and ``left_out_`` says why.
+    0/1 column each; one that training never saw is all zeros. Of words with more distinct values, those in at least 5
+    rows get a column, and all others share one; so do the parts of cells that are lists (``Chile, Peru``). Text columns
+    become tf-idf weights. Columns that say nothing (constant, empty, a different word in every row) are left out, and
+    ``left_out_`` says why.
 
     Parameters
     ----------
@@ -56,14 +63,17 @@ class ColumnEncoder:
     drop : sequence of str
         Columns to leave out: identifiers, labels.
     max_categories : int
-        A column of words with more distinct values is left out.
+        Of a column of words with more distinct values only frequent values are used.
+    max_values : int
+        Most values of such a column that get a feature of their own. 0: leave such columns out.
     max_terms : int
         Words kept for each text column, the most frequent ones.
 
     Attributes
     ----------
     kinds_ : dict
-        Column used → "number", "boolean", "category" or "text", in the order of the table.
+        Column used → "number", "boolean", "category", "values" (words with many distinct values), "list" or "text",
+        in the order of the table.
     left_out_ : dict
         Column not used → why.
     n_features_ : int
@@ -90,25 +100,28 @@ class ColumnEncoder:
         categories: Sequence[str] = (),
         drop: Sequence[str] = (),
         max_categories: int = 100,
+        max_values: int = 1_000,
         max_terms: int = 10_000,
     ) -> None:
         self.text = [text] if isinstance(text, str) else list(text)
         self.categories, self.drop = list(categories), list(drop)
-        self.max_categories, self.max_terms = max_categories, max_terms
+        self.max_categories, self.max_values, self.max_terms = max_categories, max_values, max_terms
 
     def fit(self, frame: "pd.DataFrame") -> Self:
         """Learn from the training rows."""
         frame = named(frame)
-        choice = Choice(self.text, self.categories, self.drop, self.max_categories)
+        choice = Choice(self.text, self.categories, self.drop, self.max_categories, self.max_values)
         self.kinds_, self.left_out_ = choose_columns(frame, choice)
         numbers = self._of(NUMBER, BOOLEAN)
         self._numbers = NumberColumns(numbers, [self.kinds_[name] == BOOLEAN for name in numbers]).fit(frame)
         self._categories = {name: find_categories(frame[name]) for name in self._of(CATEGORY)}
+        found = {name: find_bag(frame[name], self.max_values) for name in self._of(VALUES, LIST)}
+        self._bags = {name: bag for name, bag in found.items() if bag is not None}
         self._texts = [TextColumn(name, self.max_terms).fit(frame[name]) for name in self._of(TEXT)]
         return self
 
     def transform(self, frame: "pd.DataFrame", tally: Tally | None = None) -> Any:
-        """Return float32 features: CSR if there is text or the frame is sparse, else an ndarray.
+        """Return float32 features: an ndarray, or CSR if there are texts, lists, many-valued words or sparse columns.
 
         Parameters
         ----------
@@ -124,9 +137,10 @@ class ColumnEncoder:
             blocks.append(self._numbers.transform(frame, tally.missing))
         for name, categories in self._categories.items():
             blocks.append(one_hot(frame[name], categories, tally.missing, tally.unknown))
+        blocks += [bag_matrix(frame[name], bag, tally.missing) for name, bag in self._bags.items()]
         blocks += [words.transform(frame[words.name]) for words in self._texts]
         if any(sparse.issparse(block) for block in blocks):
-            return sparse.csr_array(sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr"))
+            return short_indices(sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr"))
         return np.ascontiguousarray(np.hstack(blocks))
 
     def check(self, frame: "pd.DataFrame") -> None:
@@ -142,12 +156,13 @@ class ColumnEncoder:
     def n_features_(self) -> int:
         """Number of columns of the matrix."""
         n_categories = sum(len(categories) for categories in self._categories.values())
-        return len(self._numbers.names) + n_categories + sum(len(words.terms) for words in self._texts)
+        n_values = sum(bag.n_features for bag in self._bags.values())
+        return len(self._numbers.names) + n_categories + n_values + sum(len(words.terms) for words in self._texts)
 
     @property
     def words_(self) -> list[str]:
         """Columns that must be read as text, whatever they look like."""
-        return self._of(CATEGORY, TEXT, BOOLEAN)
+        return self._of(CATEGORY, VALUES, LIST, TEXT, BOOLEAN)
 
     def _of(self, *kinds: str) -> list[str]:
         return [name for name, kind in self.kinds_.items() if kind in kinds]
@@ -164,16 +179,21 @@ class ColumnEncoder:
             "left_out": self.left_out_,
             "numbers": numbers,
             "categories": self._categories,
+            "bags": self._bags,
         }
 
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> Self:
         """Build the encoder that ``state`` described."""
-        made = cls(**{name: facts["settings"][name] for name in _SETTINGS})
+        made = cls(**{name: value for name, value in facts["settings"].items() if name in _SETTINGS})
         made.kinds_, made.left_out_ = dict(facts["kinds"]), dict(facts["left_out"])
         made._numbers = NumberColumns.from_state(arrays, facts["numbers"])
         made._categories = {name: list(found) for name, found in facts["categories"].items()}
-        if made._numbers.names != made._of(NUMBER, BOOLEAN) or list(made._categories) != made._of(CATEGORY):
+        # Files of versions before 0.2 have none.
+        stored = facts.get("bags", {}).items()
+        made._bags = {name: Bag([str(value) for value in values], str(sign)) for name, (values, sign) in stored}
+        parts = (made._numbers.names, list(made._categories), list(made._bags))
+        if parts != (made._of(NUMBER, BOOLEAN), made._of(CATEGORY), made._of(VALUES, LIST)):
             raise ValueError("the columns of its parts are not the columns it names")
         made._texts = [
             TextColumn.from_state(
@@ -184,15 +204,13 @@ class ColumnEncoder:
         return made
 
 
-_SETTINGS = ("text", "categories", "drop", "max_categories", "max_terms")
+_SETTINGS = ("text", "categories", "drop", "max_categories", "max_values", "max_terms")
 
 
 def named(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return the frame with text for column names, each of them once."""
     names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise DataFileError(f"column names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename.")
+    check_distinct(names)
     return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from onepos.columns._formats import TableData
 from onepos.columns._truth import Truth, find_truth
 from onepos.columns.encoder import Tally
-from onepos.columns.scores import bootstrap_intervals, complete_values, single_positive_values
+from onepos.columns.scores import bootstrap_intervals, complete_values, set_scores, single_positive_values
 from onepos.columns.table_model import TableModel
+from onepos.thresholds import label_sets
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Evaluation:
     rows, rows_with_label : int
     measures : dict
         Name → mean, low and high end of the 95 % interval.
+    sets : dict
+        ``mean_size`` of the sets that the model suggests and, with complete labels, ``true_mean_size`` and precision,
+        recall and F1, micro and macro.
     notes : list of str
     """
 
@@ -28,6 +32,7 @@ class Evaluation:
     rows: int
     rows_with_label: int
     measures: dict[str, dict[str, float]]
+    sets: dict[str, float]
     notes: list[str]
 
 
@@ -47,18 +52,24 @@ def evaluate_table(
     model : TableModel
     data : TableData
     label : str, optional
-        The column of tags: one a row, or with ``separator`` all of the row's, joined by it.
+        The column of tags: one per row, or with ``separator`` all of the row's, joined by it.
     separator : str, optional
     labels : sequence of str
         Instead: the 0/1 columns, one for each label of the model, complete.
     threshold : float
-        For Hamming loss; the model's by default.
+        From which probability on a label is in the set; the model's by default.
     """
     truth, complete, notes = find_truth(model, data, Truth(label, separator, labels))
     tally = Tally()
     scores = model.predict_proba(data.frame, tally).to_numpy()
     limit = model.thresholds_ if threshold is None else threshold
-    values = complete_values(truth, scores, limit) if complete else single_positive_values(truth, scores)
+    filled = model.at_least_one_ and threshold is None
+    sets = set_scores(label_sets(scores, limit, at_least_one=filled), truth if complete else None)
+    values = (
+        complete_values(truth, scores, limit, at_least_one=filled)
+        if complete
+        else single_positive_values(truth, scores)
+    )
     counted = int((truth > 0).any(axis=1).sum())
     notes = [*notes, *tally.notes(model.encoder_.kinds_)]
-    return Evaluation(complete, len(truth), counted, bootstrap_intervals(values), notes)
+    return Evaluation(complete, len(truth), counted, bootstrap_intervals(values), sets, notes)

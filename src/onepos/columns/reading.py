@@ -9,6 +9,7 @@ from onepos.columns._formats import (
     SEPARATED,
     SVMLIGHT,
     TableData,
+    check_header,
     matrix_file,
     parquet_file,
     parquet_frame,
@@ -121,6 +122,7 @@ def read_as_written(path: Path) -> "pd.DataFrame":
 
     if path.suffix.lower() not in SEPARATED:
         return read_table(path).frame
+    check_header(path)
     with readable(path):
         return pd.read_csv(path, sep=separator_of(path), index_col=False, dtype=str, keep_default_na=False)
 

@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos.metrics import METRICS
+from onepos.thresholds import label_sets
 
 #: k of recall at k.
 RECALL_AT = (1, 3, 5)
+_OF_SETS = ("precision", "recall", "f1")
 #: What the measures of one known tag a row are called.
 SINGLE_POSITIVE_TITLES = {
     "reciprocal_rank": "Mean reciprocal rank",
@@ -47,11 +49,16 @@ def single_positive_values(observed: NDArray[Any], scores: NDArray[Any]) -> dict
 
 
 def complete_values(
-    truth: NDArray[Any], scores: NDArray[Any], threshold: float | Sequence[float] = 0.5
+    truth: NDArray[Any],
+    scores: NDArray[Any],
+    threshold: float | Sequence[float] = 0.5,
+    *,
+    at_least_one: bool = False,
 ) -> dict[str, NDArray[np.float64]]:
     """Return the five measures of ``onepos.metrics`` for every row; NaN where a row does not count.
 
-    Their means over rows are those of ``onepos.metrics.evaluate``.
+    Their means over rows are those of ``onepos.metrics.evaluate``. With ``at_least_one`` Hamming loss looks at sets
+    that have the best label where they would be empty.
 
     Examples
     --------
@@ -62,7 +69,7 @@ def complete_values(
     n_labels = positive.shape[1]
     sizes = positive.sum(axis=1)
     values = {name: np.full(len(positive), np.nan) for name in METRICS}
-    values["hamming_loss"] = ((scores >= np.asarray(threshold)) != positive).mean(axis=1)
+    values["hamming_loss"] = (label_sets(scores, threshold, at_least_one=at_least_one) != positive).mean(axis=1)
     for row in np.flatnonzero(sizes):
         good, bad = np.sort(scores[row, positive[row]])[::-1], np.sort(scores[row, ~positive[row]])
         # Negatives scored at least as high as each positive, best positive first: ties count as mistakes.
@@ -74,6 +81,33 @@ def complete_values(
         if len(bad):
             values["ranking_loss"][row] = above.sum() / (len(good) * len(bad))
     return values
+
+
+def set_scores(sets: NDArray[Any], truth: NDArray[Any] | None) -> dict[str, float]:
+    """Return the mean size of label sets and, with complete labels, precision, recall and F1.
+
+    Micro: over all entries. Macro: the mean over labels that are true in some row, or in some set.
+
+    Examples
+    --------
+    >>> found = set_scores(np.array([[1, 1, 0]]), np.array([[1, 0, 0]]))
+    >>> found["micro_precision"], found["micro_recall"], found["macro_f1"], found["mean_size"], found["true_mean_size"]
+    (0.5, 1.0, 0.5, 2.0, 1.0)
+    """
+    from sklearn.metrics import precision_recall_fscore_support
+
+    found = {"mean_size": float((sets > 0).sum(axis=1).mean())}
+    if truth is None:
+        return found
+    positive = np.asarray(truth) > 0
+    used = positive.any(axis=0) | (np.asarray(sets) > 0).any(axis=0)
+    found["true_mean_size"] = float(positive.sum(axis=1).mean())
+    for average in ("micro", "macro"):
+        scores = precision_recall_fscore_support(
+            positive[:, used], sets[:, used] > 0, average=average, zero_division=0.0
+        )
+        found |= dict(zip((f"{average}_{name}" for name in _OF_SETS), map(float, scores[:3]), strict=True))
+    return found
 
 
 def bootstrap_intervals(

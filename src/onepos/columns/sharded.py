@@ -4,6 +4,7 @@ Nothing is in memory whole but the labels. The columns are judged by some rows o
 number of processes, so that the model is the same, too.
 """
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos.columns._comparison import COMPARE_THEMSELVES, comparison, tell_baselines, tell_held_out
 from onepos.columns._formats import parquet_file, parquet_pieces
 from onepos.columns._kinds import as_words
 from onepos.columns._labels import indicator_columns, require_columns, suggestion_columns
 from onepos.columns._progress import Progress, fit_arguments
+from onepos.columns._sets import set_facts
 from onepos.columns._settings import make_estimator
 from onepos.columns.encoder import ColumnEncoder, Tally, named
-from onepos.columns.table_model import ROWS_FOR_THRESHOLD, TableModel, held_out_scores, split_rows
-from onepos.columns.tags import tag_indicator
+from onepos.columns.table_model import HELD_OUT, ROWS_FOR_THRESHOLD, TableModel, fit_in_time, split_rows
+from onepos.columns.tags import split_cell, tag_indicator
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.training import Processes, join
 from onepos.training.shared_arrays import filled_together
@@ -85,6 +88,7 @@ class _Named:
     label: str | None
     labels: list[str]
     id: str | None
+    separator: str | None
 
     @property
     def all(self) -> list[str]:
@@ -96,7 +100,7 @@ class _Named:
             return indicator_columns(piece, self.labels).to_numpy(dtype=np.int8)
         if not any(word is not None for word in as_words(piece[self.label])):
             return np.zeros((len(piece), len(classes)), dtype=np.int8)
-        return tag_indicator(piece[self.label], classes).to_numpy(dtype=np.int8)
+        return tag_indicator(piece[self.label], classes, self.separator).to_numpy(dtype=np.int8)
 
 
 def fit_shards(
@@ -107,11 +111,13 @@ def fit_shards(
     id: str | None = None,
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
-    method: str = "smile",
+    separator: str | None = None,
+    method: str = "auto",
     params: dict[str, Any] | None = None,
     n_positives: float | None = None,
-    validation_fraction: float = 0.1,
-    random_state: int | None = None,
+    at_least_one: bool = True,
+    validation_fraction: float | None = None,
+    random_state: int | None = 0,
     cache_folder: str | Path | None = None,
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
@@ -127,18 +133,24 @@ def fit_shards(
         temporary files if not given. All processes must see it.
     """
     tell: Progress = progress or (lambda step, share: None)
+    started = time.monotonic()
     settings = dict(params or {})
+    if validation_fraction is None:
+        validation_fraction = 0.0 if method in COMPARE_THEMSELVES else HELD_OUT
     estimator, by_threshold = make_estimator(method, settings, random_state, n_positives)
     processes = join(settings.get("device", "cpu"))
     if cache_folder is not None and "cache_folder" in estimator.get_params() and "cache_folder" not in settings:
         estimator.set_params(cache_folder=str(cache_folder))
     if (label is None) == (not labels):
         raise DataFileError("say which column holds the tags: label=NAME, or labels=[0/1 columns]; one of them.")
-    shards, columns = Shards.of(Path(folder), processes), _Named(label, list(labels), id)
+    shards, columns = Shards.of(Path(folder), processes), _Named(label, list(labels), id, separator)
+    if id is not None and id in (label, *labels):
+        raise DataFileError(f"column {id!r} is named as id and as label. It can be one of them.")
     tell("looking at columns", 0.01)
     judged, classes = _judged_rows(shards, columns)
     made = suggestion_columns(judged, classes)
-    encoder = ColumnEncoder(categories=categories, drop=[*columns.all, *drop, *made]).fit(judged)
+    # Features lie on disk as a dense matrix: a column for each of many values would be too much.
+    encoder = ColumnEncoder(categories=categories, drop=[*columns.all, *drop, *made], max_values=0).fit(judged)
     tell("reading shards", 0.02)
     features, observed, tally = _read(shards, columns, encoder, classes, cache_folder)
     train, held = split_rows(observed, validation_fraction, random_state)
@@ -151,13 +163,14 @@ def fit_shards(
         # Rows without a tag are allowed here, and counted below.
         warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
         arguments = fit_arguments(estimator, progress, checkpoint, method)
-        estimator.fit(features, pd.DataFrame(seen, columns=classes), **arguments)
+        fit_in_time(estimator, features, pd.DataFrame(seen, columns=classes), arguments, started=started)
     if by_threshold:
         chosen = _some(held if len(held) >= ROWS_FOR_THRESHOLD else train)
-        estimator.choose_thresholds(np.asarray(features[chosen]), n_positives=n_positives)
+        estimator.choose_thresholds(np.asarray(features[chosen]), n_positives=n_positives, at_least_one=at_least_one)
     model = TableModel()
     model.labels_, model.label_, model.id_, model.held_out_ = classes, label, id, held
     model.encoder_, model.estimator_ = encoder, estimator
+    model.separator_, model.at_least_one_ = separator, at_least_one
     model.facts_ = {
         "method": method,
         "rows": len(observed),
@@ -168,14 +181,22 @@ def fit_shards(
         "decisions": None,
         "notes": tally.notes(encoder.kinds_),
         "held_out": None,
+        "sets": None,
         "tuning": None,
         "calibration": None,
     }
     if len(held):
-        tell("scoring held-out rows", 0.95)
+        tell("comparing on held-out rows", 0.95)
         scored = _some(held)
-        scores = np.asarray(estimator.predict_proba(np.asarray(features[scored])))
-        model.facts_["held_out"] = held_out_scores(observed[scored], scores, seen)
+        unseen = (np.asarray(features[scored]), observed[scored])
+        own, recalls = tell_held_out(estimator, *unseen)
+        tags = pd.DataFrame(seen, columns=classes)
+        methods = {method: own, **tell_baselines((None, tags), unseen, without=method, linear=False)}
+        model.facts_["held_out"] = comparison(method, methods, rows=len(scored), out_of_fold=False) | recalls
+    elif hasattr(estimator, "comparison_"):
+        found = estimator.comparison_
+        model.facts_["held_out"] = comparison(method, found["methods"], rows=found["rows"], out_of_fold=True)
+    model.facts_["sets"] = set_facts(model, features, held if len(held) else train, n_positives)
     return model
 
 
@@ -196,7 +217,8 @@ def _judged_rows(shards: Shards, columns: _Named) -> tuple["pd.DataFrame", list[
         for part, piece in shards.pieces(number):
             require_columns(piece, columns.all, f"a label or the id, in {shards.paths[number].name}")
             if columns.label is not None:
-                tags |= {word for word in as_words(piece[columns.label]) if word is not None}
+                cells = as_words(piece[columns.label])
+                tags |= {tag for cell in cells for tag in split_cell(cell, columns.separator)}
             rows[number].append(piece.iloc[-part.start % every :: every])
     everyone = shards.processes.gather_values((rows, tags))
     together = {number: pieces for found, _ in everyone for number, pieces in found.items()}

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Output:
     """What a row of the output holds: the set of likely tags, the probabilities, or both.
 
-    A label is likely from ``threshold`` on, by default the model's; or the ``top`` labels are.
+    A label is likely from ``threshold`` on, by default the model's; or the ``top`` labels are. Without a threshold the
+    best label is in a set that would be empty, unless ``allow_empty`` or the model was told otherwise.
     """
 
     sets: bool = True
@@ -30,6 +31,7 @@ class Output:
     threshold: float | None = None
     top: int | None = None
     separator: str = ";"
+    allow_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def predict_file(
                 threshold=threshold,
                 top=output.top,
                 separator=output.separator,
-                at_least_one=output.threshold is None and model.at_least_one_,
+                at_least_one=output.threshold is None and model.at_least_one_ and not output.allow_empty,
             )
             empty += suggested.count("")
             table.write(_rows(model, chunk, found, suggested, output, table.is_text))

@@ -1,5 +1,6 @@
 """A table in, tags out: columns, labels and classifier in one object and one file."""
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,16 +9,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._deadline import deadline, time_left
+from onepos.columns._comparison import COMPARE_THEMSELVES, comparison, tell_baselines, tell_held_out
 from onepos.columns._labels import Named, observed_labels, suggestion_columns
 from onepos.columns._numbers import is_sparse
 from onepos.columns._progress import Progress, fit_arguments
+from onepos.columns._sets import set_facts
 from onepos.columns._settings import make_estimator
 from onepos.columns._tuned import tuning_facts
 from onepos.columns.encoder import ColumnEncoder, Tally, named
-from onepos.columns.scores import single_positive_values
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.methods._holdout import hold_out
 from onepos.methods._summary import facts_html, fitted_facts
+from onepos.thresholds import label_sets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,10 +30,14 @@ if TYPE_CHECKING:
 
 #: With fewer held-out rows the threshold is chosen on training rows.
 ROWS_FOR_THRESHOLD = 50
+#: Share of the rows held out by methods that do not predict their training rows out of fold.
+HELD_OUT = 0.1
+#: What is left of a time budget, if reading and encoding took all of it.
+_LEAST_SECONDS = 1.0
 
 
 class TableModel:
-    """A classifier of table rows, trained from one tag a row.
+    """A classifier of table rows, trained from one tag per row.
 
     Attributes
     ----------
@@ -40,8 +48,13 @@ class TableModel:
     estimator_ : a onepos classifier
     label_, id_ : str or None
         The label and identifier columns of the training table.
+    separator_ : str or None
+        What stands between the tags of a cell of the label column.
+    at_least_one_ : bool
+        Whether ``predict`` puts the best label into a set that would be empty.
     facts_ : dict
-        Rows, rows without a tag, decisions, how the held-out tags were ranked, and what tuning and calibration did.
+        Rows, rows without a tag, decisions, how tags that training did not see are ranked by this and simpler methods
+        (``"held_out"``), the size of label sets (``"sets"``), and what tuning and calibration did.
     held_out_ : array of int
         Positions of the rows that training did not see; not stored in the file.
 
@@ -62,6 +75,8 @@ class TableModel:
     estimator_: "OnePositiveClassifier"
     label_: str | None
     id_: str | None
+    separator_: str | None
+    at_least_one_: bool
     facts_: dict[str, Any]
     held_out_: NDArray[np.intp]
 
@@ -75,12 +90,14 @@ class TableModel:
         id: str | None = None,
         drop: Sequence[str] = (),
         categories: Sequence[str] = (),
+        separator: str | None = None,
         decisions: "pd.DataFrame | None" = None,
-        method: str = "smile",
+        method: str = "auto",
         params: dict[str, Any] | None = None,
         n_positives: float | None = None,
-        validation_fraction: float = 0.1,
-        random_state: int | None = None,
+        at_least_one: bool = True,
+        validation_fraction: float | None = None,
+        random_state: int | None = 0,
         tune: Callable[[Any, Any, Any], Any] | None = None,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
@@ -91,22 +108,28 @@ class TableModel:
         ----------
         frame : DataFrame
         label : str
-            The column with one tag a row; an empty cell is a row without observation.
+            The column with one tag per row; an empty cell is a row without observation.
         labels : sequence of str, or DataFrame
             Instead of ``label``: the 0/1 columns, or an indicator of the same rows.
         text, categories, drop
             See ``ColumnEncoder``.
         id : str, optional
             The column that names the rows; not a feature. Without it rows are numbered from 1 on.
+        separator : str, optional
+            What stands between the tags of a cell of ``label``, such as ";" in ``Drama;Romance``. Without it a cell
+            holds one tag.
         decisions : DataFrame, optional
             As from ``onepos.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
         method, params
-            As for ``onepos.make_classifier``.
+            As for ``onepos.make_classifier``. The ``time_budget`` of "auto" includes the encoding of columns.
         n_positives : float, optional
-            Mean number of labels of a row. Methods that can use it are told; for the others it sets the threshold at
+            Mean number of labels per row. Methods that can use it are told; for the others it sets the threshold at
             which a label is in the set.
-        validation_fraction : float
+        at_least_one : bool
+            Put the best label into a set that would be empty.
+        validation_fraction : float, optional
             Share of the tagged rows that training never sees; how their tags are ranked is in ``facts_``. 0: none.
+            Default: none with "auto", which predicts every training row out of fold, else 0.1.
         random_state : int, optional
         tune : callable, optional
             Chooses the settings on the training rows: ``onepos.tuning.tune``, or a ``functools.partial`` of it with a
@@ -116,15 +139,20 @@ class TableModel:
         progress : callable, optional
             Called with (step, share of the work done).
         """
+        if validation_fraction is None:
+            validation_fraction = 0.0 if method in COMPARE_THEMSELVES else HELD_OUT
         if not 0 <= validation_fraction < 1:
             raise ValueError(f"validation_fraction must be at least 0 and below 1; got {validation_fraction}.")
         if tune is not None and checkpoint is not None:
             raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
         tell: Progress = progress or (lambda step, share: None)
         frame = named(frame)
+        started = time.monotonic()
         estimator, by_threshold = make_estimator(method, dict(params or {}), random_state, n_positives)
-        known = observed_labels(frame, Named(label, labels, id), decisions)
+        text = [text] if isinstance(text, str) else list(text)
+        known = observed_labels(frame, Named(label, labels, id, separator), decisions, text=text)
         self.labels_, self.label_, self.id_ = list(map(str, known.indicator.columns)), label, id
+        self.separator_, self.at_least_one_ = separator, at_least_one
         observed = known.indicator.to_numpy(dtype=np.int8)
         train, held = split_rows(observed, validation_fraction, random_state)
         self.held_out_ = held
@@ -143,7 +171,9 @@ class TableModel:
             rows, tags = features[train], known.indicator.iloc[train]
             if tune is None:
                 tuned = None
-                estimator.fit(rows, tags, **fit_arguments(estimator, progress, checkpoint, method))
+                fit_in_time(
+                    estimator, rows, tags, fit_arguments(estimator, progress, checkpoint, method), started=started
+                )
             else:
                 tuned = tune(estimator, rows, tags)
                 estimator = tuned.best_estimator
@@ -151,7 +181,7 @@ class TableModel:
         if by_threshold:
             # Held-out rows if there are enough of them: on training rows a model is too sure of itself.
             chosen = held if len(held) >= ROWS_FOR_THRESHOLD else train
-            estimator.choose_thresholds(features[chosen], n_positives=n_positives)
+            estimator.choose_thresholds(features[chosen], n_positives=n_positives, at_least_one=at_least_one)
         self.facts_ = {
             "method": method,
             "rows": len(frame),
@@ -162,13 +192,20 @@ class TableModel:
             "decisions": known.decisions,
             "notes": tally.notes(self.encoder_.kinds_),
             "held_out": None,
+            "sets": None,
             "tuning": None if tuned is None else tuning_facts(tuned),
             "calibration": None,
         }
         if len(held):
-            tell("scoring held-out rows", 0.95)
-            scores = np.asarray(estimator.predict_proba(features[held]))
-            self.facts_["held_out"] = held_out_scores(observed[held], scores, observed[train])
+            tell("comparing on held-out rows", 0.95)
+            unseen = (features[held], observed[held])
+            own, recalls = tell_held_out(estimator, *unseen)
+            methods = {method: own, **tell_baselines((rows, tags), unseen, without=method)}
+            self.facts_["held_out"] = comparison(method, methods, rows=len(held), out_of_fold=False) | recalls
+        elif hasattr(estimator, "comparison_"):
+            found = estimator.comparison_
+            self.facts_["held_out"] = comparison(method, found["methods"], rows=found["rows"], out_of_fold=True)
+        self.facts_["sets"] = set_facts(self, features, held if len(held) else train, n_positives)
         return self
 
     def predict_proba(self, frame: "pd.DataFrame", tally: Tally | None = None) -> "pd.DataFrame":
@@ -183,9 +220,10 @@ class TableModel:
         """Return label sets as a 0/1 table: 1 where the probability reaches ``thresholds_``."""
         import pandas as pd
 
-        self._check_trained()
-        values = self.estimator_.predict(self.encoder_.transform(frame))
-        return pd.DataFrame(np.asarray(values), columns=self.labels_, index=frame.index)
+        return pd.DataFrame(self._sets(self.predict_proba(frame)), columns=self.labels_, index=frame.index)
+
+    def _sets(self, probabilities: Any) -> NDArray[np.int64]:
+        return label_sets(np.asarray(probabilities), self.thresholds_, at_least_one=self.at_least_one_)
 
     def calibrate(self, frame: "pd.DataFrame", labels: "pd.DataFrame") -> Self:
         """Make probabilities mean what they say, from rows with complete labels; see the classifiers' ``calibrate``.
@@ -215,11 +253,6 @@ class TableModel:
         """From which probability on each label is in the set: one half, or what ``n_positives`` asked for."""
         return [float(value) for value in getattr(self.estimator_, "thresholds_", [0.5] * len(self.labels_))]
 
-    @property
-    def at_least_one_(self) -> bool:
-        """Whether ``predict`` puts the best label into a set that would be empty."""
-        return bool(getattr(self.estimator_, "at_least_one_", False))
-
     def save(self, path: str | Path) -> Path:
         """Write everything that prediction needs to one file that ``onepos.load`` opens; loading it runs no code."""
         from onepos.persistence import save
@@ -248,7 +281,8 @@ class TableModel:
         held = self.facts_["held_out"]
         if held is not None:
             rank = held["reciprocal_rank"]
-            about["held out"] = f"{self.facts_['held_out_rows']:,} rows, mean reciprocal rank of the tag {rank:.4f}"
+            rows = f"{held['rows']:,} rows" + (", out of fold" if held["out_of_fold"] else "")
+            about["held out"] = f"{rows}, mean reciprocal rank of the tag {rank:.4f}"
         return facts_html("TableModel", {**about, **fitted_facts(self.estimator_)})
 
     def _check_trained(self) -> None:
@@ -257,7 +291,8 @@ class TableModel:
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, encoder = self.encoder_.state()
-        own = {"labels": self.labels_, "label": self.label_, "id": self.id_, "facts": self.facts_}
+        own: dict[str, Any] = {"labels": self.labels_, "label": self.label_, "id": self.id_, "facts": self.facts_}
+        own |= {"separator": self.separator_, "at_least_one": self.at_least_one_}
         return arrays, {**own, "encoder": encoder}
 
     @classmethod
@@ -268,7 +303,9 @@ class TableModel:
         made.estimator_ = estimator
         made.encoder_ = ColumnEncoder.from_state(arrays, facts["encoder"])
         made.labels_, made.label_, made.id_ = list(facts["labels"]), facts["label"], facts["id"]
-        made.facts_ = dict(facts["facts"])
+        # Files of versions before 0.2 do not have these.
+        made.separator_, made.at_least_one_ = facts.get("separator"), bool(facts.get("at_least_one", True))
+        made.facts_ = {"sets": None} | dict(facts["facts"])
         if made.encoder_.n_features_ != estimator.n_features_in_ or len(made.labels_) != len(estimator.classes_):
             raise ValueError("columns and classifier do not fit together")
         return made
@@ -287,11 +324,15 @@ def split_rows(
     return np.setdiff1d(everything, held, assume_unique=True), held
 
 
-def held_out_scores(observed: NDArray[Any], scores: NDArray[Any], training: NDArray[Any]) -> dict[str, float]:
-    """Return mean reciprocal rank and recall at k; beside it what ranking by frequency alone would reach."""
-    means = {name: float(np.nanmean(value)) for name, value in single_positive_values(observed, scores).items()}
-    counts = (training > 0).sum(axis=0)
-    # Kept apart by column order: ties count as mistakes, and a fixed ranking has none.
-    constant = np.tile(counts - 0.5 * np.arange(len(counts)) / len(counts), (len(observed), 1))
-    by_frequency = float(np.nanmean(single_positive_values(observed, constant)["reciprocal_rank"]))
-    return {**means, "reciprocal_rank_by_frequency": by_frequency}
+def fit_in_time(estimator: Any, features: Any, tags: Any, arguments: dict[str, Any], *, started: float) -> None:
+    """Fit an estimator; of its ``time_budget``, if it has one, what passed since ``started`` is taken away."""
+    budget = estimator.get_params(deep=False).get("time_budget")
+    if budget is None:
+        estimator.fit(features, tags, **arguments)
+        return
+    with deadline(started + budget):
+        estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
+    try:
+        estimator.fit(features, tags, **arguments)
+    finally:
+        estimator.set_params(time_budget=budget)  # what the user asked for is what the model reports

@@ -1,6 +1,7 @@
 """Tags in a column ↔ the indicator matrix that the estimators take."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def tag_indicator(tags: "pd.Series[Any]", classes: Sequence[str] | None = None) -> "pd.DataFrame":
-    """One tag a row → int8 indicator; a row without a tag has no 1.
+def tag_indicator(
+    tags: "pd.Series[Any]", classes: Sequence[str] | None = None, separator: str | None = None
+) -> "pd.DataFrame":
+    """Tags of rows → int8 indicator; a row without a tag has no 1.
 
     Parameters
     ----------
@@ -23,6 +26,8 @@ def tag_indicator(tags: "pd.Series[Any]", classes: Sequence[str] | None = None) 
     classes : sequence of str, optional
         The labels, in the order of the columns. Default: the distinct tags, sorted. A tag that is not among them
         leaves its row without a 1.
+    separator : str, optional
+        What stands between the tags of a cell, if a cell can hold several.
 
     Examples
     --------
@@ -33,8 +38,8 @@ def tag_indicator(tags: "pd.Series[Any]", classes: Sequence[str] | None = None) 
     1     0    0
     2     1    0
     """
-    words = as_words(tags)
-    found = sorted({word for word in words if word is not None})
+    sets = [split_cell(word, separator) for word in as_words(tags)]
+    found = sorted({tag for row in sets for tag in row})
     if not found:
         raise DataFileError(
             f"label column {tags.name!r} holds no tag: all {len(tags):,} rows are empty. Is it the right column?"
@@ -43,7 +48,7 @@ def tag_indicator(tags: "pd.Series[Any]", classes: Sequence[str] | None = None) 
         raise DataFileError(
             f"label column {tags.name!r} holds one label only, {found[0]!r}; at least two are needed to learn anything."
         )
-    return _indicator([[] if word is None else [word] for word in words], found if classes is None else classes, tags)
+    return _indicator(sets, found if classes is None else classes, tags)
 
 
 def split_tags(tags: "pd.Series[Any]", separator: str = ";", classes: Sequence[str] | None = None) -> "pd.DataFrame":
@@ -55,10 +60,43 @@ def split_tags(tags: "pd.Series[Any]", separator: str = ";", classes: Sequence[s
     >>> split_tags(pd.Series(["sea;city", ""])).to_numpy().tolist()
     [[1, 1], [0, 0]]
     """
-    sets = [
-        [] if word is None else [tag.strip() for tag in word.split(separator) if tag.strip()] for word in as_words(tags)
-    ]
+    sets = [split_cell(word, separator) for word in as_words(tags)]
     return _indicator(sets, sorted({tag for row in sets for tag in row}) if classes is None else classes, tags)
+
+
+def split_cell(word: str | None, separator: str | None) -> list[str]:
+    """Return the tags of a cell: one without ``separator``, around which blanks do not count.
+
+    Examples
+    --------
+    >>> split_cell("sea,city, ", ", "), split_cell("sea, city", None), split_cell(None, None)
+    (['sea', 'city'], ['sea, city'], [])
+    """
+    if word is None:
+        return []
+    return [tag.strip() for tag in word.split(separator.strip() or separator) if tag.strip()] if separator else [word]
+
+
+def joined_tags(tags: Iterable[str]) -> tuple[str, int] | None:
+    """Return the sign that seems to join several tags in a cell, and how many of the distinct tags hold it; or None.
+
+    A tenth of the tags must hold it, and half of these must have a part that is also a tag, or part of another one.
+
+    Examples
+    --------
+    >>> joined_tags(["sea;city", "sea", "city", "snow"])
+    (';', 1)
+    >>> joined_tags(["Smith, John", "Miller, Ann"]) is None
+    True
+    """
+    distinct = list(tags)
+    for sign in (";", "|", ","):
+        lists = [split_cell(tag, sign) for tag in distinct if sign in tag]
+        parts = Counter(part for tag in distinct for part in set(split_cell(tag, sign)))
+        shared = sum(any(parts[part] > 1 for part in cell) for cell in lists)
+        if len(lists) >= max(1.0, 0.1 * len(distinct)) and 2 * shared >= len(lists):
+            return sign, len(lists)
+    return None
 
 
 def join_tags(

@@ -32,7 +32,22 @@ def to_dense(value: Any) -> NDArray[Any]:
 def csr(*arguments: Any, **options: Any) -> Any:
     """Build a CSR array; arguments as for ``scipy.sparse.csr_array``."""
     constructor: Any = sparse.csr_array
-    return constructor(*arguments, **options)
+    return short_indices(constructor(*arguments, **options))
+
+
+def short_indices(matrix: Any) -> Any:
+    """Give a CSR matrix indices of 32 bits if they fit: scikit-learn's trees take no others.
+
+    Examples
+    --------
+    >>> made = sparse.csr_array(([1.0], np.array([2], dtype=np.int64), np.array([0, 1], dtype=np.int64)), shape=(1, 3))
+    >>> made.indices.dtype, short_indices(made).indices.dtype
+    (dtype('int64'), dtype('int32'))
+    """
+    if max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max:
+        matrix.indices = matrix.indices.astype(np.int32, copy=False)
+        matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
+    return matrix
 
 
 def checked_csr(data: Any, indices: Any, starts: Any, shape: tuple[int, int]) -> Any:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from onepos._typing import MatrixLike
 from onepos.datasets._rng import generator
-from onepos.datasets._sparse import is_sparse
+from onepos.datasets._sparse import is_sparse, short_indices
 
 PARTS = ("train", "val", "test")
 PAPER_FRACTIONS = (0.8, 0.1, 0.1)
@@ -82,5 +82,5 @@ def _take(matrix: MatrixLike, rows: NDArray[np.intp]) -> MatrixLike:
     if hasattr(matrix, "iloc"):
         return matrix.iloc[rows]
     if is_sparse(matrix):
-        return matrix.tocsr()[rows]
+        return short_indices(matrix.tocsr()[rows])
     return np.asarray(matrix)[rows]

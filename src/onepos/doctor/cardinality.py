@@ -160,13 +160,12 @@ def check_cardinality(found: CardinalityEstimate) -> list[Finding]:
         detail = (
             f"From {found.pairs:,} groups of identical rows: about {numbers} labels per row, as a harmonic mean, if "
             "each group is one thing tagged several times, evenly among its labels. The mean is at least as large. "
-            "Copied records, whose tag was copied along, make it too small. Use it as n_positives if nothing better "
-            "is known."
+            "Copied records, whose tag was copied along, make it too small."
         )
     else:
         detail = (
             f"Tags guessed from other rows: at most {numbers} labels per row, as a harmonic mean, if tags were "
             "drawn evenly from each row's labels. This is an upper bound, loose where features say little; single "
-            "positives do not reveal the mean. Give n_positives if you know it."
+            "positives do not reveal the mean."
         )
     return [finding("cardinality-estimate", "note", detail)]

@@ -96,8 +96,8 @@ def _other(column: Column, _: Table) -> bool:
 
 
 _SINGLE: tuple[tuple[str, Callable[[Column, Table], bool], str], ...] = (
-    ("column-empty", _empty, "no value at all. Drop it."),
-    ("column-constant", _constant, "the same value in every row, which tells nothing. Drop it."),
+    ("column-empty", _empty, "no value at all."),
+    ("column-constant", _constant, "the same value in every row, which tells nothing."),
     (
         "column-mostly-missing",
         _mostly_missing,
@@ -107,16 +107,14 @@ _SINGLE: tuple[tuple[str, Callable[[Column, Table], bool], str], ...] = (
     (
         "column-id",
         is_id,
-        "a different value in every row, as an identifier has. Drop it: a model can only learn the order of "
-        "the rows from them.",
+        "a different value in every row, as an identifier has.",
     ),
     (
         "column-text",
         _prose,
-        "prose, not categories. Name the one with the texts as text=…, and turn it into numbers, for example by "
-        "TfidfVectorizer.",
+        "prose, not categories.",
     ),
-    ("column-number-as-text", _numbers, "numbers written as text. Convert them with pandas.to_numeric."),
+    ("column-number-as-text", _numbers, "numbers written as text. Write them as plain numbers, without units."),
     (
         "column-unsupported",
         _other,
@@ -143,10 +141,7 @@ def _content(column: Column) -> object:
 
 def _repeats(pairs: list[tuple[object, object]]) -> Finding:
     shown = ", ".join(f"{listed([copy])} = {listed([first])}" for first, copy in pairs[:5])
-    detail = (
-        f"The same values as in another column in {counted(len(pairs), 'column')} ({shown}). Keep one of each: copies "
-        "count double."
-    )
+    detail = f"The same values as in another column in {counted(len(pairs), 'column')} ({shown}). Copies count double."
     return finding("column-duplicate", "warning", detail, [copy for _, copy in pairs])
 
 
@@ -159,7 +154,7 @@ def _named_like_labels(table: Table, tags: Tags) -> list[Finding]:
         return []
     detail = (
         f"Named like a label or like a column of labels: {_these(names)}. If they were filled in by whoever chose "
-        "the tag, they give the answer away: drop them. If not, rename them."
+        "the tag, they give the answer away."
     )
     return [finding("column-named-like-label", "warning", detail, names)]
 

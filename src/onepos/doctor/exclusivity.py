@@ -79,8 +79,7 @@ def check_exclusivity(guess: Guess | None, *, disagree: bool) -> list[Finding]:
             f"Held-out tags are guessed right in {guess.right.mean():.0%} of the rows; the nearest row has the same "
             f"tag in {guess.nearest.mean():.0%}. If tags were drawn evenly from each row's labels, at least "
             f"{share:.0%} of the rows have one label only. This is a suspicion: a tag that is always the most "
-            "prominent label looks the same. If labels do exclude each other, pass y as a vector or n_positives=1, "
-            "or use an ordinary classifier."
+            "prominent label looks the same."
         )
         found.append(finding("labels-exclusive", "warning", detail))
     error = float(guess.edge.std() / np.sqrt(len(guess.edge)))

@@ -95,7 +95,7 @@ def _spelling(tags: Tags) -> list[Finding]:
     if lists:
         detail = (
             f"Several tags in one string, it seems: {counted(len(lists), 'tag')} ({listed(lists)}) of which each "
-            "part is a tag elsewhere. Split them and pass an indicator with one column per label."
+            "part is a tag elsewhere."
         )
         found.append(finding("tag-holds-several", "warning", detail, lists))
     return found

@@ -29,8 +29,7 @@ def check_leaks(leaks: dict[Hashable, float]) -> list[Finding]:
     shown = ", ".join(f"{listed([name])} {share:.1%}" for name, share in list(leaks.items())[:5])
     detail = (
         f"The tag, or whether it is one certain label, follows from {counted(len(leaks), 'column')} alone on held-out "
-        f"rows ({shown} right). Such a column is often made from the tag, or known only after it. Drop it unless "
-        "you are sure that it is there when you predict."
+        f"rows ({shown} right). Such a column is often made from the tag, or known only after it."
     )
     return [finding("column-leaks", "warning", detail, leaks)]
 

@@ -8,6 +8,7 @@ import numpy as np
 from onepos.doctor._guess import guess_tags
 from onepos.doctor._table import Table, read_table
 from onepos.doctor._tags import Tags, read_tags
+from onepos.doctor.advice import Interface, with_advice
 from onepos.doctor.cardinality import FEWEST_GROUPS, agreements, cardinality_of, check_cardinality
 from onepos.doctor.columns import check_columns
 from onepos.doctor.diagnosis import Diagnosis, Finding, Summary, count_kinds, most_serious_first, name_of
@@ -23,7 +24,12 @@ _AGREE = 0.9
 
 
 def diagnose(
-    features: Any, tags: Any, *, text: Hashable | None = None, test: tuple[Any, Any] | None = None
+    features: Any,
+    tags: Any,
+    *,
+    text: Hashable | None = None,
+    test: tuple[Any, Any] | None = None,
+    interface: Interface = "python",
 ) -> Diagnosis:
     """Look for what commonly goes wrong with one observed label per row, before anything is fitted.
 
@@ -40,6 +46,8 @@ def diagnose(
         Name of the column that holds texts.
     test : pair (features, tags), optional
         Test rows; ``tags`` may be None.
+    interface : {"python", "command line"}
+        Whether advice names the parameters of ``TableModel.fit`` or the options of ``onepos fit``.
 
     Returns
     -------
@@ -78,7 +86,8 @@ def diagnose(
     disagree = len(agreement) >= FEWEST_GROUPS and bool(np.average(agreement, weights=weight) < _AGREE)
     findings += check_exclusivity(guess, disagree=disagree)
     findings += check_cardinality(cardinality_of(table, read, guess))
-    return Diagnosis(_summary(table, read), most_serious_first(findings))
+    advised = [with_advice(finding, interface) for finding in findings]
+    return Diagnosis(_summary(table, read), most_serious_first(advised))
 
 
 def _across(table: Table, tags: Tags, test: tuple[Any, Any]) -> list[Finding]:

@@ -89,7 +89,7 @@ def _spread(spreads: dict[Hashable, float]) -> list[Finding]:
     detail = (
         f"The scales of columns run from {spreads[low]:.3g} ({listed([low])}) to {spreads[high]:.3g} "
         f"({listed([high])}). "
-        'Distances, and so neighbours, see the largest only. Keep scale="auto" or "standard", or scale beforehand.'
+        "Distances, and so neighbours, see the largest only, unless columns are scaled, as onepos does by default."
     )
     return [finding("scale-spread", "warning", detail, [low, high])]
 
@@ -120,8 +120,8 @@ def _integer_codes(numeric: list[Column]) -> list[Finding]:
     if not names or (len(numeric) >= 10 and len(names) > len(numeric) / 2):
         return []
     detail = (
-        f"In {counted(len(names), 'column')} ({listed(names)}): a few consecutive whole numbers. If they are codes of "
-        "categories without an order, make one column per category; if they count or rank something, leave them."
+        f"In {counted(len(names), 'column')} ({listed(names)}): a few consecutive whole numbers. They may be codes of "
+        "categories without an order."
     )
     return [finding("scale-integer-codes", "note", detail, names)]
 

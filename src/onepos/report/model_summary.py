@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._validation import check_validation_labels
+from onepos.columns._comparison import BARELY
 from onepos.columns.scores import (
     SINGLE_POSITIVE_TITLES,
     bootstrap_intervals,
@@ -75,6 +76,11 @@ class Scored:
         """From which probability on each label is in the set."""
         return np.asarray(getattr(self.estimator, "thresholds_", np.full(len(self.labels), 0.5)))
 
+    @property
+    def at_least_one(self) -> bool:
+        """Whether the best label is in a set that would be empty."""
+        return bool(getattr(self.model, "at_least_one_", False))
+
 
 def summarise_model(
     scored: Scored, *, ids: Sequence[Any] | None = None, texts: Sequence[Any] | None = None
@@ -109,7 +115,32 @@ def summarise_model(
         "settings": model_settings(scored.model),
         "versions": model_versions(),
         "tuning": _tuning(scored),
+        "comparison": _comparison(scored),
+        "members": _members(scored),
     }
+
+
+def _comparison(scored: Scored) -> dict[str, Any] | None:
+    """How this and simpler methods rank tags that training did not see."""
+    found: dict[str, Any] | None = getattr(scored.model, "facts_", {}).get("held_out")
+    if found is None or "methods" not in found:  # files of versions before 0.2
+        return None
+    return found | {"warning": BARELY if found["barely_beats_frequency"] else None}
+
+
+def _members(scored: Scored) -> list[dict[str, Any]]:
+    """The methods that a combination tried, those that count most first."""
+    records = [record for record in getattr(scored.estimator, "history_", []) if "weight" in record]
+    return [
+        {
+            "method": str(record["method"]),
+            "settings": in_words(record.get("settings") or {}),
+            "weight": float(record["weight"]),
+            "log_likelihood": record.get("log_likelihood"),
+            "seconds": record.get("seconds"),
+        }
+        for record in sorted(records, key=lambda record: -record["weight"])
+    ]
 
 
 def _tuning(scored: Scored) -> dict[str, Any] | None:
@@ -138,7 +169,7 @@ def _measures(scored: Scored) -> list[dict[str, Any]]:
         return []
     truth, scores = scored.known[rows], scored.probabilities[rows]
     if scored.complete:
-        values = complete_values(truth, scores, scored.thresholds.tolist())
+        values = complete_values(truth, scores, scored.thresholds.tolist(), at_least_one=scored.at_least_one)
         titles, meaning = METRIC_TITLES, _MEANING
     else:
         values = single_positive_values(truth, scores)
