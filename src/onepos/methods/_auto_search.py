@@ -30,6 +30,8 @@ LEAST_WEIGHT = 0.02
 ENOUGH_ROWS = 4000
 #: Share of the time for round one.
 _FIRST_ROUND = 0.6
+#: Variants of networks in a row that bring nothing; then no more are tried.
+_MOST_USELESS = 3
 #: A network is left alone if the time allows fewer epochs than this.
 _FEWEST_EPOCHS = 3
 
@@ -194,6 +196,7 @@ class Search:
                 return
         if np.isinf(self.end):
             return
+        useless = 0
         for number, candidate in enumerate(more, start=len(first)):
             if len(self.trials) >= n_members:
                 self.stopped = "n_members"
@@ -209,6 +212,9 @@ class Search:
                     return
             self.trials.append(trial)
             self._weigh(n_folds)
+            useless = 0 if trial.weight > 0 else useless + 1
+            if useless == _MOST_USELESS:
+                return
 
     def _first_round(self, candidates: list[Candidate]) -> None:
         finish = self.started + _FIRST_ROUND * (self.end - self.started)
@@ -267,7 +273,7 @@ class Search:
             try:
                 if key == "kernel" and judged and self.folds.judges is None:
                     model.fit(self.folds.features, self.folds.observed)
-                    left_out = model.left_out_log_shares()
+                    left_out = model.left_out_  # type: ignore[attr-defined]
                     trial.said = [left_out[one.held] for one in self.folds.folds]
                 else:
                     X, observed = self.folds.train(fold) if judged else (self.folds.features, self.folds.observed)

@@ -6,6 +6,8 @@ features need not be learnt from single labels then.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -19,6 +21,21 @@ from onepos.training.threads import limited_threads, useful_threads
 
 #: Share of the features that are hidden, unless the network drops others itself.
 HIDDEN_SHARE = 0.5
+
+_SHARED: ContextVar[dict[Any, Any] | None] = ContextVar("onepos_shared_pretraining", default=None)
+
+
+@contextmanager
+def shared_pretraining() -> Iterator[None]:
+    """Pretrain once inside: later networks of the same sizes begin with the hidden layers of the first.
+
+    For networks that are trained on different parts of the same rows. Labels play no part in these layers.
+    """
+    token = _SHARED.set({})
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
 
 
 class FeatureObjective(Objective):
@@ -69,6 +86,11 @@ def pretrain(
             "pretraining_epochs trains the hidden layers of the library's own network; got "
             f"{found}. Give network as sizes, such as (256,), or set pretraining_epochs=0."
         )
+    shared, key = _SHARED.get(), (tuple(network.sizes[:-1]), n_epochs)
+    if shared is not None and key in shared:
+        for ours, state in zip(_hidden_layers(network), shared[key], strict=True):
+            ours.load_state_dict(state)
+        return {"pretraining_epochs": 0}
     sizes = [*network.sizes[:-1], network.sizes[0]]
     hidden_share = network.input_dropout or HIDDEN_SHARE
     teller = MLP(sizes, dropout=network.dropout, input_dropout=hidden_share, generator=generator)
@@ -81,6 +103,8 @@ def pretrain(
         history = train(objective, Rows(rows.features, rows.observed, rows.trainable), steps, generator)
     for ours, theirs in pairs:
         ours.load_state_dict(theirs.state_dict())
+    if shared is not None:
+        shared[key] = [theirs.state_dict() for _, theirs in pairs]
     facts: dict[str, Any] = {"pretraining_epochs": len(history)}
     if len(history):
         facts["pretraining_loss"] = history[-1]["loss"]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_softmax
+from scipy.special import log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos import metrics
@@ -23,10 +23,10 @@ from onepos.methods._auto_candidates import CLASSES, KINDS, Shape, first_candida
 from onepos.methods._auto_folds import FEWEST_TO_JUDGE, Folds, deal
 from onepos.methods._auto_search import LINKS, SHARES, Search, Trial, log_scores
 from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._feature_pretraining import shared_pretraining
 from onepos.methods._neighbor_agreement import estimate_n_positives
 from onepos.scaling import SCALE_KINDS, fit_scaler
 from onepos.stacking import at_observed, marginal_logits, pool
-from onepos.thresholds import cardinality_threshold
 from onepos.training import History
 
 #: A gain in mean log-likelihood over the label frequencies that is not worth a model.
@@ -40,7 +40,6 @@ class _FittedAuto(OnePositiveClassifier):
     weights_: NDArray[np.float64]
     sharpness_: NDArray[np.float64]
     links_: list[str]
-    n_positives_: float
     history_: History
     comparison_: dict[str, Any]
 
@@ -71,9 +70,9 @@ class AutoClassifier(_FittedAuto):
         suit the data.
     combine : bool
         Pool all candidates; False keeps the one with the highest likelihood.
-    n_positives : float or None
-        Mean number of positive labels per row, for probabilities and sets; it does not change the ranking. None: taken
-        from a fully labelled validation set if there is one, else 2 (fewer if there are only two labels).
+    n_positives, at_least_one
+        See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
+        ranking.
     validation_fraction : float
         Share of the rows held out with ``n_folds=1``.
     scale : {"auto", "standard", "minmax", "none"}
@@ -110,7 +109,6 @@ class AutoClassifier(_FittedAuto):
     n_folds: int | None = None
     methods: Any = "auto"
     combine: bool = True
-    n_positives: float | None = None
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
@@ -122,7 +120,6 @@ class AutoClassifier(_FittedAuto):
         "n_folds": [Interval(Integral, 1, None, closed="left"), None],
         "methods": [StrOptions({"auto"}), "array-like"],
         "combine": ["boolean"],
-        "n_positives": [Interval(Real, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions(set(SCALE_KINDS))],
         "random_state": ["random_state", np.random.Generator],
@@ -180,10 +177,11 @@ class AutoClassifier(_FittedAuto):
         search = Search(folds, shape, end, seed, listener)
         first = first_candidates(keys, shape, self.scale, told)
         more = more_candidates(keys, shape, self.scale, told)
-        with remember_work():  # the graph serves several candidates
+        with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             search.run(first, more, self.n_members)
-            self._keep(search, folds, n_positives)
-        self.history_.facts |= {"n_positives": n_positives, "n_positives_from": source, "stopped": search.stopped}
+            self.n_positives_, self.n_positives_from_ = n_positives, source
+            self._keep(search, folds)
+        self.history_.facts["stopped"] = search.stopped
         if search.stopped == "interrupted":
             warnings.warn(
                 "training was interrupted; the members trained so far are used.", TrainingWarning, stacklevel=2
@@ -208,7 +206,7 @@ class AutoClassifier(_FittedAuto):
         features = take(folds.features, rows)
         return estimate_n_positives(fit_scaler(features, "auto").transform(features), folds.observed[rows])
 
-    def _keep(self, search: Search, folds: Folds, n_positives: float) -> None:
+    def _keep(self, search: Search, folds: Folds) -> None:
         """Train the final models, and keep members, weights and what was tried."""
         trials = [trial for trial in search.trials if trial.models]
         judged = search.n_judged > 0
@@ -225,7 +223,6 @@ class AutoClassifier(_FittedAuto):
         self.weights_ = np.array([trial.weight / len(trial.members) for trial in kept for _ in trial.members])
         self.sharpness_ = np.array([trial.sharpness for trial in kept for _ in trial.members])
         self.links_ = [_link(trial) for trial in kept for _ in trial.members]
-        self.n_positives_ = n_positives
         self.history_ = History()
         for trial in trials:
             record: dict[str, Any] = {"method": trial.candidate.key, "settings": trial.candidate.settings}
@@ -237,6 +234,8 @@ class AutoClassifier(_FittedAuto):
         self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
         if judged and len(self.classes_) > 1:
             self._compare(trials, kept, folds, search.n_judged)
+        else:
+            self._cut_at(self._logits(folds.features), rows="training rows")
 
     def _compare(self, trials: list[Trial], kept: list[Trial], folds: Folds, n_folds: int) -> None:
         """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
@@ -262,11 +261,7 @@ class AutoClassifier(_FittedAuto):
                     TrainingWarning,
                     stacklevel=4,
                 )
-        if not self.single_label_:
-            scores = expit(marginal_logits(pooled, self._most_positives()))
-            cut = cardinality_threshold(scores, min(self.n_positives_, len(self.classes_)))
-            self.thresholds_ = np.full(len(self.classes_), cut)
-            self.at_least_one_ = True
+        self._cut_at(marginal_logits(pooled, self._most_positives()), rows="out-of-fold rows")
 
     def _most_positives(self) -> float:
         return min(self.n_positives_, len(self.classes_) - 0.5)

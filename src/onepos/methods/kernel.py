@@ -28,7 +28,7 @@ _BLOCK = 4096
 
 
 class _Fit(NamedTuple):
-    """Kernel width, ridge, weights (m, c), leave-one-out shares (n, c) and the likelihood they reach."""
+    """Kernel width, ridge, weights (m, c), log of the leave-one-out shares (n, c) and the likelihood they reach."""
 
     width: float
     ridge: float
@@ -44,7 +44,6 @@ class _FittedKernel(OnePositiveClassifier):
     gamma_: float
     ridge_: float
     scaler_: FeatureScaler
-    n_positives_: float
     left_out_: NDArray[np.float32]  # (n, c)
 
 
@@ -65,9 +64,9 @@ class KernelClassifier(_FittedKernel):
         Ridge λ; "auto" chooses from 0.03 to 300.
     n_landmarks : int
         Most rows that others are compared with. The cost grows with n · n_landmarks².
-    n_positives : float or None
-        Mean number of positive labels per row, for probabilities. It does not change the ranking. None: from a fully
-        labelled validation set, else 2.
+    n_positives, at_least_one
+        See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
+        ranking.
     scale, random_state
         As in ``NeuralClassifier``.
 
@@ -76,8 +75,8 @@ class KernelClassifier(_FittedKernel):
     gamma_, ridge_ : float
         Chosen factor of the squared distance, and ridge.
     left_out_ : float32 array of shape (n_samples, n_labels)
-        Leave-one-out estimates of P(observed = j | x) for the training rows that have a label, in their order. Not
-        stored in the model file.
+        Log of the leave-one-out estimates of P(observed = j | x) for the training rows that have a label, in their
+        order. Not stored in the model file.
 
     Examples
     --------
@@ -92,7 +91,6 @@ class KernelClassifier(_FittedKernel):
     width: float | str = "auto"
     ridge: float | str = "auto"
     n_landmarks: int = 2000
-    n_positives: float | None = None
     scale: str = "auto"
     random_state: Any = None
 
@@ -100,7 +98,6 @@ class KernelClassifier(_FittedKernel):
         "width": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "n_positives": [Interval(Real, 1, None, closed="left"), None],
         "scale": [StrOptions(set(SCALE_KINDS))],
         "random_state": ["random_state", np.random.Generator],
     }
@@ -112,7 +109,9 @@ class KernelClassifier(_FittedKernel):
         X, labels = self._check_training(X, y)
         given = self._check_validation(validation, validation_labels, labels)
         full = given[1] if given is not None and validation_labels == "full" else None
-        n_positives, _ = resolve_n_positives(self.n_positives, len(labels.classes), full, one_class=labels.single_label)
+        n_positives, source = resolve_n_positives(
+            self.n_positives, len(labels.classes), full, one_class=labels.single_label
+        )
         kept = np.flatnonzero(labels.labelled)
         positives = (labels.observed[kept] > 0).astype(np.float32)
         frequency = (positives.sum(axis=0, dtype=np.float64) + 0.5) / (positives.sum() + 0.5 * positives.shape[1])
@@ -133,7 +132,8 @@ class KernelClassifier(_FittedKernel):
         best = _fit(problem, width, self._ridges())
         self.landmarks_, self.weights_, self.frequency_ = landmarks, best.weights, frequency
         self.gamma_, self.ridge_, self.scaler_ = best.width / unit, best.ridge, scaler
-        self.n_positives_, self.left_out_ = n_positives, best.left_out
+        self.n_positives_, self.n_positives_from_, self.left_out_ = n_positives, source, best.left_out
+        self._cut_at(self._marginal(best.left_out.astype(np.float64)), rows="rows left out one by one")
         return self
 
     def _ridges(self) -> "tuple[float, ...]":
@@ -149,12 +149,10 @@ class KernelClassifier(_FittedKernel):
             shares[start : start + _BLOCK] = _gaussian(block, self.landmarks_, self.gamma_) @ self.weights_
         return log_shares(shares + self.frequency_, self.frequency_)
 
-    def left_out_log_shares(self) -> NDArray[np.float32]:
-        """Log of the leave-one-out shares of the labelled training rows, shape (n_labelled, n_labels)."""
-        return log_shares(self.left_out_, self.frequency_).astype(np.float32)
-
     def _logits(self, X: Any) -> NDArray[np.float64]:
-        log_p = self._log_shares(X)
+        return self._marginal(self._log_shares(X))
+
+    def _marginal(self, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.single_label_ or log_p.shape[1] == 1:
             return log_p
         return marginal_logits(log_p, min(self.n_positives_, log_p.shape[1] - 0.5))
@@ -205,6 +203,12 @@ class _Problem(NamedTuple):
         return self._replace(rows=rows, positives=self.positives[chosen], landmarks=rows)
 
 
+def left_out_frequency(targets: NDArray[np.float32], frequency: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Frequencies of the labels of all other rows, (n, c), from t − π, (n, c): a row must not be told its own label."""
+    n = len(targets)
+    return np.maximum(frequency - targets / max(n - 1, 1), 0.25 / n)
+
+
 def _search(problem: _Problem, ridges: tuple[float, ...]) -> float:
     """Return the likeliest width: climb from 1, first up, then down, while the likelihood rises and time is left."""
     started = time.monotonic()
@@ -240,15 +244,16 @@ def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
     projected = phi.T @ targets
     squares = phi * phi
     seen = positives > 0
+    others = left_out_frequency(targets, frequency)
     best: _Fit | None = None
     for ridge in ridges:
         shrunk = (1.0 / (values + ridge)).astype(np.float32)[:, None] * projected
         leverage = squares @ (1.0 / (values + ridge)).astype(np.float32)
         # The leave-one-out residual of least squares is the residual divided by 1 − leverage.
-        left_out = targets - (targets - phi @ shrunk) / np.maximum(1.0 - leverage, 1e-3)[:, None] + frequency
-        score = float(np.mean(log_shares(left_out, frequency)[seen]))
+        left_out = others + targets - (targets - phi @ shrunk) / np.maximum(1.0 - leverage, 1e-3)[:, None]
+        score = float(np.mean(log_shares(left_out, others)[seen]))
         if best is None or score > best.likelihood:
-            best = _Fit(width, ridge, shrunk, left_out.astype(np.float32), score)
+            best = _Fit(width, ridge, shrunk, log_shares(left_out, others).astype(np.float32), score)
     assert best is not None
     weights = solve_triangular(root, vectors @ best.weights, lower=True, trans="T")
     return best._replace(weights=weights.astype(np.float32))
