@@ -35,7 +35,7 @@ def fitted(key):
 
     kind = METHODS[key].load_class()
     X, observed, Y = data()
-    settings = {} if key == "frequency" else {"random_state": 11}
+    settings = {"random_state": 11}
     if issubclass(kind, NeuralClassifier):
         settings |= {"max_epochs": 2, "network": (300, 300), "batch_size": ROWS}
     with warnings.catch_warnings():

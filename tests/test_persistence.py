@@ -19,6 +19,7 @@ FAST = {
     "frequency": {},
     "auto": {"methods": ("linear", "wan"), "n_members": 2, "random_state": 0},
     "linear": {"l2": 1.0},
+    "logistic": {"l2": 1.0},
     "glocal": {"feature_l2": 1.0, "random_state": 0},
     "mlml": {"instance_smoothness": 1.0},
     "d2ml": {"rank_weight": 1.0},

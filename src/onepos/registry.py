@@ -268,6 +268,16 @@ METHODS: dict[str, Method] = {
             "mean number of positives (given, from full validation labels, or 2)",
         ),
         Method(
+            "logistic",
+            "Logistic",
+            "logistic",
+            "LogisticClassifier",
+            "textbook",
+            None,
+            "what is likely to be observed is likely to be present; linear log-odds",
+            "nothing",
+        ),
+        Method(
             "linear", "Linear AN", "linear", "LinearClassifier", "textbook", None, "unknown means negative", "nothing"
         ),
         Method(

@@ -25,7 +25,7 @@ def quick():
     """Return a factory of small, fast estimators: few epochs, fixed seed."""
 
     def build(key, **params):
-        settings = {} if key == "frequency" else {"random_state": 0}
+        settings = {"random_state": 0}
         if key in NEURAL:
             settings |= {"max_epochs": 4, "batch_size": 32}
         settings |= STRENGTHS.get(key, {})

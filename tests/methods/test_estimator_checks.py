@@ -64,6 +64,10 @@ def test_a_broken_estimator_is_caught(changes, name):
         check_onepos_estimator(estimator)
 
 
+def test_every_method_takes_a_random_state(method):
+    assert make_classifier(method, random_state=0).get_params()["random_state"] == 0
+
+
 def test_keys_and_classes_agree():
     for key, method in METHODS.items():
         assert type(make_classifier(key)).__name__ == method.class_name

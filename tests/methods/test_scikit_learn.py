@@ -20,7 +20,7 @@ def data():
 def _checks():
     """Once a class: keys of the same class differ in the default of a parameter."""
     for key in {method.class_name: key for key, method in reversed(METHODS.items())}.values():
-        params = {} if key == "frequency" else {"random_state": 0}
+        params = {"random_state": 0}
         if key == "auto":
             params |= {"methods": ("linear", "softmax"), "n_members": 2}
         for estimator, check in estimator_checks_generator(make_classifier(key, **params)):
@@ -39,6 +39,7 @@ def test_pipeline_clone_and_grid_search(method, quick, data):
     step = pipeline.steps[-1][0]
     grids = {
         "frequency": {},
+        "logistic": {"l2": [1.0, 10.0]},
         "auto": {"combine": [True, False]},
         "linear": {"l2": [(1.0,), (10.0,)]},
         "glocal": {"feature_l2": [1.0, 10.0]},

@@ -27,7 +27,7 @@ X, Y = np.asarray(DATA.X, dtype=np.float64), np.asarray(DATA.observed)
 
 
 def build(key):
-    settings = {} if key == "frequency" else {"random_state": 0}
+    settings = {"random_state": 0}
     if issubclass(METHODS[key].load_class(), NeuralClassifier):
         settings |= {"max_epochs": 2, "network": (4,), "batch_size": 8}
     return make_classifier(key, **settings, **QUICK.get(key, {}))

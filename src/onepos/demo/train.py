@@ -27,7 +27,7 @@ def train_once(
     started = time.perf_counter()
     ticker.tick(0.0)
     if key in ("frequency", "linear"):
-        model: Any = make_classifier(key, **({} if key == "frequency" else {"random_state": seed}))
+        model: Any = make_classifier(key, random_state=seed)
         model.fit(X, observed, validation=(X_validation, held))
     else:
         model = make_classifier(key, random_state=seed, **settings)

@@ -84,6 +84,7 @@ _LOOKS = {
     "d2ml": Look(_HUES["purple"], _DASHED, "D", filled=False),
     "softmax": Look(_HUES["pink"], _LONG, "p"),
     "capped": Look(_HUES["pink"], _SOLID, "*", filled=False),
+    "logistic": Look(_HUES["amber"], _LONG, "d", filled=False),
     "linear": Look(_HUES["amber"], _DASHED, "d"),
     "frequency": Look(_HUES["grey"], _DOTTED, "|"),
     "bce": Look(INK, _LONG, "*"),

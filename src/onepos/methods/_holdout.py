@@ -24,3 +24,9 @@ def hold_out(
             "Pass validation=(X_val, Y_val), or early_stopping=False."
         )
     return np.setdiff1d(labelled, held, assume_unique=True), held
+
+
+def folds(n_rows: int, n_folds: int, generator: np.random.Generator) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Split rows into (train, held out) once for each fold, at random; every row is held out once."""
+    fold = generator.permutation(n_rows) % n_folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]

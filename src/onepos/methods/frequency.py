@@ -33,6 +33,11 @@ class FrequencyClassifier(_FittedFrequency):
     are kept apart by column order, by an amount too small to matter otherwise: the metrics count a tie as a mistake,
     and a fixed ranking should not be punished for what any order of its ties would earn.
 
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or None
+        Not used: nothing is random. It is there so that all methods are built in the same way.
+
     Examples
     --------
     >>> import numpy as np
@@ -42,7 +47,9 @@ class FrequencyClassifier(_FittedFrequency):
     array([[0.5, 0.3, 0.3]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"random_state": ["random_state", np.random.Generator]}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

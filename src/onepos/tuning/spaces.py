@@ -45,6 +45,10 @@ SPACES: dict[str, Space] = {
         "regularizer_weight": LogUniform(0.1, 10.0),
         "label_rate_factor": LogUniform(1.0, 100.0),
     },
+    "LogisticClassifier": {
+        "l2": LogUniform(0.03, 10_000.0),
+        "scale": _SCALE,
+    },
     "LinearClassifier": {
         "l2": LogUniform(0.1, 3000.0),
         "scale": _SCALE,

@@ -1,0 +1,235 @@
+"""Multinomial logistic regression of the observed label, its L2 strength chosen by held-out likelihood."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, logsumexp
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from onepos._deadline import tell, time_left
+from onepos._random import numpy_generator
+from onepos.cardinality import resolve_n_positives
+from onepos.exceptions import ModelFileError
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._holdout import folds, hold_out
+from onepos.methods._linear_path import FINAL_TOLERANCE, PATH_TOLERANCE, Fit, LinearProblem, SoftmaxLoss, linear_logits
+from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
+from onepos.stacking import marginal_logits
+
+#: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
+N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
+#: The path ends after so many strengths in a row that are worse than the best.
+PATIENCE = 2
+#: With fewer rows the strength is judged by five folds instead of one part.
+FEW_ROWS, N_FOLDS = 2000, 5
+
+
+class _FittedLogistic(OnePositiveClassifier):
+    coef_: NDArray[np.float32]  # (q, c)
+    intercept_: NDArray[np.float32]  # (c,)
+    l2_: float
+    n_iter_: int
+    n_positives_: float
+    validation_scores_: dict[float, float]
+    scaler_: FeatureScaler
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogisticClassifier(_FittedLogistic):
+    """Multinomial logistic regression of the observed label, L2 strength chosen along a path. Key: ``logistic``.
+
+    Minimises Σ_i CE(softmax(x_i W + b), t_i) + ½·l2·‖W‖², where t_i shares a row's weight among its observed labels
+    (mostly one). With a strong penalty the model is the ranking by frequency; the path goes from there to weak ones and
+    keeps the strength that makes held-out observed labels most likely.
+
+    Parameters
+    ----------
+    l2 : "auto", float or sequence of float
+        Strengths to try, from strong to weak. A single one is used without validation. "auto": up to 13 strengths from
+        9·‖X‖²·max_j f_j(1 − f_j) down, each a third of the one before; f are the observed frequencies.
+    max_iter : int
+        L-BFGS iterations for each strength.
+    n_positives : float or None
+        Mean number of positive labels per example, for the probabilities; it does not change the ranking. None: taken
+        from a fully labelled validation set if there is one, else 2 (fewer if there are only two labels).
+    validation_fraction : float
+        Share of rows held out when ``fit`` gets no validation set. With fewer than 2,000 rows there are five folds
+        instead.
+    scale, random_state
+        As in ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (n_features, n_labels) and (n_labels,)
+        Of the scaled features.
+    l2_ : float
+        The strength that was chosen.
+    n_iter_ : int
+        L-BFGS iterations of the last fit.
+    validation_scores_ : dict of float to float
+        Mean log-likelihood of a held-out row by strength; empty if there was nothing to choose.
+    n_positives_ : float
+        The number of positives that probabilities of a row add up to.
+
+    Examples
+    --------
+    >>> from onepos import LogisticClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = LogisticClassifier(random_state=0).fit(data.X, data.observed)
+    >>> model.coef_.shape, bool(abs(model.predict_proba(data.X).sum(axis=1) - 2).max() < 1e-9)
+    ((5, 4), True)
+    """
+
+    l2: Any = "auto"
+    max_iter: int = 200
+    n_positives: float | None = None
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "l2": [StrOptions({"auto"}), "array-like", Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_positives": [Interval(Real, 1, None, closed="left"), None],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "scale": [StrOptions(set(SCALE_KINDS))],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def fit(
+        self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
+    ) -> Self:
+        """Fit on observed labels; choose the L2 strength on ``validation`` (see ``NeuralClassifier.fit``)."""
+        X, labels = self._check_training(X, y)
+        given = self._check_validation(validation, validation_labels, labels)
+        full = given[1] if given is not None and validation_labels == "full" else None
+        self.n_positives_, _ = resolve_n_positives(
+            self.n_positives, len(labels.classes), full, one_class=labels.single_label
+        )
+        self.scaler_ = fit_scaler(X, self.scale)
+        labelled = np.flatnonzero(labels.labelled)
+        features = self.scaler_.transform(X)[labelled]
+        targets = _shares(labels.observed[labelled])
+        whole = _Part(features, targets)
+        strengths = self._strengths(whole.problem)
+        self.validation_scores_ = {}
+        if len(strengths) == 1:
+            best = Fit(whole.start, strengths[0], 0)
+        elif given is not None:
+            held, truth = self.scaler_.transform(given[0]), _shares(given[1])
+            seen = truth.any(axis=1)
+            best = self._choose([whole], [(held[seen], truth[seen])], strengths)
+        else:
+            pairs = self._splits(labels.observed[labelled])
+            parts = [_Part(features[train], targets[train]) for train, _ in pairs]
+            best = self._choose(parts, [(features[held], targets[held]) for _, held in pairs], strengths)
+        self._keep(whole, best)
+        return self
+
+    def _strengths(self, problem: LinearProblem) -> list[float]:
+        if isinstance(self.l2, str):
+            first = STRONGEST * float(problem.squares.sum() * problem.curvature.max())
+            return [max(first, 1e-6) * STEP**-k for k in range(N_STRENGTHS)]
+        found = sorted({float(value) for value in np.atleast_1d(self.l2)}, reverse=True)
+        if not found or not all(np.isfinite(value) and value >= 0 for value in found):
+            raise ValueError(f"l2 must be one or several numbers, finite and >= 0; got {self.l2!r}.")
+        return found
+
+    def _splits(self, observed: NDArray[np.int8]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        generator = numpy_generator(self.random_state)
+        rows = np.arange(len(observed))
+        if len(rows) < FEW_ROWS:
+            return folds(len(rows), min(N_FOLDS, len(rows)), generator)
+        return [hold_out(observed, rows, self.validation_fraction, generator)]
+
+    def _choose(self, parts: "list[_Part]", held: list[tuple[Any, NDArray[Any]]], strengths: list[float]) -> Fit:
+        """Follow the path on all parts in step; return the first part's fit of the best strength."""
+        weights = [part.start for part in parts]
+        best, worse = Fit(weights[0], strengths[0], 0), 0
+        for place, l2 in enumerate(strengths):
+            fits = [part.solve(l2, start, self.max_iter) for part, start in zip(parts, weights, strict=True)]
+            if place and time_left() <= 0:
+                break  # these did not converge
+            weights = [fit.weights for fit in fits]
+            told = [part.log_likelihoods(fit.weights, *rows) for part, fit, rows in zip(parts, fits, held, strict=True)]
+            score = float(np.concatenate(told).mean())
+            worse = worse + 1 if score < max(self.validation_scores_.values(), default=-np.inf) else 0
+            self.validation_scores_[l2] = score
+            if worse == 0:
+                best = fits[0]
+            tell((place + 1) / (len(strengths) + 1))
+            if worse == PATIENCE:
+                break
+        return best
+
+    def _keep(self, whole: "_Part", best: Fit) -> None:
+        """Fit the chosen strength on all rows, from what the part found."""
+        start = best.weights if best.weights.shape == whole.start.shape else whole.start
+        fit = whole.problem.solve(best.l2, start, max_iter=self.max_iter, tolerance=FINAL_TOLERANCE)
+        weights = whole.complete(fit.weights)
+        self.coef_, self.intercept_ = weights[:-1], weights[-1]
+        self.l2_, self.n_iter_ = fit.l2, max(1, fit.n_iter)
+        tell(1.0)
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        raw = np.asarray(self.scaler_.transform(X).astype(np.float64) @ self.coef_.astype(np.float64) + self.intercept_)
+        if self.single_label_:
+            return raw
+        return marginal_logits(log_softmax(raw, axis=1), min(self.n_positives_, len(self.classes_) - 0.5))
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays: dict[str, NDArray[Any]] = {"coef": self.coef_, "intercept": self.intercept_}
+        if self.scaler_.shift is not None and self.scaler_.factor is not None:
+            arrays |= {"scaler.shift": self.scaler_.shift, "scaler.factor": self.scaler_.factor}
+        facts = {"scale": self.scaler_.kind, "l2": self.l2_, "n_iter": self.n_iter_, "n_positives": self.n_positives_}
+        return arrays, facts
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
+        n_labels = len(self.classes_)
+        if self.coef_.shape != (self.n_features_in_, n_labels) or self.intercept_.shape != (n_labels,):
+            raise ModelFileError(f"the weights do not fit {self.n_features_in_} features and {n_labels} labels.")
+        self.l2_, self.n_iter_ = float(facts["l2"]), int(facts["n_iter"])
+        self.n_positives_ = float(facts["n_positives"])
+        self.scaler_ = FeatureScaler(facts["scale"], arrays.get("scaler.shift"), arrays.get("scaler.factor"))
+        self.validation_scores_ = {}
+
+
+class _Part:
+    """Rows to train on; labels that they never show have no part in the fit."""
+
+    def __init__(self, features: Any, targets: NDArray[np.float64]) -> None:
+        self._n_labels = targets.shape[1]
+        self._seen = targets.any(axis=0)
+        self.problem = LinearProblem(features, SoftmaxLoss(targets[:, self._seen]))
+        self.start = self.problem.constant_model()
+
+    def solve(self, l2: float, start: NDArray[Any], max_iter: int) -> Fit:
+        """Solve as accurately as a choice needs."""
+        return self.problem.solve(l2, start, max_iter=max_iter, tolerance=PATH_TOLERANCE)
+
+    def complete(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Weights for all labels: one that was never seen has the same logit everywhere, and half a row's worth."""
+        if self._seen.all():
+            return weights
+        # Mean over rows of exp(b − logsumexp(z_i)), the label's probability as it is small: ½/n.
+        normaliser = logsumexp(self.problem.logits(weights).astype(np.float64), axis=1)
+        whole = np.zeros((len(weights), self._n_labels), dtype=weights.dtype)
+        whole[-1] = np.log(0.5) - logsumexp(-normaliser)
+        whole[:, self._seen] = weights
+        return whole
+
+    def log_likelihoods(self, weights: NDArray[Any], features: Any, targets: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-likelihood of every held-out row."""
+        log_p = log_softmax(linear_logits(features, self.complete(weights)).astype(np.float64), axis=1)
+        return np.asarray((targets * log_p).sum(axis=1))
+
+
+def _shares(observed: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Share a row's weight among its observed labels; a row without any has zeros."""
+    positive = (observed > 0).astype(np.float64)
+    return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1.0))
