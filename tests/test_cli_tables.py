@@ -336,3 +336,145 @@ def test_ctrl_c_in_training_ends_with_130_and_writes_no_model(run, folder, tmp_p
     assert (code, said) == (130, "")
     assert err.endswith("onepos: interrupted.\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_fit_compares_with_frequency_and_a_linear_model(run, folder, tmp_path):
+    arguments = ("fit", folder / "photos.csv", *COLUMNS, "--method", "an", "--set", "max_epochs=2")
+    code, said, _ = run(*arguments, "--out", tmp_path / "m")
+    assert code == 0
+    result = json.loads(run(*arguments, "--out", tmp_path / "m", "--json")[1])["held_out"]
+    assert list(result["methods"])[:2] == ["an", "frequency"]
+    assert len(result["methods"]) == 3
+    for method, scores in result["methods"].items():
+        assert f"{method:<10} {scores['reciprocal_rank']:.3f}" in said
+    assert f"{result['recall_at_1']:.0%} among the first 1" in said
+    assert "This number is a guess: give the true mean with --n-positives M" in " ".join(said.split())
+
+
+def test_a_model_that_knows_no_more_than_frequency_says_so_loudly(run, folder, tmp_path):
+    page = tmp_path / "page.html"
+    arguments = ("fit", folder / "photos.csv", *COLUMNS, "--method", "frequency", "--out", tmp_path / "m")
+    said = run(*arguments, "--report", page)[1]
+    assert "WARNING     The model barely beats a ranking by frequency alone" in said
+    assert "The model barely beats a ranking by frequency alone" in page.read_text(encoding="utf-8")
+    assert json.loads(run(*arguments, "--json")[1])["held_out"]["barely_beats_frequency"]
+
+
+def test_evaluate_shows_how_good_the_sets_are(run, folder):
+    arguments = ("evaluate", folder / "model.onepos", folder / "checked.csv", "--label", "tags", "--separator", ";")
+    sets = json.loads(run(*arguments, "--json")[1])["sets"]
+    table = pd.read_csv(folder / "checked.csv")
+    truth = table["tags"].str.get_dummies(";").to_numpy()
+    found = onepos.load(folder / "model.onepos").predict(table).to_numpy()
+    both = (truth * found).sum()
+    assert sets["micro_precision"] == pytest.approx(both / found.sum())
+    assert sets["micro_recall"] == pytest.approx(both / truth.sum())
+    assert sets["micro_f1"] == pytest.approx(2 * both / (found.sum() + truth.sum()))
+    by_label = 2 * (truth * found).sum(axis=0) / (truth + found).sum(axis=0)
+    assert sets["macro_f1"] == pytest.approx(by_label.mean())
+    assert (sets["mean_size"], sets["true_mean_size"]) == (found.sum() / 30, truth.sum() / 30)
+    said = run(*arguments)[1]
+    for words in (
+        "all entries (micro)",
+        "mean of labels (macro)",
+        f"{sets['macro_f1']:.3f}",
+        "labels per row suggested",
+    ):
+        assert words in said
+
+
+def test_several_tags_in_a_cell_of_the_training_table(run, folder, tmp_path):
+    columns = ("--label", "tags", "--text", "caption", "--id", "id")
+    code, said, _ = run("fit", folder / "checked.csv", *columns, *FAST, "--out", tmp_path / "m")
+    assert code == 0
+    assert "distinct tags contain ';': pass --separator ';' if a cell can hold several tags" in " ".join(said.split())
+    code, said, _ = run("fit", folder / "checked.csv", *columns, *FAST, "--separator", "; ", "--out", tmp_path / "m")
+    assert code == 0
+    assert "distinct tags" not in said
+    assert onepos.load(tmp_path / "m").labels_ == ["beach", "city", "night"]
+    code, _, _ = run(
+        "complete", folder / "checked.csv", *columns, *FAST, "--separator", ";", "--out", tmp_path / "c.csv"
+    )
+    assert code == 0
+    written = pd.read_csv(tmp_path / "c.csv")
+    for tags, suggested in zip(written["tags"], written["suggested"], strict=True):
+        assert set(tags.split(";")) <= set(suggested.split(";"))
+
+
+def test_sets_may_be_empty_only_if_asked_for(run, folder, tmp_path):
+    model, out = tmp_path / "m", tmp_path / "p.csv"
+    fit = ("fit", folder / "photos.csv", *COLUMNS, "--method", "frequency", "--out", model)
+    assert run(*fit)[0] == 0
+    result = json.loads(run("predict", model, folder / "checked.csv", "--out", out, "--json")[1])
+    assert result["rows_without_suggestion"] == 0
+    result = json.loads(run("predict", model, folder / "checked.csv", "--out", out, "--allow-empty", "--json")[1])
+    assert result["rows_without_suggestion"] == 30
+    assert run(*fit, "--allow-empty")[0] == 0
+    result = json.loads(run("predict", model, folder / "checked.csv", "--out", out, "--json")[1])
+    assert result["rows_without_suggestion"] == 30
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_a_column_name_that_comes_twice_is_an_error(run, tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns = [pa.array(range(30)), pa.array(["a", "b"] * 15), pa.array(["a", "b"] * 15)]
+        pq.write_table(pa.Table.from_arrays(columns, ["x", "tag", "tag"]), path)
+    else:
+        sign = "," if suffix == ".csv" else "\t"
+        lines = [sign.join(cells) for cells in [("x", "tag", "tag"), *[("1", "a", "a"), ("2", "b", "b")] * 15]]
+        path.write_text("\n".join(lines) + "\n")
+    code, _, err = run("fit", path, "--label", "tag", *FAST, "--out", tmp_path / "m")
+    assert code == 2
+    assert is_one_line(err)
+    assert "column names must be distinct; 'tag' come twice" in err
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("--label", "tag", "--id", "tag"), "'tag' is named as id and as label"),
+        (("--label", "tag", "--id", "caption", "--text", "caption"), "'caption' is named as id and as text"),
+    ],
+)
+def test_a_column_that_is_named_twice_is_an_error(run, folder, tmp_path, columns, message):
+    code, _, err = run("fit", folder / "photos.csv", *columns, *FAST, "--out", tmp_path / "m")
+    assert code == 2
+    assert is_one_line(err)
+    assert message in err
+
+
+def test_doctor_speaks_of_options_and_in_python_of_parameters(run, folder):
+    from onepos.doctor import diagnose
+
+    said = " ".join(run("doctor", folder / "photos.csv", "--label", "tag")[1].split())
+    assert "--text caption" in said
+    assert "--drop id" in said
+    assert "text=" not in said
+    assert "n_positives" not in said
+    table = pd.read_csv(folder / "photos.csv")
+    in_python = " ".join(diagnose(table.drop(columns="tag"), table["tag"]).to_text().split())
+    assert 'text="caption"' in in_python
+    assert 'drop=["id"]' in in_python
+    assert "--" not in in_python
+
+
+def test_the_command_and_the_class_have_the_same_defaults():
+    from inspect import signature
+
+    from onepos.cli._complete import complete
+    from onepos.cli._fit import fit
+    from onepos.columns import TableModel, fit_shards
+
+    of_class = {name: parameter.default for name, parameter in signature(TableModel.fit).parameters.items()}
+    shards = {name: parameter.default for name, parameter in signature(fit_shards).parameters.items()}
+    for command in (fit, complete):
+        options = {name: parameter.default for name, parameter in signature(command).parameters.items()}
+        for name in ("method", "n_positives", "validation_fraction", "decisions"):
+            assert options[name] == of_class[name]
+        assert options["seed"] == of_class["random_state"]
+        assert options["allow_empty"] is not of_class["at_least_one"]
+    assert all(shards[name] == of_class[name] for name in shards.keys() & of_class.keys() - {"labels"})

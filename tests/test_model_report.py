@@ -12,7 +12,7 @@ import onepos
 from model_page_data import LABELS, NASTY, nasty_model, nasty_texts
 from onepos.columns.scores import bootstrap_intervals, complete_values
 from onepos.doctor import diagnose
-from onepos.exceptions import MissingDependencyError
+from onepos.exceptions import LabelWarning, MissingDependencyError
 from onepos.figures import figure_svg, reliability
 from onepos.metrics import METRICS, evaluate
 from onepos.report import model_report
@@ -159,5 +159,6 @@ def test_models_without_epochs_have_a_page_too(nasty, tmp_path, key):
 def test_one_class_a_row(nasty, tmp_path):
     _, data, _ = nasty
     y = np.array(["red", "green", "blue", "grey"])[data.observed.argmax(axis=1)]
-    model = onepos.make_classifier("linear", l2=1.0).fit(data.X, y)
+    with pytest.warns(LabelWarning, match="ordinary multi-class"):
+        model = onepos.make_classifier("linear", l2=1.0).fit(data.X, y)
     assert "grey" in model_report(model, data.X, pd.Series(y), tmp_path / "m.html").read_text(encoding="utf-8")

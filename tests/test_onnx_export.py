@@ -95,6 +95,7 @@ def test_trained_on_sparse_rows(tmp_path, data, key, scale):
 
 
 @pytest.mark.parametrize("key", KINDS)
+@pytest.mark.filterwarnings("ignore:y has one class per row")
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_one_class_a_row(tmp_path, data, key, n_classes):
     y = np.array(["red", "green", "blue", "grey"])[data.observed.argmax(axis=1) % n_classes]

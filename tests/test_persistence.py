@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 import onepos
 from onepos.datasets import make_known_posterior
-from onepos.exceptions import ModelFileError
+from onepos.exceptions import LabelWarning, ModelFileError
 from onepos.registry import METHODS
 
 FAST = {
@@ -103,7 +103,8 @@ def test_input_dropout_is_stored_and_may_be_missing_in_older_files(tmp_path, dat
 
 def test_one_dimensional_contract_survives(tmp_path, data):
     tags = np.array(["ant", "bee", "cat", "dog"])[data.observed.argmax(axis=1)]
-    model = onepos.make_classifier("an", max_epochs=2, random_state=0).fit(data.X, tags)
+    with pytest.warns(LabelWarning, match="ordinary multi-class"):
+        model = onepos.make_classifier("an", max_epochs=2, random_state=0).fit(data.X, tags)
     again = onepos.load(model.save(tmp_path / "m"))
     assert np.array_equal(again.predict(data.X), model.predict(data.X))
     assert again.predict(data.X).dtype.kind == "U"

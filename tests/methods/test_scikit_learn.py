@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from onepos.datasets import make_known_posterior
+from onepos.exceptions import LabelWarning
 from onepos.registry import METHODS, make_classifier
 
 
@@ -54,6 +55,7 @@ def test_pipeline_clone_and_grid_search(method, quick, data):
 
 def test_one_dimensional_y_gives_classes_back(method, quick, data):
     tags = np.array(["ant", "bee", "cat", "dog"])[data.observed.argmax(axis=1)]
-    model = quick(method).fit(data.X, tags)
+    with pytest.warns(LabelWarning, match=r"ordinary multi-class classification; pass onepos\.one_positive\(y\)"):
+        model = quick(method).fit(data.X, tags)
     assert set(model.predict(data.X)) <= set(tags)
     assert np.allclose(model.predict_proba(data.X).sum(axis=1), 1.0)

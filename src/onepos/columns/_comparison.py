@@ -49,7 +49,12 @@ def tell_held_out(
 
 
 def tell_baselines(
-    train: tuple[Any, "pd.DataFrame"], held: tuple[Any, NDArray[np.int8]], *, without: str, linear: bool = True
+    train: tuple[Any, "pd.DataFrame"],
+    held: tuple[Any, NDArray[np.int8]],
+    *,
+    without: str,
+    random_state: int | None = None,
+    linear: bool = True,
 ) -> Methods:
     """Fit frequency and logistic regression on training rows and tell how they rank the held-out tags."""
     features, tags = train
@@ -61,7 +66,7 @@ def tell_baselines(
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
             found[FREQUENCY], _ = tell_held_out(fitted, np.zeros((n_held, 1)), held[1])
         if linear and without != BASELINE:
-            fitted = make_classifier(BASELINE).fit(features, tags)
+            fitted = make_classifier(BASELINE, random_state=random_state).fit(features, tags)
             found[BASELINE], _ = tell_held_out(fitted, held[0], held[1])
     return found
 

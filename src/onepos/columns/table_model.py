@@ -200,7 +200,7 @@ class TableModel:
             tell("comparing on held-out rows", 0.95)
             unseen = (features[held], observed[held])
             own, recalls = tell_held_out(estimator, *unseen)
-            methods = {method: own, **tell_baselines((rows, tags), unseen, without=method)}
+            methods = {method: own, **tell_baselines((rows, tags), unseen, without=method, random_state=random_state)}
             self.facts_["held_out"] = comparison(method, methods, rows=len(held), out_of_fold=False) | recalls
         elif hasattr(estimator, "comparison_"):
             found = estimator.comparison_
