@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onepos.methods.hill import HillClassifier as HillClassifier
     from onepos.methods.large_loss import LargeLossClassifier as LargeLossClassifier
     from onepos.methods.linear import LinearClassifier as LinearClassifier
+    from onepos.methods.kernel import KernelClassifier as KernelClassifier
     from onepos.methods.logistic import LogisticClassifier as LogisticClassifier
     from onepos.methods.mlml import MLMLClassifier as MLMLClassifier
     from onepos.methods.role import ROLEClassifier as ROLEClassifier
@@ -49,6 +50,7 @@ _HOME = {
     "HillClassifier": "onepos.methods.hill",
     "LargeLossClassifier": "onepos.methods.large_loss",
     "LinearClassifier": "onepos.methods.linear",
+    "KernelClassifier": "onepos.methods.kernel",
     "LogisticClassifier": "onepos.methods.logistic",
     "MLMLClassifier": "onepos.methods.mlml",
     "ROLEClassifier": "onepos.methods.role",

@@ -268,6 +268,16 @@ METHODS: dict[str, Method] = {
             "mean number of positives (given, from full validation labels, or 2)",
         ),
         Method(
+            "kernel",
+            "Kernel",
+            "kernel",
+            "KernelClassifier",
+            "Saunders et al., Ridge Regression Learning Algorithm in Dual Variables, ICML",
+            1998,
+            "near rows have similar labels; what is likely to be observed is likely to be present",
+            "nothing",
+        ),
+        Method(
             "logistic",
             "Logistic",
             "logistic",

@@ -1,6 +1,6 @@
-"""Auto: what it tries, when it stops, how it combines, what it tells."""
+"""Auto: what it tries, when it stops, how it pools, what it tells."""
 
-from itertools import islice
+import math
 
 import numpy as np
 import pytest
@@ -8,13 +8,18 @@ from scipy import sparse
 from scipy.special import expit
 
 import onepos
+from onepos._deadline import time_left
 from onepos.datasets import make_known_posterior
-from onepos.methods import auto
-from onepos.methods._auto_portfolio import candidates, settings_for
+from onepos.exceptions import TrainingWarning
+from onepos.methods import _auto_candidates
+from onepos.methods._auto_candidates import KINDS, Shape, first_candidates, landmarks_for, more_candidates
+from onepos.methods.forest import ForestClassifier
+from onepos.methods.logistic import LogisticClassifier
 from onepos.metrics import average_precision
 
-DENSE = settings_for(np.ones((2, 2)), "auto")
-QUICK = {"time_budget": None, "random_state": 0}
+QUICK = {"time_budget": None, "random_state": 0, "n_folds": 3}
+DENSE = Shape(1000, 9, 5, is_sparse=False, is_bag=False)
+BAG = Shape(1000, 9, 5, is_sparse=True, is_bag=True)
 
 
 @pytest.fixture(scope="module")
@@ -24,22 +29,40 @@ def data():
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    model = onepos.AutoClassifier(methods=("linear", "mlml", "softmax", "wan"), n_members=5, **QUICK)
+    model = onepos.AutoClassifier(methods=("frequency", "logistic", "forest", "kernel", "wan"), **QUICK)
     return model.fit(data.X[:500], data.observed[:500])
 
 
 def test_says_what_it_tried_and_why(fitted):
     history = fitted.history_
-    assert history["method"] == ["linear", "mlml", "wan", "softmax", "wan"]
-    assert history.facts["stopped"] == "n_members"
-    assert history.facts["folds"] == 5
+    assert history["method"] == ["frequency", "logistic", "forest", "kernel", "wan"]
+    assert history.facts["stopped"] == "methods"
+    assert history.facts["folds"] == 3
     assert "495 rows" in history.facts["judged_by"]  # one row of each of the five labels is never held out
     frame = history.to_frame()
     assert (frame["log_likelihood"] < 0).all()
-    assert 5 * frame["weight"].gt(0).sum() == len(fitted.members_) == len(fitted.weights_)
     assert fitted.weights_.sum() == pytest.approx(1.0)
-    # A candidate's models share its weight.
-    np.testing.assert_allclose(fitted.weights_[::5] * 5, frame["weight"][frame["weight"] > 0])
+    assert len(fitted.members_) == len(fitted.weights_) == len(fitted.sharpness_) == len(fitted.links_)
+
+
+def test_networks_keep_the_models_of_their_folds_and_other_kinds_have_one(fitted):
+    kept = fitted.history_.to_frame().query("weight > 0")["method"]
+    names = [type(member).__name__ for member in fitted.members_]
+    assert names.count("AssumeNegativeClassifier") == 3 * ("wan" in set(kept))
+    for key, name in (
+        ("logistic", "LogisticClassifier"),
+        ("forest", "ForestClassifier"),
+        ("kernel", "KernelClassifier"),
+    ):
+        assert names.count(name) == (key in set(kept))
+
+
+def test_the_pool_is_at_least_as_likely_as_its_best_member(fitted):
+    compared = {key: one["log_likelihood"] for key, one in fitted.comparison_["methods"].items()}
+    assert fitted.comparison_["rows"] == 495
+    assert {"auto", "frequency", "logistic"} <= set(compared)  # others may be dropped after a fold
+    assert compared["auto"] >= max(compared.values()) - 1e-12
+    assert fitted.history_.facts["beats_frequency"]
 
 
 def test_ranks_at_least_as_well_as_its_members_do_on_the_mean(fitted, data):
@@ -51,12 +74,20 @@ def test_ranks_at_least_as_well_as_its_members_do_on_the_mean(fitted, data):
 
 def test_probabilities_add_up_to_the_assumed_number(fitted, data):
     np.testing.assert_allclose(fitted.predict_proba(data.X).sum(axis=1), 2.0, rtol=1e-9)
-    assert fitted.history_.facts["n_positives_from"] == "default"
+    assert fitted.n_positives_from_ == "default"
+
+
+@pytest.mark.parametrize("n_positives", [1.5, 2.5])
+def test_sets_of_new_rows_have_the_wanted_size_and_none_is_empty(data, n_positives):
+    model = onepos.AutoClassifier(methods=("logistic", "forest"), n_positives=n_positives, **QUICK)
+    sizes = model.fit(data.X[:500], data.observed[:500]).predict(data.X[500:]).sum(axis=1)
+    assert sizes.mean() == pytest.approx(n_positives, rel=0.1)
+    assert sizes.min() >= 1
 
 
 def test_without_combining_one_member_is_kept(data):
-    model = onepos.AutoClassifier(methods=("linear", "mlml"), combine=False, n_folds=1, **QUICK)
-    model.fit(data.X[:500], data.observed[:500])
+    model = onepos.AutoClassifier(methods=("frequency", "logistic"), combine=False, time_budget=None, n_folds=1)
+    model.set_params(random_state=0).fit(data.X[:500], data.observed[:500])
     frame = model.history_.to_frame()
     assert len(model.members_) == 1
     assert frame["weight"].idxmax() == frame["log_likelihood"].idxmax()
@@ -64,121 +95,109 @@ def test_without_combining_one_member_is_kept(data):
     np.testing.assert_array_equal(np.argsort(model.decision_function(data.X), axis=1), np.argsort(member, axis=1))
 
 
-def test_time_that_is_over_ends_it(data, monkeypatch):
-    clock = iter(range(0, 10_000, 7))
-    monkeypatch.setattr(auto.time, "monotonic", lambda: float(next(clock)))
-    model = onepos.AutoClassifier(methods=("linear", "mlml", "wan"), time_budget=10.0, random_state=0)
-    model.fit(data.X[:200], data.observed[:200])
+def test_an_absurd_budget_gives_the_constant_ranking(data):
+    with pytest.warns(TrainingWarning, match="hardly tell"):
+        model = onepos.AutoClassifier(time_budget=1e-6, random_state=0).fit(data.X, data.observed)
+    assert model.history_["method"] == ["frequency"]
     assert model.history_.facts["stopped"] == "time_budget"
-    assert len(model.history_) == 1
+    assert (model.predict(data.X).sum(axis=1) >= 1).all()
 
 
-def test_a_network_ends_with_the_epoch_in_which_the_time_is_over(data, monkeypatch):
-    now = [0.0]
-
-    def tick():
-        now[0] += 1.0
-        return now[0]
-
-    monkeypatch.setattr(auto.time, "monotonic", tick)
-    model = onepos.AutoClassifier(methods=("wan",), time_budget=6.0, random_state=0)
+def test_every_candidate_works_under_the_limit_of_the_budget(data, monkeypatch):
+    """Each piece of work sees a limit within the budget; without a budget there is none."""
+    seen = []
+    fit = LogisticClassifier.fit
+    monkeypatch.setattr(LogisticClassifier, "fit", lambda *a, **k: seen.append(time_left()) or fit(*a, **k))
+    model = onepos.AutoClassifier(methods=("frequency", "logistic"), time_budget=50.0, n_folds=2, random_state=0)
     model.fit(data.X[:200], data.observed[:200])
-    epochs = len(model.members_[0].history_)
-    assert 1 <= epochs < 10
-    assert model.members_[0].history_.facts["stopped"] == "callback"
+    assert len(seen) == 3  # two folds, all rows
+    assert max(seen) <= 50.0
+    seen.clear()
+    model.set_params(time_budget=None).fit(data.X[:200], data.observed[:200])
+    assert seen == [math.inf] * 3
+
+
+def test_no_relation_between_features_and_labels_is_said():
+    generator = np.random.default_rng(0)
+    observed = np.eye(5, dtype=int)[generator.integers(5, size=300)]
+    model = onepos.AutoClassifier(methods=("frequency", "logistic"), **QUICK)
+    with pytest.warns(TrainingWarning, match="no better than ranking labels by their frequency"):
+        model.fit(generator.normal(size=(300, 4)), observed)
+    assert not model.history_.facts["beats_frequency"]
 
 
 def test_few_rows_are_not_held_out_and_members_count_alike(data):
-    model = onepos.AutoClassifier(methods=("linear", "mlml"), **QUICK).fit(data.X[:30], data.observed[:30])
+    model = onepos.AutoClassifier(**QUICK).fit(data.X[:30], data.observed[:30])
+    assert model.history_["method"] == ["logistic", "forest"]
     assert model.history_["weight"] == [0.5, 0.5]
     assert "too few rows" in model.history_.facts["judged_by"]
+    assert model.comparison_ == {}
 
 
-def test_full_validation_labels_give_the_number_of_positives(data):
-    model = onepos.AutoClassifier(methods=("linear",), **QUICK)
+def test_full_validation_labels_judge_alone_and_give_the_number_of_positives(data):
+    model = onepos.AutoClassifier(methods=("frequency", "logistic"), **QUICK)
     model.fit(
         data.X[:300], data.observed[:300], validation=(data.X[300:400], data.Y[300:400]), validation_labels="full"
     )
     counts = data.Y[300:400].sum(axis=1)
     assert model.n_positives_ == pytest.approx(counts[counts > 0].mean())
+    assert model.comparison_["rows"] == 100
     assert expit(model.decision_function(data.X)).sum(axis=1) == pytest.approx(model.n_positives_)
 
 
-def test_unknown_methods_and_too_large_ones_are_named(data):
+def test_single_validation_labels_are_learnt_from(data):
+    both = onepos.AutoClassifier(methods=("logistic",), **QUICK).fit(data.X[:400], data.observed[:400])
+    split = onepos.AutoClassifier(methods=("logistic",), **QUICK)
+    split.fit(data.X[:300], data.observed[:300], validation=(data.X[300:400], data.observed[300:400]))
+    np.testing.assert_array_equal(both.decision_function(data.X), split.decision_function(data.X))
+
+
+def test_unknown_methods_are_named(data):
     with pytest.raises(ValueError, match="methods must name some of frequency"):
         onepos.AutoClassifier(methods=("lineal",)).fit(data.X, data.observed)
 
 
-def test_no_row_to_spare_leaves_the_methods_that_choose_out(data):
-    X, Y = data.X[:5], np.eye(5)
-    model = onepos.AutoClassifier(methods=("frequency", "linear", "softmax"), n_members=2, **QUICK).fit(X, Y)
-    assert model.history_["method"] == ["frequency", "softmax"]
-    with pytest.raises(ValueError, match=r"fits 5 rows with 5 labels.*such as wan"):
-        onepos.AutoClassifier(methods=("linear",), **QUICK).fit(X, Y)
+def test_ctrl_c_leaves_a_model_of_what_was_trained(data, monkeypatch):
+    def interrupted(self, *args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ForestClassifier, "fit", interrupted)
+    model = onepos.AutoClassifier(methods=("frequency", "logistic", "forest"), **QUICK)
+    with pytest.warns(TrainingWarning, match="interrupted"):
+        model.fit(data.X[:200], data.observed[:200])
+    assert model.history_["method"] == ["frequency", "logistic"]
+    assert model.history_.facts["stopped"] == "interrupted"
+    assert model.predict_proba(data.X).shape == (900, 5)
 
 
-def test_large_sets_have_no_slow_members():
-    small = [c.key for c in candidates(("linear", "mlml", "d2ml"), (1000, 9, 5), **DENSE)]
-    assert small == ["linear", "mlml", "d2ml", "d2ml"]  # a kernel for each scaling
-    assert not list(candidates(("mlml", "d2ml"), (50_000, 9, 5), **DENSE))
+def test_kinds_come_in_the_order_that_suits_the_features():
+    dense = [one.key for one in first_candidates(tuple(KINDS), DENSE, "auto", None)]
+    assert dense[:4] == ["frequency", "logistic", "forest", "kernel"]
+    bag = [one.key for one in first_candidates(tuple(KINDS), BAG, "auto", None)]
+    assert bag[:3] == ["frequency", "logistic", "capped"]
+    assert [one.key for one in first_candidates(("an",), BAG, "auto", None)] == ["an"]
 
 
-def test_bags_have_no_kernel_unless_nothing_else_is_wanted():
-    bags = {"scales": ("none",), "bags": True}
-    assert [c.key for c in candidates(("linear", "d2ml"), (1000, 9, 5), **bags)] == ["linear"]
-    assert [c.key for c in candidates(("d2ml",), (1000, 9, 5), **bags)] == ["d2ml"]
+def test_variants_of_networks_differ():
+    pool = more_candidates(("wan", "softmax"), DENSE, "auto", None)
+    first = [next(pool) for _ in range(4)]
+    assert len({(*map(str, sorted(one.settings.items())), one.key) for one in first}) == 4
+    assert not list(more_candidates(("forest",), DENSE, "auto", None))
 
 
-def test_few_judging_rows_for_a_label_choose_epochs_by_likelihood():
-    for n_judging, chooser in ((49, "observed_likelihood"), (50, None), (0, None)):
-        first = next(candidates(("wan",), (1000, 9, 5), n_judging=n_judging, **DENSE))
-        assert first.settings.get("selection_metric") == chooser
+def test_a_kernel_gets_the_landmarks_that_the_time_allows():
+    assert landmarks_for(DENSE, math.inf) == 1000
+    large = Shape(100_000, 50, 20, is_sparse=False, is_bag=False)
+    assert 200 <= landmarks_for(large, 10.0) < landmarks_for(large, 100.0) <= 2000
+    assert landmarks_for(large, 0.1) == 0
 
 
-def test_a_candidate_that_the_time_does_not_suffice_for_does_not_count(data, monkeypatch):
-    """The clock stands still during the first candidate and strikes in the middle of the second."""
-    calls = iter(range(10_000))
-    fits = []
-    monkeypatch.setattr(auto.time, "monotonic", lambda: 0.0 if len(fits) < 7 else float(next(calls)) + 100.0)
-    build = auto.Candidate.build
-    monkeypatch.setattr(auto.Candidate, "build", lambda self, seed: fits.append(self.key) or build(self, seed))
-    model = onepos.AutoClassifier(methods=("linear", "mlml"), time_budget=10.0, random_state=0)
-    model.fit(data.X[:200], data.observed[:200])
-    assert fits == ["linear"] * 5 + ["mlml"] * 2
-    assert model.history_["method"] == ["linear"]
-    assert model.history_.facts["stopped"] == "time_budget"
-
-
-def test_interrupted_candidates_do_not_count_unless_there_is_no_other(data, monkeypatch):
-    interrupted = {"linear": False, "mlml": True}
-    for keys, kept in ((("linear", "mlml"), ["LinearClassifier"] * 5), (("mlml",), ["MLMLClassifier"])):
-        monkeypatch.setattr(auto, "_was_interrupted", lambda model: interrupted[type(model).__name__[:4].lower()])
-        monkeypatch.setitem(interrupted, "line", False)
-        model = onepos.AutoClassifier(methods=keys, **QUICK).fit(data.X[:200], data.observed[:200])
-        assert [type(member).__name__ for member in model.members_] == kept
-        assert model.history_.facts["stopped"] == "interrupted"
-
-
-def test_rounds_of_networks_differ():
-    pool = candidates(("wan", "softmax"), (1000, 9, 5), **DENSE)
-    first = [next(pool) for _ in range(8)]
-    assert len({(*sorted(c.settings.items()), c.key) for c in first}) == 8
-
-
-def test_settings_follow_the_features():
+def test_shapes_follow_the_features():
     counts = sparse.random_array((50, 20), density=0.1, format="csr", random_state=0)
-    assert settings_for(counts, "auto") == {"scales": ("none",), "bags": True}
-    assert settings_for(counts.toarray(), "auto") == {"scales": ("standard", "minmax"), "bags": True}
-    assert settings_for(np.ones((4, 3)), "none") == {"scales": ("none",), "bags": False}
+    assert Shape.of(counts, 3) == Shape(50, 20, 3, is_sparse=True, is_bag=True)
+    assert Shape.of(counts.toarray(), 3) == Shape(50, 20, 3, is_sparse=False, is_bag=True)
+    assert not Shape.of(np.ones((4, 3)), 3).is_bag
 
 
-def test_only_bags_have_features_dropped_and_smile_has_one_turn_on_dense_features_unless_alone():
-    shape, keys = (1000, 9, 5), ("wan", "smile", "an")
-    dense = list(islice(candidates(keys, shape, scales=("none",), bags=False), 7))
-    assert [c.key for c in dense] == ["wan", "smile", "an", "wan", "an", "wan", "an"]
-    bags = list(islice(candidates(keys, shape, scales=("none",), bags=True), 4))
-    assert [c.key for c in bags] == ["wan", "an", "wan", "an"]
-    assert [c.settings.get("input_dropout", 0.0) > 0 for c in dense + bags] == [False] * 7 + [True] * 4
-    alone = list(islice(candidates(("smile",), shape, scales=("none",), bags=True), 3))
-    assert [c.key for c in alone] == ["smile"] * 3
-    assert not list(candidates(("smile",), (20_000, 9, 1000), scales=("none",), bags=True))
+def test_a_stored_pool_may_only_name_classes_of_its_kinds():
+    assert set(_auto_candidates.CLASSES) >= {kind.__name__ for kind, _ in KINDS.values()}

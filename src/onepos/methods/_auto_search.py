@@ -173,6 +173,8 @@ class Search:
             self.stopped = "interrupted"
             if not any(trial.models for trial in self.trials):
                 raise
+            if len(self.folds):
+                self._weigh(max(1, self.n_judged))
 
     def _rounds(self, first: list[Candidate], more: Iterator[Candidate], n_members: int) -> None:
         n_folds = max(1, len(self.folds))
@@ -307,6 +309,8 @@ class Search:
         for trial in self.trials:
             if trial.weight == 0 or trial.candidate.is_network or not len(self.folds):
                 continue
+            if self.stopped == "interrupted":
+                continue  # the user wants to be out
             if trial.candidate.key == "kernel" or self.folds.judges is not None:
                 trial.final = trial.models[0]
                 continue
