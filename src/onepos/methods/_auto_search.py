@@ -29,7 +29,7 @@ LEAST_WEIGHT = 0.02
 #: So many rows weigh candidates well enough; further folds only serve kinds that keep the models of their folds.
 ENOUGH_ROWS = 4000
 #: Share of the time for round one.
-_FIRST_ROUND = 0.6
+_FIRST_ROUND = 0.75
 #: Variants of networks in a row that bring nothing; then no more are tried.
 _MOST_USELESS = 3
 #: A network is left alone if the time allows fewer epochs than this.
@@ -225,8 +225,7 @@ class Search:
             if place and now >= min(finish, self._until()):
                 self.stopped = "time_budget"
                 return
-            share = min(1.0, 2.0 / (len(candidates) - place))
-            allowed = now + share * (finish - now)
+            allowed = now + 0.5 * (finish - now)
             chosen = self._affordable(candidate, allowed - now)
             if chosen is not None:
                 trial = Trial(chosen, place)
