@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from onepos.methods.d2ml import D2MLClassifier as D2MLClassifier
     from onepos.methods.entropy_maximization import EntropyMaximizationClassifier as EntropyMaximizationClassifier
     from onepos.methods.expected_positive import ExpectedPositiveClassifier as ExpectedPositiveClassifier
+    from onepos.methods.forest import ForestClassifier as ForestClassifier
     from onepos.methods.frequency import FrequencyClassifier as FrequencyClassifier
     from onepos.methods.full_supervision import FullySupervisedClassifier as FullySupervisedClassifier
     from onepos.methods.generalized_robust import GeneralizedRobustClassifier as GeneralizedRobustClassifier
@@ -43,6 +44,7 @@ _HOME = {
     "D2MLClassifier": "onepos.methods.d2ml",
     "EntropyMaximizationClassifier": "onepos.methods.entropy_maximization",
     "ExpectedPositiveClassifier": "onepos.methods.expected_positive",
+    "ForestClassifier": "onepos.methods.forest",
     "FrequencyClassifier": "onepos.methods.frequency",
     "FullySupervisedClassifier": "onepos.methods.full_supervision",
     "GLOCALClassifier": "onepos.methods.glocal",

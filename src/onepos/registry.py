@@ -288,6 +288,16 @@ METHODS: dict[str, Method] = {
             "nothing",
         ),
         Method(
+            "forest",
+            "Forest",
+            "forest",
+            "ForestClassifier",
+            "Geurts et al., Extremely Randomized Trees, Machine Learning",
+            2006,
+            "what is likely to be observed is likely to be present",
+            "nothing",
+        ),
+        Method(
             "linear", "Linear AN", "linear", "LinearClassifier", "textbook", None, "unknown means negative", "nothing"
         ),
         Method(

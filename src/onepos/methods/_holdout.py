@@ -1,7 +1,10 @@
-"""Hold out rows for validation without taking the last example of any label."""
+"""Hold out rows for validation: a part that never takes the last example of a label, or folds."""
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: With fewer rows there are so many folds instead of one part that is held out.
+FEW_ROWS, N_FOLDS = 2000, 5
 
 
 def hold_out(
@@ -26,7 +29,13 @@ def hold_out(
     return np.setdiff1d(labelled, held, assume_unique=True), held
 
 
-def folds(n_rows: int, n_folds: int, generator: np.random.Generator) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Split rows into (train, held out) once for each fold, at random; every row is held out once."""
-    fold = generator.permutation(n_rows) % n_folds
+def splits(
+    observed: NDArray[np.int8], fraction: float, generator: np.random.Generator
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Split all rows into (train, held out): once, or into folds if a part of the rows were too few to choose by."""
+    rows = np.arange(len(observed))
+    if len(rows) >= FEW_ROWS:
+        return [hold_out(observed, rows, fraction, generator)]
+    n_folds = min(N_FOLDS, len(rows))
+    fold = generator.permutation(len(rows)) % n_folds
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]

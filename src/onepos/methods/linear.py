@@ -3,21 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch.nn.functional import softplus
 
 from onepos import metrics
+from onepos._deadline import tell
 from onepos._random import numpy_generator
-from onepos._validation import Labels, check_validation_labels
+from onepos._validation import check_validation_labels
 from onepos.memory import recall
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._holdout import hold_out
+from onepos.methods._holdout import splits
+from onepos.methods._linear_path import FINAL_TOLERANCE, BernoulliLoss, Fit, LinearProblem, linear_logits
 from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
 
 
@@ -44,7 +43,8 @@ class LinearClassifier(_FittedLinear):
     max_iter : int
         L-BFGS iterations for each strength.
     validation_fraction : float
-        Share of rows held out when ``fit`` gets no validation set; the winner is then refitted on all rows.
+        Share of rows held out when ``fit`` gets no validation set; the winner is then refitted on all rows. With fewer
+        than 2,000 rows there are five folds instead.
     scale, random_state
         As in ``NeuralClassifier``.
 
@@ -82,49 +82,50 @@ class LinearClassifier(_FittedLinear):
         strengths = sorted({float(v) for v in np.atleast_1d(self.l2)}, reverse=True)
         self.scaler_ = fit_scaler(X, self.scale)
         features = self.scaler_.transform(X)
-        targets = (labels.observed > 0).astype(np.float64)
         labelled = np.flatnonzero(labels.labelled)
+        rows, wanted = features[labelled], labels.observed[labelled] > 0
         self.validation_scores_ = {}
         if len(strengths) == 1:
-            self._keep(_fit_path(features[labelled], targets[labelled], strengths, self.max_iter)[0])
+            self._keep(_fit_path(LinearProblem(rows, BernoulliLoss(wanted)), strengths, self.max_iter)[0])
         elif validation is not None:
             held = self.scaler_.transform(self._check_features(validation[0]))
             truth = check_validation_labels(validation[1], labels.classes)
-            rows, wanted = features[labelled], targets[labelled]
             path = recall(
-                lambda: _fit_path(rows, wanted, strengths, self.max_iter),
+                lambda: _fit_path(LinearProblem(rows, BernoulliLoss(wanted)), strengths, self.max_iter),
                 "linear path",
                 rows,
                 wanted,
                 strengths,
                 self.max_iter,
             )
-            self._keep(self._choose(path, held, truth))
+            self._keep(self._choose([path], [(held, truth)]))
         else:
-            self._fit_on_holdout(features, targets, labels, labelled, strengths)
+            self._fit_on_holdout(rows, wanted, strengths)
         return self
 
-    def _fit_on_holdout(
-        self,
-        features: Any,
-        targets: NDArray[np.float64],
-        labels: Labels,
-        labelled: NDArray[np.intp],
-        strengths: list[float],
-    ) -> None:
-        train, held = hold_out(labels.observed, labelled, self.validation_fraction, numpy_generator(self.random_state))
-        path = _fit_path(features[train], targets[train], strengths, self.max_iter)
-        best = self._choose(path, features[held], labels.observed[held])
-        self._keep(_fit_path(features[labelled], targets[labelled], [best.l2], self.max_iter)[0])
+    def _fit_on_holdout(self, features: Any, wanted: NDArray[np.bool_], strengths: list[float]) -> None:
+        parts = splits(wanted.astype(np.int8), self.validation_fraction, numpy_generator(self.random_state))
+        paths = [
+            _fit_path(LinearProblem(features[train], BernoulliLoss(wanted[train])), strengths, self.max_iter)
+            for train, _ in parts
+        ]
+        held = [(features[out], wanted[out].astype(np.int8)) for _, out in parts]
+        best = self._choose(paths, held)
+        whole = LinearProblem(features, BernoulliLoss(wanted))
+        self._keep(_fit_path(whole, [best.l2], self.max_iter, best.weights)[0])
 
-    def _choose(self, path: "list[_Fit]", held: Any, truth: NDArray[np.int8]) -> "_Fit":
-        scores = [metrics.average_precision(truth, _scores(held, fit.weights)) for fit in path]
-        self.validation_scores_ = {fit.l2: score for fit, score in zip(path, scores, strict=True)}
-        return path[int(np.argmax(scores))]
+    def _choose(self, paths: list[list[Fit]], held: list[tuple[Any, NDArray[np.int8]]]) -> Fit:
+        """Return the first path's fit of the strength with the best average precision of all held-out rows."""
+        truth = np.concatenate([labels for _, labels in held])
+        for fits in zip(*paths, strict=True):
+            logits = [linear_logits(rows, fit.weights) for fit, (rows, _) in zip(fits, held, strict=True)]
+            self.validation_scores_[fits[0].l2] = metrics.average_precision(truth, np.concatenate(logits))
+        return max(paths[0], key=lambda fit: self.validation_scores_[fit.l2])
 
-    def _keep(self, fit: "_Fit") -> None:
-        self.coef_, self.intercept_ = fit.weights[:-1], fit.weights[-1]
-        self.l2_, self.n_iter_ = fit.l2, fit.n_iter
+    def _keep(self, fit: Fit) -> None:
+        self.coef_, self.intercept_ = fit.weights[:-1].astype(np.float64), fit.weights[-1].astype(np.float64)
+        self.l2_, self.n_iter_ = fit.l2, max(1, fit.n_iter)
+        tell(1.0)
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         return np.asarray(self.scaler_.transform(X).astype(np.float64) @ self.coef_ + self.intercept_)
@@ -142,47 +143,14 @@ class LinearClassifier(_FittedLinear):
         self.validation_scores_ = {}
 
 
-class _Fit(NamedTuple):
-    """One point of the path: weights (q+1, c) with the intercept last, its strength, iterations it took."""
-
-    weights: NDArray[np.float64]
-    l2: float
-    n_iter: int
-
-
-def _scores(features: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(features @ weights[:-1] + weights[-1])
-
-
-def _fit_path(features: Any, targets: NDArray[np.float64], strengths: Sequence[float], max_iter: int) -> list[_Fit]:
-    """Weights (q+1, c), intercept last, for each strength from strong to weak; each starts from the one before."""
-    n_features, n_labels = features.shape[1], targets.shape[1]
-    weights = np.zeros((n_features + 1, n_labels))
-    # The intercept of the constant model: the strongest penalty starts there.
-    rate = (targets.sum(axis=0) + 0.5) / (len(targets) + 1.0)
-    weights[-1] = np.log(rate) - np.log1p(-rate)
-    path: list[_Fit] = []
-    positives = torch.from_numpy(np.flatnonzero(targets))
-    for l2 in strengths:
-
-        def loss_and_gradient(flat: NDArray[np.float64], l2: float = l2) -> tuple[float, NDArray[np.float64]]:
-            w = flat.reshape(n_features + 1, n_labels)
-            # Single precision along rows and columns; double for the sum of all rows, which the line search compares.
-            logits = torch.from_numpy(np.asarray(features @ w[:-1].astype(features.dtype))).float()
-            logits += torch.from_numpy(w[-1].astype(np.float32))
-            loss = softplus(logits).sum(dim=1).sum(dtype=torch.float64) - logits.view(-1)[positives].sum(
-                dtype=torch.float64
-            )
-            residual = logits.sigmoid_()
-            residual.view(-1)[positives] -= 1.0
-            gradient = np.empty_like(w)
-            gradient[:-1] = np.asarray(features.T @ residual.numpy().astype(features.dtype, copy=False)) + l2 * w[:-1]
-            gradient[-1] = residual.sum(dim=0).numpy()
-            return float(loss) + 0.5 * l2 * float((w[:-1] ** 2).sum()), gradient.ravel()
-
-        result = minimize(
-            loss_and_gradient, weights.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": max_iter}
-        )
-        weights = result.x.reshape(weights.shape)
-        path.append(_Fit(weights, l2, int(result.nit)))
+def _fit_path(
+    problem: LinearProblem, strengths: Sequence[float], max_iter: int, start: NDArray[Any] | None = None
+) -> list[Fit]:
+    """Weights (q+1, c) for each strength from strong to weak; each starts from the one before."""
+    weights = problem.constant_model() if start is None else start
+    path: list[Fit] = []
+    for place, l2 in enumerate(strengths):
+        path.append(problem.solve(l2, weights, max_iter=max_iter, tolerance=FINAL_TOLERANCE))
+        weights = path[-1].weights
+        tell((place + 1) / (len(strengths) + 1))
     return path

@@ -14,7 +14,7 @@ from onepos._random import numpy_generator
 from onepos.cardinality import resolve_n_positives
 from onepos.exceptions import ModelFileError
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._holdout import folds, hold_out
+from onepos.methods._holdout import splits
 from onepos.methods._linear_path import FINAL_TOLERANCE, PATH_TOLERANCE, Fit, LinearProblem, SoftmaxLoss, linear_logits
 from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
 from onepos.stacking import marginal_logits
@@ -23,8 +23,6 @@ from onepos.stacking import marginal_logits
 N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
 #: The path ends after so many strengths in a row that are worse than the best.
 PATIENCE = 2
-#: With fewer rows the strength is judged by five folds instead of one part.
-FEW_ROWS, N_FOLDS = 2000, 5
 
 
 class _FittedLogistic(OnePositiveClassifier):
@@ -124,7 +122,7 @@ class LogisticClassifier(_FittedLogistic):
             seen = truth.any(axis=1)
             best = self._choose([whole], [(held[seen], truth[seen])], strengths)
         else:
-            pairs = self._splits(labels.observed[labelled])
+            pairs = splits(labels.observed[labelled], self.validation_fraction, numpy_generator(self.random_state))
             parts = [_Part(features[train], targets[train]) for train, _ in pairs]
             best = self._choose(parts, [(features[held], targets[held]) for _, held in pairs], strengths)
         self._keep(whole, best)
@@ -138,13 +136,6 @@ class LogisticClassifier(_FittedLogistic):
         if not found or not all(np.isfinite(value) and value >= 0 for value in found):
             raise ValueError(f"l2 must be one or several numbers, finite and >= 0; got {self.l2!r}.")
         return found
-
-    def _splits(self, observed: NDArray[np.int8]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        generator = numpy_generator(self.random_state)
-        rows = np.arange(len(observed))
-        if len(rows) < FEW_ROWS:
-            return folds(len(rows), min(N_FOLDS, len(rows)), generator)
-        return [hold_out(observed, rows, self.validation_fraction, generator)]
 
     def _choose(self, parts: "list[_Part]", held: list[tuple[Any, NDArray[Any]]], strengths: list[float]) -> Fit:
         """Follow the path on all parts in step; return the first part's fit of the best strength."""

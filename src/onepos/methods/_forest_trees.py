@@ -1,0 +1,246 @@
+"""A forest as plain arrays: grown by scikit-learn, kept as nodes and sparse leaf counts, walked by NumPy.
+
+Nodes of all trees stand in one array, each tree in preorder: the left child of a node is the next one. A dense table of
+leaves and labels would take gigabytes with a thousand labels; the rows of a leaf have few.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.tree import ExtraTreeClassifier
+from sklearn.utils.parallel import Parallel, delayed
+
+from onepos.exceptions import ModelFileError
+
+#: Nodes that a chunk of rows may stand at: what the walk needs for each is some ten numbers.
+_MOST_PLACES = 1 << 20
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Trees in arrays; a row goes left where ``x[feature] <= threshold``.
+
+    Attributes
+    ----------
+    roots : int32 array of shape (n_trees,)
+    feature : integer array of shape (n_nodes,); −1 marks a leaf
+    threshold : float32 array of shape (n_nodes,)
+    right : int32 array of shape (n_nodes,)
+        Right child of an inner node; number of a leaf.
+    indptr, labels, counts : arrays of a CSR matrix of shape (n_leaves, n_labels)
+        Weight of training rows by leaf and observed label.
+    """
+
+    roots: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+    right: NDArray[Any]
+    indptr: NDArray[Any]
+    labels: NDArray[Any]
+    counts: NDArray[Any]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays by name."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state(cls, arrays: dict[str, NDArray[Any]], n_features: int, n_labels: int) -> "Trees":
+        """Take back what ``state`` gave; refuse what the walk could not end on, or what counts wrongly."""
+        found = cls(**{name: arrays[name] for name in cls.__dataclass_fields__})
+        problem = found._problem(n_features, n_labels)
+        if problem:
+            raise ModelFileError(f"the trees of the model file are broken: {problem}.")
+        return found
+
+    def _problem(self, n_features: int, n_labels: int) -> str:
+        whole = (self.roots, self.feature, self.right, self.indptr, self.labels)
+        if any(array.ndim != 1 for array in vars(self).values()) or any(
+            array.dtype.kind not in "iu" for array in whole
+        ):
+            return "arrays must be vectors, and places integers"
+        n_nodes, n_leaves = len(self.feature), len(self.indptr) - 1
+        if not len(self.threshold) == len(self.right) == n_nodes > 0 < len(self.roots):
+            return "arrays of nodes differ in length"
+        here = np.arange(n_nodes)
+        inner = self.feature >= 0
+        if (self.roots < 0).any() or (self.roots >= n_nodes).any():
+            return "a root is no node"
+        if (self.feature < -1).any() or (self.feature >= n_features).any():
+            return "a feature is out of range"
+        if not np.isfinite(self.threshold).all():
+            return "a threshold is not finite"
+        if (self.right[inner] <= here[inner] + 1).any() or (self.right[inner] >= n_nodes).any():
+            return "a child does not come after its parent"
+        if (self.right[~inner] < 0).any() or (self.right[~inner] >= n_leaves).any():
+            return "a leaf is out of range"
+        if n_leaves < 1 or self.indptr[0] != 0 or (np.diff(self.indptr.astype(np.int64)) < 1).any():
+            return "a leaf has no label"
+        if not len(self.labels) == len(self.counts) == self.indptr[-1]:
+            return "counts differ in length"
+        if (self.labels < 0).any() or (self.labels >= n_labels).any():
+            return "a label is out of range"
+        if not np.isfinite(self.counts).all() or (self.counts <= 0).any():
+            return "a count is not positive"
+        return ""
+
+    def leaves(self, X: NDArray[np.float32]) -> NDArray[Any]:
+        """Leaf of every row in every tree, shape (n_samples, n_trees)."""
+        n_rows, n_trees = len(X), len(self.roots)
+        place = np.tile(self.roots, n_rows)
+        values, width = X.reshape(-1), X.shape[1]
+        start = np.repeat(np.arange(n_rows, dtype=np.int64) * width, n_trees)
+        moving = np.flatnonzero(self.feature[place] >= 0)
+        while len(moving):
+            at = place[moving]
+            goes_left = values[start[moving] + self.feature[at]] <= self.threshold[at]
+            at = np.where(goes_left, at + 1, self.right[at])
+            place[moving] = at
+            moving = moving[self.feature[at] >= 0]
+        return np.asarray(self.right[place].reshape(n_rows, n_trees))
+
+    def shares(self, X: Any, prior: NDArray[np.float64], prior_weight: float) -> NDArray[np.float64]:
+        """Mean over trees of (counts + a·f) / (n + a) of a row's leaf, shape (n_samples, n_labels).
+
+        f is ``prior``, a is ``prior_weight``, n is the weight of the leaf.
+        """
+        shape = (len(self.indptr) - 1, len(prior))
+        counts = sparse.csr_array((self.counts.astype(np.float64), self.labels.astype(np.int32), self.indptr), shape)
+        factor = 1.0 / (np.asarray(counts.sum(axis=1)) + prior_weight)
+        counts.data *= np.repeat(factor, np.diff(counts.indptr))
+        n_trees = len(self.roots)
+        result = np.empty((X.shape[0], len(prior)))
+        step = max(1, _MOST_PLACES // (n_trees + X.shape[1] // 8 + 1))
+        for first in range(0, X.shape[0], step):
+            part = slice(first, first + step)
+            leaves = self.leaves(single_precision(X[part]))
+            ends = np.arange(len(leaves) + 1) * n_trees
+            reached = sparse.csr_array((np.ones(leaves.size), leaves.ravel(), ends), (len(leaves), shape[0]))
+            result[part] = (reached @ counts).toarray()
+            result[part] += np.outer(prior_weight * factor[leaves].sum(axis=1), prior)
+        return result / n_trees
+
+
+def single_precision(X: Any) -> NDArray[np.float32]:
+    """Rows as trees take them: dense float32, with what float32 cannot hold at its ends."""
+    dense = X.toarray() if sparse.issparse(X) else X
+    return np.ascontiguousarray(np.clip(dense, -_LARGEST, _LARGEST), dtype=np.float32)
+
+
+class Grown(NamedTuple):
+    """A tree, and what it says of the rows that it left out: their leaf's weight, and that of their own label in it."""
+
+    tree: Trees
+    out: NDArray[np.intp]
+    leaf_weight: NDArray[np.float64]
+    own_weight: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows to grow trees on.
+
+    Attributes
+    ----------
+    X : float32 array, or float32 CSR array with 32-bit places
+    labels : int array of shape (n_samples,)
+        One label per row; a row with several observed labels comes several times.
+    weights : float array of shape (n_samples,)
+    fold : int array of shape (n_samples,)
+        A tree leaves out one fold.
+    """
+
+    X: Any
+    labels: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    fold: NDArray[np.intp]
+
+
+def grow(
+    sample: Sample, seeds: Sequence[int], n_folds: int, *, n_jobs: int | None, end: float, **settings: Any
+) -> Iterator[Grown | None]:
+    """Grow a tree for each seed, on several threads; None in place of those that would begin after ``end``.
+
+    scikit-learn's tree is dropped as soon as it is converted: with many labels it is large.
+    """
+    parts = [np.flatnonzero(sample.fold != fold) for fold in range(n_folds)]
+
+    def one(place: int, seed: int) -> Grown | None:
+        if place and time.monotonic() >= end:
+            return None
+        rows = parts[place % n_folds]
+        tree = ExtraTreeClassifier(random_state=seed, **settings)
+        tree.fit(_by_column(sample.X[rows]), sample.labels[rows], sample.weights[rows], check_input=False)
+        return _converted(tree, sample, rows)
+
+    grown: Iterator[Grown | None] = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
+        delayed(one)(place, seed) for place, seed in enumerate(seeds)
+    )
+    return grown
+
+
+def _by_column(X: Any) -> Any:
+    return X.tocsc() if sparse.issparse(X) else X
+
+
+def _converted(grown: ExtraTreeClassifier, sample: Sample, rows: NDArray[np.intp]) -> Grown:
+    tree = grown.tree_
+    inner = tree.children_left >= 0
+    if not np.array_equal(tree.children_left[inner], np.flatnonzero(inner) + 1):
+        raise RuntimeError("scikit-learn numbers the nodes of its trees in another order than onepos expects.")
+    number = np.cumsum(~inner) - 1
+    # float32 x <= t holds exactly where x <= the largest float32 that is not above t.
+    threshold = tree.threshold.astype(np.float32)
+    threshold = np.where(threshold > tree.threshold, np.nextafter(threshold, np.float32(-np.inf)), threshold)
+    leaf = number[grown.apply(sample.X, check_input=False)]
+    n_leaves = int(number[-1]) + 1
+    counts = sparse.csr_array(
+        (sample.weights[rows], (leaf[rows], sample.labels[rows])), (n_leaves, int(sample.labels.max()) + 1)
+    )
+    counts.sum_duplicates()
+    converted = Trees(
+        roots=np.zeros(1, dtype=np.int32),
+        feature=np.where(inner, tree.feature, -1).astype(np.int32),
+        threshold=np.where(inner, threshold, np.float32(0)),
+        right=np.where(inner, tree.children_right, number).astype(np.int32),
+        indptr=counts.indptr,
+        labels=_narrow(counts.indices),
+        counts=_narrow(counts.data),
+    )
+    out = np.setdiff1d(np.arange(len(leaf)), rows, assume_unique=True)
+    own = np.asarray(counts[leaf[out], sample.labels[out]]).ravel()
+    return Grown(converted, out, np.bincount(leaf[rows], sample.weights[rows], n_leaves)[leaf[out]], own)
+
+
+def join(trees: Sequence[Trees]) -> Trees:
+    """Put trees into one set of arrays, in their order."""
+    nodes = np.cumsum([0, *(len(tree.feature) for tree in trees)])
+    leaves = np.cumsum([0, *(len(tree.indptr) - 1 for tree in trees)])
+    entries = np.cumsum([0, *(len(tree.labels) for tree in trees)])
+    shifted = [
+        tree.right + np.where(tree.feature >= 0, node, leaf)
+        for tree, node, leaf in zip(trees, nodes, leaves, strict=False)
+    ]
+    indptr = [tree.indptr[:-1] + entry for tree, entry in zip(trees, entries, strict=False)]
+    feature = np.concatenate([tree.feature for tree in trees])
+    return Trees(
+        roots=np.concatenate([tree.roots + node for tree, node in zip(trees, nodes, strict=False)]).astype(np.int32),
+        feature=feature.astype(np.int16) if feature.max(initial=0) <= np.iinfo(np.int16).max else feature,
+        threshold=np.concatenate([tree.threshold for tree in trees]),
+        right=np.concatenate(shifted).astype(np.int32),
+        indptr=np.append(np.concatenate(indptr), entries[-1]).astype(np.int32),
+        labels=np.concatenate([tree.labels for tree in trees]),
+        counts=np.concatenate([tree.counts for tree in trees]),
+    )
+
+
+def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Counts in the smallest type that holds them exactly; parts of rows in float32."""
+    if (numbers != np.floor(numbers)).any():
+        return numbers.astype(np.float32)
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))

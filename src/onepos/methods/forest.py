@@ -1,0 +1,188 @@
+"""Extremely randomised trees on the observed label, smoothed by what each tree says of rows that it left out."""
+
+import time
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from onepos._deadline import tell, time_left
+from onepos._random import seed_from
+from onepos.cardinality import resolve_n_positives
+from onepos.exceptions import ModelFileError
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._forest_trees import Grown, Sample, Trees, grow, join, single_precision
+from onepos.stacking import marginal_logits
+
+#: A tree leaves out one of so many parts of the rows; every row is left out by each tenth tree.
+N_FOLDS = 10
+#: min_samples_leaf="auto": a leaf for so many parts of the rows, and two rows at least.
+MOST_LEAVES = 2000
+#: What the weight of the prior is chosen from.
+PRIOR_WEIGHTS = tuple(0.125 * 2.0**k for k in range(15))
+
+
+class _FittedForest(OnePositiveClassifier):
+    trees_: Trees
+    frequency_: NDArray[np.float64]
+    prior_weight_: float
+    min_samples_leaf_: int
+    n_positives_: float
+    validation_scores_: dict[float, float]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ForestClassifier(_FittedForest):
+    """Extremely randomised trees on the observed label. Key: ``forest``.
+
+    Trees are grown by scikit-learn, each on nine tenths of the rows. The probability of a label is the mean over trees
+    of (n_j + a·f_j) / (n + a), n_j and n being the weights of the label and of all rows in a leaf, f the observed
+    frequencies. a is chosen by the likelihood of observed labels under trees that did not see them: where features tell
+    nothing it is large, and the ranking is that by frequency.
+
+    Parameters
+    ----------
+    n_trees : int
+    min_samples_leaf : int or "auto"
+        Fewest rows in a leaf. "auto": 2, or n/2000 with more than 4,000 rows.
+    max_features : "sqrt", "log2", int, float or None
+        Features that a split chooses from, as in scikit-learn.
+    n_positives : float or None
+        Mean number of positive labels per example, for the probabilities; it does not change the ranking. None: taken
+        from a fully labelled validation set if there is one, else 2 (fewer if there are only two labels).
+    n_jobs : int or None
+        Threads to grow trees on, as in scikit-learn; the trees do not depend on it.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    trees_ : Trees
+        Nodes and leaves as arrays.
+    frequency_ : float array of shape (n_labels,)
+        f, with half a row added to every label.
+    prior_weight_ : float
+        a, in rows.
+    validation_scores_ : dict of float to float
+        Mean log-likelihood of left-out rows by a.
+    min_samples_leaf_ : int
+    n_positives_ : float
+
+    Examples
+    --------
+    >>> from onepos import ForestClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = ForestClassifier(n_trees=20, random_state=0).fit(data.X, data.observed)
+    >>> bool(abs(model.predict_proba(data.X).sum(axis=1) - 2).max() < 1e-9)
+    True
+    """
+
+    n_trees: int = 300
+    min_samples_leaf: int | str = "auto"
+    max_features: Any = "sqrt"
+    n_positives: float | None = None
+    n_jobs: int | None = -1
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_trees": [Interval(Integral, 1, None, closed="left")],
+        "min_samples_leaf": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "max_features": [
+            StrOptions({"sqrt", "log2"}),
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0.0, 1.0, closed="right"),
+            None,
+        ],
+        "n_positives": [Interval(Real, 1, None, closed="left"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def fit(
+        self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
+    ) -> Self:
+        """Fit on observed labels; ``validation`` with complete labels tells the number of positives if none is given."""
+        X, labels = self._check_training(X, y)
+        given = self._check_validation(validation, validation_labels, labels)
+        full = given[1] if given is not None and validation_labels == "full" else None
+        self.n_positives_, _ = resolve_n_positives(
+            self.n_positives, len(labels.classes), full, one_class=labels.single_label
+        )
+        positive = labels.observed > 0
+        rows, observed = np.nonzero(positive)
+        n_rows = int(labels.labelled.sum())
+        seeds = np.random.SeedSequence(seed_from(self.random_state))
+        order = np.random.default_rng(seeds.spawn(1)[0]).permutation(len(positive))
+        n_folds = min(N_FOLDS, n_rows)
+        weights = 1.0 / positive.sum(axis=1)[rows]
+        sample = Sample(_matrix(X, rows), observed, weights, order[rows] % n_folds)
+        automatic = max(2, n_rows // MOST_LEAVES)
+        self.min_samples_leaf_ = automatic if isinstance(self.min_samples_leaf, str) else int(self.min_samples_leaf)
+        counts = np.bincount(observed, weights, len(labels.classes)) + 0.5
+        self.frequency_ = np.asarray(counts / counts.sum())
+        found: list[Grown] = []
+        for grown in grow(
+            sample,
+            seeds.generate_state(self.n_trees).tolist(),
+            n_folds,
+            n_jobs=self.n_jobs,
+            end=time.monotonic() + time_left(),
+            min_samples_leaf=self.min_samples_leaf_,
+            max_features=self.max_features,
+        ):
+            if grown is None:
+                break  # the time is up
+            found.append(grown)
+            tell(len(found) / self.n_trees)
+        self.trees_ = join([grown.tree for grown in found])
+        self._choose_prior_weight(sample, found)
+        return self
+
+    def _choose_prior_weight(self, sample: Sample, found: list[Grown]) -> None:
+        out = np.concatenate([grown.out for grown in found])
+        leaf = np.concatenate([grown.leaf_weight for grown in found])
+        own = np.concatenate([grown.own_weight for grown in found])
+        judged = np.unique(out)
+        times = np.bincount(out)[judged]
+        prior, weights = self.frequency_[sample.labels], sample.weights[judged]
+        self.validation_scores_ = {}
+        for weight in PRIOR_WEIGHTS:
+            told = np.bincount(out, (own + weight * prior[out]) / (leaf + weight))[judged] / times
+            self.validation_scores_[weight] = float(weights @ np.log(told) / weights.sum())
+        self.prior_weight_ = max(self.validation_scores_, key=lambda weight: self.validation_scores_[weight])
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        log_p = np.log(self.trees_.shares(X, self.frequency_, self.prior_weight_))
+        return log_p if self.single_label_ else marginal_logits(log_p, min(self.n_positives_, log_p.shape[1] - 0.5))
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        facts = {
+            "prior_weight": self.prior_weight_,
+            "min_samples_leaf": self.min_samples_leaf_,
+            "n_positives": self.n_positives_,
+        }
+        return self.trees_.state() | {"frequency": self.frequency_}, facts
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self.trees_ = Trees.from_state(arrays, self.n_features_in_, len(self.classes_))
+        self.frequency_, self.prior_weight_ = arrays["frequency"], float(facts["prior_weight"])
+        numbers = np.append(self.frequency_, self.prior_weight_)
+        if len(numbers) != len(self.classes_) + 1 or not (np.isfinite(numbers) & (numbers > 0)).all():
+            raise ModelFileError("the frequencies and the weight of the prior must be positive numbers.")
+        self.min_samples_leaf_ = int(facts["min_samples_leaf"])
+        self.n_positives_ = float(facts["n_positives"])
+        self.validation_scores_ = {}
+
+
+def _matrix(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Rows as scikit-learn's trees take them, in single precision."""
+    if not sparse.issparse(X):
+        return single_precision(X[rows])
+    found = sparse.csr_matrix(X[rows], dtype=np.float32)
+    found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
+    found.sort_indices()
+    return found
