@@ -27,25 +27,25 @@ def are_bags(rows: Rows) -> bool:
 
 
 def auto_batch_size(n_rows: int) -> int:
-    """Return 16 rows below 1,200 rows, twice as many for twice as many rows, at most 128.
+    """Return the power of 2 that is nearest to a fiftieth of the rows, from 16 to 128.
 
     Examples
     --------
-    >>> [auto_batch_size(n) for n in (100, 2000, 5000, 100_000)]
+    >>> [auto_batch_size(n) for n in (100, 2000, 4000, 100_000)]
     [16, 32, 64, 128]
     """
-    return int(min(max(16, 2 ** math.floor(math.log2(max(n_rows, 1) / 50))), 128))
+    return int(min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128))
 
 
 def auto_learning_rate(batch_size: int, *, bags: bool) -> float:
-    """Return 3e-3 for bags of rare features, else 1e-3 at batches of 16, growing with the root of the batch size.
+    """Return 1e-3 at batches of 16, growing with the root of the batch size; half of it for bags of rare features.
 
     Examples
     --------
     >>> auto_learning_rate(16, bags=False), auto_learning_rate(64, bags=False), auto_learning_rate(64, bags=True)
-    (0.001, 0.002, 0.003)
+    (0.001, 0.002, 0.001)
     """
-    return 3e-3 if bags else 1e-3 * math.sqrt(batch_size / 16)
+    return (0.5e-3 if bags else 1e-3) * math.sqrt(batch_size / 16)
 
 
 def auto_selection_metric(n_judging: int, n_labels: int, *, full: bool) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_array
 from torch import Tensor
 
@@ -12,6 +13,10 @@ from onepos.disk import DiskRows, check_finite, on_disk
 from onepos.features import as_features, gather, take
 from onepos.scaling import fit_scaler
 from onepos.training import Batch
+
+
+#: Share of stored entries below which a sparse product is the faster one.
+SPARSE_BELOW = 0.1
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,15 @@ class GraphFeatures:
 
     @property
     def matrix(self) -> Any:
-        """The features outside torch: array, CSR array or rows on disk."""
-        return self.features.cpu().numpy() if isinstance(self.features, Tensor) else self.features
+        """The features outside torch: array, CSR array or rows on disk.
+
+        What was expanded for the network and is mostly zeros is a CSR array again, among which neighbours are found
+        several times as fast.
+        """
+        if not isinstance(self.features, Tensor):
+            return self.features
+        values = self.features.cpu().numpy()
+        return sparse.csr_array(values) if np.count_nonzero(values) < SPARSE_BELOW * values.size else values
 
     def batch(self, batch: Batch) -> Batch:
         """Return a batch with these features, (batch, q), in place of the network's input."""

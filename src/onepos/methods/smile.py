@@ -176,8 +176,8 @@ class SMILEClassifier(_FittedSMILE):
         labelled validation set if there is one, else 2 (fewer if there are only two labels). "estimate": a guess from
         how often the labels of near rows differ (docs/thresholds.md).
     cardinality_correction : {"shift", "weight", "bayes", "none"}
-        How m enters. "shift": one number is added to the logits of E[d] in a batch so that its rows have m labels on
-        average. "weight": T_C weights unobserved entries by 1/(2m−1), so that a label with probability ½
+        How m enters. "shift": T_C weights unobserved entries by 1/(c−1), as much as the observed one altogether, and
+        one number is added to the logits of E[d] in a batch so that its rows have m labels on average. "weight": T_C weights unobserved entries by 1/(2m−1), so that a label with probability ½
         is recovered as ½. "bayes": T_C is not weighted and the recovered d becomes (m−1)·d/(1−d), clipped to [0, 1].
         "none": neither.
     unobserved_weight : float or "auto"
@@ -256,7 +256,7 @@ class SMILEClassifier(_FittedSMILE):
     """
 
     n_positives: float | str | None = None
-    cardinality_correction: str = "weight"
+    cardinality_correction: str = "shift"
     unobserved_weight: float | str = "auto"
     n_neighbors: int = 10
     self_weight: float = 0.5
@@ -278,6 +278,9 @@ class SMILEClassifier(_FittedSMILE):
     warm_up_epochs: int | str = "auto"
 
     _uses_graph_features: ClassVar[bool] = True
+    _bag_rate_factor: ClassVar[float] = 3.0
+    # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
+    _judged_by_likelihood: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralClassifier._parameter_constraints,
@@ -314,6 +317,8 @@ class SMILEClassifier(_FittedSMILE):
             weight = float(self.unobserved_weight)
         elif self.cardinality_correction == "weight":
             weight = balanced_weight(self.n_positives_)
+        elif self.cardinality_correction == "shift":
+            weight = 1.0 / max(n_labels - 1, 1)
         graph = context.graph
         encoder, feature_scale = self._build_encoder(context)
         alpha, beta = self.prior

@@ -163,10 +163,10 @@ def _run_epochs(
 
 
 def _restart(run: Progress, objective: Objective, epoch: int) -> None:
-    """Put the best epoch's network back, leave what else the objective trains, and be patient anew."""
+    """Put the best epoch's network back, leave what else the objective trains, and look for the best epoch anew."""
     best = {name: value for name, value in run.best_state.items() if name.startswith("network.")}
     objective.load_state_dict(run.last_state | best)
-    run.last_state, run.restart = _snapshot(objective), epoch
+    run.last_state, run.restart, run.best_score = _snapshot(objective), epoch, -math.inf
 
 
 def _consider(run: Progress, steps: Steps, selection: Selection, epoch: int) -> dict[str, float]:

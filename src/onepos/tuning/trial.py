@@ -63,16 +63,16 @@ class Outcome:
 class _Watch(Callback):
     """Listens to the epochs of one fit; ends it when the setting is hopeless or time is up."""
 
-    def __init__(self, model: NeuralClassifier, report: Report | None, budget: Budget) -> None:
-        self.column = f"valid_{model.selection_metric}"
-        self.sign = 1.0 if higher_is_better(model.selection_metric) else -1.0
+    def __init__(self, report: Report | None, budget: Budget) -> None:
         self.report, self.budget = report, budget
         self.curve: dict[int, float] = {}
         self.ended = ""
 
     def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> bool:
         """Note the score and say whether to go on."""
-        epoch, score = int(record["epoch"]), self.sign * record[self.column]
+        column = next(name for name in record if name.startswith("valid_"))
+        sign = 1.0 if higher_is_better(column.removeprefix("valid_")) else -1.0
+        epoch, score = int(record["epoch"]), sign * record[column]
         self.curve[epoch] = score
         if self.report is not None and self.report(epoch, score):
             self.ended = "pruned"
@@ -106,7 +106,7 @@ def _run_parts(make: Callable[[], Any], parts: list[Part], report: Report | None
         X, Y, held = part.rows()
         kind = "full" if part.full else "single"
         if isinstance(model, NeuralClassifier):
-            watch = _Watch(model, report if position == 0 else None, budget)
+            watch = _Watch(report if position == 0 else None, budget)
             model.fit(X, Y, validation=held, validation_labels=kind, callbacks=[watch])
             if position == 0:
                 curve = watch.curve
@@ -115,7 +115,7 @@ def _run_parts(make: Callable[[], Any], parts: list[Part], report: Report | None
                 return Outcome("stopped", curve=curve, interrupted=True)
             if watch.ended:
                 return Outcome(watch.ended, curve=curve)
-            if "best_epoch" not in facts:
+            if facts["stopped"] == "diverged" and not facts["best_epoch"]:
                 raise ValueError("the loss stopped being finite in the first epoch")
             epochs.append(facts["best_epoch"])
         elif part.given is not None:
@@ -129,7 +129,9 @@ def _run_parts(make: Callable[[], Any], parts: list[Part], report: Report | None
     score = float(np.average(scores, weights=[len(part.truth) for part in parts]))
     if not math.isfinite(score):
         raise ValueError(f"the score is {score}")
-    return Outcome("complete", score, round(float(np.mean(epochs))) if epochs else None, curve=curve)
+    # The start may be the best; the last fit takes one epoch all the same.
+    n_epochs = max(1, round(float(np.mean(epochs)))) if epochs else None
+    return Outcome("complete", score, n_epochs, curve=curve)
 
 
 def score_rows(model: Any, X: Any, truth: NDArray[np.int8]) -> float:
