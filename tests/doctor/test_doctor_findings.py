@@ -167,3 +167,18 @@ def test_nothing_found():
     assert "Nothing found" in empty.to_text()
     assert "Nothing found" in empty._repr_html_()
     assert Finding("note", "x-y", "t", "d").about == ()
+
+
+def test_advice_speaks_the_language_of_the_caller():
+    """The same findings, and what to do named as parameters or as options; names are quoted for the shell."""
+    frame = pd.DataFrame({"my text": [f"some words about thing {i} here" for i in range(40)], "x": range(40)})
+    tags = pd.Series(["sea", "city", "sea;city", "snow"] * 10)
+    in_python, in_shell = diagnose(frame, tags), diagnose(frame, tags, interface="command line")
+    assert [f.code for f in in_python.findings] == [f.code for f in in_shell.findings]
+    details = {f.code: (f.detail, g.detail) for f, g in zip(in_python.findings, in_shell.findings, strict=True)}
+    assert details["column-text"][0].endswith('text="my text".')
+    assert details["column-text"][1].endswith("--text 'my text'.")
+    assert details["tag-holds-several"][0].endswith('separator=";".')
+    assert details["tag-holds-several"][1].endswith('--separator ";".')
+    assert "--" not in in_python.to_text()
+    assert not any(f"{name}=" in in_shell.to_text() for name in ("text", "drop", "separator", "n_positives"))

@@ -21,6 +21,7 @@ def doctor(
     text: options.Text = "",
     id: options.Id = "",
     drop: options.Drop = "",
+    separator: options.Separator = "",
     json: JsonOption = False,
 ) -> None:
     """Look at a table before training on it: what is wrong, what may hurt, what is worth knowing.
@@ -37,7 +38,7 @@ def doctor(
         content = read_table(data, plain=[label, id, *words])
         for what, names in (("label", [label]), ("id", [id]), ("text", words), ("drop", options.names(drop))):
             require_columns(content.frame, [name for name in names if name], what)
-        tags = _tags(content, label)
+        tags = _tags(content, label, separator)
         left_out = [name for name in (label, id, *options.names(drop)) if name]
         progress("looking", 0.3)
         features, first = content.frame.drop(columns=left_out), words[0] if words else None
@@ -48,9 +49,11 @@ def doctor(
         print_line(diagnosis.to_text().rstrip("\n"))
 
 
-def _tags(content: "TableData", label: str) -> Any:
+def _tags(content: "TableData", label: str, separator: str) -> Any:
     if label:
-        return content.frame[label]
+        from onepos.columns import split_tags
+
+        return split_tags(content.frame[label], separator) if separator else content.frame[label]
     if content.labels is None:
         raise InputError("say which column holds the tags: --label COL.")
     return content.labels

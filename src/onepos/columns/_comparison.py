@@ -1,11 +1,13 @@
 """How a model tells tags that training did not see, beside the frequency of labels and a logistic regression."""
 
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._deadline import deadline
 from onepos.columns.scores import single_positive_values
 from onepos.exceptions import LabelWarning
 from onepos.registry import METHODS, make_classifier
@@ -23,6 +25,8 @@ BASELINE = "logistic" if "logistic" in METHODS else "linear"
 COMPARE_THEMSELVES = frozenset({"auto"})
 #: A model that closes less than this share of what frequency leaves open barely beats it.
 _LEAST_GAIN = 0.03
+#: The baseline stops there with what it has.
+_MOST_SECONDS = 60.0
 
 #: What a user of such a model should know.
 BARELY = (
@@ -66,7 +70,8 @@ def tell_baselines(
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
             found[FREQUENCY], _ = tell_held_out(fitted, np.zeros((n_held, 1)), held[1])
         if linear and without != BASELINE:
-            fitted = make_classifier(BASELINE, random_state=random_state).fit(features, tags)
+            with deadline(time.monotonic() + _MOST_SECONDS):
+                fitted = make_classifier(BASELINE, random_state=random_state).fit(features, tags)
             found[BASELINE], _ = tell_held_out(fitted, held[0], held[1])
     return found
 
