@@ -51,12 +51,12 @@ def known():
     return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.is_file() else []
 
 
-def record(section, key, compute):
-    """Run ``compute`` unless a row of this section has the key; it returns more fields of the row."""
+def record(section, key, compute, *args, **params):
+    """Run ``compute(*args, **params)`` unless a row of this section has the key; it returns more fields of the row."""
     for row in known():
         if row["section"] == section and all(row.get(name) == value for name, value in key.items()):
             return row
-    row = {"section": section, **key, **compute()}
+    row = {"section": section, **key, **compute(*args, **params)}
     with ROWS.open("a") as file:
         file.write(json.dumps(row) + "\n")
     print(row, flush=True)
@@ -82,17 +82,16 @@ def _csr(X):
     return sparse.csr_matrix(X) if sparse.issparse(X) else X
 
 
-def instead(name, n_labels):
-    """scikit-learn's classifiers on the observed label, as a user would write them."""
-    return {
-        "LogisticRegression": lambda: LogisticRegression(max_iter=200),
-        "ExtraTreesClassifier": lambda: ExtraTreesClassifier(500, min_samples_leaf=2, n_jobs=-1, random_state=0),
-        "HistGradientBoostingClassifier": lambda: HistGradientBoostingClassifier(random_state=0),
-    }[name]()
+#: scikit-learn's classifiers on the observed label, as a user would write them.
+INSTEAD = {
+    "LogisticRegression": lambda: LogisticRegression(max_iter=200),
+    "ExtraTreesClassifier": lambda: ExtraTreesClassifier(500, min_samples_leaf=2, n_jobs=-1, random_state=0),
+    "HistGradientBoostingClassifier": lambda: HistGradientBoostingClassifier(random_state=0),
+}
 
 
-def fit_instead(name, X, observed, X_test):
-    """Log-probabilities of all labels on test rows, and seconds."""
+def fit_instead(name, X, observed, X_test, Y):
+    """Average precision on test rows, and seconds."""
     rows = np.flatnonzero((observed > 0).any(axis=1))
     if name == "HistGradientBoostingClassifier":
         X, X_test = dense(X), dense(X_test)
@@ -100,33 +99,22 @@ def fit_instead(name, X, observed, X_test):
         mean, deviation = X.mean(axis=0), X.std(axis=0) + 1e-9
         X, X_test = (X - mean) / deviation, (X_test - mean) / deviation
     started = time.perf_counter()
-    model = instead(name, observed.shape[1]).fit(X[rows], observed[rows].argmax(axis=1))
+    model = INSTEAD[name]().fit(X[rows], observed[rows].argmax(axis=1))
     seconds = time.perf_counter() - started
-    scores = np.full((X_test.shape[0], observed.shape[1]), 0.0)
-    scores[:, model.classes_] = model.predict_proba(X_test)
-    frequency = (observed > 0).mean(axis=0)
-    return scores + 1e-6 * frequency, seconds  # labels of equal probability by their frequency
+    scores = 1e-6 * np.tile((observed > 0).mean(axis=0), (X_test.shape[0], 1))  # ties by frequency
+    scores[:, model.classes_] += model.predict_proba(X_test)
+    return {"ap": average_precision(Y, scores), "seconds": seconds}
 
 
 def run_sets(budget, trials, names, instead_too):
     for trial in range(trials):
         for name in names:
-            X, observed, X_test, Y = trial_of(name, trial)
-            others = ["LogisticRegression", "ExtraTreesClassifier"]
-            if observed.shape[1] <= MOST_LABELS_TO_BOOST:
-                others.append("HistGradientBoostingClassifier")
-            for other in others if instead_too else []:
-
-                def compute(other=other):
-                    scores, seconds = fit_instead(other, X, observed, X_test)
-                    return {"ap": average_precision(Y, scores), "seconds": seconds}
-
-                record("sets", {"data": name, "trial": trial, "what": other}, compute)
-            record(
-                "sets",
-                {"data": name, "trial": trial, "what": f"auto {budget:g}"},
-                lambda: fit_ours("auto", X, observed, X_test, Y, time_budget=budget, random_state=trial),
-            )
+            parts = trial_of(name, trial)
+            for other in INSTEAD if instead_too else []:
+                if other != "HistGradientBoostingClassifier" or parts[1].shape[1] <= MOST_LABELS_TO_BOOST:
+                    record("sets", {"data": name, "trial": trial, "what": other}, fit_instead, other, *parts)
+            key = {"data": name, "trial": trial, "what": f"auto {budget:g}"}
+            record("sets", key, fit_ours, "auto", *parts, time_budget=budget, random_state=trial)
 
 
 def fit_ours(key, X, observed, X_test, Y, **params):
@@ -188,28 +176,22 @@ SHAPES = {
 def run_shapes(budget, seeds):
     for seed in range(seeds):
         for name, shape in SHAPES.items():
-            X, observed, X_test, Y = made(shape, seed)
-            for key in ("frequency", "logistic", "forest", "auto"):
-                params = {"time_budget": budget} if key == "auto" else {}
-                record(
-                    "shapes",
-                    {"data": name, "seed": seed, "what": key if key != "auto" else f"auto {budget:g}"},
-                    lambda key=key, params=params: fit_ours(key, X, observed, X_test, Y, random_state=seed, **params),
-                )
+            parts = made(shape, seed)
+            for key in ("frequency", "logistic", "forest"):
+                record("shapes", {"data": name, "seed": seed, "what": key}, fit_ours, key, *parts, random_state=seed)
+            key = {"data": name, "seed": seed, "what": f"auto {budget:g}"}
+            record("shapes", key, fit_ours, "auto", *parts, random_state=seed, time_budget=budget)
 
 
 def run_defaults(keys, names, seeds):
     for seed in range(seeds):
         for name in names:
-            X, observed, X_test, Y = trial_of(name, seed)
+            parts = trial_of(name, seed)
             for key in ("frequency", *keys):
-                if key == "bce":
-                    continue
-                record(
-                    "defaults",
-                    {"data": name, "seed": seed, "what": key},
-                    lambda key=key: fit_ours(key, X, observed, X_test, Y, random_state=seed),
-                )
+                if key != "bce":
+                    record(
+                        "defaults", {"data": name, "seed": seed, "what": key}, fit_ours, key, *parts, random_state=seed
+                    )
 
 
 def netflix_text():
@@ -241,100 +223,196 @@ def netflix_rows(frame):
 
 
 def run_sizes(keys):
-    m = {"yeast": 4.24, "rcv1-s1": 2.88, "netflix": 2.2}
-    for name, n_positives in m.items():
-        X, observed, X_test, _ = trial_of(name, 0) if name != "netflix" else netflix_text()
+    for name, n_positives in {"yeast": 4.24, "rcv1-s1": 2.88, "netflix": 2.2}.items():
+        parts = trial_of(name, 0) if name != "netflix" else netflix_text()
         for key in keys:
-            if key == "bce":
-                continue
+            if key != "bce":
+                record("sizes", {"data": name, "what": key}, size_of_sets, key, n_positives, *parts[:3])
 
-            def compute(key=key):
-                params = {"time_budget": 30} if key == "auto" else {}
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    model = onepos.make_classifier(key, n_positives=n_positives, random_state=0, **params)
-                    sets = np.asarray(model.fit(X, observed).predict(X_test))
-                sizes = sets.sum(axis=1)
-                return {"n_positives": n_positives, "mean": float(sizes.mean()), "empty": int((sizes == 0).sum())}
 
-            record("sizes", {"data": name, "what": key}, compute)
+def size_of_sets(key, n_positives, X, observed, X_test):
+    params = {"time_budget": 30} if key == "auto" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = onepos.make_classifier(key, n_positives=n_positives, random_state=0, **params).fit(X, observed)
+    sizes = np.asarray(model.predict(X_test)).sum(axis=1)
+    return {"n_positives": n_positives, "mean": float(sizes.mean()), "empty": int((sizes == 0).sum())}
 
 
 def run_speed():
-    X, observed, X_test, Y = made((4012, 384, 19, "embedding"), 0)
-    problems = {"4,012 × 384 × 19": (X, observed, X_test, Y), "Netflix text": netflix_text()}
-    for name, (X, observed, X_test, Y) in problems.items():
+    problems = {"4,012 × 384 × 19": made((4012, 384, 19, "embedding"), 0), "Netflix text": netflix_text()}
+    for name, parts in problems.items():
         for what in ("LogisticRegression", "ExtraTreesClassifier"):
-
-            def compute(what=what):
-                scores, seconds = fit_instead(what, X, observed, X_test)
-                return {"ap": average_precision(Y, scores), "seconds": seconds}
-
-            record("speed", {"data": name, "what": what}, compute)
+            record("speed", {"data": name, "what": what}, fit_instead, what, *parts)
         for key, params in (("logistic", {}), ("forest", {"n_trees": 500}), ("capped", {}), ("smile", {})):
-            record(
-                "speed",
-                {"data": name, "what": key},
-                lambda key=key, params=params: fit_ours(key, X, observed, X_test, Y, random_state=0, **params),
-            )
+            record("speed", {"data": name, "what": key}, fit_ours, key, *parts, random_state=0, **params)
 
 
 def run_netflix(budget):
-    """The command line from a cold start, as in the issue of a user's first table."""
+    record("netflix", {"what": f"onepos fit --budget {budget:g}"}, fit_netflix, budget)
 
-    def compute():
-        frame = netflix_frame()
-        train, test = netflix_rows(frame)
-        with tempfile.TemporaryDirectory() as folder:
-            here = Path(folder)
-            columns = [name for name in frame.columns if name not in ("listed_in", "tag")]
-            frame.iloc[train][[*columns, "tag"]].to_csv(here / "train.csv", index=False)
-            frame.iloc[test][[*columns, "listed_in"]].rename(columns={"listed_in": "tag"}).to_csv(
-                here / "test.csv", index=False
+
+def fit_netflix(budget):
+    """Fit and evaluate with the command line, from a cold start."""
+    frame = netflix_frame()
+    train, test = netflix_rows(frame)
+    columns = [name for name in frame.columns if name not in ("listed_in", "tag")]
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        frame.iloc[train][[*columns, "tag"]].to_csv(here / "train.csv", index=False)
+        complete = frame.iloc[test][[*columns, "listed_in"]].rename(columns={"listed_in": "tag"})
+        complete.to_csv(here / "test.csv", index=False)
+        started = time.perf_counter()
+        options = ["--label", "tag", "--text", "description,title", "--id", "show_id", "--budget", f"{budget:g}"]
+        _command(here, "fit", "train.csv", *options, "--n-positives", "2.2", "--out", "m.onepos")
+        seconds = time.perf_counter() - started
+        scores = _command(here, "evaluate", "m.onepos", "test.csv", "--label", "tag", "--separator", ", ")
+        sizes = np.asarray(onepos.load(here / "m.onepos").predict(pd.read_csv(here / "test.csv"))).sum(axis=1)
+        file = {"seconds": seconds, "megabytes": (here / "m.onepos").stat().st_size / 1e6}
+        return {**file, "mean_size": float(sizes.mean()), "empty": int((sizes == 0).sum()), "evaluate": scores}
+
+
+def _command(folder, *words):
+    done = subprocess.run(
+        [sys.executable, "-m", "onepos", *words, "--json"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout)
+
+
+def mean_and_spread(values):
+    values = np.asarray(values)
+    return f"{values.mean():.3f}".lstrip("0") + (
+        f" ± {values.std(ddof=1):.3f}".replace("0.", ".") if len(values) > 1 else ""
+    )
+
+
+def markdown(header, lines):
+    return "\n".join(
+        [
+            "| " + " | ".join(header) + " |",
+            "|" + "---|" * len(header),
+            *("| " + " | ".join(line) + " |" for line in lines),
+        ]
+    )
+
+
+def rows_of(section):
+    frame = pd.DataFrame([row for row in known() if row["section"] == section])
+    return frame if len(frame) else pd.DataFrame(columns=["data", "what"])
+
+
+def sets_table():
+    """Average precision and seconds of each, one line per data set."""
+    frame = rows_of("sets")
+    columns = [name for name in SETS_COLUMNS if name in set(frame["what"])]
+    lines = []
+    for name in SETS:
+        found = frame[frame["data"] == name]
+        cells = []
+        for what in columns:
+            one = found[found["what"] == what]
+            cells.append(
+                f"{mean_and_spread(one['ap'])} ({one['seconds'].mean():.0f} s, {len(one)})" if len(one) else "–"
             )
-            base = [sys.executable, "-m", "onepos"]
-            started = time.perf_counter()
-            fit = subprocess.run(
-                [*base, "fit", "train.csv", "--label", "tag", "--text", "description,title", "--id", "show_id"]
-                + ["--budget", f"{budget:g}", "--n-positives", "2.2", "--out", "m.onepos", "--json"],
-                cwd=here,
-                capture_output=True,
-                text=True,
-                check=False,
+        lines.append([name, *cells])
+    return markdown(["data set", *(SETS_COLUMNS[what] for what in columns)], lines)
+
+
+SETS_COLUMNS = {
+    "LogisticRegression": "logistic regression",
+    "ExtraTreesClassifier": "forest",
+    "HistGradientBoostingClassifier": "gradient boosting",
+    "auto 60": "`auto`, 60 s",
+    "auto 300": "`auto`, 300 s",
+}
+
+
+def shapes_table():
+    frame = rows_of("shapes")
+    lines = []
+    for name in SHAPES:
+        found = frame[frame["data"] == name]
+        if len(found):
+            cells = []
+            for what in ("frequency", "logistic", "forest", "auto 60"):
+                one = found[found["what"] == what]
+                cells.append(f"{mean_and_spread(one['ap'])} ({one['seconds'].mean():.0f} s)" if len(one) else "–")
+            lines.append([name, *cells])
+    return markdown(["made table", "`frequency`", "`logistic`", "`forest`", "`auto`, 60 s"], lines)
+
+
+def defaults_table():
+    frame = rows_of("defaults")
+    keys = [key for key in dict.fromkeys(frame["what"]) if key != "frequency"]
+    lines = []
+    for key in ["frequency", *keys]:
+        cells = []
+        for name in SETS:
+            one = frame[(frame["data"] == name) & (frame["what"] == key)]
+            cells.append(f"{one['ap'].mean():.3f}".lstrip("0") if len(one) else "–")
+        lines.append([f"`{key}`", *cells])
+    return markdown(["method", *SETS], lines)
+
+
+def sizes_table():
+    frame = rows_of("sizes")
+    wanted = {name: found["n_positives"].iloc[0] for name, found in frame.groupby("data", sort=False)}
+    lines = []
+    for key in dict.fromkeys(frame["what"]):
+        cells = []
+        for name in wanted:
+            one = frame[(frame["data"] == name) & (frame["what"] == key)]
+            cells.append(f"{one['mean'].iloc[0]:.2f}" if len(one) else "–")
+        lines.append([f"`{key}`", *cells])
+    return markdown(["method", *(f"{name} ({value:g})" for name, value in wanted.items())], lines)
+
+
+def speed_table():
+    frame = rows_of("speed")
+    lines = []
+    for name in dict.fromkeys(frame["data"]):
+        found = frame[frame["data"] == name].set_index("what")
+        unit = found.loc["LogisticRegression", "seconds"]
+        for what, row in found.iterrows():
+            lines.append(
+                [name, f"`{what}`", f"{row['seconds']:.1f}", f"{row['seconds'] / unit:.2f}", f"{row['ap']:.3f}"]
             )
-            seconds = time.perf_counter() - started
-            if fit.returncode:
-                raise SystemExit(fit.stderr)
-            scored = subprocess.run(
-                [*base, "evaluate", "m.onepos", "test.csv", "--label", "tag", "--separator", ", ", "--json"],
-                cwd=here,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if scored.returncode:
-                raise SystemExit(scored.stderr)
-            model = onepos.load(here / "m.onepos")
-            sizes = np.asarray(model.predict(pd.read_csv(here / "test.csv"))).sum(axis=1)
-            return {
-                "seconds": seconds,
-                "megabytes": (here / "m.onepos").stat().st_size / 1e6,
-                "mean_size": float(sizes.mean()),
-                "empty": int((sizes == 0).sum()),
-                "evaluate": json.loads(scored.stdout),
-            }
-
-    record("netflix", {"what": f"onepos fit --budget {budget:g}"}, compute)
+    return markdown(["data", "method", "seconds", "ratio to `LogisticRegression`", "average precision"], lines)
 
 
-def table(rows, index, columns, values="ap", form="{:.3f}"):
-    frame = pd.DataFrame(rows)
-    pivot = frame.pivot_table(index=index, columns="what", values=values, aggfunc="mean", sort=False)
-    lines = ["| " + " | ".join([index, *columns]) + " |", "|" + "---|" * (len(columns) + 1)]
-    for name, row in pivot.iterrows():
-        cells = [form.format(row[c]) if c in row and pd.notna(row[c]) else "–" for c in columns]
-        lines.append("| " + " | ".join([str(name), *cells]) + " |")
-    return "\n".join(lines)
+def netflix_table():
+    frame = rows_of("netflix")
+    lines = []
+    for _, row in frame.iterrows():
+        scores = row["evaluate"]
+        sets = scores["sets"]
+        quality = f"{scores['metrics']['average_precision']:.3f}", f"{sets['micro_f1']:.3f}"
+        cost = f"{row['seconds']:.0f}", f"{row['megabytes']:.0f}"
+        lines.append([f"`{row['what']}`", *quality, f"{row['mean_size']:.2f}", f"{row['empty']}", *cost])
+    return markdown(["command", "AP", "micro-F1", "tags per row", "rows without a tag", "seconds", "MB"], lines)
+
+
+TABLES = {
+    "netflix": netflix_table,
+    "sets": sets_table,
+    "shapes": shapes_table,
+    "speed": speed_table,
+    "defaults": defaults_table,
+    "sizes": sizes_table,
+}
+
+
+def write_page():
+    """Put the tables between their markers."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, make in TABLES.items():
+        start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        if len(rows_of(name)):
+            before, rest = text.split(start)
+            text = before + start + make() + "\n" + end + rest.split(end, 1)[1]
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
@@ -363,3 +441,5 @@ if __name__ == "__main__":
         run_speed()
     elif given.section == "netflix":
         run_netflix(given.budget)
+    elif given.section == "page":
+        write_page()

@@ -193,7 +193,7 @@ def fit_shards(
         tags = pd.DataFrame(seen, columns=classes)
         methods = {method: own, **tell_baselines((None, tags), unseen, without=method, linear=False)}
         model.facts_["held_out"] = comparison(method, methods, rows=len(scored), out_of_fold=False) | recalls
-    elif hasattr(estimator, "comparison_"):
+    elif getattr(estimator, "comparison_", None):
         found = estimator.comparison_
         model.facts_["held_out"] = comparison(method, found["methods"], rows=found["rows"], out_of_fold=True)
     model.facts_["sets"] = set_facts(model, features, held if len(held) else train, n_positives)

@@ -202,7 +202,7 @@ class TableModel:
             own, recalls = tell_held_out(estimator, *unseen)
             methods = {method: own, **tell_baselines((rows, tags), unseen, without=method, random_state=random_state)}
             self.facts_["held_out"] = comparison(method, methods, rows=len(held), out_of_fold=False) | recalls
-        elif hasattr(estimator, "comparison_"):
+        elif getattr(estimator, "comparison_", None):
             found = estimator.comparison_
             self.facts_["held_out"] = comparison(method, found["methods"], rows=found["rows"], out_of_fold=True)
         self.facts_["sets"] = set_facts(self, features, held if len(held) else train, n_positives)
