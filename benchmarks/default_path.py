@@ -1,6 +1,6 @@
-"""What a user gets without choosing anything, beside what they would use instead. Resumable: each row is kept as it is done.
+"""What a user gets without choosing anything, beside what they would use instead. Each row is kept as it is done.
 
-python benchmarks/default_path.py sets --budget 60     auto, logistic regression, a forest, gradient boosting; nine sets, five trials
+python benchmarks/default_path.py sets --budget 60     auto and scikit-learn's classifiers, nine sets, five trials
 python benchmarks/default_path.py shapes               auto, logistic, forest on six made tables
 python benchmarks/default_path.py defaults             every method with default settings, nine sets, two seeds
 python benchmarks/default_path.py sizes                mean size of predicted sets, every method

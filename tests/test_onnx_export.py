@@ -22,10 +22,12 @@ onnxruntime = pytest.importorskip("onnxruntime")
 FAST = {
     "frequency": {},
     "linear": {"l2": 1.0},
+    "logistic": {"l2": 1.0},
+    "forest": {"n_trees": 5, "random_state": 0},
     "glocal": {"feature_l2": 1.0, "random_state": 0},
     "d2ml": {"rank_weight": 1.0},
 }
-EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "mlml")]
+EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "mlml", "logistic", "forest")]
 #: One of every kind of graph.
 KINDS = ["an", "softmax", "linear", "glocal", "d2ml", "frequency"]
 
@@ -73,9 +75,16 @@ def test_a_combination_of_models_is_refused(tmp_path, data):
         export_onnx(model, tmp_path / "model.onnx")
 
 
-def test_a_level_found_by_iteration_is_refused(tmp_path, data):
-    model = build("capped").fit(data.X, data.observed)
-    with pytest.raises(ValueError, match="capped finds the level of every row by iteration"):
+@pytest.mark.parametrize("key", ["capped", "logistic"])
+def test_a_level_found_by_iteration_is_refused(tmp_path, data, key):
+    model = build(key).fit(data.X, data.observed)
+    with pytest.raises(ValueError, match=f"{key} finds the level of every row by iteration"):
+        export_onnx(model, tmp_path / "model.onnx")
+
+
+def test_trees_are_refused(tmp_path, data):
+    model = build("forest").fit(data.X, data.observed)
+    with pytest.raises(ValueError, match="forest walks through its trees"):
         export_onnx(model, tmp_path / "model.onnx")
 
 
@@ -94,7 +103,7 @@ def test_trained_on_sparse_rows(tmp_path, data, key, scale):
     check(model, X, tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize("key", [*KINDS, "logistic"])
 @pytest.mark.filterwarnings("ignore:y has one class per row")
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_one_class_a_row(tmp_path, data, key, n_classes):

@@ -147,36 +147,47 @@ class Sample:
 
     Attributes
     ----------
-    X : float32 array, or float32 CSR array with 32-bit places
+    X : float32 array, or float32 CSR matrix with 32-bit places
     labels : int array of shape (n_samples,)
         One label per row; a row with several observed labels comes several times.
     weights : float array of shape (n_samples,)
-    fold : int array of shape (n_samples,)
-        A tree leaves out one fold.
     """
 
     X: Any
     labels: NDArray[np.intp]
     weights: NDArray[np.float64]
-    fold: NDArray[np.intp]
 
 
 def grow(
-    sample: Sample, seeds: Sequence[int], n_folds: int, *, n_jobs: int | None, end: float, **settings: Any
+    sample: Sample,
+    seeds: Sequence[int],
+    left_out: Sequence[NDArray[np.intp]],
+    *,
+    n_jobs: int | None,
+    end: float,
+    **settings: Any,
 ) -> Iterator[Grown | None]:
     """Grow a tree for each seed, on several threads; None in place of those that would begin after ``end``.
 
     scikit-learn's tree is dropped as soon as it is converted: with many labels it is large.
+
+    Parameters
+    ----------
+    left_out : sequence of int arrays
+        Rows that the first, second, … tree does not see; trees behind its end see all rows.
+    settings : of scikit-learn's tree
     """
-    parts = [np.flatnonzero(sample.fold != fold) for fold in range(n_folds)]
+    by_column = sample.X.tocsc() if sparse.issparse(sample.X) else sample.X
 
     def one(place: int, seed: int) -> Grown | None:
         if place and time.monotonic() >= end:
             return None
-        rows = parts[place % n_folds]
+        out = left_out[place] if place < len(left_out) else np.empty(0, dtype=np.intp)
+        weights = sample.weights.copy()
+        weights[out] = 0.0  # scikit-learn takes no notice of such rows
         tree = ExtraTreeClassifier(random_state=seed, **settings)
-        tree.fit(_by_column(sample.X[rows]), sample.labels[rows], sample.weights[rows], check_input=False)
-        return _converted(tree, sample, rows)
+        tree.fit(by_column, sample.labels, weights, check_input=False)
+        return _converted(tree, sample, weights, out)
 
     grown: Iterator[Grown | None] = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
         delayed(one)(place, seed) for place, seed in enumerate(seeds)
@@ -184,11 +195,9 @@ def grow(
     return grown
 
 
-def _by_column(X: Any) -> Any:
-    return X.tocsc() if sparse.issparse(X) else X
-
-
-def _converted(grown: ExtraTreeClassifier, sample: Sample, rows: NDArray[np.intp]) -> Grown:
+def _converted(
+    grown: ExtraTreeClassifier, sample: Sample, weights: NDArray[np.float64], out: NDArray[np.intp]
+) -> Grown:
     tree = grown.tree_
     inner = tree.children_left >= 0
     if not np.array_equal(tree.children_left[inner], np.flatnonzero(inner) + 1):
@@ -198,23 +207,21 @@ def _converted(grown: ExtraTreeClassifier, sample: Sample, rows: NDArray[np.intp
     threshold = tree.threshold.astype(np.float32)
     threshold = np.where(threshold > tree.threshold, np.nextafter(threshold, np.float32(-np.inf)), threshold)
     leaf = number[grown.apply(sample.X, check_input=False)]
-    n_leaves = int(number[-1]) + 1
-    counts = sparse.csr_array(
-        (sample.weights[rows], (leaf[rows], sample.labels[rows])), (n_leaves, int(sample.labels.max()) + 1)
-    )
-    counts.sum_duplicates()
+    n_labels = int(sample.labels.max()) + 1
+    entries, entry = np.unique(leaf * n_labels + sample.labels, return_inverse=True)
+    counts: NDArray[np.float64] = np.bincount(entry, weights)
+    seen = counts > 0  # what is not is left out
+    leaves, labels = np.divmod(entries[seen], n_labels)
     converted = Trees(
         roots=np.zeros(1, dtype=np.int32),
         feature=np.where(inner, tree.feature, -1).astype(np.int32),
         threshold=np.where(inner, threshold, np.float32(0)),
         right=np.where(inner, tree.children_right, number).astype(np.int32),
-        indptr=counts.indptr,
-        labels=_narrow(counts.indices),
-        counts=_narrow(counts.data),
+        indptr=np.searchsorted(leaves, np.arange(number[-1] + 2)).astype(np.int32),
+        labels=_narrow(labels),
+        counts=_narrow(counts[seen]),
     )
-    out = np.setdiff1d(np.arange(len(leaf)), rows, assume_unique=True)
-    own = np.asarray(counts[leaf[out], sample.labels[out]]).ravel()
-    return Grown(converted, out, np.bincount(leaf[rows], sample.weights[rows], n_leaves)[leaf[out]], own)
+    return Grown(converted, out, np.bincount(leaf, weights)[leaf[out]], counts[entry[out]])
 
 
 def join(trees: Sequence[Trees]) -> Trees:

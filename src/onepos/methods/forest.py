@@ -18,12 +18,12 @@ from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._forest_trees import Grown, Sample, Trees, grow, join, single_precision
 from onepos.stacking import marginal_logits
 
-#: A tree leaves out one of so many parts of the rows; every row is left out by each tenth tree.
-N_FOLDS = 10
+#: The first half of the trees leave out one of so many parts of the rows each, to judge by them.
+N_FOLDS, JUDGING = 10, 2
 #: min_samples_leaf="auto": a leaf for so many parts of the rows, and two rows at least.
 MOST_LEAVES = 2000
 #: What the weight of the prior is chosen from.
-PRIOR_WEIGHTS = tuple(0.125 * 2.0**k for k in range(15))
+PRIOR_WEIGHTS = tuple(0.0625 * 2.0**k for k in range(16))
 
 
 class _FittedForest(OnePositiveClassifier):
@@ -67,7 +67,7 @@ class ForestClassifier(_FittedForest):
     prior_weight_ : float
         a, in rows.
     validation_scores_ : dict of float to float
-        Mean log-likelihood of left-out rows by a.
+        Mean log-likelihood of left-out rows by a, extrapolated to many trees.
     min_samples_leaf_ : int
     n_positives_ : float
 
@@ -105,7 +105,7 @@ class ForestClassifier(_FittedForest):
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
-        """Fit on observed labels; ``validation`` with complete labels tells the number of positives if none is given."""
+        """Fit on observed labels; ``validation`` with complete labels gives the number of positives by default."""
         X, labels = self._check_training(X, y)
         given = self._check_validation(validation, validation_labels, labels)
         full = given[1] if given is not None and validation_labels == "full" else None
@@ -117,9 +117,10 @@ class ForestClassifier(_FittedForest):
         n_rows = int(labels.labelled.sum())
         seeds = np.random.SeedSequence(seed_from(self.random_state))
         order = np.random.default_rng(seeds.spawn(1)[0]).permutation(len(positive))
-        n_folds = min(N_FOLDS, n_rows)
         weights = 1.0 / positive.sum(axis=1)[rows]
-        sample = Sample(_matrix(X, rows), observed, weights, order[rows] % n_folds)
+        sample = Sample(_matrix(X, rows), observed, weights)
+        fold = order[rows] % min(N_FOLDS, n_rows)
+        left_out = [np.flatnonzero(fold == place % (fold.max() + 1)) for place in range((self.n_trees + 1) // JUDGING)]
         automatic = max(2, n_rows // MOST_LEAVES)
         self.min_samples_leaf_ = automatic if isinstance(self.min_samples_leaf, str) else int(self.min_samples_leaf)
         counts = np.bincount(observed, weights, len(labels.classes)) + 0.5
@@ -128,7 +129,7 @@ class ForestClassifier(_FittedForest):
         for grown in grow(
             sample,
             seeds.generate_state(self.n_trees).tolist(),
-            n_folds,
+            left_out,
             n_jobs=self.n_jobs,
             end=time.monotonic() + time_left(),
             min_samples_leaf=self.min_samples_leaf_,
@@ -139,20 +140,23 @@ class ForestClassifier(_FittedForest):
             found.append(grown)
             tell(len(found) / self.n_trees)
         self.trees_ = join([grown.tree for grown in found])
-        self._choose_prior_weight(sample, found)
+        self._choose_prior_weight(sample, found[: len(left_out)], int(fold.max()) + 1)
         return self
 
-    def _choose_prior_weight(self, sample: Sample, found: list[Grown]) -> None:
+    def _choose_prior_weight(self, sample: Sample, found: list[Grown], n_folds: int) -> None:
+        """Choose a by the likelihood of rows under the trees that left them out."""
         out = np.concatenate([grown.out for grown in found])
         leaf = np.concatenate([grown.leaf_weight for grown in found])
         own = np.concatenate([grown.own_weight for grown in found])
-        judged = np.unique(out)
-        times = np.bincount(out)[judged]
-        prior, weights = self.frequency_[sample.labels], sample.weights[judged]
+        # Few trees judge a row. What t trees lack in log-likelihood is about proportional to 1/t, so that as many trees
+        # as one likes gain over all t what these gain over each half of them.
+        half = np.concatenate([np.full(len(grown.out), place // n_folds % 2) for place, grown in enumerate(found)])
+        parts = [half >= 0, half == 0, half == 1] if len(found) >= 2 * n_folds else [half >= 0]
         self.validation_scores_ = {}
         for weight in PRIOR_WEIGHTS:
-            told = np.bincount(out, (own + weight * prior[out]) / (leaf + weight))[judged] / times
-            self.validation_scores_[weight] = float(weights @ np.log(told) / weights.sum())
+            share = (own + weight * self.frequency_[sample.labels[out]]) / (leaf + weight)
+            told = [_mean_log(share[part], out[part], sample.weights) for part in parts]
+            self.validation_scores_[weight] = 2 * told[0] - (told[1] + told[2]) / 2 if len(told) == 3 else told[0]
         self.prior_weight_ = max(self.validation_scores_, key=lambda weight: self.validation_scores_[weight])
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
@@ -176,6 +180,13 @@ class ForestClassifier(_FittedForest):
         self.min_samples_leaf_ = int(facts["min_samples_leaf"])
         self.n_positives_ = float(facts["n_positives"])
         self.validation_scores_ = {}
+
+
+def _mean_log(shares: NDArray[np.float64], rows: NDArray[np.intp], weights: NDArray[np.float64]) -> float:
+    """Weighted mean over rows of the logarithm of a row's mean share."""
+    judged, times = np.unique(rows, return_counts=True)
+    told = np.log(np.bincount(rows, shares)[judged] / times)
+    return float(weights[judged] @ told / weights[judged].sum())
 
 
 def _matrix(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -34,7 +34,7 @@ class LinearClassifier(_FittedLinear):
     """One logistic regression per label, unknown taken for negative, L2 strength chosen on validation. Key: ``linear``.
 
     Minimises Σ_i Σ_j BCE + ½·l2·‖W‖² (intercepts free) by L-BFGS for each strength, from strong to weak, and keeps the
-    one with the best average precision on validation rows.
+    one with the lowest loss on held-out rows, or the best average precision on fully labelled validation rows.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class LinearClassifier(_FittedLinear):
                 strengths,
                 self.max_iter,
             )
-            self._keep(self._choose([path], [(held, truth)]))
+            self._keep(self._choose([path], [(held, truth)], complete=validation_labels == "full"))
         else:
             self._fit_on_holdout(rows, wanted, strengths)
         return self
@@ -110,16 +110,19 @@ class LinearClassifier(_FittedLinear):
             for train, _ in parts
         ]
         held = [(features[out], wanted[out].astype(np.int8)) for _, out in parts]
-        best = self._choose(paths, held)
+        best = self._choose(paths, held, complete=False)
         whole = LinearProblem(features, BernoulliLoss(wanted))
         self._keep(_fit_path(whole, [best.l2], self.max_iter, best.weights)[0])
 
-    def _choose(self, paths: list[list[Fit]], held: list[tuple[Any, NDArray[np.int8]]]) -> Fit:
-        """Return the first path's fit of the strength with the best average precision of all held-out rows."""
+    def _choose(self, paths: list[list[Fit]], held: list[tuple[Any, NDArray[np.int8]]], *, complete: bool) -> Fit:
+        """Return the first path's fit of the strength that is best on all held-out rows."""
         truth = np.concatenate([labels for _, labels in held])
         for fits in zip(*paths, strict=True):
-            logits = [linear_logits(rows, fit.weights) for fit, (rows, _) in zip(fits, held, strict=True)]
-            self.validation_scores_[fits[0].l2] = metrics.average_precision(truth, np.concatenate(logits))
+            logits = np.concatenate(
+                [linear_logits(rows, fit.weights) for fit, (rows, _) in zip(fits, held, strict=True)]
+            )
+            score = metrics.average_precision(truth, logits) if complete else -BernoulliLoss(truth > 0)(logits)[0]
+            self.validation_scores_[fits[0].l2] = score
         return max(paths[0], key=lambda fit: self.validation_scores_[fit.l2])
 
     def _keep(self, fit: Fit) -> None:

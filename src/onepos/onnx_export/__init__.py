@@ -29,7 +29,7 @@ def export_onnx(model: "OnePositiveClassifier", path: str | Path, *, precision: 
     ----------
     model : a fitted onepos classifier
         Any neural method with a network of the library's own, ``linear``, ``glocal``, ``frequency``, and ``d2ml``
-        without a kernel. Others raise ValueError.
+        without a kernel; ``logistic`` fitted on a 1-D y. Others raise ValueError.
     path : str or Path
         Its folder is made if need be.
     precision : {"double", "single"}

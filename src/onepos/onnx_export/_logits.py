@@ -12,9 +12,11 @@ from onepos.methods._classical import LOGIT_SLOPE
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.capped_softmax import CappedSoftmaxClassifier
 from onepos.methods.d2ml import D2MLClassifier
+from onepos.methods.forest import ForestClassifier
 from onepos.methods.frequency import FrequencyClassifier
 from onepos.methods.glocal import GLOCALClassifier
 from onepos.methods.linear import LinearClassifier
+from onepos.methods.logistic import LogisticClassifier
 from onepos.methods.mlml import MLMLClassifier
 from onepos.methods.softmax import SoftmaxClassifier
 from onepos.networks import MLP, Dropout
@@ -73,7 +75,7 @@ def _network(graph: Graph, model: Any) -> str:
 
 
 def _linear(graph: Graph, model: Any) -> str:
-    slope = 1.0 if isinstance(model, LinearClassifier) else LOGIT_SLOPE
+    slope = 1.0 if isinstance(model, LinearClassifier | LogisticClassifier) else LOGIT_SLOPE
     if getattr(model, "gamma_", None) is not None:
         raise ValueError(
             f"a kernel model needs its {model.coef_.shape[0]} landmark rows at prediction, which is not exported. Use "
@@ -94,6 +96,16 @@ def _neighbors(graph: Graph, model: Any) -> str:
     raise ValueError(f"mlml searches its training rows at prediction, which is not exported. {_INSTEAD}")
 
 
+def _logistic(graph: Graph, model: Any) -> str:
+    if not model.single_label_:
+        raise ValueError(f"logistic finds the level of every row by iteration, which is not exported. {_INSTEAD}")
+    return _linear(graph, model)
+
+
+def _forest(graph: Graph, model: Any) -> str:
+    raise ValueError(f"forest walks through its trees at prediction, which is not exported. {_INSTEAD}")
+
+
 def _capped(graph: Graph, model: Any) -> str:
     raise ValueError(f"capped finds the level of every row by iteration, which is not exported. {_INSTEAD}")
 
@@ -103,6 +115,8 @@ _RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
     SoftmaxClassifier._logits: _network,  # its softmax is that of the probabilities
     CappedSoftmaxClassifier._logits: _capped,
     LinearClassifier._logits: _linear,
+    LogisticClassifier._logits: _logistic,
+    ForestClassifier._logits: _forest,
     GLOCALClassifier._logits: _linear,
     D2MLClassifier._logits: _linear,
     FrequencyClassifier._logits: _frequency,
