@@ -114,7 +114,7 @@ def test_without_a_random_state_the_run_keeps_its_own(known, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"learning_rate": 0.5}, "setting learning_rate was 'auto' and is '0.5'"),
+        ({"learning_rate": 0.5}, "setting learning_rate was \"'auto'\" and is '0.5'"),
         ({"random_state": 4}, "seed was 3 and is 4"),
     ],
 )

@@ -351,7 +351,7 @@ class SMILEClassifier(_FittedSMILE):
             return WarmUp(self.warm_up_epochs)
         if context.held is None or self.graph_on == "embeddings":
             return WarmUp(_WARM_UP_EPOCHS)
-        return WarmUp(max(_WARM_UP_EPOCHS, self.max_epochs // 2), _WARM_UP_WAITS)
+        return WarmUp(self.max_epochs // 2, _WARM_UP_WAITS)
 
     def _graph_refresh(self, encoder: GraphEncoder, context: Context) -> GraphRefresh:
         check_embeds(context.network)
