@@ -133,7 +133,8 @@ class NeuralClassifier(_FittedNetwork):
     selection_metric : str
         What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (``onepos.selection``), for
         many labels on few validation rows that have one label each. "auto": the latter if there are fewer than ten such
-        rows per label, else average precision; ``smile``, which does not learn that likelihood, has average precision.
+        rows per label, else average precision. ``smile`` and ``role``, which do not learn that likelihood, have average
+        precision.
     patience : int or None
         Epochs to wait for a better score; None trains to the end and restores the best epoch.
     validation_fraction : float
