@@ -137,8 +137,8 @@ def test_the_start_is_restored_if_no_epoch_is_better():
 
 
 def test_an_objective_may_ask_for_the_best_network_so_far():
-    """After the third epoch training goes on from the first one's network, and waits anew for a better score."""
-    scores, seen = iter([0.0, 0.9, 0.3, 0.2, 0.1, 0.1, 0.1]), []
+    """After the third epoch training goes on from the first one's network, and looks for the best epoch anew."""
+    scores, seen = iter([0.0, 0.9, 0.3, 0.2, 0.1, 0.05, 0.05, 0.05]), []
 
     class Asking(LeastSquares):
         def begin_epoch(self, epoch):
@@ -157,7 +157,7 @@ def test_an_objective_may_ask_for_the_best_network_so_far():
     )
     assert torch.equal(seen[3], seen[1])  # as it was after the first epoch
     assert not torch.equal(seen[2], seen[1])
-    assert (len(history), history.facts["stopped"]) == (6, "early")
+    assert (len(history), history.facts["stopped"], history.facts["best_epoch"]) == (7, "early", 4)
 
 
 def test_a_run_may_end_before_a_decay_does():

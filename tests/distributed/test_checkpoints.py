@@ -114,7 +114,7 @@ def test_without_a_random_state_the_run_keeps_its_own(known, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"learning_rate": 0.5}, "setting learning_rate was '0.001' and is '0.5'"),
+        ({"learning_rate": 0.5}, "setting learning_rate was \"'auto'\" and is '0.5'"),
         ({"random_state": 4}, "seed was 3 and is 4"),
     ],
 )
@@ -150,7 +150,9 @@ def test_a_model_file_is_no_checkpoint(known, tmp_path):
         onepos.make_classifier("an", **SETTINGS).fit(known.X, known.observed, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize(("key", "settings"), [("an", {}), ("splc", {}), ("smile", {"elbo_weight": 0.0})])
+@pytest.mark.parametrize(
+    ("key", "settings"), [("an", {}), ("splc", {}), ("smile", {"elbo_weight": 0.0, "cardinality_correction": "weight"})]
+)
 def test_portions_make_the_step_of_the_batch(known, key, settings):
     """Of losses that are means over rows. SMILE's two steps alternate over the batch, not over its portions."""
     settings = SETTINGS | {"batch_size": 50, "max_epochs": 4, "learning_rate": 0.01} | settings

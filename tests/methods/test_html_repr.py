@@ -19,7 +19,8 @@ def data():
 
 def test_fitted_models_say_what_they_learnt(data):
     Y = pd.DataFrame(data.observed, columns=[NASTY, "b", "c", "d"])
-    model = onepos.make_classifier("an", max_epochs=3, early_stopping=True, random_state=0)
+    settings = {"early_stopping": True, "selection_metric": "average_precision", "random_state": 0}
+    model = onepos.make_classifier("an", max_epochs=3, **settings)
     unfitted = model._repr_html_()
     assert "<caption" not in unfitted
     model.fit(data.X, Y).calibrate(data.X, data.Y)
@@ -30,7 +31,7 @@ def test_fitted_models_say_what_they_learnt(data):
         "4: &lt;script&gt;",
         f"average precision {facts['best_average_precision']:.4f} in epoch {facts['best_epoch']}",
         "150 rows with complete labels",
-        '<td style="text-align:left">½</td>',
+        '<td style="text-align:left">0.5</td>',
     ):
         assert words in shown
     assert NASTY not in shown.partition("</table>")[0]

@@ -221,7 +221,8 @@ def test_forms_of_data(data, form):
 
 def test_hopeless_settings_are_ended_early(data):
     """A learning rate that learns nothing falls behind the median of the others after the first epochs."""
-    base = onepos.AssumeNegativeClassifier(max_epochs=12, learning_rate=0.01, patience=None, batch_size=64)
+    settings = {"learning_rate": 0.01, "patience": None, "batch_size": 64, "selection_metric": "average_precision"}
+    base = onepos.AssumeNegativeClassifier(max_epochs=12, start="random", **settings)  # a start that knows nothing
     space = {"learning_rate": LogUniform(1e-12, 3e-2)}
     found = tune(base, data.X, data.observed, n_trials=14, space=space, random_state=0)
     assert "pruned" in set(found.trials["state"])

@@ -15,8 +15,8 @@ from onepos.selection import higher_is_better, selection_score
 
 N_FOLDS = 4
 
-#: Trains on the first rows, and returns logits of the second, before the first epoch and after each.
-Run = Callable[[NDArray[np.intp], NDArray[np.intp]], Sequence[NDArray[np.float32]]]
+#: Trains on the first rows, and returns logits of the second, before the first epoch and after each; True: Ctrl-C.
+Run = Callable[[NDArray[np.intp], NDArray[np.intp]], tuple[Sequence[NDArray[np.float32]], bool]]
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,13 @@ class OutOfFold:
 
     n_epochs: int
     logits: NDArray[np.float32]
+    interrupted: bool = False
 
 
 def choose_epochs(
     run: Run, observed: NDArray[np.int8], labelled: NDArray[np.intp], metric: str, generator: np.random.Generator
 ) -> OutOfFold:
-    """Choose among the epochs that every fold has reached; none at all is one of them.
+    """Choose among the epochs that every fold has reached; none at all is one of them, and what Ctrl-C leaves.
 
     Parameters
     ----------
@@ -48,7 +49,10 @@ def choose_epochs(
     for number, out in enumerate(folds):
         # The last run, on all rows, has its turn too.
         with stage(number / (N_FOLDS + 1), (number + 1) / (N_FOLDS + 1), time_share=1 / (N_FOLDS + 1 - number)):
-            told.append(run(np.setdiff1d(labelled, out, assume_unique=True), out))
+            found, interrupted = run(np.setdiff1d(labelled, out, assume_unique=True), out)
+        if interrupted:  # one Ctrl-C, one end
+            return OutOfFold(0, np.empty((0, observed.shape[1]), dtype=np.float32), interrupted=True)
+        told.append(found)
     truth = observed[np.concatenate(folds)]
     sign = 1.0 if higher_is_better(metric) else -1.0
     together = [np.concatenate(parts) for parts in zip(*told, strict=False)]

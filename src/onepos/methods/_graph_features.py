@@ -14,7 +14,6 @@ from onepos.features import as_features, gather, take
 from onepos.scaling import fit_scaler
 from onepos.training import Batch
 
-
 #: Share of stored entries below which a sparse product is the faster one.
 SPARSE_BELOW = 0.1
 

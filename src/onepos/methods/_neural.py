@@ -122,8 +122,8 @@ class NeuralClassifier(_FittedNetwork):
         Number of passes over the data, at most.
     gradient_accumulation : int
         Portions that a batch is computed in, one after the other, for one step: less memory, the same step. Losses that
-        look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp`` and the graph of ``smile``) look at
-        each portion.
+        look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp``, the graph of ``smile`` and its
+        shift) look at each portion.
     early_stopping : bool or "auto"
         Hold out ``validation_fraction`` of the rows, stop after ``patience`` epochs without a better
         ``selection_metric`` and restore the best epoch, which may be the start. "auto": with 1,000 labelled rows or
@@ -133,7 +133,8 @@ class NeuralClassifier(_FittedNetwork):
     selection_metric : str
         What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (``onepos.selection``), for
         many labels on few validation rows that have one label each. "auto": the latter if there are fewer than ten such
-        rows per label, else average precision; ``smile``, which does not learn that likelihood, has average precision.
+        rows per label, else average precision. ``smile`` and ``role``, which do not learn that likelihood, have average
+        precision.
     patience : int or None
         Epochs to wait for a better score; None trains to the end and restores the best epoch.
     validation_fraction : float
@@ -275,7 +276,9 @@ class NeuralClassifier(_FittedNetwork):
         trainable, held_out = self._split(labels, given is not None, generator)
         chosen = None
         if given is None and self.early_stopping == "auto" and not held_out.size and not is_own(self.network):
-            metric = self._metric(len(trainable), len(labels.classes), full=self._y_is_full)
+            metric = self.selection_metric
+            if metric == "auto":
+                metric = auto_selection_metric(len(trainable), len(labels.classes), full=self._y_is_full)
             chosen = choose_epochs(partial(self._left_out, task), labels.observed, trainable, metric, generator)
         full = validation_labels == "full" if given is not None else self._y_is_full
         with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
@@ -291,6 +294,8 @@ class NeuralClassifier(_FittedNetwork):
         with limited_threads(1):
             if chosen is not None:
                 self.history_.facts["epochs_from"] = f"{N_FOLDS} folds"
+            if chosen is not None and chosen.interrupted:
+                self.history_.facts["stopped"] = "interrupted"
             if chosen is not None and chosen.n_epochs:
                 logits, where = self._from_network(chosen.logits.astype(np.float64)), "rows left out of folds"
             elif given is not None:
@@ -305,11 +310,12 @@ class NeuralClassifier(_FittedNetwork):
 
     def _left_out(
         self, task: "_Task", train_rows: NDArray[np.intp], out: NDArray[np.intp]
-    ) -> list[NDArray[np.float32]]:
-        """Logits of rows that are left out, before the first epoch and after each."""
+    ) -> tuple[list[NDArray[np.float32]], bool]:
+        """Logits of rows that are left out, before the first epoch and after each; and whether Ctrl-C ended it."""
         told: list[NDArray[np.float32]] = []
-        copy.copy(self)._run(task, train_rows, out, told=told)
-        return told
+        model = copy.copy(self)
+        model._run(task, train_rows, out, told=told)
+        return told, model.history_.facts["stopped"] == "interrupted"
 
     def _run(
         self,
@@ -391,9 +397,10 @@ class NeuralClassifier(_FittedNetwork):
         """Make the objective, minimise it and keep what was learnt."""
         schedule, processes = context.schedule, context.rows.processes
         check_rate_factors(context.network, schedule.rate_factors)
-        share = self.pretraining_epochs / (self.pretraining_epochs + self.max_epochs)
+        n_before = self.pretraining_epochs if schedule.n_epochs else 0
+        share = n_before / (n_before + self.max_epochs)
         with stage(0.0, share, time_share=0.5):
-            before = pretrain(context.network, context.rows, schedule, self.pretraining_epochs, context.generator)
+            before = pretrain(context.network, context.rows, schedule, n_before, context.generator)
         if before.get("stopped") == "interrupted":  # one Ctrl-C, one end
             schedule = replace(schedule, max_epochs=0)
         objective = self._make_objective(context).to(self.device)
@@ -415,10 +422,10 @@ class NeuralClassifier(_FittedNetwork):
                 callbacks=callbacks,
                 checkpoint=checkpoint,
             )
+        self.history_.facts |= before
         if told is not None:  # the epochs are what was asked for
             return
         release(context.rows.features)
-        self.history_.facts |= before
         self.history_.facts |= {
             "scale": self.scaler_.kind,
             "batch_size": schedule.batch_size,

@@ -139,6 +139,8 @@ class ROLEClassifier(_FittedROLE):
     label_rate_factor: float = 10.0
 
     _uses_label_scores: ClassVar[bool] = True
+    # Its estimated labels pull away from the observed ones, as those of SMILE do.
+    _judged_by_likelihood: ClassVar[bool] = False
     _uses_graph_features: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

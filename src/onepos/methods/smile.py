@@ -119,9 +119,10 @@ class SMILEObjective(Objective):
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
         """Take them back, and put the graph in use into the encoder."""
-        self.settings.warm_up.n_epochs = int(state["warm_up_epochs"])
+        graphs = dict(state)
+        self.settings.warm_up.n_epochs = int(graphs.pop("warm_up_epochs"))
         if self.refresh is not None:
-            self.refresh.resume(state, self.enhancement.encoder)
+            self.refresh.resume(graphs, self.enhancement.encoder)
 
     @torch.no_grad()
     def soft_labels(self, batch: Batch) -> Tensor:
@@ -177,9 +178,9 @@ class SMILEClassifier(_FittedSMILE):
         how often the labels of near rows differ (docs/thresholds.md).
     cardinality_correction : {"shift", "weight", "bayes", "none"}
         How m enters. "shift": T_C weights unobserved entries by 1/(c−1), as much as the observed one altogether, and
-        one number is added to the logits of E[d] in a batch so that its rows have m labels on average. "weight": T_C weights unobserved entries by 1/(2m−1), so that a label with probability ½
-        is recovered as ½. "bayes": T_C is not weighted and the recovered d becomes (m−1)·d/(1−d), clipped to [0, 1].
-        "none": neither.
+        one number is added to the logits of E[d] in a batch so that its rows have m labels on average. "weight": T_C
+        weights unobserved entries by 1/(2m−1), so that a label with probability ½ is recovered as ½. "bayes": T_C is
+        not weighted and the recovered d becomes (m−1)·d/(1−d), clipped to [0, 1]. "none": nothing of this.
     unobserved_weight : float or "auto"
         Overrides the weight of unobserved entries in T_C; "auto" follows ``cardinality_correction``.
     n_neighbors : int
@@ -350,7 +351,7 @@ class SMILEClassifier(_FittedSMILE):
             return WarmUp(self.warm_up_epochs)
         if context.held is None or self.graph_on == "embeddings":
             return WarmUp(_WARM_UP_EPOCHS)
-        return WarmUp(max(_WARM_UP_EPOCHS, self.max_epochs // 2), _WARM_UP_WAITS)
+        return WarmUp(self.max_epochs // 2, _WARM_UP_WAITS)
 
     def _graph_refresh(self, encoder: GraphEncoder, context: Context) -> GraphRefresh:
         check_embeds(context.network)

@@ -81,7 +81,7 @@ class Checkpoint:
             "format_version": FORMAT_VERSION,
             "run": self.run,
             "losses": list(steps.optimizers),
-            "best": {"score": progress.best_score, "epoch": progress.best_epoch} if progress.best_epoch >= 0 else None,
+            "best": {"score": progress.best_score, "epoch": progress.best_epoch},
             "records": progress.history.records,
             "restart": progress.restart,
         }
@@ -113,8 +113,8 @@ class Checkpoint:
         progress.last_state = {name: value.to(device) for name, value in state.items()}
         progress.history.records[:] = header["records"]
         progress.restart = header.get("restart", -1)
-        if header["best"] is not None:
-            progress.best_score, progress.best_epoch = header["best"]["score"], header["best"]["epoch"]
+        progress.best_score, progress.best_epoch = header["best"]["score"], header["best"]["epoch"]
+        if progress.best_epoch >= 0:
             best = {name: value.to(device) for name, value in _named(tensors, "best.").items()}
             progress.best_state = best or progress.last_state
         progress.history.facts["resumed_after_epoch"] = len(progress.history)

@@ -96,7 +96,9 @@ def train(
                 TrainingWarning,
                 stacklevel=5,
             )
-    if scorer is not None and math.isfinite(run.best_score):
+    if scorer is not None and run.best_score == -math.inf and run.restart >= 0:
+        run.history.facts["best_epoch"] = run.best_epoch + 1  # put back already, and not trained on
+    elif scorer is not None and math.isfinite(run.best_score):
         objective.load_state_dict(run.best_state)
         run.history.facts["best_epoch"] = run.best_epoch + 1
         run.history.facts[f"best_{chosen.metric}"] = chosen.sign * run.best_score
