@@ -127,7 +127,7 @@ def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: floa
     if key != "frequency" and key != "forest":
         settings["scale"] = scale
     if key in NETWORKS:
-        settings |= _network(place, shape)
+        settings |= _network(key, place, shape)
         if scale == "auto" and not shape.is_sparse and place % 2 and not shape.is_bag:
             settings["scale"] = "minmax"
     if key in ("capped", "smile") and n_positives is not None:
@@ -137,7 +137,7 @@ def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: floa
     return Candidate(key, settings)
 
 
-def _network(place: int, shape: Shape) -> dict[str, Any]:
+def _network(key: str, place: int, shape: Shape) -> dict[str, Any]:
     """Width, dropout, batches and epochs of a network."""
     factor = (1.0, 1.0, 0.5)[place % 3]
     common = {"selection_metric": "observed_likelihood", "patience": 6}
@@ -153,7 +153,8 @@ def _network(place: int, shape: Shape) -> dict[str, Any]:
         }
     batch = 64 if shape.n_rows <= 2000 else 128 if shape.n_rows <= 10_000 else 256
     sizes = {"network": (256,), "dropout": 0.5, "batch_size": batch, "learning_rate": factor * 5e-3}
-    if place % 3 == 1 and shape.n_rows <= 10_000 and shape.n_features <= 2000:
+    if key != "wan" and shape.n_rows <= 10_000 and shape.n_features <= 2000:
         # Few rows: hidden layers that know which features go together. Dropped features call for wide layers.
-        sizes |= {"network": (512,), "input_dropout": 0.3, "learning_rate": 2e-3, "pretraining_epochs": 15}
-    return {**common, **sizes, "patience": 4, "max_epochs": 30}
+        drop = (0.3, 0.5)[place % 2]
+        sizes |= {"network": (512,), "input_dropout": drop, "learning_rate": factor * 2e-3, "pretraining_epochs": 15}
+    return {**common, **sizes, "patience": 8 if key == "wan" else 4, "max_epochs": 30}

@@ -7,8 +7,9 @@ import scipy.linalg  # noqa: F401  # so that its BLAS, with which kernels multip
 import torch
 from threadpoolctl import threadpool_limits
 
-#: Below this many floating-point operations a step, waking a second thread costs more than it computes.
-SERIAL_WORK = 1e8
+#: Below this many floating-point operations per step, waking a second thread costs more than it computes. On a machine
+#: that is busy with other work the threads of a small step wait for each other: a fit took 18 times as long with two.
+SERIAL_WORK = 1e9
 
 
 def useful_threads(batch_size: int, n_parameters: int) -> int:
