@@ -22,6 +22,8 @@ from onepos.stacking import marginal_logits
 N_FOLDS, JUDGING = 10, 2
 #: min_samples_leaf="auto": a leaf for so many parts of the rows, and two rows at least.
 MOST_LEAVES = 2000
+#: Sparse features with a larger share of entries become dense, up to so many numbers.
+DENSE_ABOVE, MOST_DENSE = 0.03, 1 << 26
 #: What the weight of the prior is chosen from.
 PRIOR_WEIGHTS = tuple(0.0625 * 2.0**k for k in range(16))
 
@@ -190,8 +192,9 @@ def _mean_log(shares: NDArray[np.float64], rows: NDArray[np.intp], weights: NDAr
 
 
 def _matrix(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Rows as scikit-learn's trees take them, in single precision."""
-    if not sparse.issparse(X):
+    """Rows as scikit-learn's trees take them, in single precision; dense where that is the faster and fits."""
+    size = len(rows) * X.shape[1]
+    if not sparse.issparse(X) or (size <= MOST_DENSE and X.nnz > DENSE_ABOVE * X.shape[0] * X.shape[1]):
         return single_precision(X[rows])
     found = sparse.csr_matrix(X[rows], dtype=np.float32)
     found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
