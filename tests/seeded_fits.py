@@ -13,6 +13,7 @@ ROWS = 256
 #: One setting instead of a grid, and members that are quick.
 SETTINGS = {
     "auto": {"methods": ("linear", "softmax"), "n_members": 2},
+    "forest": {"n_trees": 20},
     "linear": {"l2": 1.0},
     "glocal": {"feature_l2": 1.0},
     "mlml": {"instance_smoothness": 1.0},

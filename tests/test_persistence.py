@@ -20,6 +20,7 @@ FAST = {
     "auto": {"methods": ("linear", "wan"), "n_members": 2, "random_state": 0},
     "linear": {"l2": 1.0},
     "logistic": {"l2": 1.0},
+    "forest": {"n_trees": 20, "random_state": 0},
     "glocal": {"feature_l2": 1.0, "random_state": 0},
     "mlml": {"instance_smoothness": 1.0},
     "d2ml": {"rank_weight": 1.0},
@@ -47,7 +48,7 @@ def saved(tmp_path, data):
 @pytest.mark.parametrize("key", METHODS)
 @pytest.mark.parametrize("scale", ["standard", "none"])
 def test_round_trip_is_bit_identical(tmp_path, data, key, scale):
-    model, X = _fit(key, data, **({} if key == "frequency" else {"scale": scale}))
+    model, X = _fit(key, data, **({} if key in ("frequency", "forest") else {"scale": scale}))
     again = onepos.load(model.save(tmp_path / "deep" / "model.onepos"))
     assert type(again) is type(model)
     assert again.get_params() == model.get_params()

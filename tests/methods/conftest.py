@@ -8,6 +8,7 @@ NEURAL = [key for key in METHODS if issubclass(METHODS[key].load_class(), Neural
 #: Two strengths, or two members, to choose from instead of the default grids.
 STRENGTHS = {
     "auto": {"methods": ("linear", "softmax"), "n_members": 2},
+    "forest": {"n_trees": 20},
     "linear": {"l2": (10.0, 1.0)},
     "glocal": {"feature_l2": (10.0, 1.0)},
     "mlml": {"instance_smoothness": (3.0, 1.0)},

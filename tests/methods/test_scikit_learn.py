@@ -24,6 +24,8 @@ def _checks():
         params = {"random_state": 0}
         if key == "auto":
             params |= {"methods": ("linear", "softmax"), "n_members": 2}
+        if key == "forest":
+            params |= {"n_trees": 20}
         for estimator, check in estimator_checks_generator(make_classifier(key, **params)):
             name = getattr(check, "func", check).__name__
             yield pytest.param(estimator, check, id=f"{key}-{name}")
@@ -40,6 +42,7 @@ def test_pipeline_clone_and_grid_search(method, quick, data):
     step = pipeline.steps[-1][0]
     grids = {
         "frequency": {},
+        "forest": {"min_samples_leaf": [1, 3]},
         "logistic": {"l2": [1.0, 10.0]},
         "auto": {"combine": [True, False]},
         "linear": {"l2": [(1.0,), (10.0,)]},

@@ -209,7 +209,7 @@ def _converted(
     leaf = number[grown.apply(sample.X, check_input=False)]
     n_labels = int(sample.labels.max()) + 1
     entries, entry = np.unique(leaf * n_labels + sample.labels, return_inverse=True)
-    counts: NDArray[np.float64] = np.bincount(entry, weights)
+    counts = np.bincount(entry, weights).astype(np.float64, copy=False)
     seen = counts > 0  # what is not is left out
     leaves, labels = np.divmod(entries[seen], n_labels)
     converted = Trees(

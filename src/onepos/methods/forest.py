@@ -22,6 +22,8 @@ from onepos.stacking import marginal_logits
 N_FOLDS, JUDGING = 10, 2
 #: min_samples_leaf="auto": a leaf for so many parts of the rows, and two rows at least.
 MOST_LEAVES = 2000
+#: Sparse features with a larger share of entries become dense, up to so many numbers.
+DENSE_ABOVE, MOST_DENSE = 0.03, 1 << 26
 #: What the weight of the prior is chosen from.
 PRIOR_WEIGHTS = tuple(0.0625 * 2.0**k for k in range(16))
 
@@ -84,7 +86,6 @@ class ForestClassifier(_FittedForest):
     n_trees: int = 300
     min_samples_leaf: int | str = "auto"
     max_features: Any = "sqrt"
-    n_positives: float | None = None
     n_jobs: int | None = -1
     random_state: Any = None
 
@@ -97,7 +98,6 @@ class ForestClassifier(_FittedForest):
             Interval(Real, 0.0, 1.0, closed="right"),
             None,
         ],
-        "n_positives": [Interval(Real, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state", np.random.Generator],
     }
@@ -109,7 +109,7 @@ class ForestClassifier(_FittedForest):
         X, labels = self._check_training(X, y)
         given = self._check_validation(validation, validation_labels, labels)
         full = given[1] if given is not None and validation_labels == "full" else None
-        self.n_positives_, _ = resolve_n_positives(
+        self.n_positives_, self.n_positives_from_ = resolve_n_positives(
             self.n_positives, len(labels.classes), full, one_class=labels.single_label
         )
         positive = labels.observed > 0
@@ -140,7 +140,13 @@ class ForestClassifier(_FittedForest):
             found.append(grown)
             tell(len(found) / self.n_trees)
         self.trees_ = join([grown.tree for grown in found])
-        self._choose_prior_weight(sample, found[: len(left_out)], int(fold.max()) + 1)
+        n_folds = int(fold.max()) + 1
+        self._choose_prior_weight(sample, found[: len(left_out)], n_folds)
+        if given is not None:
+            self._cut_at(self._logits(given[0]), rows="validation rows")
+        else:  # the rows that the first trees left out
+            few = join([grown.tree for grown in found[: len(left_out) : n_folds]])
+            self._cut_at(self._marginal(self._shares(few, sample.X[left_out[0]])), rows="left-out rows")
         return self
 
     def _choose_prior_weight(self, sample: Sample, found: list[Grown], n_folds: int) -> None:
@@ -159,8 +165,17 @@ class ForestClassifier(_FittedForest):
             self.validation_scores_[weight] = 2 * told[0] - (told[1] + told[2]) / 2 if len(told) == 3 else told[0]
         self.prior_weight_ = max(self.validation_scores_, key=lambda weight: self.validation_scores_[weight])
 
+    def _log_shares(self, X: Any) -> NDArray[np.float64]:
+        """Log of P(observed = j | x), shape (n_samples, n_labels)."""
+        return self._shares(self.trees_, X)
+
+    def _shares(self, trees: Trees, X: Any) -> NDArray[np.float64]:
+        return np.log(trees.shares(X, self.frequency_, self.prior_weight_))
+
     def _logits(self, X: Any) -> NDArray[np.float64]:
-        log_p = np.log(self.trees_.shares(X, self.frequency_, self.prior_weight_))
+        return self._marginal(self._log_shares(X))
+
+    def _marginal(self, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
         return log_p if self.single_label_ else marginal_logits(log_p, min(self.n_positives_, log_p.shape[1] - 0.5))
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -190,8 +205,9 @@ def _mean_log(shares: NDArray[np.float64], rows: NDArray[np.intp], weights: NDAr
 
 
 def _matrix(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Rows as scikit-learn's trees take them, in single precision."""
-    if not sparse.issparse(X):
+    """Rows as scikit-learn's trees take them, in single precision; dense where that is the faster and fits."""
+    size = len(rows) * X.shape[1]
+    if not sparse.issparse(X) or (size <= MOST_DENSE and X.nnz > DENSE_ABOVE * X.shape[0] * X.shape[1]):
         return single_precision(X[rows])
     found = sparse.csr_matrix(X[rows], dtype=np.float32)
     found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)

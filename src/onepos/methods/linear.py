@@ -87,6 +87,7 @@ class LinearClassifier(_FittedLinear):
         self.validation_scores_ = {}
         if len(strengths) == 1:
             self._keep(_fit_path(LinearProblem(rows, BernoulliLoss(wanted)), strengths, self.max_iter)[0])
+            self._cut_at(linear_logits(rows, self._weights()), rows="training rows")
         elif validation is not None:
             held = self.scaler_.transform(self._check_features(validation[0]))
             truth = check_validation_labels(validation[1], labels.classes)
@@ -98,7 +99,10 @@ class LinearClassifier(_FittedLinear):
                 strengths,
                 self.max_iter,
             )
-            self._keep(self._choose([path], [(held, truth)], complete=validation_labels == "full"))
+            full = validation_labels == "full"
+            self._keep(self._choose([path], [(held, truth)], complete=full))
+            told = linear_logits(held, self._weights())
+            self._cut_at(told, complete=truth if full else None, rows="validation rows")
         else:
             self._fit_on_holdout(rows, wanted, strengths)
         return self
@@ -111,6 +115,7 @@ class LinearClassifier(_FittedLinear):
         ]
         held = [(features[out], wanted[out].astype(np.int8)) for _, out in parts]
         best = self._choose(paths, held, complete=False)
+        self._cut_at(linear_logits(held[0][0], best.weights), rows="held-out rows")
         whole = LinearProblem(features, BernoulliLoss(wanted))
         self._keep(_fit_path(whole, [best.l2], self.max_iter, best.weights)[0])
 
@@ -124,6 +129,9 @@ class LinearClassifier(_FittedLinear):
             score = metrics.average_precision(truth, logits) if complete else -BernoulliLoss(truth > 0)(logits)[0]
             self.validation_scores_[fits[0].l2] = score
         return max(paths[0], key=lambda fit: self.validation_scores_[fit.l2])
+
+    def _weights(self) -> NDArray[np.float64]:
+        return np.vstack([self.coef_, self.intercept_])
 
     def _keep(self, fit: Fit) -> None:
         self.coef_, self.intercept_ = fit.weights[:-1].astype(np.float64), fit.weights[-1].astype(np.float64)

@@ -84,7 +84,6 @@ class LogisticClassifier(_FittedLogistic):
 
     l2: Any = "auto"
     max_iter: int = 200
-    n_positives: float | None = None
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
@@ -92,7 +91,6 @@ class LogisticClassifier(_FittedLogistic):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "l2": [StrOptions({"auto"}), "array-like", Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_positives": [Interval(Real, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions(set(SCALE_KINDS))],
         "random_state": ["random_state", np.random.Generator],
@@ -105,7 +103,7 @@ class LogisticClassifier(_FittedLogistic):
         X, labels = self._check_training(X, y)
         given = self._check_validation(validation, validation_labels, labels)
         full = given[1] if given is not None and validation_labels == "full" else None
-        self.n_positives_, _ = resolve_n_positives(
+        self.n_positives_, self.n_positives_from_ = resolve_n_positives(
             self.n_positives, len(labels.classes), full, one_class=labels.single_label
         )
         self.scaler_ = fit_scaler(X, self.scale)
@@ -115,17 +113,23 @@ class LogisticClassifier(_FittedLogistic):
         whole = _Part(features, targets)
         strengths = self._strengths(whole.problem)
         self.validation_scores_ = {}
-        if len(strengths) == 1:
-            best = Fit(whole.start, strengths[0], 0)
-        elif given is not None:
-            held, truth = self.scaler_.transform(given[0]), _shares(given[1])
+        judges, rows, best = features, "training rows", Fit(whole.start, strengths[0], 0)
+        if given is not None:
+            judges, rows, truth = self.scaler_.transform(given[0]), "validation rows", _shares(given[1])
             seen = truth.any(axis=1)
-            best = self._choose([whole], [(held[seen], truth[seen])], strengths)
-        else:
+            if len(strengths) > 1:
+                best = self._choose([whole], [(judges[seen], truth[seen])], strengths)
+        elif len(strengths) > 1:
             pairs = splits(labels.observed[labelled], self.validation_fraction, numpy_generator(self.random_state))
             parts = [_Part(features[train], targets[train]) for train, _ in pairs]
-            best = self._choose(parts, [(features[held], targets[held]) for _, held in pairs], strengths)
+            held = [(features[out], targets[out]) for _, out in pairs]
+            best = self._choose(parts, held, strengths)
+            judges, rows = held[0][0], "held-out rows"
+            told = linear_logits(judges, parts[0].complete(best.weights))
         self._keep(whole, best)
+        if rows != "held-out rows":
+            told = linear_logits(judges, np.vstack([self.coef_, self.intercept_]))
+        self._cut_at(self._marginal(told.astype(np.float64)), rows=rows)
         return self
 
     def _strengths(self, problem: LinearProblem) -> list[float]:
@@ -166,8 +170,15 @@ class LogisticClassifier(_FittedLogistic):
         self.l2_, self.n_iter_ = fit.l2, max(1, fit.n_iter)
         tell(1.0)
 
+    def _log_shares(self, X: Any) -> NDArray[np.float64]:
+        """Log of P(observed = j | x) up to a number per row, shape (n_samples, n_labels)."""
+        weights = self.coef_.astype(np.float64)
+        return np.asarray(self.scaler_.transform(X).astype(np.float64) @ weights + self.intercept_)
+
     def _logits(self, X: Any) -> NDArray[np.float64]:
-        raw = np.asarray(self.scaler_.transform(X).astype(np.float64) @ self.coef_.astype(np.float64) + self.intercept_)
+        return self._marginal(self._log_shares(X))
+
+    def _marginal(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.single_label_:
             return raw
         return marginal_logits(log_softmax(raw, axis=1), min(self.n_positives_, len(self.classes_) - 0.5))

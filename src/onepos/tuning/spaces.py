@@ -45,6 +45,10 @@ SPACES: dict[str, Space] = {
         "regularizer_weight": LogUniform(0.1, 10.0),
         "label_rate_factor": LogUniform(1.0, 100.0),
     },
+    "ForestClassifier": {
+        "min_samples_leaf": Integer(1, 30, log=True),
+        "max_features": LogUniform(0.02, 1.0),
+    },
     "LogisticClassifier": {
         "l2": LogUniform(0.03, 10_000.0),
         "scale": _SCALE,
