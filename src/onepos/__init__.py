@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from onepos.methods.generalized_robust import GeneralizedRobustClassifier as GeneralizedRobustClassifier
     from onepos.methods.glocal import GLOCALClassifier as GLOCALClassifier
     from onepos.methods.hill import HillClassifier as HillClassifier
+    from onepos.methods.kernel import KernelClassifier as KernelClassifier
     from onepos.methods.large_loss import LargeLossClassifier as LargeLossClassifier
     from onepos.methods.linear import LinearClassifier as LinearClassifier
-    from onepos.methods.kernel import KernelClassifier as KernelClassifier
     from onepos.methods.logistic import LogisticClassifier as LogisticClassifier
     from onepos.methods.mlml import MLMLClassifier as MLMLClassifier
     from onepos.methods.role import ROLEClassifier as ROLEClassifier

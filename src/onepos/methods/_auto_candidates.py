@@ -5,6 +5,7 @@ dense features the forest and the kernel are strong. On bags of rare features, s
 first there, wide and with features dropped.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,9 +44,9 @@ CLASSES = {
     kind.__name__: kind
     for kind in (*(kind for kind, _ in KINDS.values()), LinearClassifier, MLMLClassifier, D2MLClassifier)
 }
-#: Products per second that a core of any machine has; for deciding what is worth starting, not for promises.
-_PRODUCTS_PER_SECOND = 1e10
 _MOST_LANDMARKS = 2000
+#: Rows of the matrix whose decomposition tells how fast the machine is at the moment.
+_PROBE = 500
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,22 @@ class Shape:
         return cls(X.shape[0], X.shape[1], n_labels, is_sparse, bool(stored < 0.25 * X.shape[0] * X.shape[1]))
 
 
-def first_candidates(keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None) -> list[Candidate]:
-    """Return one candidate of each kind that suits the shape."""
-    if shape.is_bag:
-        order = ("frequency", "logistic", "capped", "wan", "softmax", "forest", "kernel", "smile", "an")
-    else:
-        order = ("frequency", "logistic", "forest", "kernel", "capped", "wan", "smile", "softmax", "an")
-    most = {"softmax", "an"} if not shape.is_bag else {"an"}  # variants of others: only by name
-    wanted = [key for key in order if key in keys and (key not in most or len(keys) < len(KINDS))]
-    return [_candidate(key, place, shape, scale, n_positives) for place, key in enumerate(wanted)]
+#: Kinds by how soon they are tried: those that are strong for their cost, then those that are tried if time is ample.
+_DENSE = (("frequency", "logistic", "forest", "kernel", "capped", "wan"), ("smile", "softmax"))
+_BAGS = (("frequency", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
+
+
+def first_candidates(
+    keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Return one candidate of each kind: those to try first, and those to try if time is ample."""
+    first, later = _BAGS if shape.is_bag else _DENSE
+    if "an" in keys and len(keys) < len(KINDS):  # a variant of wan: in the first round only by name
+        later = (*later, "an")
+    order = [key for key in (*first, *later) if key in keys]
+    found = [_candidate(key, place, shape, scale, n_positives) for place, key in enumerate(order)]
+    n_first = sum(key in keys for key in first) or len(found)
+    return found[:n_first], found[n_first:]
 
 
 def more_candidates(keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None) -> Iterator[Candidate]:
@@ -106,20 +114,35 @@ def more_candidates(keys: tuple[str, ...], shape: Shape, scale: str, n_positives
             yield _candidate(key, place, shape, scale, n_positives)
 
 
-def landmarks_for(shape: Shape, seconds: float) -> int:
-    """Most rows that a kernel can compare with in some seconds, for three widths; 0 if hardly any."""
+def products_per_second() -> float:
+    """Measure the speed of the machine, as busy as it is, with a small eigendecomposition."""
+    matrix = np.random.default_rng(0).normal(size=(_PROBE, _PROBE)).astype(np.float32)
+    matrix += matrix.T
+    started = time.perf_counter()
+    np.linalg.eigh(matrix)
+    return 8 * _PROBE**3 / (time.perf_counter() - started)
+
+
+def landmarks_for(shape: Shape, seconds: float, speed: float) -> int:
+    """Most rows that a kernel can compare with in some seconds; 0 if hardly any.
+
+    Parameters
+    ----------
+    speed : products per second
+    """
     n, m = shape.n_rows, min(_MOST_LANDMARKS, shape.n_rows, max(1, 8_000_000 // shape.n_features))
     while m >= 200:
-        products = 3 * (3 * n * m * m + 8 * m**3 + n * m * (shape.n_features + 9 * shape.n_labels))
-        if products <= seconds * _PRODUCTS_PER_SECOND:
+        width = 4 * 11 * min(n, 1000) ** 3  # four widths are tried on a thousand rows
+        products = width + 3 * n * m * m + 8 * m**3 + n * m * (shape.n_features + 9 * shape.n_labels)
+        if products <= seconds * speed:
             return m
         m = int(m / 1.5)
     return m if m == n else 0
 
 
-def graph_seconds(shape: Shape) -> float:
-    """Seconds for the nearest neighbours of all rows, which ``smile`` needs, at most."""
-    return shape.n_rows**2 * min(shape.n_features, 500) / _PRODUCTS_PER_SECOND
+def graph_seconds(shape: Shape, speed: float) -> float:
+    """Seconds for the nearest neighbours of all rows, which ``smile`` needs."""
+    return shape.n_rows**2 * min(shape.n_features, 500) / speed
 
 
 def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: float | None) -> Candidate:

@@ -17,7 +17,7 @@ from scipy.special import log_expit, log_softmax
 
 from onepos._deadline import deadline
 from onepos.exceptions import LabelWarning, TrainingWarning
-from onepos.methods._auto_candidates import Candidate, Shape, graph_seconds, landmarks_for
+from onepos.methods._auto_candidates import Candidate, Shape, graph_seconds, landmarks_for, products_per_second
 from onepos.methods._auto_folds import Folds
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
@@ -25,11 +25,11 @@ from onepos.stacking import at_observed, inverse_temperature, pool_weights, stan
 from onepos.training import Callback, Objective
 
 #: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
-LEAST_WEIGHT = 0.02
+LEAST_WEIGHT = 0.05
 #: So many rows weigh candidates well enough; further folds only serve kinds that keep the models of their folds.
 ENOUGH_ROWS = 4000
-#: Share of the time for round one.
-_FIRST_ROUND = 0.75
+#: Share of the time for round one, and share up to which candidates of the second choice are tried in it.
+_FIRST_ROUND, _AMPLE = 0.75, 0.25
 #: Variants of networks in a row that bring nothing; then no more are tried.
 _MOST_USELESS = 3
 #: A network is left alone if the time allows fewer epochs than this.
@@ -159,16 +159,25 @@ class Search:
         self.folds, self.shape, self.end, self.seed = folds, shape, end, seed
         self.progress = progress
         self.started = time.monotonic()
+        self.speed = 1.0 if np.isinf(end) else products_per_second()
         self.trials: list[Trial] = []
         self.n_judged = 0  # folds that all promising trials have
         self.stopped = "methods"
         self.work = 1  # fits expected in all, to tell how far the search is without a time limit
         self.done = 0
 
-    def run(self, first: list[Candidate], more: Iterator[Candidate], n_members: int) -> None:
-        """Run all rounds; Ctrl-C ends them with what is there."""
+    def run(self, first: list[Candidate], later: list[Candidate], more: Iterator[Candidate], n_members: int) -> None:
+        """Run all rounds; Ctrl-C ends them with what is there.
+
+        Parameters
+        ----------
+        first : candidates of round one
+        later : further candidates of round one, if it has taken little time so far
+        more : variants for when all folds are done
+        n_members : candidates at most
+        """
         try:
-            self._rounds(first[:n_members], more, n_members)
+            self._rounds(first[:n_members], later[: max(0, n_members - len(first))], more, n_members)
         except KeyboardInterrupt:
             self.stopped = "interrupted"
             if not any(trial.models for trial in self.trials):
@@ -176,10 +185,12 @@ class Search:
             if len(self.folds):
                 self._weigh(max(1, self.n_judged))
 
-    def _rounds(self, first: list[Candidate], more: Iterator[Candidate], n_members: int) -> None:
+    def _rounds(
+        self, first: list[Candidate], later: list[Candidate], more: Iterator[Candidate], n_members: int
+    ) -> None:
         n_folds = max(1, len(self.folds))
-        self.work = len(first) * n_folds + 2
-        self._first_round(first)
+        self.work = (len(first) + len(later)) * n_folds + 2
+        self._first_round(first, later)
         if not len(self.folds):
             return
         self._weigh(1)
@@ -199,7 +210,7 @@ class Search:
         if np.isinf(self.end):
             return
         useless = 0
-        for number, candidate in enumerate(more, start=len(first)):
+        for number, candidate in enumerate(more, start=len(first) + len(later)):
             if len(self.trials) >= n_members:
                 self.stopped = "n_members"
                 return
@@ -218,12 +229,16 @@ class Search:
             if useless == _MOST_USELESS:
                 return
 
-    def _first_round(self, candidates: list[Candidate]) -> None:
-        finish = self.started + _FIRST_ROUND * (self.end - self.started)
-        for place, candidate in enumerate(candidates):
+    def _first_round(self, first: list[Candidate], later: list[Candidate]) -> None:
+        length = self.end - self.started
+        for place, candidate in enumerate([*first, *later]):
             now = time.monotonic()
-            if place and now >= min(finish, self._until()):
-                self.stopped = "time_budget"
+            if place < len(first):
+                finish = min(self.started + _FIRST_ROUND * length, self._until())
+            else:
+                finish = min(self.started + 2 * _AMPLE * length, self._until())
+            if place and now >= finish - (0.0 if place < len(first) else _AMPLE * length):
+                self.stopped = "time_budget" if place < len(first) else self.stopped
                 return
             allowed = now + 0.5 * (finish - now)
             chosen = self._affordable(candidate, allowed - now)
@@ -236,9 +251,9 @@ class Search:
     def _affordable(self, candidate: Candidate, seconds: float) -> Candidate | None:
         """The candidate, smaller if need be; None if it would take too long."""
         if candidate.key == "kernel":
-            landmarks = landmarks_for(self.shape, seconds)
+            landmarks = landmarks_for(self.shape, seconds, self.speed)
             return Candidate("kernel", {**candidate.settings, "n_landmarks": landmarks}) if landmarks else None
-        if candidate.key == "smile" and graph_seconds(self.shape) > seconds / 3:
+        if candidate.key == "smile" and graph_seconds(self.shape, self.speed) > seconds / 3:
             return None
         return candidate
 

@@ -175,10 +175,10 @@ class AutoClassifier(_FittedAuto):
         told = n_positives if source != "default" else self._guess_n_positives(folds, generator)
         listener = progress or (_ProgressLine() if self.verbose else _silent)
         search = Search(folds, shape, end, seed, listener)
-        first = first_candidates(keys, shape, self.scale, told)
+        first, later = first_candidates(keys, shape, self.scale, told)
         more = more_candidates(keys, shape, self.scale, told)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
-            search.run(first, more, self.n_members)
+            search.run(first, later, more, self.n_members)
             self.n_positives_, self.n_positives_from_ = n_positives, source
             self._keep(search, folds)
         self.history_.facts["stopped"] = search.stopped

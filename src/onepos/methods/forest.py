@@ -135,10 +135,9 @@ class ForestClassifier(_FittedForest):
             min_samples_leaf=self.min_samples_leaf_,
             max_features=self.max_features,
         ):
-            if grown is None:
-                break  # the time is up
-            found.append(grown)
-            tell(len(found) / self.n_trees)
+            if grown is not None:  # None: the time was up
+                found.append(grown)
+                tell(len(found) / self.n_trees)
         self.trees_ = join([grown.tree for grown in found])
         n_folds = int(fold.max()) + 1
         self._choose_prior_weight(sample, found[: len(left_out)], n_folds)
