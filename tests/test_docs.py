@@ -25,7 +25,20 @@ SECTIONS = ("Formula", "Parameters", "Assumptions", "When to use it", "What it n
 #: Pages whose table of parameters gives each default as a Python literal.
 TABLED = (
     *("auto", "smile", "smile-si", "role", "epr", "em", "ll-r", "hill", "splc", "gr", "crisp"),
-    *("glocal", "mlml", "d2ml", "an", "softmax", "capped", "kernel", "logistic", "forest", "linear", "frequency", "bce"),
+    *(
+        "glocal",
+        "mlml",
+        "d2ml",
+        "an",
+        "softmax",
+        "capped",
+        "kernel",
+        "logistic",
+        "forest",
+        "linear",
+        "frequency",
+        "bce",
+    ),
 )
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

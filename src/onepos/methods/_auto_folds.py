@@ -73,7 +73,8 @@ class Folds:
         """Observed labels of the first folds."""
         if self.judges is not None:
             return self.judges[1]
-        return self.observed[np.concatenate([fold.held for fold in self.folds[:n_folds]])]
+        rows = np.concatenate([fold.held for fold in self.folds[:n_folds]])
+        return np.asarray(self.observed[rows])
 
 
 def deal(

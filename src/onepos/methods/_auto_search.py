@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ SHARES = "shares"
 def log_scores(model: OnePositiveClassifier, X: Any, link: str) -> NDArray[np.float64]:
     """Log-scores (n_samples, n_labels) of validated features."""
     if link == SHARES:
-        return np.asarray(model._log_shares(X))  # type: ignore[attr-defined]
+        return np.asarray(model._log_shares(X))
     return LINKS[link](model._logits(X))
 
 
@@ -216,7 +217,7 @@ class Search:
                 return
             trial = Trial(candidate, number)
             for fold in range(n_folds):
-                typical = [np.mean(other.seconds) for other in self.trials if other.candidate.is_network]
+                typical = [float(np.mean(other.seconds)) for other in self.trials if other.candidate.is_network]
                 needed = (n_folds - fold) * float(np.mean(trial.seconds or typical or [0.0]))
                 if time.monotonic() + needed > self._until():
                     self.stopped = "time_budget"
@@ -282,14 +283,14 @@ class Search:
         judged = len(self.folds) > 0
         step = f"{key}, fold {fold + 1} of {len(self.folds)}" if len(self.folds) > 1 else key
         model = trial.candidate.build(self._seed(trial, fold))
-        with deadline(end, lambda share: self._tell(step, share)), warnings.catch_warnings():
+        with deadline(end, partial(self._tell, step)), warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)  # one warning about these labels was given already
             warnings.simplefilter("ignore", TrainingWarning)
             self._tell(step, 0.0)
             try:
                 if key == "kernel" and judged and self.folds.judges is None:
                     model.fit(self.folds.features, self.folds.observed)
-                    left_out = model.left_out_  # type: ignore[attr-defined]
+                    left_out = model.left_out_
                     trial.said = [left_out[one.held] for one in self.folds.folds]
                 else:
                     X, observed = self.folds.train(fold) if judged else (self.folds.features, self.folds.observed)
@@ -332,9 +333,9 @@ class Search:
                 continue  # the models of the folds predict together
             learnt = {}
             if trial.candidate.key == "logistic":
-                learnt["l2"] = float(np.exp(np.mean([np.log(model.l2_) for model in trial.models])))  # type: ignore[attr-defined]
+                learnt["l2"] = float(np.exp(np.mean([np.log(model.l2_) for model in trial.models])))
             step = f"{trial.candidate.key}, all rows"
-            with deadline(self.end, lambda share, step=step: self._tell(step, share)), warnings.catch_warnings():
+            with deadline(self.end, partial(self._tell, step)), warnings.catch_warnings():
                 warnings.simplefilter("ignore", LabelWarning)
                 made = trial.candidate.build(self._seed(trial, len(self.folds)), **learnt)
                 trial.final = made.fit(self.folds.features, self.folds.observed)

@@ -158,7 +158,11 @@ class KernelClassifier(_FittedKernel):
         return marginal_logits(log_p, min(self.n_positives_, log_p.shape[1] - 0.5))
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays = {"landmarks": self.landmarks_, "weights": self.weights_, "frequency": self.frequency_}
+        arrays: dict[str, NDArray[Any]] = {
+            "landmarks": self.landmarks_,
+            "weights": self.weights_,
+            "frequency": self.frequency_,
+        }
         if self.scaler_.shift is not None and self.scaler_.factor is not None:
             arrays |= {"scaler.shift": self.scaler_.shift, "scaler.factor": self.scaler_.factor}
         numbers = {"gamma": self.gamma_, "ridge": self.ridge_, "n_positives": self.n_positives_}
@@ -262,7 +266,8 @@ def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
 def _gaussian(a: NDArray[np.float32], b: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
     """exp(−γ‖a−b‖²), shape (len(a), len(b))."""
     distance = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :] - 2.0 * (a @ b.T)
-    return np.exp(np.float32(-gamma) * np.maximum(distance, 0.0, out=distance), out=distance)
+    np.exp(np.float32(-gamma) * np.maximum(distance, 0.0, out=distance), out=distance)
+    return np.asarray(distance)
 
 
 def _median_distance(landmarks: NDArray[np.float32], generator: np.random.Generator) -> float:
