@@ -168,13 +168,23 @@ def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[
     if n_positives >= n_labels:
         raise ValueError(f"of {n_labels} labels a mean of {n_positives} cannot be positive: give fewer.")
     # The sum grows with the shift and is bracketed by the shifts at which the largest or smallest score alone is at
-    # the mean; bisection then halves the bracket to the last bits.
+    # the mean. Newton's steps; where one leaves the bracket, its middle.
     level = np.log(n_positives / (n_labels - n_positives))
-    low = level - scores.max(axis=1, keepdims=True)
     high = level - scores.min(axis=1, keepdims=True)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        too_high = expit(scores + middle).sum(axis=1, keepdims=True) > n_positives
-        high = np.where(too_high, middle, high)
-        low = np.where(too_high, low, middle)
-    return np.asarray(scores + 0.5 * (low + high))
+    low = level - scores.max(axis=1, keepdims=True)
+    # σ(u) < exp(u): a closer bound where all probabilities are small.
+    low = np.maximum(low, np.log(n_positives) - logsumexp(scores, axis=1, keepdims=True))
+    shift = low = np.minimum(low, high)
+    for _ in range(_MOST_STEPS):
+        p = expit(scores + shift)
+        excess = p.sum(axis=1, keepdims=True) - n_positives
+        if not (np.abs(excess) > 1e-13 * n_labels).any():
+            break
+        low, high = np.where(excess < 0, shift, low), np.where(excess > 0, shift, high)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # where all p are 0 or 1
+            newton = shift - excess / (p * (1.0 - p)).sum(axis=1, keepdims=True)
+        following = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+        if (following == shift).all():
+            break
+        shift = following
+    return np.asarray(scores + shift)

@@ -4,100 +4,83 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import onepos
-from onepos.datasets import make_known_posterior
-from onepos.methods._auto_folds import MOST_IN_FOLDS, LabelledRows, judged_labels, parts_of
-
-OPTIONS = {"complete": False, "n_folds": None, "fraction": 0.1}
+from onepos.methods._auto_folds import FOLDS, deal
 
 
 def rows_of(n, n_labels=4, seed=0, start=0):
     """Rows whose one feature is their number."""
-    rng = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     features = np.arange(start, start + n, dtype=np.float32)[:, None]
-    return LabelledRows(features, np.eye(n_labels, dtype=np.int8)[rng.integers(n_labels, size=n)])
+    return features, np.eye(n_labels, dtype=np.int8)[generator.integers(n_labels, size=n)]
 
 
-def numbers(rows):
-    return rows.features[:, 0].astype(int)
+def dealt(rows, given=None, **options):
+    options = {"complete": False, "n_folds": None, "fraction": 0.1} | options
+    return deal(*rows, given, **options, generator=np.random.default_rng(1))
 
 
-def split(rows, given=None, **options):
-    return parts_of(rows, given, **{**OPTIONS, **options}, generator=np.random.default_rng(1))
+def numbers(part):
+    return part[0][:, 0].astype(int)
 
 
 def test_every_row_judges_once_and_is_learnt_from_by_all_other_models():
     rows = rows_of(203)
-    parts = split(rows)
-    assert len(parts) == 5
-    held = np.concatenate([numbers(part.held) for part in parts])
+    folds = dealt(rows)
+    assert len(folds) == FOLDS
+    held = np.concatenate([numbers(folds.held(k)) for k in range(FOLDS)])
     assert len(held) == len(set(held)) == 203 - 4  # the first row of each label is never held out
-    for part in parts:
-        assert not set(numbers(part.held)) & set(numbers(part.train))
-        assert len(part.held.observed) + len(part.train.observed) == 203
-        assert part.train.observed.any(axis=0).all()
-        for side in part:
-            np.testing.assert_array_equal(side.observed, rows.observed[numbers(side)])
-    np.testing.assert_array_equal(judged_labels(parts), rows.observed[held])
+    np.testing.assert_array_equal(folds.labels(FOLDS), rows[1][held])
+    for k in range(FOLDS):
+        train, out = folds.train(k), folds.held(k)
+        assert not set(numbers(train)) & set(numbers(out))
+        assert len(numbers(train)) + len(numbers(out)) == 203
+        assert train[1].any(axis=0).all()
+        for part in (train, out):
+            np.testing.assert_array_equal(part[1], rows[1][numbers(part)])
 
 
-def test_a_label_that_one_row_has_is_in_every_training_part():
-    rows = rows_of(200)
-    rows.observed[17] = 0
-    rare = LabelledRows(rows.features, np.hstack([rows.observed, np.eye(200, dtype=np.int8)[:, [17]]]))
-    for part in split(rare):
-        assert 17 in numbers(part.train)
+def test_one_fold_holds_out_a_share():
+    folds = dealt(rows_of(200), n_folds=1)
+    assert len(folds) == 1
+    assert folds.sizes == [20]
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_given_rows_with_single_labels_are_rows_like_the_others(make):
-    rows, given = rows_of(150), rows_of(50, seed=2, start=1000)
-    parts = split(LabelledRows(make(rows.features), rows.observed), LabelledRows(make(given.features), given.observed))
-    for part in parts:
-        features = part.train.features
-        assert sparse.issparse(features) is (make is not np.asarray)
-        seen = (features.toarray() if sparse.issparse(features) else features)[:, 0]
-        assert 0 < (seen >= 1000).sum() < 50
-        assert len(part.train.observed) + len(part.held.observed) == 200
+def test_rows_without_a_label_are_left_out():
+    features, observed = rows_of(120)
+    observed[:20] = 0
+    folds = dealt((features, observed))
+    assert folds.observed.any(axis=1).all()
+    assert folds.features.min() == 20
 
 
-def test_given_rows_with_complete_labels_judge_alone():
-    rows, given = rows_of(150), LabelledRows(np.zeros((9, 1), dtype=np.float32), np.ones((9, 4), dtype=np.int8))
-    (part,) = split(rows, given, complete=True)
-    assert part.train is rows
-    assert part.held is given
-    (part,) = split(rows, given, n_folds=1)
-    assert part.held is given
+def test_too_few_rows_have_no_folds():
+    assert len(dealt(rows_of(49))) == 0
+    assert len(dealt(rows_of(50))) == FOLDS
+    assert len(dealt(rows_of(60, n_labels=60))) == 0
 
 
-def test_few_rows_are_not_held_out_and_many_once():
-    (part,) = split(rows_of(49))
-    assert part.held is None
-    assert judged_labels([part]) is None
-    (part,) = split(rows_of(60, n_labels=31))  # fewer than two rows a label
-    assert part.held is None
-    (part,) = split(rows_of(MOST_IN_FOLDS + 1))
-    assert len(part.held.observed) == round(0.1 * (MOST_IN_FOLDS + 1))
-    (part,) = split(rows_of(200), n_folds=1)
-    assert len(part.held.observed) == 20
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_single_validation_labels_are_rows_like_the_others(as_sparse):
+    features, observed = rows_of(100)
+    more, labels = rows_of(30, start=100)
+    if as_sparse:
+        features, more = sparse.csr_array(features), sparse.csr_array(more)
+    folds = dealt((features, observed), (more, labels))
+    assert folds.features.shape == (130, 1)
+    np.testing.assert_array_equal(folds.observed, np.concatenate([observed, labels]))
 
 
-def test_rows_without_a_label_are_neither():
-    rows = rows_of(120)
-    rows.observed[:20] = 0
-    for part in split(rows):
-        assert len(part.train.observed) + len(part.held.observed) == 100
-        assert min(numbers(part.train).min(), numbers(part.held).min()) >= 20
+def test_complete_validation_labels_judge_alone():
+    rows, given = rows_of(100), rows_of(30, start=100)
+    folds = dealt(rows, given, complete=True)
+    assert len(folds) == 1
+    np.testing.assert_array_equal(numbers(folds.train(0)), np.arange(100))
+    np.testing.assert_array_equal(numbers(folds.held(0)), np.arange(100, 130))
+    np.testing.assert_array_equal(folds.labels(1), given[1])
 
 
-def test_validation_rows_with_single_labels_are_learnt_from():
-    """Labels that only they have get probabilities above those of labels that nobody has."""
-    data = make_known_posterior(200, 5, 4, random_state=0)
-    observed, given = np.pad(data.observed, ((0, 0), (0, 2))), np.zeros((60, 6), dtype=np.int8)
-    given[:, 4] = 1
-    model = onepos.AutoClassifier(methods=("frequency",), time_budget=None, random_state=0)
-    with pytest.warns(onepos.exceptions.LabelWarning):
-        model.fit(data.X, observed, validation=(data.X[:60], given))
-    logits = model.decision_function(data.X)
-    assert (logits[:, 4] > logits[:, 5]).all()
-    assert model.history_.facts["folds"] == 5
+def test_large_folds_are_judged_by_some_rows_and_the_others_are_trained_on(monkeypatch):
+    monkeypatch.setattr("onepos.methods._auto_folds._MOST_JUDGED", 4 * 210)
+    folds = dealt(rows_of(4000))
+    assert folds.sizes == [210] * FOLDS
+    assert len(folds.train(0)[1]) == 4000 - 210
