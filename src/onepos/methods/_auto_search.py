@@ -31,6 +31,10 @@ LEAST_WEIGHT = 0.05
 ENOUGH_ROWS = 4000
 #: Share of the time for round one, and share up to which candidates of the second choice are tried in it.
 _FIRST_ROUND, _AMPLE = 0.75, 0.25
+#: Share of the time that a candidate may take in round one, where that is less than half of what is left of the round.
+_MOST_ALLOWED = {"logistic": 0.15}
+#: Share of the time up to which a fold of a candidate without weight is worth a comparison.
+_CHEAP = 0.03
 #: Variants of networks in a row that bring nothing; then no more are tried.
 _MOST_USELESS = 3
 #: A network is left alone if the time allows fewer epochs than this.
@@ -241,7 +245,7 @@ class Search:
             if place and now >= finish - (0.0 if place < len(first) else _AMPLE * length):
                 self.stopped = "time_budget" if place < len(first) else self.stopped
                 return
-            allowed = now + 0.5 * (finish - now)
+            allowed = now + min(0.5 * (finish - now), _MOST_ALLOWED.get(candidate.key, 1.0) * length)
             chosen = self._affordable(candidate, allowed - now)
             if chosen is not None:
                 trial = Trial(chosen, place)
@@ -259,15 +263,16 @@ class Search:
         return candidate
 
     def _counts(self, trial: Trial) -> bool:
-        """Whether a trial is worth more folds: it has a weight, or costs nothing and is compared with."""
-        return trial.weight > 0 or trial.candidate.key in ("frequency", "logistic")
+        """Whether a trial is worth more folds: it has a weight, or costs little and is compared with."""
+        cheap = max(trial.seconds) <= _CHEAP * (self.end - self.started)
+        return trial.weight > 0 or (cheap and trial.candidate.key in ("frequency", "logistic"))
 
     def _fits(self, trial: Trial) -> bool:
         return time.monotonic() + 1.1 * max(trial.seconds) <= self._until()
 
     def _until(self) -> float:
         """When training of folds must have ended, so that the final models can still be trained."""
-        return self.end - sum(refit_seconds(trial) for trial in self.trials if trial.said)
+        return self.end - sum(refit_seconds(trial) for trial in self.trials if trial.weight > 0)
 
     def _weigh(self, n_folds: int) -> None:
         self.n_judged = n_folds

@@ -239,16 +239,20 @@ class AutoClassifier(_FittedAuto):
 
     def _compare(self, trials: list[Trial], kept: list[Trial], folds: Folds, n_folds: int) -> None:
         """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
-        observed = folds.labels(n_folds)
-        said = [trial.log_probabilities(n_folds) for trial in kept]
-        pooled = pool(np.stack(said), np.array([trial.weight for trial in kept]))
-        compared = {"auto": _measures(pooled, observed)}
+        weights = np.array([trial.weight for trial in kept])
+        pooled = pool(np.stack([trial.log_probabilities(n_folds) for trial in kept]), weights)
+        self._cut_at(marginal_logits(pooled, self._most_positives()), rows="out-of-fold rows")
+        # A baseline without weight may have fewer folds: all are compared on the rows that it has said something of.
+        baselines = [trial for trial in trials if trial.candidate.key in ("frequency", "logistic")]
+        n_compared = min([n_folds, *(len(trial.said) for trial in baselines)])
+        observed = folds.labels(n_compared)
+        compared = {"auto": _measures(pooled[: len(observed)], observed)}
         for trial in sorted(trials, key=lambda one: -one.likelihood):
-            if len(trial.said) >= n_folds and trial.candidate.key not in compared:
-                compared[trial.candidate.key] = _measures(trial.log_probabilities(n_folds), observed)
+            if len(trial.said) >= n_compared and trial.candidate.key not in compared:
+                compared[trial.candidate.key] = _measures(trial.log_probabilities(n_compared), observed)
         self.comparison_ = {"rows": len(observed), "methods": compared}
         facts = self.history_.facts
-        facts["judged_by"] = f"likelihood of the observed labels of {len(observed)} rows"
+        facts["judged_by"] = f"likelihood of the observed labels of {len(pooled)} rows"
         if "frequency" in compared:
             gain = compared["auto"]["log_likelihood"] - compared["frequency"]["log_likelihood"]
             facts["gain_over_frequency"] = gain
@@ -261,7 +265,6 @@ class AutoClassifier(_FittedAuto):
                     TrainingWarning,
                     stacklevel=4,
                 )
-        self._cut_at(marginal_logits(pooled, self._most_positives()), rows="out-of-fold rows")
 
     def _most_positives(self) -> float:
         return min(self.n_positives_, len(self.classes_) - 0.5)
