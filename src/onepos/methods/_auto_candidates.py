@@ -130,7 +130,9 @@ def landmarks_for(shape: Shape, seconds: float, speed: float) -> int:
     ----------
     speed : products per second
     """
-    n, m = shape.n_rows, min(_MOST_LANDMARKS, shape.n_rows, max(1, 8_000_000 // shape.n_features))
+    n = shape.n_rows
+    # Landmarks are stored (m × q), and the training needs some matrices of n × m numbers.
+    m = min(_MOST_LANDMARKS, n, max(1, 8_000_000 // shape.n_features), max(1, 100_000_000 // n))
     while m >= 200:
         width = 4 * 11 * min(n, 1000) ** 3  # four widths are tried on a thousand rows
         products = width + 3 * n * m * m + 8 * m**3 + n * m * (shape.n_features + 9 * shape.n_labels)

@@ -20,7 +20,7 @@ FEWEST_TO_JUDGE = 50
 #: Folds when the caller does not say how many.
 FOLDS = 8
 #: Most entries (rows × labels) of a fold that are kept to judge by.
-_MOST_JUDGED = 2_000_000
+_MOST_JUDGED = 500_000
 
 
 @dataclass(frozen=True)
