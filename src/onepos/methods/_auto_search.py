@@ -29,8 +29,12 @@ from onepos.training import Callback, Objective
 LEAST_WEIGHT = 0.05
 #: So many rows weigh candidates well enough; further folds only serve kinds that keep the models of their folds.
 ENOUGH_ROWS = 4000
+#: With fewer rows no candidate is dropped: its weight is mostly luck.
+_ROWS_TO_DROP = 500
 #: Share of the time for round one, and share up to which candidates of the second choice are tried in it.
 _FIRST_ROUND, _AMPLE = 0.75, 0.25
+#: What every pool is compared with: tried whatever the budget is, for so many seconds if it is used up.
+BASELINES, _LEAST_SECONDS = ("frequency", "logistic"), 2.0
 #: Share of the time that a candidate may take in round one, where that is less than half of what is left of the round.
 _MOST_ALLOWED = {"logistic": 0.15}
 #: Share of the time up to which a fold of a candidate without weight is worth a comparison.
@@ -201,7 +205,8 @@ class Search:
         self._weigh(1)
         for fold in range(1, n_folds):
             enough = sum(self.folds.sizes[:fold]) >= ENOUGH_ROWS
-            going = [trial for trial in self.trials if self._counts(trial)]
+            few = sum(self.folds.sizes[:fold]) < _ROWS_TO_DROP
+            going = [trial for trial in self.trials if few or self._counts(trial)]
             for trial in sorted(going, key=lambda one: -one.weight):
                 if len(trial.said) > fold or (enough and not trial.candidate.is_network):
                     continue
@@ -242,10 +247,11 @@ class Search:
                 finish = min(self.started + _FIRST_ROUND * length, self._until())
             else:
                 finish = min(self.started + 2 * _AMPLE * length, self._until())
-            if place and now >= finish - (0.0 if place < len(first) else _AMPLE * length):
+            least = _LEAST_SECONDS if candidate.key in BASELINES else 0.0
+            if place and least == 0.0 and now >= finish - (0.0 if place < len(first) else _AMPLE * length):
                 self.stopped = "time_budget" if place < len(first) else self.stopped
                 return
-            allowed = now + min(0.5 * (finish - now), _MOST_ALLOWED.get(candidate.key, 1.0) * length)
+            allowed = now + max(least, min(0.5 * (finish - now), _MOST_ALLOWED.get(candidate.key, 1.0) * length))
             chosen = self._affordable(candidate, allowed - now)
             if chosen is not None:
                 trial = Trial(chosen, place)
@@ -265,7 +271,7 @@ class Search:
     def _counts(self, trial: Trial) -> bool:
         """Whether a trial is worth more folds: it has a weight, or costs little and is compared with."""
         cheap = max(trial.seconds) <= _CHEAP * (self.end - self.started)
-        return trial.weight > 0 or (cheap and trial.candidate.key in ("frequency", "logistic"))
+        return trial.weight > 0 or (cheap and trial.candidate.key in BASELINES)
 
     def _fits(self, trial: Trial) -> bool:
         return time.monotonic() + 1.1 * max(trial.seconds) <= self._until()

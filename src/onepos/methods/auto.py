@@ -21,7 +21,7 @@ from onepos.features import take
 from onepos.memory import remember_work
 from onepos.methods._auto_candidates import CLASSES, KINDS, Shape, first_candidates, more_candidates
 from onepos.methods._auto_folds import FEWEST_TO_JUDGE, Folds, deal
-from onepos.methods._auto_search import LINKS, SHARES, Search, Trial, log_scores
+from onepos.methods._auto_search import BASELINES, LINKS, SHARES, Search, Trial, log_scores
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._feature_pretraining import shared_pretraining
 from onepos.methods._neighbor_agreement import estimate_n_positives
@@ -243,7 +243,7 @@ class AutoClassifier(_FittedAuto):
         pooled = pool(np.stack([trial.log_probabilities(n_folds) for trial in kept]), weights)
         self._cut_at(marginal_logits(pooled, self._most_positives()), rows="out-of-fold rows")
         # A baseline without weight may have fewer folds: all are compared on the rows that it has said something of.
-        baselines = [trial for trial in trials if trial.candidate.key in ("frequency", "logistic")]
+        baselines = [trial for trial in trials if trial.candidate.key in BASELINES]
         n_compared = min([n_folds, *(len(trial.said) for trial in baselines)])
         observed = folds.labels(n_compared)
         compared = {"auto": _measures(pooled[: len(observed)], observed)}
