@@ -210,10 +210,10 @@ class Search:
             for trial in sorted(going, key=lambda one: -one.weight):
                 if len(trial.said) > fold or (enough and not trial.candidate.is_network):
                     continue
-                if not self._fits(trial):
+                if self._fits(trial):
+                    self._train(trial, self._until())
+                else:
                     self.stopped = "time_budget"
-                    continue
-                self._train(trial, fold, self._until())
             self._weigh(min(len(trial.said) for trial in going))
             if self.stopped == "time_budget":
                 return
@@ -225,16 +225,16 @@ class Search:
                 self.stopped = "n_members"
                 return
             trial = Trial(candidate, number)
-            for fold in range(n_folds):
+            while len(trial.said) < self.n_judged:
                 typical = [float(np.mean(other.seconds)) for other in self.trials if other.candidate.is_network]
-                needed = (n_folds - fold) * float(np.mean(trial.seconds or typical or [0.0]))
-                if time.monotonic() + needed > self._until():
+                left = self.n_judged - len(trial.said)
+                if time.monotonic() + left * float(np.mean(trial.seconds or typical or [0.0])) > self._until():
                     self.stopped = "time_budget"
                     return
-                if not self._train(trial, fold, self._until()):
+                if not self._train(trial, self._until()):
                     return
             self.trials.append(trial)
-            self._weigh(n_folds)
+            self._weigh(self.n_judged)
             useless = 0 if trial.weight > 0 else useless + 1
             if useless == _MOST_USELESS:
                 return
@@ -256,7 +256,7 @@ class Search:
             if chosen is not None:
                 trial = Trial(chosen, place)
                 self.trials.append(trial)
-                if not self._train(trial, 0, allowed):
+                if not self._train(trial, allowed):
                     self.trials.remove(trial)
 
     def _affordable(self, candidate: Candidate, seconds: float) -> Candidate | None:
@@ -287,9 +287,10 @@ class Search:
             if len(trial.said) < n_folds:
                 trial.weight = 0.0
 
-    def _train(self, trial: Trial, fold: int, end: float) -> bool:
-        """Train a candidate without a fold and note what it says of the fold; False if the time is too short."""
+    def _train(self, trial: Trial, end: float) -> bool:
+        """Train a candidate without its next fold and note what it says of it; False if the time is too short."""
         started = time.monotonic()
+        fold = len(trial.said)
         key = trial.candidate.key
         judged = len(self.folds) > 0
         step = f"{key}, fold {fold + 1} of {len(self.folds)}" if len(self.folds) > 1 else key
@@ -312,7 +313,7 @@ class Search:
                         more = {"validation": (held, truth), "validation_labels": kind}
                     if isinstance(model, NeuralClassifier):
                         model.set_params(early_stopping=False)
-                        more["callbacks"] = [_Pace(end)]
+                        more["callbacks"] = [] if trial.models else [_Pace(end)]
                     model.fit(X, observed, **more)
                     if judged:
                         trial.said.append(self._say(model, held))
