@@ -1,6 +1,7 @@
 """Auto: what it tries, when it stops, how it pools, what it tells."""
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import onepos
 from onepos._deadline import time_left
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
-from onepos.methods import _auto_candidates
+from onepos.methods import _auto_candidates, _auto_search
 from onepos.methods._auto_candidates import KINDS, Shape, first_candidates, landmarks_for, more_candidates
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.logistic import LogisticClassifier
@@ -167,6 +168,19 @@ def test_ctrl_c_leaves_a_model_of_what_was_trained(data, monkeypatch):
     assert model.history_["method"] == ["frequency", "logistic"]
     assert model.history_.facts["stopped"] == "interrupted"
     assert model.predict_proba(data.X).shape == (900, 5)
+
+
+@pytest.mark.parametrize(("seconds_per_batch", "given_up"), [(0.1, False), (1.0, True)])
+def test_a_network_is_given_up_if_a_taste_of_an_epoch_is_too_slow(monkeypatch, seconds_per_batch, given_up):
+    """Three epochs of ten batches in 20 seconds."""
+    now = [0.0]
+    monkeypatch.setattr(_auto_search.time, "monotonic", lambda: now[0])
+    pace = _auto_search._Pace(end=20.0)
+    pace.on_train_begin(None, 30)
+    with pytest.raises(_auto_search._TooSlow) if given_up else nullcontext():
+        for batch in range(10):
+            now[0] += seconds_per_batch
+            pace.on_batch_end(batch + 1, 10)
 
 
 def test_kinds_come_in_the_order_that_suits_the_features():
