@@ -144,7 +144,8 @@ def test_evaluate_writes_a_report(run, folder, tmp_path):
 
 
 def test_without_a_method_auto_combines_some_and_says_which(run, folder, tmp_path):
-    fit = ("fit", folder / "photos.csv", *COLUMNS, "--set", "n_members=3", "--set", "n_folds=2", "--out", tmp_path / "m")
+    few = ("--set", "n_members=3", "--set", "n_folds=2")
+    fit = ("fit", folder / "photos.csv", *COLUMNS, *few, "--out", tmp_path / "m")
     code, said, _ = run(*fit)
     assert code == 0
     assert "trained     auto" in said
