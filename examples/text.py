@@ -101,6 +101,7 @@ class ThreeWords(nn.Module):
 
 tags = onepos.one_positive(captions["tag"])
 settings = {"network": ThreeWords, "batch_size": 64, "max_epochs": 15, "early_stopping": True, "random_state": 0}
+settings |= {"selection_metric": "average_precision"}
 runs = [onepos.make_classifier("an", learning_rate=rate, **settings) for rate in (0.003, 0.01)]
 for run in runs:
     run.fit(as_numbers(captions["caption"]), tags)

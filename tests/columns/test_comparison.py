@@ -87,7 +87,7 @@ def test_auto_is_the_default_and_holds_nothing_out(photos, monkeypatch):
 
     def fit(self, X, y, **arguments):
         seen.update(rows=X.shape[0], budget=self.time_budget, seed=self.random_state)
-        members = onepos.AutoClassifier(methods=("frequency",), time_budget=None, n_folds=1, random_state=0)
+        members = onepos.AutoClassifier(methods=("frequency", "logistic"), time_budget=None, n_folds=1, random_state=0)
         original(members, X, y)
         self.__dict__.update({name: value for name, value in vars(members).items() if name.endswith("_")})
         self.comparison_ = told
@@ -148,11 +148,20 @@ def test_sets_have_the_size_that_was_asked_for(photos, method):
 
 
 def test_no_set_is_empty_unless_asked_for(photos):
-    never = TableModel().fit(photos, **EASY, method="frequency")
-    assert (never.predict(photos).sum(axis=1) == 1).all()  # no frequency reaches one half
-    assert never.facts_["sets"] == {"mean_size": 1.0, "n_positives": None, "guessed": True}
-    may = TableModel().fit(photos, **EASY, method="frequency", at_least_one=False)
-    assert (may.predict(photos).sum(axis=1) == 0).all()
+    settings = EASY | {"method": "linear", "params": {"l2": 1.0}, "n_positives": 1.0}
+    never = TableModel().fit(photos, **settings)
+    assert (never.predict(photos).sum(axis=1) >= 1).all()
+    may = TableModel().fit(photos, **settings, at_least_one=False)
+    sets = may.predict(photos)
+    assert (sets.sum(axis=1) == 0).any()
+    np.testing.assert_array_equal(sets, may.predict_proba(photos) >= may.thresholds_)
+
+
+def test_two_labels_are_guessed_if_nothing_is_known(photos):
+    model = TableModel().fit(photos, **EASY, method="frequency")
+    assert model.facts_["sets"] == {"mean_size": 2.0, "n_positives": None, "guessed": True}
+    frequent = photos["tag"].value_counts().index[:2]
+    assert set(model.predict(photos).columns[model.predict(photos).all()]) == set(frequent)
 
 
 def test_set_scores_are_those_of_scikit_learn():

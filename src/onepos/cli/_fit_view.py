@@ -101,7 +101,8 @@ def _show_members(estimator: Any) -> None:
         fact("member", f"{record['method']:<10} {share:4.0%} of the weight{likelihood}, {record['seconds']:.1f} s")
     _show_more("member", len(history))
     if history.facts["stopped"] == "time_budget":
-        fact("note", f"time was up after {len(history)} members; --budget SECONDS gives more, and may rank better")
+        members = f"{len(history)} member{'s' if len(history) != 1 else ''}"
+        fact("note", f"time was up after {members}; --budget SECONDS gives more, and may rank better")
 
 
 def _show_tuning(tuning: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ class TableModel:
     >>> from onepos.columns import TableModel
     >>> photos = pd.DataFrame({"caption": ["sand and sea", "tall towers", "sea and sun"] * 9})
     >>> photos["tag"] = ["beach", "city", "beach"] * 9
-    >>> model = TableModel().fit(photos, label="tag", text="caption", method="linear", random_state=0)
+    >>> model = TableModel().fit(photos, label="tag", text="caption", method="linear", n_positives=1.0)
     >>> model.predict(pd.DataFrame({"caption": ["the sea"]}))
        beach  city
     0      1     0

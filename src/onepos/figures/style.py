@@ -86,6 +86,7 @@ _LOOKS = {
     "capped": Look(_HUES["pink"], _SOLID, "*", filled=False),
     "logistic": Look(_HUES["amber"], _LONG, "x"),
     "forest": Look(_HUES["green"], _DASHED, "+"),
+    "kernel": Look(_HUES["purple"], _SOLID, "1"),
     "linear": Look(_HUES["amber"], _DASHED, "d"),
     "frequency": Look(_HUES["grey"], _DOTTED, "|"),
     "bce": Look(INK, _LONG, "*"),
