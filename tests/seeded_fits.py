@@ -12,7 +12,7 @@ import numpy as np
 ROWS = 256
 #: One setting instead of a grid, and members that are quick.
 SETTINGS = {
-    "auto": {"methods": ("linear", "softmax"), "n_members": 2},
+    "auto": {"methods": ("logistic", "softmax"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
     "linear": {"l2": 1.0},
     "glocal": {"feature_l2": 1.0},
