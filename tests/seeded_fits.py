@@ -38,7 +38,7 @@ def fitted(key):
     X, observed, Y = data()
     settings = {"random_state": 11}
     if issubclass(kind, NeuralClassifier):
-        settings |= {"max_epochs": 2, "network": (300, 300), "batch_size": ROWS}
+        settings |= {"max_epochs": 2, "network": (800, 800), "batch_size": ROWS}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return make_classifier(key, **settings, **SETTINGS.get(key, {})).fit(X, Y if kind._y_is_full else observed)
