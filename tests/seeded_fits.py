@@ -12,7 +12,7 @@ import numpy as np
 ROWS = 256
 #: One setting instead of a grid, and members that are quick.
 SETTINGS = {
-    "auto": {"methods": ("linear", "softmax"), "n_members": 2},
+    "auto": {"methods": ("logistic", "softmax"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
     "linear": {"l2": 1.0},
     "glocal": {"feature_l2": 1.0},
@@ -38,7 +38,7 @@ def fitted(key):
     X, observed, Y = data()
     settings = {"random_state": 11}
     if issubclass(kind, NeuralClassifier):
-        settings |= {"max_epochs": 2, "network": (300, 300), "batch_size": ROWS}
+        settings |= {"max_epochs": 2, "network": (800, 800), "batch_size": ROWS}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return make_classifier(key, **settings, **SETTINGS.get(key, {})).fit(X, Y if kind._y_is_full else observed)

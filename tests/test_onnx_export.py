@@ -24,10 +24,11 @@ FAST = {
     "linear": {"l2": 1.0},
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 5, "random_state": 0},
+    "kernel": {"random_state": 0},
     "glocal": {"feature_l2": 1.0, "random_state": 0},
     "d2ml": {"rank_weight": 1.0},
 }
-EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "mlml", "logistic", "forest")]
+EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "mlml", "logistic", "forest", "kernel")]
 #: One of every kind of graph.
 KINDS = ["an", "softmax", "linear", "glocal", "d2ml", "frequency"]
 
@@ -70,7 +71,7 @@ def check(model, X, path, tolerance=1e-5, **options):
 
 
 def test_a_combination_of_models_is_refused(tmp_path, data):
-    model = onepos.AutoClassifier(methods=("linear",), time_budget=None, random_state=0).fit(data.X, data.observed)
+    model = onepos.AutoClassifier(methods=("logistic",), n_folds=2, time_budget=None, random_state=0).fit(data.X, data.observed)
     with pytest.raises(ValueError, match="AutoClassifier predicts in a way that onepos cannot write"):
         export_onnx(model, tmp_path / "model.onnx")
 
@@ -82,9 +83,13 @@ def test_a_level_found_by_iteration_is_refused(tmp_path, data, key):
         export_onnx(model, tmp_path / "model.onnx")
 
 
-def test_trees_are_refused(tmp_path, data):
-    model = build("forest").fit(data.X, data.observed)
-    with pytest.raises(ValueError, match="forest walks through its trees"):
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [("forest", "forest walks through its trees"), ("kernel", "kernel compares rows with its landmarks")],
+)
+def test_trees_and_landmarks_are_refused(tmp_path, data, key, reason):
+    model = build(key).fit(data.X, data.observed)
+    with pytest.raises(ValueError, match=reason):
         export_onnx(model, tmp_path / "model.onnx")
 
 

@@ -17,7 +17,8 @@ from onepos.registry import METHODS
 
 FAST = {
     "frequency": {},
-    "auto": {"methods": ("linear", "wan"), "n_members": 2, "random_state": 0},
+    "auto": {"methods": ("kernel", "wan"), "n_folds": 2, "time_budget": None, "random_state": 0},
+    "kernel": {"random_state": 0},
     "linear": {"l2": 1.0},
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 20, "random_state": 0},
@@ -60,12 +61,14 @@ def test_round_trip_is_bit_identical(tmp_path, data, key, scale):
 
 def test_thresholds_come_back(saved, tmp_path):
     _, model, X = saved
+    of_fit = model.thresholds_
     model.choose_thresholds(X, n_positives=1.7)
     again = onepos.load(model.save(tmp_path / "with.onepos"))
     assert np.array_equal(again.thresholds_, model.thresholds_)
     assert again.at_least_one_ is True
     assert np.array_equal(again.predict(X), model.predict(X))
-    assert not hasattr(onepos.load(saved[0]), "thresholds_")
+    assert not np.array_equal(of_fit, model.thresholds_)
+    assert np.array_equal(onepos.load(saved[0]).thresholds_, of_fit)
 
 
 @pytest.mark.parametrize("where", ["weights", "header"])

@@ -92,5 +92,6 @@ def fit_scaler(X: Any, kind: str) -> FeatureScaler:
     # A column that is constant up to rounding has a spread of noise: dividing by it would make features of noise, and
     # dividing by nothing would leave the rounding of a huge constant. Its own magnitude turns both into about zero.
     magnitude = np.maximum(np.abs(shift), 1.0)
-    factor = 1.0 / np.where(spread > 1e-10 * np.abs(shift), np.where(spread > 0, spread, 1.0), magnitude)
+    some = np.where(spread > np.finfo(np.float64).tiny, spread, 1.0)  # the inverse of less is infinite
+    factor = 1.0 / np.where(spread > 1e-10 * np.abs(shift), some, magnitude)
     return FeatureScaler(kind, shift, factor)

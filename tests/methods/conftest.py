@@ -5,9 +5,9 @@ from onepos.registry import METHODS, make_classifier
 
 NEURAL = [key for key in METHODS if issubclass(METHODS[key].load_class(), NeuralClassifier)]
 
-#: Two strengths, or two members, to choose from instead of the default grids.
+#: Two strengths, or two methods, to choose from instead of the default grids.
 STRENGTHS = {
-    "auto": {"methods": ("linear", "softmax"), "n_members": 2},
+    "auto": {"methods": ("logistic", "kernel"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
     "linear": {"l2": (10.0, 1.0)},
     "glocal": {"feature_l2": (10.0, 1.0)},

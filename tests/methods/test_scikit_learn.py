@@ -23,7 +23,7 @@ def _checks():
     for key in {method.class_name: key for key, method in reversed(METHODS.items())}.values():
         params = {"random_state": 0}
         if key == "auto":
-            params |= {"methods": ("linear", "softmax"), "n_members": 2}
+            params |= {"methods": ("logistic", "kernel"), "n_folds": 2, "time_budget": None}
         if key == "forest":
             params |= {"n_trees": 20}
         for estimator, check in estimator_checks_generator(make_classifier(key, **params)):
@@ -44,6 +44,7 @@ def test_pipeline_clone_and_grid_search(method, quick, data):
         "frequency": {},
         "forest": {"min_samples_leaf": [1, 3]},
         "logistic": {"l2": [1.0, 10.0]},
+        "kernel": {"ridge": [1.0, 10.0]},
         "auto": {"combine": [True, False]},
         "linear": {"l2": [(1.0,), (10.0,)]},
         "glocal": {"feature_l2": [1.0, 10.0]},

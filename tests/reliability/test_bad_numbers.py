@@ -16,7 +16,7 @@ from onepos.registry import METHODS, make_classifier
 
 #: One setting instead of a grid; two epochs; small networks.
 QUICK = {
-    "auto": {"methods": ("mlml", "softmax"), "n_members": 2},
+    "auto": {"methods": ("kernel", "softmax"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
     "linear": {"l2": 1.0},
     "glocal": {"feature_l2": 1.0},

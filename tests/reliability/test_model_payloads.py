@@ -63,7 +63,7 @@ def models(tmp_path_factory):
     made = {
         "network": neural.choose_thresholds(frame[["a", "b", "c"]], n_positives=1.5),
         "graph": onepos.make_classifier("mlml", instance_smoothness=1.0).fit(X, Y),
-        "auto": onepos.make_classifier("auto", methods=("mlml",), n_members=1, random_state=0).fit(X, Y),
+        "auto": onepos.make_classifier("auto", methods=("kernel",), n_folds=2, random_state=0).fit(X, Y),
         "table": TableModel().fit(frame, label="tag", text="text", method="linear", params={"l2": 1.0}, random_state=0),
     }
     stored = {}
@@ -168,7 +168,7 @@ def test_sizes_whose_sum_fits_but_which_ask_for_gigabytes(models, tmp_path):
         ("graph", ("params", "n_neighbors"), 2.5),
         ("graph", ("facts", "n_neighbors"), 2.5),
         ("graph", ("facts", "metric"), "miles"),
-        ("auto", ("facts", "members", 0, "params", "n_neighbors"), 2.5),
+        ("auto", ("facts", "members", 0, "params", "n_landmarks"), 2.5),
         ("table", ("table", "encoder", "kinds"), {"a": "number", "b": "number", "c": "number", "word": "text"}),
         ("table", ("table", "encoder", "categories"), {"=": ["x", "y"]}),
     ],

@@ -159,7 +159,6 @@ class Search:
     end : value of ``time.monotonic()`` at which everything must have ended; infinite for no limit
     seed : int
     progress : called with a step and the share of the time that is over
-    verbose : show the progress bar of networks
     """
 
     def __init__(
@@ -315,6 +314,8 @@ class Search:
                         model.set_params(early_stopping=False)
                         more["callbacks"] = [] if trial.models else [_Pace(end)]
                     model.fit(X, observed, **more)
+                    if fold and _interrupted(model):  # it would count as much as the complete models of other folds
+                        raise KeyboardInterrupt
                     if judged:
                         trial.said.append(self._say(model, held))
             except _TooSlow:
@@ -322,8 +323,7 @@ class Search:
         trial.models.append(model)
         trial.seconds.append(time.monotonic() - started)
         self.done += 1
-        history = getattr(model, "history_", None)
-        if history is not None and history.facts.get("stopped") == "interrupted":
+        if _interrupted(model):
             raise KeyboardInterrupt
         return True
 
@@ -363,6 +363,12 @@ class Search:
         else:
             over = (time.monotonic() - self.started) / max(self.end - self.started, 1e-9)
         self.progress(step, min(1.0, over))
+
+
+def _interrupted(model: OnePositiveClassifier) -> bool:
+    """Whether Ctrl-C ended the training of a network, which then is what it was."""
+    history = getattr(model, "history_", None)
+    return history is not None and history.facts.get("stopped") == "interrupted"
 
 
 def refit_seconds(trial: Trial) -> float:

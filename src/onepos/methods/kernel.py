@@ -25,6 +25,8 @@ PRIOR_SHARE = 0.1
 _ROWS_FOR_WIDTH = 1000
 #: Rows per block when kernels are computed.
 _BLOCK = 4096
+#: Features beyond are cut: in 32 bits their squares would overflow.
+_FARTHEST = 1e15
 
 
 class _Fit(NamedTuple):
@@ -260,7 +262,7 @@ def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
             best = _Fit(width, ridge, shrunk, log_shares(left_out, others).astype(np.float32), score)
     assert best is not None
     weights = solve_triangular(root, vectors @ best.weights, lower=True, trans="T")
-    return best._replace(weights=weights.astype(np.float32))
+    return best._replace(weights=np.ascontiguousarray(weights, dtype=np.float32))  # as a stored model has them
 
 
 def _gaussian(a: NDArray[np.float32], b: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
@@ -274,9 +276,10 @@ def _median_distance(landmarks: NDArray[np.float32], generator: np.random.Genera
     """Median squared distance of pairs of rows; 1 if all rows are equal."""
     first, second = generator.integers(len(landmarks), size=(2, 2000))
     distance = ((landmarks[first] - landmarks[second]) ** 2).sum(axis=1)
-    distance = distance[distance > 0]
+    distance = distance[distance > 1 / _FARTHEST**2]  # its inverse must fit in 32 bits
     return float(np.median(distance)) if len(distance) else 1.0
 
 
 def _dense(rows: Any) -> NDArray[np.float32]:
-    return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
+    dense = np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
+    return np.clip(dense, -_FARTHEST, _FARTHEST)

@@ -15,6 +15,7 @@ from onepos.methods.d2ml import D2MLClassifier
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.frequency import FrequencyClassifier
 from onepos.methods.glocal import GLOCALClassifier
+from onepos.methods.kernel import KernelClassifier
 from onepos.methods.linear import LinearClassifier
 from onepos.methods.logistic import LogisticClassifier
 from onepos.methods.mlml import MLMLClassifier
@@ -33,13 +34,20 @@ def add_logits(graph: Graph, model: Any) -> str:
     that scores rows in another way is refused instead of exported wrongly.
     """
     kind = type(model)
-    recipe = _RECIPES.get(getattr(kind, "_logits", None))
+    recipe = _RECIPES.get(_scoring(kind))
     shared = kind.predict_proba is OnePositiveClassifier.predict_proba and kind.predict is OnePositiveClassifier.predict
     if issubclass(kind, NeuralClassifier):
         shared = shared and kind._network_logits is NeuralClassifier._network_logits
     if recipe is None or not shared:
         raise ValueError(f"{kind.__name__} predicts in a way that onepos cannot write as an ONNX graph. {_INSTEAD}")
     return recipe(graph, model)
+
+
+def _scoring(kind: type) -> Any:
+    """Return the function that tells how a class scores rows; for networks it is what they make of their output."""
+    if issubclass(kind, NeuralClassifier) and kind._logits is NeuralClassifier._logits:
+        return kind._from_network
+    return getattr(kind, "_logits", None)
 
 
 def _scaled(graph: Graph, scaler: FeatureScaler) -> str:
@@ -106,17 +114,22 @@ def _forest(graph: Graph, model: Any) -> str:
     raise ValueError(f"forest walks through its trees at prediction, which is not exported. {_INSTEAD}")
 
 
+def _kernel(graph: Graph, model: Any) -> str:
+    raise ValueError(f"kernel compares rows with its landmarks at prediction, which is not exported. {_INSTEAD}")
+
+
 def _capped(graph: Graph, model: Any) -> str:
     raise ValueError(f"capped finds the level of every row by iteration, which is not exported. {_INSTEAD}")
 
 
 _RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
-    NeuralClassifier._logits: _network,
-    SoftmaxClassifier._logits: _network,  # its softmax is that of the probabilities
-    CappedSoftmaxClassifier._logits: _capped,
+    NeuralClassifier._from_network: _network,
+    SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
+    CappedSoftmaxClassifier._from_network: _capped,
     LinearClassifier._logits: _linear,
     LogisticClassifier._logits: _logistic,
     ForestClassifier._logits: _forest,
+    KernelClassifier._logits: _kernel,
     GLOCALClassifier._logits: _linear,
     D2MLClassifier._logits: _linear,
     FrequencyClassifier._logits: _frequency,
@@ -138,4 +151,4 @@ def add_calibration(graph: Graph, model: Any, logits: str) -> str:
 
 def is_softmax(model: Any) -> bool:
     """Whether probabilities are the softmax of the logits, not each one's sigmoid."""
-    return bool(model.single_label_) or type(model)._logits is SoftmaxClassifier._logits
+    return bool(model.single_label_) or _scoring(type(model)) is SoftmaxClassifier._from_network

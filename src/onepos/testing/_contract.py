@@ -16,13 +16,17 @@ from onepos.testing._tools import NAMES, Check, example, fitted, named, target
 
 
 def check_predictions_agree(estimator: OnePositiveClassifier) -> None:
-    """Probabilities are the sigmoid of the logits, sets are those at one half, the score is average precision."""
+    """Probabilities are the sigmoid of the logits, sets are those at ``thresholds_``, the score is average precision."""
     X = example().X
     model = fitted(estimator)
     logits, probabilities = model.decision_function(X), model.predict_proba(X)
     assert np.isfinite(logits).all(), "logits must be finite"
     assert np.allclose(1 / (1 + np.exp(-logits)), probabilities, atol=1e-12)
-    assert np.array_equal(model.predict(X), (probabilities >= 0.5).astype(int))
+    sets = probabilities >= model.thresholds_
+    if model.at_least_one_:
+        empty = np.flatnonzero(~sets.any(axis=1))
+        sets[empty, probabilities[empty].argmax(axis=1)] = True
+    assert np.array_equal(model.predict(X), sets.astype(int))
     assert np.isclose(model.score(X, example().Y), average_precision(example().Y, logits))
 
 
