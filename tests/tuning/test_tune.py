@@ -204,6 +204,7 @@ def test_complete_validation_labels(data):
     assert set(found.best_params) == {"learning_rate"}
 
 
+@pytest.mark.filterwarnings("ignore:y has one class per row")
 @pytest.mark.parametrize("form", ["frame", "sparse", "classes", "two classes"])
 def test_forms_of_data(data, form):
     X, Y = data.X, data.observed

@@ -49,6 +49,11 @@ SPACES: dict[str, Space] = {
         "min_samples_leaf": Integer(1, 30, log=True),
         "max_features": LogUniform(0.02, 1.0),
     },
+    "KernelClassifier": {
+        "width": LogUniform(0.05, 20.0),
+        "ridge": LogUniform(0.03, 300.0),
+        "scale": _SCALE,
+    },
     "LogisticClassifier": {
         "l2": LogUniform(0.03, 10_000.0),
         "scale": _SCALE,
