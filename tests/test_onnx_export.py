@@ -71,7 +71,9 @@ def check(model, X, path, tolerance=1e-5, **options):
 
 
 def test_a_combination_of_models_is_refused(tmp_path, data):
-    model = onepos.AutoClassifier(methods=("logistic",), n_folds=2, time_budget=None, random_state=0).fit(data.X, data.observed)
+    model = onepos.AutoClassifier(methods=("logistic",), n_folds=2, time_budget=None, random_state=0).fit(
+        data.X, data.observed
+    )
     with pytest.raises(ValueError, match="AutoClassifier predicts in a way that onepos cannot write"):
         export_onnx(model, tmp_path / "model.onnx")
 

@@ -213,7 +213,7 @@ class TestPrecision:
                 kinds.add(objective.network(torch.zeros(2, 6)).dtype)
 
         fits = [
-            make_classifier(key, max_epochs=5, random_state=0, precision=precision).fit(
+            make_classifier(key, max_epochs=5, early_stopping=False, random_state=0, precision=precision).fit(
                 data.X, data.observed, callbacks=[Watch()]
             )
             for precision in ("float32", "bfloat16")

@@ -283,8 +283,10 @@ def discriminative_data(seed, n=400, q=20, n_groups=5, size=6):
 def test_beats_assume_negative_on_discriminative_ranks(seed):
     """Both choose their strength on the same held-out rows, a tenth, with one label each."""
     X, observed, X_test, Y_test = discriminative_data(seed)
-    linear = LinearClassifier(random_state=0).fit(X, observed)
-    d2ml = D2MLClassifier(random_state=0).fit(X, observed)
+    tenth = len(X) // 10
+    held = {"validation": (X[:tenth], observed[:tenth])}
+    linear = LinearClassifier().fit(X[tenth:], observed[tenth:], **held)
+    d2ml = D2MLClassifier(random_state=0).fit(X[tenth:], observed[tenth:], **held)
     ahead, behind = (average_precision(Y_test, model.decision_function(X_test)) for model in (d2ml, linear))
     assert ahead > behind + 0.02
 

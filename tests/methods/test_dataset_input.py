@@ -175,7 +175,7 @@ def test_items_are_read_batch_by_batch(data):
             reads.append(len(dataset.read))
             dataset.read.clear()
 
-    AssumeNegativeClassifier(max_epochs=1, batch_size=20, random_state=0).fit(
+    AssumeNegativeClassifier(max_epochs=1, batch_size=20, early_stopping=False, random_state=0).fit(
         dataset, data.observed, callbacks=[Watch()]
     )
     assert reads[1:] == [20] * 6

@@ -136,8 +136,9 @@ class TestPseudoLabels:
         assert frozen[4][torch.from_numpy(data.observed) == 1].isnan().all()
 
     def test_a_share_of_zero_is_entropy_maximisation(self, data, quick):
-        plain = quick("em").fit(data.X, data.observed)
-        none = quick("em-apl", pseudo_label_share=0.0, warm_up_epochs=0).fit(data.X, data.observed)
-        some = quick("em-apl", warm_up_epochs=1).fit(data.X, data.observed)
+        all_epochs = {"early_stopping": False}
+        plain = quick("em", **all_epochs).fit(data.X, data.observed)
+        none = quick("em-apl", pseudo_label_share=0.0, warm_up_epochs=0, **all_epochs).fit(data.X, data.observed)
+        some = quick("em-apl", warm_up_epochs=1, **all_epochs).fit(data.X, data.observed)
         assert np.array_equal(plain.predict_proba(data.X), none.predict_proba(data.X))
         assert not np.array_equal(plain.predict_proba(data.X), some.predict_proba(data.X))

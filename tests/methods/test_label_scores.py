@@ -72,7 +72,7 @@ def test_they_are_pseudo_labels_of_entropy_maximisation_from_the_beginning(quick
     """With β = 0 scored entries are left out, whatever the scores; without it the scores matter."""
     for weight, alike in ((0.0, True), (0.4, False)):
         low, high = (
-            quick("em", pseudo_label_weight=weight, max_epochs=1).fit(
+            quick("em", pseudo_label_weight=weight, max_epochs=1, early_stopping=False).fit(
                 data.X, data.observed, label_scores=np.full(data.Y.shape, score)
             )
             for score in (0.1, 0.9)

@@ -140,7 +140,7 @@ def test_rate_zero_trains_the_assume_negative_model(data, quick, scheme):
 
 def test_corrections_raise_the_number_of_positives(data):
     few, more = (
-        LargeLossClassifier(scheme="correct", rate_per_epoch=rate, max_epochs=10, random_state=0)
+        LargeLossClassifier(scheme="correct", rate_per_epoch=rate, max_epochs=10, early_stopping=False, random_state=0)
         .fit(data.X, data.observed)
         .predict_proba(data.X)
         .sum(axis=1)

@@ -8,6 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from onepos.dataset_rows import DatasetRows
 from onepos.methods.frequency import observed_frequency
 from onepos.selection import OBSERVED_LIKELIHOOD
 from onepos.training import Rows
@@ -21,7 +22,12 @@ _SAMPLE = 1000
 
 
 def are_bags(rows: Rows) -> bool:
-    """Whether features are counts or weights of rare things, as of words: none negative, few not zero."""
+    """Whether features are counts or weights of rare things, as of words: none negative, few not zero.
+
+    Items of a Dataset are not: it would take reading many of them.
+    """
+    if isinstance(rows.features, DatasetRows):
+        return False
     sample = rows.gather(rows.trainable[:_SAMPLE])
     return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
 

@@ -66,9 +66,10 @@ class EntropyMaximizationObjective(Objective):
         self.rows = rows
         self.entropy_weight, self.pseudo_label_weight = weights
         self.schedule = schedule
-        if label_scores is None and schedule.share > 0:
-            label_scores = torch.full(rows.observed.shape, torch.nan, device=rows.observed.device)
-        self.register_buffer("pseudo_labels", label_scores, persistent=False)
+        pseudo_labels = None if label_scores is None else label_scores.clone()  # further ones are written into them
+        if pseudo_labels is None and schedule.share > 0:
+            pseudo_labels = torch.full(rows.observed.shape, torch.nan, device=rows.observed.device)
+        self.register_buffer("pseudo_labels", pseudo_labels, persistent=False)
         self.n_unknown = (rows.observed[rows.trainable] == 0).sum(dim=0)
 
     def begin_epoch(self, epoch: int) -> None:
