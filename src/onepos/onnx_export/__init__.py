@@ -21,8 +21,8 @@ def export_onnx(model: "OnePositiveClassifier", path: str | Path, *, precision: 
 
     The graph takes ``features``, float32 of shape (N, n_features), scales them as the model does, and returns
     ``probabilities``, float32, and ``sets``, int64 0/1, both of shape (N, n_labels). The sets are those of ``predict``:
-    cut at the model's ``thresholds_``; after a fit on a 1-D y the one class has the 1. The metadata hold the label names (``labels``, as JSON), the names of the features, the method and the
-    version of onepos.
+    cut at the model's ``thresholds_``; after a fit on a 1-D y the one class has the 1. The metadata hold the label
+    names (``labels``, as JSON), the names of the features, the method and the version of onepos.
 
     Parameters
     ----------
