@@ -24,7 +24,7 @@ RESULTS = Path(__file__).with_name("long_run.json")
 #: Methods of every kind: networks, a graph, closed forms, a combination.
 KEYS = ("smile", "an", "role", "crisp", "linear", "mlml", "auto")
 SETTINGS: dict[str, dict[str, Any]] = {
-    "auto": {"methods": ("linear", "softmax"), "n_members": 2},
+    "auto": {"methods": ("logistic", "softmax"), "n_folds": 2, "time_budget": None},
     "linear": {"l2": 1.0},
     "mlml": {"instance_smoothness": 1.0},
 }

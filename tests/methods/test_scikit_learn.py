@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
+from onepos.methods._neural import NeuralClassifier
 from onepos.registry import METHODS, make_classifier
 
 
@@ -26,6 +27,8 @@ def _checks():
             params |= {"methods": ("logistic", "kernel"), "n_folds": 2, "time_budget": None}
         if key == "forest":
             params |= {"n_trees": 20}
+        if issubclass(METHODS[key].load_class(), NeuralClassifier) and key != "an":
+            params |= {"early_stopping": False}  # one method chooses its epochs by folds, as by default; it takes long
         for estimator, check in estimator_checks_generator(make_classifier(key, **params)):
             name = getattr(check, "func", check).__name__
             yield pytest.param(estimator, check, id=f"{key}-{name}")

@@ -146,9 +146,11 @@ class KernelClassifier(_FittedKernel):
         """Log of P(observed = j | x), shape (n_samples, n_labels), for validated features."""
         rows = self.scaler_.transform(X)
         shares = np.empty((rows.shape[0], len(self.frequency_)))
+        # float64 at prediction: the result must not depend on which other rows share the block.
+        landmarks = self.landmarks_.astype(np.float64)
         for start in range(0, rows.shape[0], _BLOCK):
-            block = _dense(rows[start : start + _BLOCK])
-            shares[start : start + _BLOCK] = _gaussian(block, self.landmarks_, self.gamma_) @ self.weights_
+            block = _dense(rows[start : start + _BLOCK]).astype(np.float64)
+            shares[start : start + _BLOCK] = _gaussian(block, landmarks, self.gamma_) @ self.weights_
         return log_shares(shares + self.frequency_, self.frequency_)
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
@@ -265,10 +267,10 @@ def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
     return best._replace(weights=np.ascontiguousarray(weights, dtype=np.float32))  # as a stored model has them
 
 
-def _gaussian(a: NDArray[np.float32], b: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
-    """exp(−γ‖a−b‖²), shape (len(a), len(b))."""
+def _gaussian(a: NDArray[Any], b: NDArray[Any], gamma: float) -> NDArray[Any]:
+    """exp(−γ‖a−b‖²), shape (len(a), len(b)), in the numbers of a and b."""
     distance = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :] - 2.0 * (a @ b.T)
-    np.exp(np.float32(-gamma) * np.maximum(distance, 0.0, out=distance), out=distance)
+    np.exp(-gamma * np.maximum(distance, 0.0, out=distance), out=distance)
     return np.asarray(distance)
 
 

@@ -16,7 +16,7 @@ from onepos.testing._tools import NAMES, Check, example, fitted, named, target
 
 
 def check_predictions_agree(estimator: OnePositiveClassifier) -> None:
-    """Probabilities are the sigmoid of the logits, sets are cut at ``thresholds_``, the score is average precision."""
+    """Probabilities are the sigmoid of the logits, sets those at ``thresholds_``, the score is average precision."""
     X = example().X
     model = fitted(estimator)
     logits, probabilities = model.decision_function(X), model.predict_proba(X)
