@@ -36,7 +36,8 @@ CASES = {
         )
     },
     "an with dropout": ("an", {"dropout": 0.3, "input_dropout": 0.2}),
-    "an in bfloat16": ("an", {"precision": "bfloat16"}),
+    # At other starts the first gradients of hidden layers are near zero, and Adam enlarges their rounding.
+    "an in bfloat16": ("an", {"precision": "bfloat16", "start": "random"}),
     "an in portions": ("an", {"gradient_accumulation": 3}),
     "smile, a graph that weighs": ("smile", {"elbo_weight": 1.0}),
     "smile with dropout": ("smile", {"dropout": 0.3}),

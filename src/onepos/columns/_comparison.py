@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._deadline import deadline
+from onepos._launch import apart
 from onepos.columns.scores import single_positive_values
 from onepos.exceptions import LabelWarning
 from onepos.registry import METHODS, make_classifier
@@ -64,7 +65,7 @@ def tell_baselines(
     features, tags = train
     n_held = len(held[1])
     found: Methods = {}
-    with warnings.catch_warnings():
+    with apart(), warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
         if without != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)

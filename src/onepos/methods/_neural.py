@@ -315,7 +315,8 @@ class NeuralClassifier(_FittedNetwork):
         told: list[NDArray[np.float32]] = []
         model = copy.copy(self)
         model._run(task, train_rows, out, told=told)
-        return told, model.history_.facts["stopped"] == "interrupted"
+        # Of several processes, the first scores for all.
+        return task.processes.agree((told, model.history_.facts["stopped"] == "interrupted"))
 
     def _run(
         self,

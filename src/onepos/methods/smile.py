@@ -35,6 +35,8 @@ from onepos.training import Batch, Logits, Loss, Objective
 #: With ``warm_up_epochs="auto"``: epochs without scores, and epochs without a better score that end the warm-up.
 _WARM_UP_EPOCHS = 3
 _WARM_UP_WAITS = 2
+#: Rows whose soft labels are computed, and shifted, together after training.
+_ROWS_AT_ONCE = 4096
 
 
 @dataclass
@@ -132,14 +134,18 @@ class SMILEObjective(Objective):
             soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)
         else:
             soft = batch.part.gather(self.enhancement.means(batch.own_rows))
+        return self.corrected(soft, batch.observed)
+
+    def corrected(self, soft: Tensor, observed: Tensor) -> Tensor:
+        """Correct d for cardinality, as one batch, and put known entries in."""
         if self.settings.correction == "bayes":
             odds = soft / (1.0 - soft).clamp(min=torch.finfo(soft.dtype).eps)
             soft = ((self.settings.n_positives - 1.0) * odds).clamp(0.0, 1.0)
         elif self.settings.correction == "shift":
-            soft = with_mean_sum(soft, batch.observed >= 0, self.settings.n_positives)
+            soft = with_mean_sum(soft, observed >= 0, self.settings.n_positives)
         if self.settings.keep_observed:
-            soft = torch.maximum(soft, batch.positives)
-        return soft.masked_fill_(batch.observed < 0, 0.0) if self.enhancement.settings.known_absent else soft
+            soft = torch.maximum(soft, observed.clamp(min=0).to(soft.dtype))
+        return soft.masked_fill_(observed < 0, 0.0) if self.enhancement.settings.known_absent else soft
 
 
 def with_mean_sum(soft: Tensor, possible: Tensor, n_positives: float) -> Tensor:
@@ -399,13 +405,14 @@ class SMILEClassifier(_FittedSMILE):
         if objective.refresh is not None:
             objective.refresh.put_into(objective.enhancement.encoder)
             self.history_.facts["graph_refreshes"] = objective.refresh.facts
-        # Each process its share of all rows.
+        # Each process evaluates its share of all rows; the shift looks at blocks that do not depend on the shares.
         part = context.rows.processes.part(context.rows.n_samples)
-        pieces = [
-            objective.soft_labels(Batch(rows, rows, context.rows.observed[rows]))
-            for rows in torch.split(part.own(torch.arange(context.rows.n_samples)), 4096)
-        ]
-        self.soft_labels_ = part.gather(torch.cat(pieces)).cpu().numpy()
+        with torch.no_grad():
+            own = torch.split(part.own(torch.arange(context.rows.n_samples)), _ROWS_AT_ONCE)
+            means = part.gather(torch.cat([objective.enhancement.means(rows) for rows in own]))
+            blocks = [torch.split(whole, _ROWS_AT_ONCE) for whole in (means, context.rows.observed)]
+            pieces = [objective.corrected(*block) for block in zip(*blocks, strict=True)]
+        self.soft_labels_ = torch.cat(pieces).cpu().numpy()
         self.history_.facts |= {
             "n_positives": self.n_positives_,
             "n_positives_from": self.n_positives_from_,
