@@ -388,7 +388,7 @@ def netflix_table():
     for _, row in frame.iterrows():
         scores = row["evaluate"]
         sets = scores["sets"]
-        quality = f"{scores['metrics']['average_precision']:.3f}", f"{sets['micro_f1']:.3f}"
+        quality = f"{scores['measures']['average_precision']['mean']:.3f}", f"{sets['micro_f1']:.3f}"
         cost = f"{row['seconds']:.0f}", f"{row['megabytes']:.0f}"
         lines.append([f"`{row['what']}`", *quality, f"{row['mean_size']:.2f}", f"{row['empty']}", *cost])
     return markdown(["command", "AP", "micro-F1", "tags per row", "rows without a tag", "seconds", "MB"], lines)
