@@ -159,12 +159,13 @@ def test_without_a_method_auto_combines_some_and_says_which(run, folder, tmp_pat
     }
 
 
-def test_a_budget_ends_auto_after_the_member_in_which_it_runs_out(run, folder, tmp_path, monkeypatch):
+def test_a_budget_that_runs_out_at_once_leaves_auto_its_two_baselines(run, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("onepos.columns.table_model._LEAST_SECONDS", 1e-6)  # else auto gets some seconds in any case
     code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--budget", "1e-6", "--out", tmp_path / "m")
     assert code == 0, err
-    assert said.count("of the weight") == 1
-    assert "time was up after 1 member;" in said
+    assert said.count("of the weight") == 2
+    assert all(f"member      {key}" in said for key in ("frequency", "logistic"))
+    assert "time was up after 2 members;" in said
 
 
 FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)
