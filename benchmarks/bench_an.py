@@ -12,7 +12,7 @@ from harness import alternate, left_out, ratio, record, seconds_of
 from sklearn.neural_network import MLPClassifier
 
 from onepos import AssumeNegativeClassifier
-from onepos.networks import MLP
+from onepos.training.networks import MLP
 
 TITLE = "AN epoch against scikit-learn and skorch"
 ABOUT = """

@@ -4,8 +4,8 @@ import problems
 from harness import alternate, ratio, record, spread
 
 from onepos import SMILEClassifier
+from onepos._utils.result_cache import remember_work
 from onepos.datasets import make_single_positive, split
-from onepos.memory import remember_work
 
 TITLE = "SMILE at larger batches"
 ABOUT = """

@@ -8,7 +8,7 @@ from harness import alternate, ratio, record
 from torch import nn
 
 from onepos import AssumeNegativeClassifier, SMILEClassifier, kernels
-from onepos.methods import _label_enhancement
+from onepos.methods.smile import enhancement as _label_enhancement
 
 TITLE = "SMILE epoch against AN epoch"
 AUTOMATIC = "AN of an ordinary loop"

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from onepos import make_classifier, metrics
-from onepos.methods._forward import forward_all
-from onepos.selection import OBSERVED_LIKELIHOOD, selection_score
-from onepos.study.data import load_trial
+from onepos.methods._rows import forward_all
+from onepos.study.cells import load_trial
 from onepos.training import Callback
+from onepos.training.epoch_choice import OBSERVED_LIKELIHOOD, selection_score
 
 CRITERIA = ("average_precision", OBSERVED_LIKELIHOOD)
 

@@ -13,9 +13,9 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from onepos import SMILEClassifier
-from onepos.encoder import GraphEncoder
-from onepos.graph import row_mean_matrix
-from onepos.sparse_product import SparseBatch
+from onepos.graph.exact import row_mean_matrix
+from onepos.graph.sparse_product import SparseBatch
+from onepos.methods.smile.encoder import GraphEncoder
 
 
 class _SparseProduct(torch.autograd.Function):

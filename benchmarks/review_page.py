@@ -18,7 +18,7 @@ TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 
 from devtools import Browser  # noqa: E402
-from onepos.review import write_review  # noqa: E402
+from onepos.pages.review import write_review  # noqa: E402
 from review_data import large  # noqa: E402
 
 KEYS = ("j", "k", "1", "Shift+2", "a", "u", "Enter")

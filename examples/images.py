@@ -19,8 +19,8 @@ from torch.utils.data import TensorDataset
 
 import onepos
 from onepos.datasets import make_digit_scenes, make_single_positive
-from onepos.figures.style import INK, TEXT
 from onepos.metrics import evaluate
+from onepos.pages.style import INK, TEXT
 
 parser = argparse.ArgumentParser(description="Pictures with one label.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 
-from onepos import theory
-from onepos.cardinality import balanced_weight
+from onepos.label_sets.cardinality import balanced_weight
+from onepos.study import theory
 
 Array = NDArray[np.float64]
 

@@ -74,7 +74,7 @@ def fit(name, folder):
 def refusals():
     """What goes wrong, as text."""
     import onepos
-    from onepos._launch import launched_rank
+    from onepos._utils.launch import launched_rank
 
     known = data()
     rows = slice(launched_rank(), None)
@@ -93,12 +93,12 @@ def refusals():
 
 
 def main(folder):
-    import onepos.disk
-    from onepos._launch import launched, launched_rank
+    import onepos.rows.stored
+    from onepos._utils.launch import launched, launched_rank
     from onepos.training import Callback
 
     warnings.simplefilter("ignore")
-    onepos.disk.LOAD_BELOW_BYTES = 0  # so small a file is read from disk, too
+    onepos.rows.stored.LOAD_BELOW_BYTES = 0  # so small a file is read from disk, too
     found = {}
     for name in CASES:
         model = fit(name, folder)

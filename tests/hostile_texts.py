@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from onepos.review import write_review
+from onepos.pages.review import write_review
 
 #: Each would do something if it were taken for markup, script, style, an address or a template. No more than seventeen:
 #: a page shows twenty suggestions, and a test adds three labels.

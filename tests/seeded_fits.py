@@ -32,7 +32,7 @@ def data():
 def fitted(key):
     """Return a method of the registry, fitted with seed 11."""
     from onepos.methods._neural import NeuralClassifier
-    from onepos.registry import METHODS, make_classifier
+    from onepos.methods.registry import METHODS, make_classifier
 
     kind = METHODS[key].load_class()
     X, observed, Y = data()

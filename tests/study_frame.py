@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 
-from onepos.figures import convergence, figure_svg, sufficiency
 from onepos.metrics import METRICS
-from onepos.report.study_page import render_study_report
+from onepos.study.figures import convergence, figure_svg, sufficiency
+from onepos.study.report import render_study_report
 
 LEVELS = {"smile": 0.80, "role": 0.76, "an": 0.70, "linear": 0.66, "frequency": 0.50, "bce": 0.88}
 #: These have no epochs.

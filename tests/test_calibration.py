@@ -9,9 +9,9 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 import onepos
-from onepos.calibration import OFFSET_SPREADS, SLOPE_SPREAD, Calibration, fit_calibration
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning, ModelFileError
+from onepos.label_sets.calibration import OFFSET_SPREADS, SLOPE_SPREAD, Calibration, fit_calibration
 
 
 def sample(seed, n=80, c=4, slope=1.5):
@@ -65,7 +65,7 @@ def test_the_marginal_likelihood_is_that_of_an_integral():
     """Laplace's approximation against quadrature over the one label's offset that matters, the others known."""
     from scipy.integrate import quad
 
-    from onepos.calibration import _newton
+    from onepos.label_sets.calibration import _newton
 
     logits, Y = sample(2, n=60, c=3)
     z = (logits - logits.mean()) / logits.std()

@@ -12,7 +12,7 @@ import pytest
 
 import onepos
 import onepos.datasets
-import onepos.demo
+import onepos.pages.demo
 from onepos.exceptions import DownloadError
 from onepos.metrics import METRICS
 
@@ -21,7 +21,7 @@ TINY = {"n_seeds": 2, "n_train": 120, "n_validation": 40, "n_test": 60, "max_epo
 
 @pytest.fixture
 def tiny_demo(monkeypatch):
-    monkeypatch.setattr(onepos.demo, "run_demo", functools.partial(onepos.demo.run_demo, **TINY))
+    monkeypatch.setattr(onepos.pages.demo, "run_demo", functools.partial(onepos.pages.demo.run_demo, **TINY))
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_datasets_verify(run, monkeypatch, fine):
 def test_demo_prints_table_examples_place_and_time(run, tiny_demo, tmp_path):
     code, out, err = run("demo", "--out", str(tmp_path))
     assert code == 0
-    for method in onepos.demo.DEMO_METHODS:
+    for method in onepos.pages.demo.DEMO_METHODS:
         assert f"\n {method} " in out
     assert all(word in out for word in ("observed", "recovered", "true", "▀", "Report: ", "Time: "))
     assert "…" not in out
@@ -142,7 +142,7 @@ def test_demo_json(run, tiny_demo, tmp_path):
     code, out, err = run("demo", "--out", str(tmp_path), "--seed", "5", "--json")
     assert code == 0
     result = json.loads(out)
-    assert list(result["methods"]) == list(onepos.demo.DEMO_METHODS)
+    assert list(result["methods"]) == list(onepos.pages.demo.DEMO_METHODS)
     assert list(result["methods"]["smile"]) == list(METRICS)
     assert result["facts"]["random_state"] == 5
     assert result["report"] == str(tmp_path / "report.html")
@@ -153,7 +153,7 @@ def test_an_internal_error_ends_with_1_and_shows_where(run, monkeypatch, tmp_pat
     def fail(**options):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(onepos.demo, "run_demo", fail)
+    monkeypatch.setattr(onepos.pages.demo, "run_demo", fail)
     code, out, err = run("demo", "--out", str(tmp_path))
     assert (code, out) == (1, "")
     assert "RuntimeError: a bug" in err
@@ -164,7 +164,7 @@ def test_ctrl_c_ends_with_130(run, monkeypatch, tmp_path):
     def interrupt(**options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(onepos.demo, "run_demo", interrupt)
+    monkeypatch.setattr(onepos.pages.demo, "run_demo", interrupt)
     code, out, err = run("demo", "--out", str(tmp_path))
     assert (code, out) == (130, "")
     assert err.splitlines()[-1] == "onepos: interrupted."

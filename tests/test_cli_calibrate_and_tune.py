@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import onepos
-from onepos.columns import TableModel
 from onepos.datasets import make_known_posterior
+from onepos.table import TableModel
 from photo_table import photo_table
 
 COLUMNS = ("--label", "tag", "--text", "caption", "--id", "id")
@@ -117,7 +117,7 @@ def test_ctrl_c_while_tuning_ends_with_130(run, folder, tmp_path, monkeypatch):
     import onepos.tuning.search
 
     def interrupt(*_):
-        return onepos.tuning.trial.Outcome("stopped", interrupted=True)
+        return onepos.tuning.search.Outcome("stopped", interrupted=True)
 
     monkeypatch.setattr(onepos.tuning.search, "run_trial", interrupt)
     code, said, err = run(
@@ -160,7 +160,7 @@ def test_without_a_method_auto_combines_some_and_says_which(run, folder, tmp_pat
 
 
 def test_a_budget_that_runs_out_at_once_leaves_auto_its_two_baselines(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("onepos.columns.table_model._LEAST_SECONDS", 1e-6)  # else auto gets some seconds in any case
+    monkeypatch.setattr("onepos.table.model._LEAST_SECONDS", 1e-6)  # else auto gets some seconds in any case
     code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--budget", "1e-6", "--out", tmp_path / "m")
     assert code == 0, err
     assert said.count("of the weight") == 2

@@ -11,8 +11,8 @@ import pytest
 
 import onepos
 from onepos.cli import main
-from onepos.columns import TableModel, read_table
 from onepos.metrics import METRICS
+from onepos.table import TableModel, read_table
 from photo_table import photo_table
 
 FAST = ("--method", "linear", "--set", "l2=1.0")
@@ -475,9 +475,9 @@ def test_doctor_speaks_of_options_and_in_python_of_parameters(run, folder):
 def test_the_command_and_the_class_have_the_same_defaults():
     from inspect import signature
 
-    from onepos.cli._complete import complete
-    from onepos.cli._fit import fit
-    from onepos.columns import fit_shards
+    from onepos.cli.complete import complete
+    from onepos.cli.fit import fit
+    from onepos.table import fit_shards
 
     of_class = {name: parameter.default for name, parameter in signature(TableModel.fit).parameters.items()}
     shards = {name: parameter.default for name, parameter in signature(fit_shards).parameters.items()}

@@ -16,7 +16,7 @@ from cost_model import Sizes
 
 import onepos.methods._neural
 from onepos.training import Callback, Processes
-from onepos.training.parts import OwnPart
+from onepos.training.processes import OwnPart
 
 
 class CountWeights(Callback):

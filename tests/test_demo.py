@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from onepos.demo import DEMO_METHODS, DemoResult, run_demo
-from onepos.demo.recovery import count_recovered
-from onepos.demo.scenes import make_scenes
 from onepos.metrics import METRICS
+from onepos.pages.demo import DEMO_METHODS, DemoResult, count_recovered, make_scenes, run_demo
 
 TINY = {"n_seeds": 2, "n_train": 120, "n_validation": 40, "n_test": 60, "max_epochs": 4}
 

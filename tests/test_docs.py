@@ -9,7 +9,7 @@ import pytest
 
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
-from onepos.registry import METHODS
+from onepos.methods.registry import METHODS
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "methods"

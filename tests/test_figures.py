@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-import onepos.figures
+import onepos.study.figures
 from onepos.exceptions import MissingDependencyError
-from onepos.figures import calibration, convergence, critical_difference, epochs, save_figure, sufficiency
-from onepos.figures.style import PAPER, VARIABLES, WIDTH, looks
-from onepos.registry import METHODS
+from onepos.methods.registry import METHODS
+from onepos.pages.style import PAPER, VARIABLES, WIDTH, looks
+from onepos.study.figures import calibration, convergence, critical_difference, epochs, save_figure, sufficiency
 from study_frame import LEVELS, curve, result, results
 
 SIZES = (200, 500, 1000, 2000, 5000, 10_000, 20_000)
@@ -324,11 +324,11 @@ def test_a_name_is_shown_as_it_stands():
     frame = pd.DataFrame([result(method="cost $1$ & <b>", level=0.5, trial=trial) for trial in range(2)])
     figure = epochs(frame)
     assert figure.legends[0].get_texts()[0].get_text() == r"cost \$1\$ & <b>"
-    assert "cost $1$ &amp; &lt;b&gt;" in onepos.figures.figure_svg(figure)
+    assert "cost $1$ &amp; &lt;b&gt;" in onepos.study.figures.figure_svg(figure)
 
 
 def test_no_global_state_is_touched():
-    for path in Path(onepos.figures.__file__).parent.glob("*.py"):
+    for path in Path(onepos.study.figures.__file__).parent.glob("*.py"):
         assert "import pyplot" not in path.read_text(encoding="utf-8")
         assert "matplotlib.pyplot" not in path.read_text(encoding="utf-8")
 

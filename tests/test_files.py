@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from onepos._files import write_durably
+from onepos._utils.files import write_durably
 
 
 def test_replaces_and_returns_the_path(tmp_path):

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 from sklearn.neighbors import NearestNeighbors
 
-from onepos.graph import adjacency, mean_aggregate, nearest_neighbors, row_mean_matrix
+from onepos.graph.exact import adjacency, mean_aggregate, nearest_neighbors, row_mean_matrix
 from sparse_case import random_csr
 
 

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from onepos import SMILEClassifier, graph_index, load, neighbor_search
+from onepos import SMILEClassifier, load
 from onepos.datasets import make_known_posterior
-from onepos.disk import DiskRows
 from onepos.exceptions import MissingDependencyError, TrainingWarning
-from onepos.graph import nearest_neighbors
-from onepos.graph_index import approximate_graph, approximate_neighbors, recall
-from onepos.neighbor_search import neighbor_graph
+from onepos.graph import approximate as graph_index
+from onepos.graph import search as neighbor_search
+from onepos.graph.approximate import approximate_graph, approximate_neighbors, recall
+from onepos.graph.exact import nearest_neighbors
+from onepos.graph.search import neighbor_graph
+from onepos.rows.stored import DiskRows
 
 K = 7
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from onepos import memory
-from onepos.graph import nearest_neighbors
-from onepos.memory import LIMIT, find_neighbors, remember_work
+from onepos._utils import result_cache as memory
+from onepos._utils.result_cache import LIMIT, remember_work
+from onepos.graph.exact import find_neighbors, nearest_neighbors
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from sklearn.metrics import average_precision_score, f1_score
 
 import onepos
 from model_page_data import LABELS, NASTY, nasty_model, nasty_texts
-from onepos.columns.scores import bootstrap_intervals, complete_values
 from onepos.doctor import diagnose
 from onepos.exceptions import LabelWarning, MissingDependencyError
-from onepos.figures import figure_svg, reliability
 from onepos.metrics import METRICS, evaluate
-from onepos.report import model_report
-from onepos.report.model_figures import model_figures
-from onepos.report.model_summary import Scored, summarise_model
+from onepos.pages import model_report
+from onepos.pages.model_page import model_figures
+from onepos.pages.model_summary import Scored, summarise_model
+from onepos.study.figures import figure_svg, reliability
+from onepos.table.scores import bootstrap_intervals, complete_values
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from devtools import CHROMIUM, Browser
 from model_page_data import LABELS, NASTY, nasty_model, nasty_texts
 from onepos.doctor import diagnose
-from onepos.report import model_report
+from onepos.pages import model_report
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install it to see the page in a real browser")
 

@@ -13,8 +13,8 @@ import onepos
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import MissingDependencyError
 from onepos.methods._neural import NeuralClassifier
-from onepos.onnx_export import export_onnx
-from onepos.registry import METHODS
+from onepos.methods.registry import METHODS
+from onepos.persistence.onnx import export_onnx
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 import onepos
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning, ModelFileError
-from onepos.registry import METHODS
+from onepos.methods.registry import METHODS
 
 FAST = {
     "frequency": {},
@@ -208,7 +208,7 @@ def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
     def no_space(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("onepos._files.os.fsync", no_space)
+    monkeypatch.setattr("onepos._utils.files.os.fsync", no_space)
     with pytest.raises(OSError, match="no space"):
         model.save(path)
     assert path.read_bytes() == before

@@ -17,9 +17,8 @@ import pytest
 
 from onepos.exceptions import MissingDependencyError
 from onepos.metrics import METRICS
-from onepos.report import Example, render, require_report, summarise, write_report
-from onepos.report.example import top_labels
-from onepos.report.picture import png_address
+from onepos.pages import Example, render, require_report, summarise, write_report
+from onepos.pages.demo_summary import png_address, top_labels
 from onepos.training import History
 
 SECTIONS = {"top", "result", "setting", "comparison", "recovered", "learning", "settings"}

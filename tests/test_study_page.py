@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import rankdata
 
 from onepos.metrics import METRICS, higher_is_better
-from onepos.report.embed import embed_svg
-from onepos.report.study_page import render_study_report, study_tables
-from onepos.report.study_summary import duration, summarise_study
+from onepos.pages.rendering import embed_svg
+from onepos.study.report import render_study_report, study_tables
+from onepos.study.report_summary import duration, summarise_study
 from study_frame import LEVELS, NASTY, nasty_frame, nasty_page, result, results
 from test_report import Elements
 

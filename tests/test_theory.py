@@ -8,8 +8,9 @@ import torch
 from scipy import optimize, stats
 from scipy.special import expit, logit
 
-from onepos import losses, theory
-from onepos.cardinality import balanced_weight
+from onepos.label_sets.cardinality import balanced_weight
+from onepos.study import theory
+from onepos.training import losses
 
 Z_999 = float(stats.norm.ppf(0.9995))  # two-sided 99.9 % interval
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onepos.thresholds import (
+from onepos.label_sets.thresholds import (
     cardinality_threshold,
     label_rates,
     label_sets,

@@ -25,11 +25,11 @@ def main():
     import numpy as np
 
     import onepos
-    import onepos.disk
+    import onepos.rows.stored
     from onepos.training import Callback
 
     warnings.simplefilter("ignore")
-    onepos.disk.LOAD_BELOW_BYTES = 0  # a trial with few rows reads from disk, too
+    onepos.rows.stored.LOAD_BELOW_BYTES = 0  # a trial with few rows reads from disk, too
     data, method, settings, out = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4])
     stages = {"libraries": memory()}
 

@@ -49,16 +49,16 @@ class Format:
 
 
 def _read_matrix(path: Path) -> object:
-    from onepos.columns import read_table
+    from onepos.table import read_table
 
     return read_table(path)
 
 
 def _read_table(path: Path) -> None:
     """All three ways to a table: for a data set, for the command line, and piece by piece."""
-    from onepos.columns import read_chunks, read_table
     from onepos.datasets import read
     from onepos.exceptions import DataFileError
+    from onepos.table import read_chunks, read_table
 
     refusals = []
     for attempt in (
@@ -76,7 +76,7 @@ def _read_table(path: Path) -> None:
 
 
 def _read_labels(path: Path) -> object:
-    from onepos.datasets._mulan_xml import read_label_names
+    from onepos.datasets._arff_header import read_label_names
 
     return read_label_names(path)
 
@@ -89,8 +89,8 @@ def _read_study(path: Path) -> object:
 
 
 def _read_decisions(path: Path) -> object:
-    from onepos.columns.decisions import apply_decisions
-    from onepos.review import read_decisions
+    from onepos.pages.review import read_decisions
+    from onepos.table.decisions import apply_decisions
 
     indicator = pd.DataFrame(_Y, columns=["sea", "sun"])
     return apply_decisions(indicator, pd.Index(["07", "a b", "c", "4"]), read_decisions(path))
@@ -248,7 +248,7 @@ def _model_files() -> tuple[Seed, ...]:
     import tempfile
 
     import onepos
-    from onepos.columns import TableModel
+    from onepos.table import TableModel
 
     X, complete = np.tile(_X, (5, 1)), np.tile(_Y, (5, 1))
     observed = np.tile(np.array([[1, 0], [0, 1]]), (10, 1))

@@ -37,7 +37,7 @@ def one_life(number: int, folder: Path) -> None:
     import onepos
     from onepos.datasets import make_known_posterior
     from onepos.methods._neural import NeuralClassifier
-    from onepos.registry import METHODS, make_classifier
+    from onepos.methods.registry import METHODS, make_classifier
 
     key = KEYS[number % len(KEYS)]
     data = make_known_posterior(200, 8, 5, random_state=number)

@@ -32,18 +32,17 @@ _NUMERICS = "tests/reliability/test_numerics.py"
 
 #: Modules and the tests that are about them: of a few seconds, since an untouched module has to pass them all.
 TARGETS: dict[str, tuple[str, ...]] = {
-    "onepos.losses": ("tests/core/test_losses.py", _NUMERICS),
-    "onepos.backpropagation": ("tests/core/test_backpropagation.py",),
-    "onepos.beta_divergence": ("tests/core/test_beta_divergence.py",),
-    "onepos.methods._class_prior_losses": ("tests/methods/test_crisp.py::TestRisk", _NUMERICS),
-    "onepos.methods._entropy_losses": ("tests/methods/test_entropy_maximization.py", _NUMERICS),
-    "onepos.methods._large_losses": ("tests/methods/test_large_loss.py", _NUMERICS),
-    "onepos.methods._robust_losses": ("tests/methods/test_robust_losses.py", _NUMERICS),
-    "onepos.methods._role_losses": ("tests/methods/test_role.py::TestLoss", _NUMERICS),
+    "onepos.training.losses": ("tests/core/test_losses.py", _NUMERICS),
+    "onepos.training.backpropagation": ("tests/core/test_backpropagation.py",),
+    "onepos.methods.smile.beta_divergence": ("tests/core/test_beta_divergence.py",),
+    "onepos.methods.crisp": ("tests/methods/test_crisp.py::TestRisk", _NUMERICS),
+    "onepos.methods.entropy_maximization": ("tests/methods/test_entropy_maximization.py", _NUMERICS),
+    "onepos.methods.large_loss": ("tests/methods/test_large_loss.py", _NUMERICS),
+    "onepos.methods.hill": ("tests/methods/test_robust_losses.py", _NUMERICS),
+    "onepos.methods.role": ("tests/methods/test_role.py::TestLoss", _NUMERICS),
     "onepos.metrics": ("tests/test_metrics.py",),
     "onepos.metrics._blocks": ("tests/test_metrics.py",),
-    "onepos.metrics._measures": ("tests/test_metrics.py",),
-    "onepos.theory": ("tests/test_theory.py",),
+    "onepos.study.theory": ("tests/test_theory.py",),
 }
 
 
@@ -110,7 +109,7 @@ def _import_what_is_never_mutated() -> None:
     import sklearn.utils.estimator_checks
     import torch
 
-    import onepos.cli._run
+    import onepos.cli.run
     import onepos.datasets
 
     torch.set_num_threads(1)

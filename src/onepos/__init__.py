@@ -4,9 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onepos.labels import one_positive as one_positive
+    from onepos._utils.validation import one_positive as one_positive
     from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
-    from onepos.methods.auto import AutoClassifier as AutoClassifier
+    from onepos.methods.assume_negative import FullySupervisedClassifier as FullySupervisedClassifier
+    from onepos.methods.auto.classifier import AutoClassifier as AutoClassifier
     from onepos.methods.capped_softmax import CappedSoftmaxClassifier as CappedSoftmaxClassifier
     from onepos.methods.crisp import CRISPClassifier as CRISPClassifier
     from onepos.methods.d2ml import D2MLClassifier as D2MLClassifier
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from onepos.methods.expected_positive import ExpectedPositiveClassifier as ExpectedPositiveClassifier
     from onepos.methods.forest import ForestClassifier as ForestClassifier
     from onepos.methods.frequency import FrequencyClassifier as FrequencyClassifier
-    from onepos.methods.full_supervision import FullySupervisedClassifier as FullySupervisedClassifier
     from onepos.methods.generalized_robust import GeneralizedRobustClassifier as GeneralizedRobustClassifier
     from onepos.methods.glocal import GLOCALClassifier as GLOCALClassifier
     from onepos.methods.hill import HillClassifier as HillClassifier
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
     from onepos.methods.linear import LinearClassifier as LinearClassifier
     from onepos.methods.logistic import LogisticClassifier as LogisticClassifier
     from onepos.methods.mlml import MLMLClassifier as MLMLClassifier
+    from onepos.methods.registry import list_methods as list_methods
+    from onepos.methods.registry import make_classifier as make_classifier
     from onepos.methods.role import ROLEClassifier as ROLEClassifier
-    from onepos.methods.smile import SMILEClassifier as SMILEClassifier
-    from onepos.methods.smile_code import SMILEReleasedClassifier as SMILEReleasedClassifier
-    from onepos.methods.smile_si import SMILESIClassifier as SMILESIClassifier
+    from onepos.methods.smile.classifier import SMILEClassifier as SMILEClassifier
+    from onepos.methods.smile.code import SMILEReleasedClassifier as SMILEReleasedClassifier
+    from onepos.methods.smile.si import SMILESIClassifier as SMILESIClassifier
     from onepos.methods.softmax import SoftmaxClassifier as SoftmaxClassifier
     from onepos.methods.splc import SPLCClassifier as SPLCClassifier
     from onepos.persistence import load as load
-    from onepos.registry import list_methods as list_methods
-    from onepos.registry import make_classifier as make_classifier
+
 
 __version__ = "0.1.0"
 
 # Imported on first use: `import onepos` must not pull in torch.
 _HOME = {
     "AssumeNegativeClassifier": "onepos.methods.assume_negative",
-    "AutoClassifier": "onepos.methods.auto",
+    "AutoClassifier": "onepos.methods.auto.classifier",
     "CRISPClassifier": "onepos.methods.crisp",
     "CappedSoftmaxClassifier": "onepos.methods.capped_softmax",
     "D2MLClassifier": "onepos.methods.d2ml",
@@ -46,7 +47,7 @@ _HOME = {
     "ExpectedPositiveClassifier": "onepos.methods.expected_positive",
     "ForestClassifier": "onepos.methods.forest",
     "FrequencyClassifier": "onepos.methods.frequency",
-    "FullySupervisedClassifier": "onepos.methods.full_supervision",
+    "FullySupervisedClassifier": "onepos.methods.assume_negative",
     "GLOCALClassifier": "onepos.methods.glocal",
     "GeneralizedRobustClassifier": "onepos.methods.generalized_robust",
     "HillClassifier": "onepos.methods.hill",
@@ -56,34 +57,27 @@ _HOME = {
     "LogisticClassifier": "onepos.methods.logistic",
     "MLMLClassifier": "onepos.methods.mlml",
     "ROLEClassifier": "onepos.methods.role",
-    "SMILEClassifier": "onepos.methods.smile",
-    "SMILEReleasedClassifier": "onepos.methods.smile_code",
-    "SMILESIClassifier": "onepos.methods.smile_si",
+    "SMILEClassifier": "onepos.methods.smile.classifier",
+    "SMILEReleasedClassifier": "onepos.methods.smile.code",
+    "SMILESIClassifier": "onepos.methods.smile.si",
     "SPLCClassifier": "onepos.methods.splc",
     "SoftmaxClassifier": "onepos.methods.softmax",
-    "list_methods": "onepos.registry",
+    "list_methods": "onepos.methods.registry",
     "load": "onepos.persistence",
-    "make_classifier": "onepos.registry",
-    "one_positive": "onepos.labels",
+    "make_classifier": "onepos.methods.registry",
+    "one_positive": "onepos._utils.validation",
 }
 _SUBMODULES = (
-    "calibration",
-    "columns",
     "datasets",
     "doctor",
     "exceptions",
-    "figures",
+    "label_sets",
     "metrics",
-    "onnx_export",
+    "pages",
     "persistence",
-    "report",
-    "review",
-    "statistics",
     "study",
-    "tables",
+    "table",
     "testing",
-    "theory",
-    "thresholds",
     "training",
     "tuning",
 )

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from onepos.tables import Cell, Grid
-from onepos.tables.grid import NOTHING, short
-from onepos.tables.main_table import FULL_SUPERVISION
+from onepos.study.tables import Cell, Grid
+from onepos.study.tables.formats import NOTHING, short
+from onepos.study.tables.main_table import FULL_SUPERVISION
 from results_page.layout import write
 from results_page.source import Source
 

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onepos.figures import figure_svg, save_figure
 from onepos.metrics import METRICS
+from onepos.study.figures import figure_svg, save_figure
 from results_page.best_blocks import best_block, level_block
 from results_page.cost_block import cost_block
 from results_page.drawings import Drawing, draw

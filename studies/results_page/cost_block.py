@@ -5,7 +5,7 @@ from collections import Counter
 from math import fsum
 from typing import TYPE_CHECKING
 
-from onepos.tables import Cell, Grid
+from onepos.study.tables import Cell, Grid
 from results_page.layout import write
 from results_page.source import Source
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from onepos.figures import calibration, convergence, critical_difference, epochs, sufficiency
-from onepos.figures.records import read_json
-from onepos.tables import rank_table
-from onepos.tables.main_table import FULL_SUPERVISION
+from onepos.study.figures import calibration, convergence, critical_difference, epochs, sufficiency
+from onepos.study.figures.curves import read_json
+from onepos.study.tables import rank_table
+from onepos.study.tables.main_table import FULL_SUPERVISION
 from results_page.source import Source
 
 if TYPE_CHECKING:

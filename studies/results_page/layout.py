@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from onepos.registry import METHODS
-from onepos.tables import Cell, Grid, to_markdown
+from onepos.methods.registry import METHODS
+from onepos.study.tables import Cell, Grid, to_markdown
 
 _KEYS = re.compile(rf"(?<=\| )({'|'.join(sorted(map(re.escape, METHODS), key=len, reverse=True))})(?= \|)")
 
 
 @dataclass(frozen=True)
 class _Laid:
-    """A grid in the form that the writers of ``onepos.tables`` take."""
+    """A grid in the form that the writers of ``onepos.study.tables`` take."""
 
     made: Grid
 

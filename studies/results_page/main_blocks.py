@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from onepos.tables import PAPER_METHODS, Cell, Grid, compare, main_table, published_value, selection_table
-from onepos.tables.grid import NOTHING, mean_std, short
-from onepos.tables.main_table import FULL_SUPERVISION
+from onepos.study.tables import PAPER_METHODS, Cell, Grid, compare, main_table, published_value, selection_table
+from onepos.study.tables.formats import NOTHING, mean_std, short
+from onepos.study.tables.main_table import FULL_SUPERVISION
 from results_page.layout import turned, write, write_bare
 from results_page.source import Source
 

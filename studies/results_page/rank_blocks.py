@@ -1,8 +1,8 @@
 """Blocks with tests over data sets: average ranks, and wins and losses of SMILE."""
 
-from onepos.statistics import fewest_pairs
-from onepos.tables import rank_table, significance
-from onepos.tables.main_table import FULL_SUPERVISION
+from onepos.study.statistics import fewest_pairs
+from onepos.study.tables import rank_table, significance
+from onepos.study.tables.main_table import FULL_SUPERVISION
 from results_page.layout import turned, write
 from results_page.source import Source
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from onepos.study import Study, cells_of, load_results, read_study
-from onepos.tables import SUBSTITUTES
+from onepos.study.tables import SUBSTITUTES
 
 #: The shipped studies that the page is about, and where their rows are.
 FILES = {

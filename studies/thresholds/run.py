@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos import make_classifier
-from onepos.methods._neighbor_agreement import estimate_n_positives
-from onepos.scaling import fit_scaler
-from onepos.study.data import load_trial
-from onepos.thresholds import label_rates
+from onepos.label_sets.thresholds import label_rates
+from onepos.methods._n_positives import estimate_n_positives
+from onepos.rows.scaling import fit_scaler
+from onepos.study.cells import load_trial
 
 RESULTS = Path(__file__).parent / "results.csv"
 DATASETS = ("CAL500", "image", "scene", "yeast", "corel5k", "rcv1-s1", "tmc2007")

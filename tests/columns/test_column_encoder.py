@@ -7,8 +7,8 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import StandardScaler
 
-from onepos.columns import ColumnEncoder, Tally
 from onepos.exceptions import DataFileError
+from onepos.table import ColumnEncoder, Tally
 from sparse_case import random_csr
 
 TABLE = pd.DataFrame(

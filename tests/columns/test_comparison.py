@@ -9,13 +9,13 @@ from scipy.special import log_softmax
 from sklearn.metrics import precision_recall_fscore_support
 
 import onepos
-from onepos._deadline import deadline
-from onepos.cli._table_options import DEFAULT_METHOD
-from onepos.columns import TableModel, evaluate_table, read_table
-from onepos.columns._comparison import BASELINE, comparison, tell_held_out
-from onepos.columns.scores import set_scores
-from onepos.columns.table_model import fit_in_time
+from onepos._utils.deadline import deadline
+from onepos.cli.table_options import DEFAULT_METHOD
 from onepos.exceptions import DataFileError, LabelWarning
+from onepos.table import TableModel, evaluate_table, read_table
+from onepos.table.comparison import BASELINE, comparison, tell_held_out
+from onepos.table.model import fit_in_time
+from onepos.table.scores import set_scores
 from photo_table import photo_table
 
 EASY = {"label": "tag", "text": "caption", "id": "id", "drop": ["tags"]}

@@ -9,9 +9,9 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import OneHotEncoder, normalize
 
-from onepos.columns import ColumnEncoder, Tally
-from onepos.columns._bags import LEAST_ROWS, find_bag
 from onepos.exceptions import DataFileError
+from onepos.table import ColumnEncoder, Tally
+from onepos.table.words import LEAST_ROWS, find_bag
 
 ROWS = 600
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import onepos
-from onepos.columns import Output, TableModel, predict_file, read_chunks, read_table
 from onepos.exceptions import DataFileError, ModelFileError
+from onepos.table import Output, TableModel, predict_file, read_chunks, read_table
 from photo_table import photo_table
 
 FEATURES = ["caption", "width", "light", "camera", "flash"]

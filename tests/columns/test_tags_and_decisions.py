@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onepos.columns import (
+from onepos.exceptions import DataFileError
+from onepos.metrics import average_precision, evaluate
+from onepos.table import (
     apply_decisions,
     bootstrap_intervals,
     complete_values,
@@ -14,8 +16,6 @@ from onepos.columns import (
     split_tags,
     tag_indicator,
 )
-from onepos.exceptions import DataFileError
-from onepos.metrics import average_precision, evaluate
 
 
 def test_tags_are_stripped_sorted_and_may_be_missing():

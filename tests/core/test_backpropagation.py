@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from onepos import AssumeNegativeClassifier, losses
-from onepos.backpropagation import NetworkPass, cross_entropy, has_plain_passes
-from onepos.encoder import GraphEncoder
+from onepos import AssumeNegativeClassifier
 from onepos.methods.assume_negative import AssumeNegativeObjective
-from onepos.networks import MLP
-from onepos.training import Batch, Differentiated, Logits, Objective, Rows, Schedule, forward_precision, train
+from onepos.methods.smile.encoder import GraphEncoder
+from onepos.training import Batch, Differentiated, Logits, Objective, Rows, Schedule, forward_precision, losses, train
+from onepos.training.backpropagation import NetworkPass, cross_entropy, has_plain_passes
+from onepos.training.networks import MLP
 from onepos.training.optimizer import FusedAdam
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy import special
 
-from onepos.beta_divergence import beta_kl_and_slopes, log_gamma_and_slopes
-from onepos.posterior import beta_kl
+from onepos.methods.smile.beta_divergence import beta_kl_and_slopes, log_gamma_and_slopes
+from onepos.methods.smile.posterior import beta_kl
 
 EXACT = (special.gammaln, special.digamma, lambda x: special.zeta(2, x))
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy import special, stats
 
-from onepos import beta_sampling
-from onepos.beta_sampling import draw_log_gamma
-from onepos.posterior import draw_beta, sample_beta
+from onepos.methods.smile import beta_sampling
+from onepos.methods.smile.beta_sampling import draw_log_gamma
+from onepos.methods.smile.posterior import draw_beta, sample_beta
 
 SHAPES = [0.003, 0.05, 0.5, 1.0, 3.0, 40.0, 400.0]
 PAIRS = [(0.05, 3.0), (0.5, 0.5), (1.0, 1.0), (1.0, 10.0), (3.0, 1.0), (30.0, 0.7), (400.0, 400.0)]

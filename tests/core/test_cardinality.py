@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from onepos.cardinality import balanced_weight, default_n_positives, resolve_n_positives
+from onepos.label_sets.cardinality import balanced_weight, default_n_positives, resolve_n_positives
 
 
 @pytest.mark.parametrize("m", [1.0, 1.5, 3.0, 20.0])

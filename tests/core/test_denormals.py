@@ -10,7 +10,7 @@ import torch
 from onepos import AssumeNegativeClassifier
 from onepos.datasets import make_known_posterior
 from onepos.training import Callback
-from onepos.training.denormals import flushed_denormals
+from onepos.training.machine import flushed_denormals
 
 
 def _product():
@@ -53,7 +53,7 @@ def test_who_flushes_them_anyway_goes_on_to():
 
 _LARGE = """
 import torch
-from onepos.training.denormals import flushed_denormals
+from onepos.training.machine import flushed_denormals
 torch.set_num_threads(2)
 with flushed_denormals():
     torch.full((2_000_000,), 2.0).mul_(3.0)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from onepos.encoder import GraphEncoder
-from onepos.graph import nearest_neighbors
-from onepos.sparse_product import SparseRows
+from onepos.graph.exact import nearest_neighbors
+from onepos.graph.sparse_product import SparseRows
+from onepos.methods.smile.encoder import GraphEncoder
 
 
 def _problem(n=60, q=7, k=4, labels=5, hidden=11, seed=0, zeros=0.0):

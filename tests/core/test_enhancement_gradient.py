@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onepos.encoder import GraphEncoder
-from onepos.methods._label_enhancement import EnhancementSettings, LabelEnhancement, links
+from onepos.methods.smile.encoder import GraphEncoder
+from onepos.methods.smile.enhancement import EnhancementSettings, LabelEnhancement, links
 from onepos.training import Batch
 
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from onepos import losses
-from onepos.training import Batch
+from onepos.training import Batch, losses
 
 
 def _inputs(rows=4, labels=5, seed=0):

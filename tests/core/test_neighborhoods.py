@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from onepos import neighborhoods
-from onepos.encoder import GraphEncoder
-from onepos.methods._label_enhancement import links
-from onepos.neighborhoods import look_up
-from onepos.sparse_product import SparseRows
+from onepos.graph import neighborhoods
+from onepos.graph.neighborhoods import look_up
+from onepos.graph.sparse_product import SparseRows
+from onepos.methods.smile.encoder import GraphEncoder
+from onepos.methods.smile.enhancement import links
 
 
 def _graph(n=50, k=4, seed=0):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from onepos.parameter_views import ParameterViews
+from onepos.methods.smile.encoder_pass import ParameterViews
 
 
 class Kept(nn.Module):

@@ -7,7 +7,7 @@ from scipy import integrate, stats
 from torch.autograd import gradcheck
 from torch.distributions import Beta, Normal, kl_divergence
 
-from onepos.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
+from onepos.methods.smile.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
 
 PARAMETERS = [(0.5, 0.5), (1.0, 1.0), (2.0, 5.0), (30.0, 0.7), (0.05, 3.0)]
 

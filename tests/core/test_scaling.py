@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-from onepos.scaling import choose_kind, fit_scaler
+from onepos.rows.scaling import choose_kind, fit_scaler
 from sparse_case import random_csr
 
 X = np.random.default_rng(0).normal(3.0, [1.0, 50.0, 0.01], size=(200, 3))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from onepos.sparse_product import SparseRows, sparse_product
+from onepos.graph.sparse_product import SparseRows, sparse_product
 from sparse_case import random_csr
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
-from onepos import stacking
-from onepos.stacking import at_observed, inverse_temperature, marginal_logits, pool, standardize_rows
+from onepos.label_sets import pooling as stacking
+from onepos.label_sets.pooling import at_observed, inverse_temperature, marginal_logits, pool, standardize_rows
 
 
 def pool_weights(members, observed, **options):

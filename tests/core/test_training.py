@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from onepos import _deadline
+from onepos._utils import deadline as _deadline
 from onepos.exceptions import TrainingWarning
-from onepos.networks import MLP, Dropout
 from onepos.training import Batch, Callback, History, Objective, ProgressBar, Rows, Schedule, train
-from onepos.training.threads import limited_threads, useful_threads
+from onepos.training.machine import limited_threads, useful_threads
+from onepos.training.networks import MLP, Dropout
 
 
 class LeastSquares(Objective):

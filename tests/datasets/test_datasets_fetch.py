@@ -9,10 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from onepos.datasets import _cache, _download, _fetch, _registry, fetch_dataset, load_dataset
+from onepos.datasets import _cache, _fetch, fetch_dataset, load_dataset
+from onepos.datasets import _catalogue as _registry
+from onepos.datasets import _fetch as _download
 from onepos.datasets._cache import data_folder as folder_in_use
 from onepos.datasets._cache import is_writable, locate
-from onepos.datasets._entry import DataSetEntry, RemoteFile
+from onepos.datasets._sources import DataSetEntry, RemoteFile
 from onepos.exceptions import ChecksumError, DownloadError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)

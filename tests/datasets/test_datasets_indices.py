@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.ensemble import ExtraTreesClassifier
 
 from onepos.datasets import read, split
-from onepos.datasets._sparse import csr, short_indices, stack_columns, stack_rows
+from onepos.datasets._table import csr, short_indices, stack_columns, stack_rows
 from sparse_case import random_csr
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.io import savemat
 
 from onepos.datasets import fetch_dataset, list_datasets, load_dataset, verify_dataset
-from onepos.datasets._registry import REGISTRY
+from onepos.datasets._catalogue import REGISTRY
 from onepos.exceptions import ChecksumError, DataFileError, DownloadError, LabelWarning
 
 PAPER = [
@@ -106,7 +106,7 @@ def test_verify_recomputes_the_facts(data_folder, name):
 def test_verify_notices_another_sum(data_folder, monkeypatch):
     import dataclasses
 
-    from onepos.datasets import _registry
+    from onepos.datasets import _catalogue as _registry
 
     other = dataclasses.replace(REGISTRY["yeast"], feature_sum=15.38)
     monkeypatch.setattr(_registry, "REGISTRY", {"yeast": other})

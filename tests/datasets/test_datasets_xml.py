@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from onepos.datasets._mulan_xml import read_label_names
+from onepos.datasets._arff_header import read_label_names
 from onepos.exceptions import DataFileError
 
 LAUGHS = (

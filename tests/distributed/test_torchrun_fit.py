@@ -11,9 +11,9 @@ import pytest
 import onepos
 import torchrun
 from onepos.cli import main
-from onepos.columns import fit_shards
-from onepos.columns.sharded import Shards
 from onepos.exceptions import DataFileError
+from onepos.table import fit_shards
+from onepos.table.sharded import Shards
 from onepos.training import Processes
 from shard_files import frame, write_shards
 
@@ -126,7 +126,7 @@ def test_every_file_is_read_by_one_process(shards):
 
 def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
     """The columns are judged by all rows here, and the split is the same: what differs is what held-out rows do."""
-    table = onepos.columns.TableModel().fit(frame(), label="tag", method="smile", params=dict(SETTINGS), random_state=0)
+    table = onepos.table.TableModel().fit(frame(), label="tag", method="smile", params=dict(SETTINGS), random_state=0)
     assert alone.encoder_.kinds_ == table.encoder_.kinds_
     assert alone.labels_ == table.labels_
     assert alone.held_out_.tolist() == table.held_out_.tolist()

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from doctor_cases import clean, indicator
 from onepos.doctor import Diagnosis, diagnose, estimate_cardinality
-from onepos.doctor._column import read_column
+from onepos.doctor.data import read_column
 
 SCALARS = st.one_of(
     st.none(),

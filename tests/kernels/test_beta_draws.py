@@ -8,7 +8,7 @@ from scipy import stats
 pytest.importorskip("numba")
 
 from onepos import kernels
-from onepos.beta_sampling import draw_smooth_beta
+from onepos.methods.smile.beta_sampling import draw_smooth_beta
 
 
 def _both_ways(parameters, seed, monkeypatch):

@@ -6,9 +6,9 @@ from scipy import special
 
 pytest.importorskip("numba")
 
+from onepos.kernels.beta_draws import exponential, logarithm, softplus_and_sigmoid
 from onepos.kernels.compilation import compiled
-from onepos.kernels.elementary import exponential, logarithm, softplus_and_sigmoid
-from onepos.kernels.gamma_functions import log_gamma_and_slopes
+from onepos.kernels.enhancement import log_gamma_and_slopes
 
 
 @compiled

@@ -10,8 +10,8 @@ from scipy.special import digamma, gammaln
 pytest.importorskip("numba")
 
 from onepos import kernels
-from onepos.methods._enhancement_gradient import Given, loss_and_gradients
-from onepos.networks import MLP
+from onepos.methods.smile.enhancement_gradient import Given, loss_and_gradients
+from onepos.training.networks import MLP
 
 
 def _problem(seed, size=5, n_features=7, n_labels=6, *, scale=1.0, elbo_weight=0.1, prior=(1.0, 1.0)):

@@ -9,12 +9,13 @@ from scipy import sparse
 
 pytest.importorskip("numba")
 
-from onepos import backpropagation, kernels, losses
-from onepos.encoder import GraphEncoder
-from onepos.encoder_pass import CompiledEncoderPass
-from onepos.kernels.neighborhoods import take_rows
-from onepos.neighborhoods import CompiledNeighborhood, look_up
-from onepos.sparse_product import SparseRows
+from onepos import kernels
+from onepos.graph.neighborhoods import CompiledNeighborhood, look_up
+from onepos.graph.sparse_product import SparseRows
+from onepos.kernels.graph import take_rows
+from onepos.methods.smile.encoder import GraphEncoder
+from onepos.methods.smile.encoder_pass import CompiledEncoderPass
+from onepos.training import backpropagation, losses
 
 
 def _table(n, k, seed):

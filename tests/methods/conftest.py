@@ -1,7 +1,7 @@
 import pytest
 
 from onepos.methods._neural import NeuralClassifier
-from onepos.registry import METHODS, make_classifier
+from onepos.methods.registry import METHODS, make_classifier
 
 NEURAL = [key for key in METHODS if issubclass(METHODS[key].load_class(), NeuralClassifier)]
 

@@ -10,10 +10,10 @@ from torch import nn
 from onepos import AssumeNegativeClassifier, SMILEClassifier
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import ModelFileError
-from onepos.losses import assume_negative
-from onepos.networks import MLP
-from onepos.registry import make_classifier
+from onepos.methods.registry import make_classifier
 from onepos.training import Batch, Callback, Objective, Rows, Schedule, check_rate_factors, forward_precision, train
+from onepos.training.losses import assume_negative
+from onepos.training.networks import MLP
 
 
 @pytest.fixture(scope="module")

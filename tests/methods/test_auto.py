@@ -9,11 +9,12 @@ from scipy import sparse
 from scipy.special import expit
 
 import onepos
-from onepos._deadline import time_left
+from onepos._utils.deadline import time_left
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
-from onepos.methods import _auto_candidates, _auto_search
-from onepos.methods._auto_candidates import KINDS, Shape, first_candidates, landmarks_for, more_candidates
+from onepos.methods.auto import candidates as _auto_candidates
+from onepos.methods.auto import search as _auto_search
+from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, landmarks_for, more_candidates
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.logistic import LogisticClassifier
 from onepos.metrics import average_precision

@@ -13,9 +13,9 @@ from torch.autograd import gradcheck
 
 import onepos
 from onepos.datasets import make_known_posterior
-from onepos.losses import softmax_cross_entropy
-from onepos.methods._capped_likelihood import capped_likelihood, cardinality_shift
-from onepos.stacking import marginal_logits
+from onepos.label_sets.pooling import marginal_logits
+from onepos.methods.capped_softmax import capped_likelihood, cardinality_shift
+from onepos.training.losses import softmax_cross_entropy
 
 
 @pytest.fixture(scope="module")

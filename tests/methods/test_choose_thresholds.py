@@ -6,7 +6,7 @@ import pytest
 
 import onepos
 from onepos.datasets import make_known_posterior
-from onepos.thresholds import label_rates
+from onepos.label_sets.thresholds import label_rates
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,15 @@ from torch.autograd import gradcheck
 
 from onepos import load
 from onepos.datasets import make_known_posterior
-from onepos.methods._class_prior import class_prior
-from onepos.methods._class_prior_losses import class_prior_risk
-from onepos.methods._selection_propensity import selection_propensity
-from onepos.methods.crisp import CRISPClassifier, CRISPObjective, PriorSettings, estimate_priors
+from onepos.methods.crisp import (
+    CRISPClassifier,
+    CRISPObjective,
+    PriorSettings,
+    class_prior,
+    class_prior_risk,
+    estimate_priors,
+    selection_propensity,
+)
 from onepos.training import Rows
 
 SETTINGS = PriorSettings(0, 1, 0.01, 0.01, selection_correction=False, known=False)

@@ -9,12 +9,21 @@ from scipy import sparse
 
 from onepos import LinearClassifier
 from onepos.datasets import make_single_positive
-from onepos.methods._d2ml_fit import Splitting, fit_d2ml
-from onepos.methods._d2ml_kernel import make_feature_map, rbf
-from onepos.methods._d2ml_problem import Problem, bound_at, expansion_gradient
-from onepos.methods._d2ml_prox import blocks_norm, make_blocks, nuclear_norm, threshold_singular_values
-from onepos.methods._d2ml_ridge import cross_validated_ridge
-from onepos.methods._weighted_labels import WeightedLabels
+from onepos.methods._classical import WeightedLabels
+from onepos.methods._d2ml_solver import (
+    Problem,
+    Splitting,
+    blocks_norm,
+    bound_at,
+    cross_validated_ridge,
+    expansion_gradient,
+    fit_d2ml,
+    make_blocks,
+    make_feature_map,
+    nuclear_norm,
+    rbf,
+    threshold_singular_values,
+)
 from onepos.methods.d2ml import D2MLClassifier
 from onepos.metrics import average_precision
 

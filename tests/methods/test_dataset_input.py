@@ -7,10 +7,10 @@ from torch import nn
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 from onepos import AssumeNegativeClassifier, SMILEClassifier
-from onepos.dataset_rows import DatasetRows, is_dataset
 from onepos.datasets import make_known_posterior
-from onepos.features import rows_at_once
-from onepos.registry import METHODS, make_classifier
+from onepos.methods.registry import METHODS, make_classifier
+from onepos.rows.items import DatasetRows, is_dataset
+from onepos.rows.tensors import rows_at_once
 
 GRAPH = ("smile", "smile-code")
 

@@ -10,14 +10,15 @@ from torch.autograd import gradcheck
 
 from label_case import label_case
 from onepos.datasets import make_known_posterior
-from onepos.losses import binary_cross_entropy
-from onepos.methods._entropy_losses import binary_entropy, entropy_maximization
 from onepos.methods.entropy_maximization import (
     EntropyMaximizationClassifier,
     PseudoLabelSchedule,
+    binary_entropy,
+    entropy_maximization,
     freeze_lowest,
 )
 from onepos.training import Callback
+from onepos.training.losses import binary_cross_entropy
 
 NAN = math.nan
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onepos.methods.frequency import FrequencyClassifier
-from onepos.registry import METHODS, make_classifier
+from onepos.methods.registry import METHODS, make_classifier
 from onepos.testing import check_onepos_estimator, yield_onepos_checks
 
 NAMES = [name for name, _ in yield_onepos_checks(FrequencyClassifier())]

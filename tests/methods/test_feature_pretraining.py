@@ -9,10 +9,10 @@ from torch import nn
 import onepos
 import onepos.training.loop
 from onepos.exceptions import TrainingWarning
-from onepos.methods._feature_pretraining import are_bags, pretrain
+from onepos.methods._pretraining import are_bags, pretrain
 from onepos.metrics import average_precision
-from onepos.networks import MLP
 from onepos.training import Rows, Schedule
+from onepos.training.networks import MLP
 
 
 def topics(n_rows, *, seed, n_topics=30, words=6):

@@ -9,7 +9,7 @@ from scipy.special import softmax
 from sklearn.tree import ExtraTreeClassifier
 
 import onepos
-from onepos._deadline import deadline
+from onepos._utils.deadline import deadline
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning, ModelFileError
 from onepos.methods._forest_trees import Sample, Trees, grow, join

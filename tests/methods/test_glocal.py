@@ -6,12 +6,24 @@ from scipy import sparse
 
 import onepos
 from onepos.datasets import make_single_positive
-from onepos.methods import _glocal_model
-from onepos.methods._glocal_fit import Schedule, fit_glocal, group_rows
-from onepos.methods._glocal_latent import latent_step
-from onepos.methods._glocal_model import Coefficients, Design, Factors, gradients, normalise, objective
-from onepos.methods._glocal_steps import correlation_step, label_step, unit_rows, weight_step
-from onepos.methods._weighted_labels import WeightedLabels, unobserved_weight
+from onepos.methods import _glocal_solver as _glocal_model
+from onepos.methods._classical import WeightedLabels, unobserved_weight
+from onepos.methods._glocal_solver import (
+    Coefficients,
+    Design,
+    Factors,
+    Schedule,
+    correlation_step,
+    fit_glocal,
+    gradients,
+    group_rows,
+    label_step,
+    latent_step,
+    normalise,
+    objective,
+    unit_rows,
+    weight_step,
+)
 from onepos.methods.glocal import GLOCALClassifier
 from onepos.metrics import average_precision
 

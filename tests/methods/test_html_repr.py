@@ -5,8 +5,8 @@ import pytest
 from sklearn import config_context
 
 import onepos
-from onepos.columns import TableModel
 from onepos.datasets import make_known_posterior
+from onepos.table import TableModel
 from photo_table import photo_table
 
 NASTY = "<script>alert(1)</script>"

@@ -7,8 +7,8 @@ import torch
 
 from onepos.datasets import make_known_posterior
 from onepos.methods._neural import NeuralClassifier
+from onepos.methods.registry import METHODS
 from onepos.methods.role import initial_label_logits
-from onepos.registry import METHODS
 
 USERS = ["role", "em", "em-apl"]
 NEURAL = [key for key in METHODS if issubclass(METHODS[key].load_class(), NeuralClassifier)]

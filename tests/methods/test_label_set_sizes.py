@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import onepos
-from onepos.cardinality import default_n_positives
 from onepos.datasets import make_known_posterior
+from onepos.label_sets.cardinality import default_n_positives
 from onepos.methods._classical import ClassicalClassifier
 from onepos.methods._neural import NeuralClassifier
-from onepos.registry import METHODS, make_classifier
+from onepos.methods.registry import METHODS, make_classifier
 
 #: Methods that end their fit with the cut of the base class.
 KEYS = [

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from onepos.datasets import make_known_posterior
-from onepos.losses import assume_negative
-from onepos.methods._large_losses import correct, largest_unknown, n_large, reject
-from onepos.methods.large_loss import LargeLossClassifier, LargeLossObjective
+from onepos.methods.large_loss import LargeLossClassifier, LargeLossObjective, correct, largest_unknown, n_large, reject
 from onepos.training import Batch, Rows
+from onepos.training.losses import assume_negative
 
 SCHEMES = ["reject", "correct", "correct-permanently"]
 

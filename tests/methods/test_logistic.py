@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
 import onepos
-from onepos._deadline import deadline
+from onepos._utils.deadline import deadline
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning, ModelFileError
 from onepos.methods._linear_path import BernoulliLoss, LinearProblem, SoftmaxLoss

@@ -8,10 +8,17 @@ from scipy.special import expit
 import onepos
 from onepos.datasets import make_single_positive
 from onepos.exceptions import LabelWarning
-from onepos.methods._mlml_graph import instance_weights, label_weights, laplacian
-from onepos.methods._mlml_predict import kernel_average, make_reference
-from onepos.methods._mlml_rows import on_sphere
-from onepos.methods._mlml_solve import objective, solve_decoupled, solve_dense
+from onepos.methods._mlml_solver import (
+    instance_weights,
+    kernel_average,
+    label_weights,
+    laplacian,
+    make_reference,
+    objective,
+    on_sphere,
+    solve_decoupled,
+    solve_dense,
+)
 from onepos.methods._stored_features import nearest_rows, pack, squared_lengths, unpack
 from onepos.methods.mlml import MLMLClassifier
 from onepos.metrics import average_precision
@@ -216,7 +223,7 @@ def test_the_row_graph_is_built_once_for_all_strengths(monkeypatch):
         calls.append(arguments)
         return instance_weights(*arguments)
 
-    monkeypatch.setattr("onepos.methods._mlml_rows.instance_weights", counted)
+    monkeypatch.setattr("onepos.methods._mlml_solver.instance_weights", counted)
     X, observed, X_test, Y_test = smooth_data(0, n=150)
     model = MLMLClassifier(random_state=0)
     model.fit(X, observed, validation=(X_test, Y_test), validation_labels="full")

@@ -10,8 +10,8 @@ from torch.autograd import gradcheck
 
 from label_case import label_case
 from onepos.datasets import make_known_posterior
-from onepos.losses import assume_negative
-from onepos.methods._robust_losses import (
+from onepos.methods.generalized_robust import GeneralizedRobustClassifier, RobustSchedule
+from onepos.methods.hill import (
     RobustShape,
     focal_margin,
     generalized_cross_entropy,
@@ -19,9 +19,9 @@ from onepos.methods._robust_losses import (
     hill,
     self_paced_correction,
 )
-from onepos.methods.generalized_robust import GeneralizedRobustClassifier, RobustSchedule
 from onepos.methods.splc import SelfPacedCorrectionObjective
 from onepos.training import Batch
+from onepos.training.losses import assume_negative
 
 SHAPE = RobustShape(slope=2.0, offset=-2.0, center=0.8, width=0.5)
 

@@ -9,10 +9,16 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from onepos.datasets import make_known_posterior
-from onepos.methods._label_matrix import LabelMatrix
-from onepos.methods._neighbor_agreement import estimate_n_positives
-from onepos.methods._role_losses import agreement, expected_positive, label_gradient, role
-from onepos.methods.role import ROLEClassifier, initial_label_logits
+from onepos.methods._n_positives import estimate_n_positives
+from onepos.methods.role import (
+    LabelMatrix,
+    ROLEClassifier,
+    agreement,
+    expected_positive,
+    initial_label_logits,
+    label_gradient,
+    role,
+)
 from onepos.training import Callback
 
 

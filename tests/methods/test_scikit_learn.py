@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
 from onepos.methods._neural import NeuralClassifier
-from onepos.registry import METHODS, make_classifier
+from onepos.methods.registry import METHODS, make_classifier
 
 
 @pytest.fixture(scope="module")

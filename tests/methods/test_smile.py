@@ -11,9 +11,9 @@ from sklearn.base import clone
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
-from onepos.methods._neighbor_agreement import estimate_n_positives
+from onepos.methods._n_positives import estimate_n_positives
+from onepos.methods.registry import make_classifier
 from onepos.metrics import average_precision
-from onepos.registry import make_classifier
 from onepos.training import Callback
 
 

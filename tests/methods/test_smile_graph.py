@@ -7,10 +7,10 @@ from torch import nn
 
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
-from onepos.graph import mean_aggregate, nearest_neighbors
-from onepos.methods._embeddings import embed
-from onepos.networks import MLP
+from onepos.graph.exact import mean_aggregate, nearest_neighbors
+from onepos.methods._rows import embed
 from onepos.training import Callback
+from onepos.training.networks import MLP
 
 
 @pytest.fixture(scope="module")

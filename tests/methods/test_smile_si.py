@@ -6,9 +6,9 @@ import torch
 
 from onepos import AssumeNegativeClassifier
 from onepos.datasets import make_known_posterior
-from onepos.methods.smile_si import SMILESIClassifier, SMILESIObjective
-from onepos.networks import MLP
+from onepos.methods.smile.si import SMILESIClassifier, SMILESIObjective
 from onepos.training import Batch, Rows
+from onepos.training.networks import MLP
 
 
 @pytest.fixture(scope="module")

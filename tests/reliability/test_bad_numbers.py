@@ -12,7 +12,7 @@ import onepos
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._neural import NeuralClassifier
-from onepos.registry import METHODS, make_classifier
+from onepos.methods.registry import METHODS, make_classifier
 
 #: One setting instead of a grid; two epochs; small networks.
 QUICK = {

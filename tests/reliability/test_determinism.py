@@ -13,7 +13,7 @@ import pytest
 
 import onepos
 import seeded_fits
-from onepos.registry import METHODS
+from onepos.methods.registry import METHODS
 from onepos.study import load_results
 from tiny_study import stable, study_text
 
@@ -56,7 +56,7 @@ def test_another_process_gives_the_same_bits(results, key):
 
 @pytest.mark.parametrize("key", METHODS)
 def test_a_file_from_another_process_gives_the_same_bits(results, key):
-    from onepos.study.worker import one_thread
+    from onepos.study.engine import one_thread
 
     with one_thread():
         found = onepos.load(results["one"] / f"{key}.onepos").decision_function(seeded_fits.data()[0])
@@ -71,7 +71,7 @@ def test_another_number_of_threads_changes_little(results, key):
 
 def test_the_fits_are_large_enough_for_threads_to_matter():
     """Otherwise the comparison above would compare a thing with itself."""
-    from onepos.training.threads import SERIAL_WORK
+    from onepos.training.machine import SERIAL_WORK
 
     network = seeded_fits.fitted("an").network_
     n_parameters = sum(parameter.numel() for parameter in network.parameters())

@@ -111,7 +111,7 @@ class _Removes(onepos.training.Callback):
 @pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
 def test_a_large_file_that_goes_while_rows_are_read_from_it(tmp_path, monkeypatch, replaced):
     """Rows come from the file in every epoch (here from the first megabyte on): the map keeps what it opened."""
-    monkeypatch.setattr("onepos.disk.LOAD_BELOW_BYTES", 1)
+    monkeypatch.setattr("onepos.rows.stored.LOAD_BELOW_BYTES", 1)
     rng = np.random.default_rng(0)
     values = rng.normal(size=(60, 4)).astype(np.float32)
     Y = np.eye(3, dtype=int)[np.arange(60) % 3]
@@ -155,7 +155,7 @@ def test_a_clock_that_jumps(tmp_path, monkeypatch, undisturbed, days):
 def test_a_running_cell_from_the_future_is_shown_as_just_begun(tmp_path, monkeypatch):
     from rich.console import Console
 
-    from onepos.cli._bench_view import LiveView
+    from onepos.cli.bench import LiveView
     from onepos.study import cells_of
 
     folder = ResultsFolder(tmp_path)

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import onepos
-from onepos._files import write_durably
+from onepos._utils.files import write_durably
 from onepos.datasets import _fetch
 from onepos.datasets._cache import check_intact
-from onepos.datasets._entry import RemoteFile
+from onepos.datasets._sources import RemoteFile
 from onepos.exceptions import ChecksumError, DownloadError, ModelFileError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="limits and mode bits of POSIX")
@@ -57,7 +57,7 @@ def test_killed_while_writing_leaves_the_old_file(tmp_path):
     path = tmp_path / "rows"
     write_durably(path, b"old")
     script = (
-        "import os, signal, sys; from pathlib import Path; from onepos._files import replaced_when_done\n"
+        "import os, signal, sys; from pathlib import Path; from onepos._utils.files import replaced_when_done\n"
         "with replaced_when_done(Path(sys.argv[1])) as part:\n"
         "    part.write_bytes(b'half of the ')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -123,7 +123,7 @@ _FILL = """
 import sys
 from pathlib import Path
 from onepos.datasets import _fetch
-from onepos.datasets._entry import RemoteFile
+from onepos.datasets._sources import RemoteFile
 home, url, digest, size = sys.argv[1:]
 file = RemoteFile("set.arff", int(size), digest, mirrors=(url,))
 print(_fetch._fetch(file, None, Path(home), offline=False, progress=False, force=False).stat().st_size)

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import onepos
-from onepos.columns import read_table
 from onepos.datasets import read
+from onepos.datasets._arff_header import read_label_names
 from onepos.datasets._cache import locate
-from onepos.datasets._mulan_xml import read_label_names
 from onepos.exceptions import DataFileError, StudyError
 from onepos.study import parse_study
+from onepos.table import read_table
 
 GIGABYTE = 1 << 30
 

@@ -11,7 +11,7 @@ from devtools import CHROMIUM, Browser
 from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.datasets import make_known_posterior
 from onepos.metrics import METRICS
-from onepos.report import Example, model_report, render, summarise
+from onepos.pages import Example, model_report, render, summarise
 from onepos.training import History
 from study_frame import nasty_frame, nasty_page
 

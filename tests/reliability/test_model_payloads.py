@@ -14,8 +14,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import onepos
-from onepos.columns import TableModel
 from onepos.exceptions import ModelFileError
+from onepos.table import TableModel
 
 
 class _Touch:

@@ -12,16 +12,14 @@ import pytest
 import torch
 from mpmath import mpf
 
-from onepos import losses
-from onepos.methods import (
-    _capped_likelihood,
-    _class_prior_losses,
-    _entropy_losses,
-    _large_losses,
-    _robust_losses,
-    _role_losses,
-)
-from onepos.posterior import beta_kl, draw_beta, gaussian_kl, sample_gaussian
+from onepos.methods import capped_softmax as _capped_likelihood
+from onepos.methods import crisp as _class_prior_losses
+from onepos.methods import entropy_maximization as _entropy_losses
+from onepos.methods import hill as _robust_losses
+from onepos.methods import large_loss as _large_losses
+from onepos.methods import role as _role_losses
+from onepos.methods.smile.posterior import beta_kl, draw_beta, gaussian_kl, sample_gaussian
+from onepos.training import losses
 
 mpmath.mp.dps = 50
 LOGITS = [-1e4, -700.0, -100.0, -30.0, -1.0, 0.0, 1e-4, 1.0, 30.0, 100.0, 700.0, 1e4]

@@ -3,7 +3,7 @@
 import pytest
 
 from devtools import CHROMIUM, Browser
-from onepos.review import write_review
+from onepos.pages.review import write_review
 from review_data import SMALL
 from review_keys import forget
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onepos.review import read_decisions
+from onepos.pages.review import read_decisions
 
 HEADER = "id,label,decision\r\n"
 

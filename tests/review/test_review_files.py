@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hostile_texts import INJECTIONS
-from onepos.review import read_decisions, write_review
+from onepos.pages.review import read_decisions, write_review
 from review_data import SMALL
 from review_keys import choices, forget, press, reopen, text, wait_for
 

@@ -2,7 +2,7 @@
 
 import json
 
-from onepos.review import write_review
+from onepos.pages.review import write_review
 from review_data import SMALL
 from review_keys import choices, name, press, reopen, text
 

@@ -12,10 +12,8 @@ import pytest
 
 from hostile_texts import INJECTIONS
 from onepos.exceptions import MissingDependencyError
-from onepos.review import write_review
-from onepos.review.page import render_review, script_json
-from onepos.review.payload import make_payload
-from onepos.review.suggestions import scale_confidences, scale_thresholds
+from onepos.pages.review import render_review, script_json, write_review
+from onepos.pages.review_payload import make_payload, scale_confidences, scale_thresholds
 from review_data import LABELS, SMALL
 
 

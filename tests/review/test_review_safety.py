@@ -1,7 +1,7 @@
 """Whatever the data say, the review page shows text, runs nothing of it and asks for nothing."""
 
 from hostile_texts import INJECTIONS, write_hostile_review
-from onepos.review import write_review
+from onepos.pages.review import write_review
 from review_data import SMALL
 from review_keys import choices, press, text, wait_for
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from onepos.statistics import (
+from onepos.study.statistics import (
     average_ranks,
     cliques,
     critical_difference,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onepos.statistics import holm
+from onepos.study.statistics import holm
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 

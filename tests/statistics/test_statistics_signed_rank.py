@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from onepos.statistics import TooFewPairsError, fewest_pairs, signed_rank
-from onepos.tables import load_published
+from onepos.study.statistics import TooFewPairsError, fewest_pairs, signed_rank
+from onepos.study.tables import load_published
 
 # Demšar 2006, Table 2: C4.5 with m minus C4.5, AUC on 14 data sets; two are equal.
 DEMSAR = [5, -8, 17, 33, 6, -5, 7, 0, 63, 0, 22, 47, 9, 21]

@@ -11,7 +11,7 @@ import pytest
 
 from onepos.metrics import METRICS, higher_is_better
 from onepos.study import cells_of, load_results, read_study
-from onepos.tables import published_value, significance
+from onepos.study.tables import published_value, significance
 
 ROOT = Path(__file__).parents[2]
 FILES = {

@@ -13,11 +13,9 @@ import pytest
 from onepos.exceptions import StudyError
 from onepos.study import Observer, ResultsFolder, cells_of, parse_study
 from onepos.study import dispatch as dispatch_module
-from onepos.study.cells import run_together
-from onepos.study.data import data_set
+from onepos.study.cells import data_set, run_together
 from onepos.study.dispatch import DIED, run_on_cluster
-from onepos.study.engine import Engine, Worker
-from onepos.study.worker import Unfit, work_on_cluster
+from onepos.study.engine import Engine, Unfit, Worker, work_on_cluster
 from tiny_study import study_text
 
 TEXT = study_text("frequency", "an", "smile", rules=("clean", "single-positive"))

@@ -8,15 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onepos import memory
+from onepos._utils import result_cache as memory
 from onepos.methods import linear
+from onepos.methods.registry import make_classifier
 from onepos.metrics import METRICS, evaluate
-from onepos.registry import make_classifier
 from onepos.study import cells_of, parse_study
-from onepos.study.cells import run_together
-from onepos.study.data import load_trial
-from onepos.study.execute import run_cell, run_cells
-from onepos.study.watch import calibration
+from onepos.study.cells import load_trial, run_together
+from onepos.study.execute import calibration, run_cell, run_cells
 
 TEXT = """
 [study]

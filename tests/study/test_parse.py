@@ -9,8 +9,7 @@ import pytest
 
 from onepos.exceptions import StudyError
 from onepos.study import cells_of, parse_study, read_study, shipped_studies
-from onepos.study.parameters import settings_of
-from onepos.study.spec import DataGroup, MethodEntry, Record, Study, Tuning
+from onepos.study.spec import DataGroup, MethodEntry, Record, Study, Tuning, settings_of
 
 BASE = """
 [study]

@@ -9,7 +9,7 @@ import pytest
 
 from build import main
 from onepos.study import load_results
-from onepos.tables import SUBSTITUTES
+from onepos.study.tables import SUBSTITUTES
 from results_page.builder import CHOOSING, FIGURES, PAGE, README, THRESHOLDS, make, write
 from results_page.markers import MarkerError, replace_between, replace_blocks
 from results_page.source import FILES, plan

@@ -14,7 +14,7 @@ import pytest
 
 from onepos.exceptions import StudyError
 from onepos.study import Observer, ResultsFolder, cells_of, load_results, parse_study, read_study, run_study
-from onepos.study.results import export_results
+from onepos.study.folder import export_results
 from tiny_study import stable, study_text
 
 TEXT = study_text("frequency", "an")

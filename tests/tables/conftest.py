@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from onepos.metrics import METRICS
-from onepos.tables import load_published
+from onepos.study.tables import load_published
 from table_frames import DATASETS, METHODS, make_frame
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from onepos.metrics import METRICS
-from onepos.tables import aggregate
+from onepos.study.tables import aggregate
 from table_frames import DATASETS, METHODS, make_frame
 
 

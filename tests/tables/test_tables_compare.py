@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
+from onepos.methods.registry import METHODS
 from onepos.metrics import METRICS
-from onepos.registry import METHODS
-from onepos.tables import PAPER_METHODS, SUBSTITUTES, compare, in_stds, load_published, paper_dataset, published_value
+from onepos.study.tables import (
+    PAPER_METHODS,
+    SUBSTITUTES,
+    compare,
+    in_stds,
+    load_published,
+    paper_dataset,
+    published_value,
+)
 from table_frames import make_frame
 
 

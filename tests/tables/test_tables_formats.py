@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onepos.exceptions import MissingDependencyError
-from onepos.tables import (
+from onepos.study.tables import (
     FORMATS,
     Cell,
     Grid,
@@ -28,7 +28,7 @@ from onepos.tables import (
     to_rich,
     to_terminal,
 )
-from onepos.tables.grid import mean_std, p_text, short
+from onepos.study.tables.formats import mean_std, p_text, short
 from table_frames import make_frame
 
 NASTY = r"a_b & 50% {x} | *y* <z> \n $#~^"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onepos.metrics import METRICS
-from onepos.tables import main_table
+from onepos.study.tables import main_table
 from table_frames import make_frame
 
 TWO = {

@@ -4,8 +4,8 @@ import pytest
 from scipy import stats
 
 from onepos.metrics import METRICS
-from onepos.statistics import critical_difference
-from onepos.tables import rank_table
+from onepos.study.statistics import critical_difference
+from onepos.study.tables import rank_table
 from table_frames import make_frame
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from onepos.tables import selection_table
+from onepos.study.tables import selection_table
 from table_frames import make_frame
 
 CLEAN = {("a", "x"): [0.80, 0.82], ("b", "x"): [0.60, 0.60], ("a", "y"): [0.5, 0.5]}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from onepos.metrics import METRICS, higher_is_better
-from onepos.statistics import holm, signed_rank
-from onepos.tables import significance
+from onepos.study.statistics import holm, signed_rank
+from onepos.study.tables import significance
 from table_frames import make_frame
 
 SIX = [f"set{i}" for i in range(6)]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from onepos.registry import METHODS, make_classifier
+from onepos.methods.registry import METHODS, make_classifier
 from onepos.tuning import Choice, LogUniform, default_space
+from onepos.tuning.search import FOLDS, split_rows
 from onepos.tuning.spaces import SPACES, check_space
-from onepos.tuning.splits import FOLDS, split_rows
 
 
 @pytest.mark.parametrize("key", [key for key in METHODS if key not in ("auto", "frequency")])

@@ -17,9 +17,7 @@ from onepos.datasets import make_known_posterior
 from onepos.exceptions import MissingDependencyError, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.tuning import Choice, Integer, LogUniform, TuneResult, Uniform, tune
-from onepos.tuning.budget import Budget
-from onepos.tuning.progress import Progress
-from onepos.tuning.trial import Outcome
+from onepos.tuning.search import Budget, Outcome, Progress
 
 optuna = pytest.importorskip("optuna")
 
@@ -121,7 +119,7 @@ def test_interrupted(contrived):
 
 def test_interrupted_within_a_fit(data, monkeypatch):
     """The training loop turns Ctrl-C into a usable model; tuning has to notice."""
-    from onepos.tuning.trial import _Watch
+    from onepos.tuning.search import _Watch
 
     epochs = itertools.count()
 
@@ -146,7 +144,7 @@ def test_rows_on_disk_are_not_loaded(tmp_path):
 
 def test_the_budget_ends_the_search(contrived, monkeypatch):
     ticks = itertools.count()
-    monkeypatch.setattr("onepos.tuning.budget.time.monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr("onepos.tuning.search.time.monotonic", lambda: float(next(ticks)))
     space = {"x": Uniform(0, 1)}
     found = tune(Contrived(), *contrived, n_trials=1000, time_budget=200, space=space, random_state=0)
     assert found.stopped == "time_budget"

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     try:
         # Not at the top: a plain install has neither typer nor rich, and says so in one line.
-        from onepos.cli._run import run
+        from onepos.cli.run import run
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in ("typer", "rich"):

@@ -3,12 +3,9 @@
 from onepos.datasets._digit_scenes import make_digit_scenes
 from onepos.datasets._fetch import fetch_dataset
 from onepos.datasets._known_posterior import make_known_posterior
-from onepos.datasets._load import dataset_info, list_datasets, load_dataset
-from onepos.datasets._read import read
-from onepos.datasets._single_positive import make_single_positive
-from onepos.datasets._split import split, split_indices
+from onepos.datasets._load import dataset_info, list_datasets, load_dataset, read, verify_dataset
+from onepos.datasets._single_positive import make_single_positive, split, split_indices
 from onepos.datasets._table import Table
-from onepos.datasets._verify import verify_dataset
 
 __all__ = [
     "Table",

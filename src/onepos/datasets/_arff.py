@@ -1,19 +1,200 @@
 """Mulan's data format: an ARFF file, dense or sparse, whose labels are named in an XML file."""
 
+import io
+import re
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.datasets._arff_data import DataLines, parse_data
-from onepos.datasets._arff_header import Attribute, Header, parse_header
-from onepos.datasets._mulan_xml import read_label_names
-from onepos.datasets._sparse import is_sparse, stack_columns, to_dense
-from onepos.datasets._table import Table, as_features
+from onepos.datasets._arff_header import Attribute, Header, parse_header, read_label_names, split_values, unquote
+from onepos.datasets._table import Table, as_features, csr, is_sparse, stack_columns, to_dense
 from onepos.exceptions import DataFileError
+
+# The data section of an ARFF file, dense or sparse, as codes: numbers, or positions of nominal values.
+
+
+_VALUE = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\s,{}'"]+)"""
+_PAIR = re.compile(rf"(\d+)\s+({_VALUE})")
+_SPARSE_ROW = re.compile(rf"\{{\s*(?:\d+\s+{_VALUE}\s*(?:,\s*\d+\s+{_VALUE}\s*)*)?\}}")
+_PUNCTUATION = str.maketrans("{},", "   ")
+
+
+class DataLines:
+    """The non-empty, non-comment lines of a data section, each with its line number in the file."""
+
+    def __init__(self, lines: Sequence[str], offset: int, path: Path) -> None:
+        numbered = [(n, s) for n, s in enumerate(map(str.strip, lines), start=offset + 1) if s and s[0] != "%"]
+        self.path = path
+        self.numbers = [number for number, _ in numbered]
+        self.lines = [line for _, line in numbered]
+        if not self.lines:
+            raise DataFileError(f"{path.name}: no row follows @data. Is the file complete?")
+
+    def fail(self, row: int, problem: str, error: Exception | None = None) -> NoReturn:
+        """Raise a DataFileError that names the file and the line of the row."""
+        raise DataFileError(f"{self.path.name}, line {self.numbers[row]}: {problem}") from error
+
+
+def parse_data(data: DataLines, attributes: Sequence[Attribute]) -> Any:
+    """Return an array of shape (n_rows, n_attributes): float64 ndarray, or CSR if the file is sparse.
+
+    A numeric value is itself, a nominal one its position among the declared values: so what a sparse
+    row leaves out is 0 for both, as ARFF demands. Missing (``?``) is NaN.
+
+    Parameters
+    ----------
+    data : DataLines
+    attributes : sequence of Attribute
+    """
+    is_sparse = data.lines[0].startswith("{")
+    for row, line in enumerate(data.lines):
+        if line.startswith("{") != is_sparse:
+            data.fail(row, "a file must be all dense or all sparse ({index value, ...}); this one mixes them.")
+    plain = all(attribute.plain for attribute in attributes)
+    if is_sparse:
+        return _parse_sparse(data, attributes, plain)
+    if plain and not any("'" in line or '"' in line for line in data.lines):
+        return _parse_dense_numbers(data, attributes)
+    return _parse_dense_tokens(data, attributes)
+
+
+def _parse_dense_numbers(data: DataLines, attributes: Sequence[Attribute]) -> NDArray[np.float64]:
+    import pandas as pd
+
+    width = len(attributes)
+    for row, line in enumerate(data.lines):  # pandas would pad a short row with NaN in silence
+        if line.count(",") != width - 1:
+            data.fail(row, _width_problem(line.count(",") + 1, width))
+    try:
+        frame = pd.read_csv(
+            io.StringIO("\n".join(data.lines)),
+            header=None,
+            dtype=np.float64,
+            na_values=["?"],
+            keep_default_na=False,
+            skipinitialspace=True,
+            skip_blank_lines=False,
+        )
+    except ValueError:
+        # Read again token by token, slowly: that finds the place. Values that only pandas dislikes pass.
+        return _parse_dense_tokens(data, attributes)
+    codes: NDArray[np.float64] = np.ascontiguousarray(frame.to_numpy(dtype=np.float64))
+    nominal = np.array([attribute.values is not None for attribute in attributes])
+    bad = nominal & ~((codes == 0) | (codes == 1) | np.isnan(codes)).all(axis=0)
+    if bad.any():
+        return _parse_dense_tokens(data, attributes)
+    return codes
+
+
+def _parse_dense_tokens(data: DataLines, attributes: Sequence[Attribute]) -> NDArray[np.float64]:
+    lookups = [_lookup(attribute) for attribute in attributes]
+    codes = np.empty((len(data.lines), len(attributes)))
+    for row, line in enumerate(data.lines):
+        try:
+            tokens = split_values(line)
+        except ValueError as error:
+            data.fail(row, f"{error}.", error)
+        if len(tokens) != len(attributes):
+            data.fail(row, _width_problem(len(tokens), len(attributes)))
+        codes[row] = [
+            _encode(data, row, attribute, lookup, token)
+            for attribute, lookup, token in zip(attributes, lookups, tokens, strict=True)
+        ]
+    return codes
+
+
+def _parse_sparse(data: DataLines, attributes: Sequence[Attribute], plain: bool) -> Any:
+    for row, line in enumerate(data.lines):
+        if _SPARSE_ROW.fullmatch(line) is None:
+            data.fail(row, f"'{{index value, ...}}' expected; got {_shorten(line)}. Is the file complete?")
+    counts = np.array([line.count(",") + 1 if line.strip("{} \t") else 0 for line in data.lines])
+    quoted = any("'" in line or '"' in line for line in data.lines)
+    flat = None if quoted or not plain else _sparse_numbers(data, attributes)
+    if flat is None:
+        counts, flat = _sparse_tokens(data, attributes)
+    row_of = np.repeat(np.arange(len(data.lines)), counts)
+    outside = np.flatnonzero(flat[0] >= len(attributes))  # before the cast, which would wrap a huge index around
+    if outside.size:
+        _fail_outside(data, int(row_of[outside[0]]), f"{flat[0][outside[0]]:.0f}", attributes)
+    columns = flat[0].astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    shape = (len(data.lines), len(attributes))
+    codes = csr((flat[1], columns, indptr), shape=shape)
+    order = np.lexsort((columns, row_of))
+    twice = np.flatnonzero((np.diff(columns[order]) == 0) & (np.diff(row_of[order]) == 0))
+    if twice.size:
+        at = order[twice[0]]
+        data.fail(int(row_of[at]), f"index {int(columns[at])} comes twice in the row.")
+    codes.sort_indices()
+    codes.eliminate_zeros()
+    return codes
+
+
+def _sparse_numbers(data: DataLines, attributes: Sequence[Attribute]) -> NDArray[np.float64] | None:
+    """Return indices and values of all rows, shape (2, nnz); None if a token needs a closer look."""
+    tokens = " ".join(data.lines).translate(_PUNCTUATION).replace("?", "nan").split()
+    try:
+        pairs = np.array(tokens or [], dtype="S").astype(np.float64).reshape(-1, 2).T
+    except (ValueError, UnicodeError):
+        return None
+    nominal = np.array([attribute.values is not None for attribute in attributes])
+    of_nominal = nominal[np.minimum(pairs[0], len(attributes) - 1).astype(np.int64)]
+    legal = (pairs[1] == 0) | (pairs[1] == 1) | np.isnan(pairs[1])
+    return pairs if bool((legal | ~of_nominal).all()) else None
+
+
+def _sparse_tokens(data: DataLines, attributes: Sequence[Attribute]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    lookups = [_lookup(attribute) for attribute in attributes]
+    rows: list[list[tuple[float, float]]] = []
+    for row, line in enumerate(data.lines):
+        pairs = []
+        for index, token in _PAIR.findall(line):
+            column = int(index) if len(index) < 20 else len(attributes)  # Python refuses to convert thousands of digits
+            if column >= len(attributes):
+                _fail_outside(data, row, index[:20], attributes)
+            value = _encode(data, row, attributes[column], lookups[column], unquote(token))
+            pairs.append((float(column), value))
+        rows.append(pairs)
+    flat = np.array(list(chain.from_iterable(rows)), dtype=np.float64).reshape(-1, 2).T
+    return np.array([len(pairs) for pairs in rows], dtype=np.int64), flat
+
+
+def _lookup(attribute: Attribute) -> dict[str, float] | None:
+    if attribute.values is None:
+        return None
+    return {value: float(code) for code, value in enumerate(attribute.values)}
+
+
+def _encode(data: DataLines, row: int, attribute: Attribute, lookup: dict[str, float] | None, token: str) -> float:
+    if token == "?":
+        return float("nan")
+    if lookup is None:
+        try:
+            return float(token)
+        except ValueError as error:
+            data.fail(row, f"attribute {attribute.name!r} is numeric; got {_shorten(token)}.", error)
+    if token not in lookup:
+        expected = ", ".join(list(lookup)[:6])
+        data.fail(row, f"attribute {attribute.name!r} takes {{{expected}}}; got {_shorten(token)}.")
+    return lookup[token]
+
+
+def _fail_outside(data: DataLines, row: int, index: str, attributes: Sequence[Attribute]) -> NoReturn:
+    data.fail(row, f"index {index} is outside the {len(attributes)} attributes (counted from 0).")
+
+
+def _width_problem(found: int, expected: int) -> str:
+    return f"{expected} values expected, one per attribute; got {found}. Is the file complete?"
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
 
 _POSITIVE = {"1", "true", "yes", "t", "y"}
 _NEGATIVE = {"0", "-1", "false", "no", "f", "n"}

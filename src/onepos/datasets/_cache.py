@@ -6,7 +6,7 @@ import stat
 import sys
 from pathlib import Path, PurePosixPath
 
-from onepos.datasets._entry import RemoteFile
+from onepos.datasets._sources import RemoteFile
 from onepos.exceptions import ChecksumError
 
 #: Files already verified in this process: path → (size, mtime in ns, sha256).

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from onepos._typing import FloatArray
-from onepos.datasets._rng import generator
+from onepos._utils.random import generator
+from onepos._utils.validation import FloatArray
 from onepos.datasets._single_positive import make_single_positive
 
 _BISECTIONS = 60

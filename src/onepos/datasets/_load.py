@@ -1,23 +1,77 @@
 """Load a data set of the registry by name, and list what there is."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onepos.datasets._cache import data_folder, locate
-from onepos.datasets._entry import DataSetEntry
+from onepos.datasets._catalogue import REGISTRY, get_entry
 from onepos.datasets._fetch import fetch_dataset
-from onepos.datasets._read import read
-from onepos.datasets._registry import REGISTRY, get_entry
-from onepos.datasets._sparse import csr, to_dense
-from onepos.datasets._table import Table, stack
+from onepos.datasets._sources import DataSetEntry
+from onepos.datasets._table import Table, csr, stack, to_dense
 from onepos.exceptions import DataFileError, LabelWarning
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# One entry to all file formats.
+
+
+#: Suffix → (module, function); imported on use, so that a format costs nothing until it is read.
+FORMATS: dict[str, tuple[str, str]] = {
+    ".arff": ("_arff", "read_arff"),
+    ".mat": ("_matlab", "read_matlab"),
+    ".npz": ("_npz", "read_npz"),
+    ".svm": ("_svmlight", "read_svmlight"),
+    ".svmlight": ("_svmlight", "read_svmlight"),
+    ".libsvm": ("_svmlight", "read_svmlight"),
+    ".csv": ("_delimited", "read_csv"),
+    ".tsv": ("_delimited", "read_csv"),
+    ".tab": ("_delimited", "read_csv"),
+    ".parquet": ("_delimited", "read_parquet"),
+    ".pq": ("_delimited", "read_parquet"),
+}
+
+
+def read(path: str | Path, **options: Any) -> Table:
+    """Read a multi-label data file; the format follows from the suffix.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.arff`` (Mulan, with its XML file beside it), ``.mat``, ``.npz``, ``.svm`` / ``.svmlight`` /
+        ``.libsvm``, ``.csv``, ``.tsv`` / ``.tab``, ``.parquet`` / ``.pq``.
+    **options
+        Of the format: ARFF ``labels``, ``xml``; MATLAB ``features``, ``labels``, ``orientation``;
+        svmlight ``n_features``, ``zero_based``; CSV, TSV and parquet ``labels`` or ``label``, ``drop``.
+
+    Returns
+    -------
+    Table
+        With ``X`` (float32 ndarray or CSR), ``Y`` (uint8 ndarray), ``feature_names``, ``label_names``.
+
+    Raises
+    ------
+    DataFileError
+        The file is corrupt, truncated or of another format; the message names file and line.
+    """
+    source = Path(path)
+    suffix = source.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(
+            f"cannot tell the format of {source.name!r} from its suffix; expected one of {', '.join(FORMATS)}."
+        )
+    if not source.is_file():
+        raise FileNotFoundError(f"no such file: {source}. Check the path.")
+    module, function = FORMATS[suffix]
+    reader: Callable[..., Table] = getattr(import_module(f"onepos.datasets.{module}"), function)
+    return reader(source, **options)
 
 
 def load_dataset(
@@ -169,3 +223,65 @@ def _is_available(entry: DataSetEntry, home: Path) -> bool:
     if entry.supplied:
         return any(locate(home, file).is_file() for file in entry.supplied)
     return all(locate(home, file.file).is_file() for file in entry.files)
+
+
+# Compare a data set on disk with what the registry says about it.
+
+
+# The registry rounds cardinality to four decimals (three for the authors' own files) and sums to three.
+_CARDINALITY_TOLERANCE = 1e-3
+_SUM_TOLERANCE = 1e-5
+
+
+def verify_dataset(
+    name: str, *, data_home: str | Path | None = None, offline: bool | None = None, progress: bool = False
+) -> "pd.DataFrame":
+    """Recompute the facts of a data set and compare them with the registry.
+
+    Checksums are compared on the way: a file that differs raises ChecksumError, one with other
+    dimensions DataFileError.
+
+    Parameters
+    ----------
+    name : str
+    data_home, offline, progress
+        As for ``load_dataset``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per fact (index: instances, features, labels, rows_without_label, cardinality,
+        feature_sum), columns ``expected`` (NaN: the registry does not know), ``found``, ``ok``.
+    """
+    import pandas as pd
+
+    entry = get_entry(name)
+    table = load_table(entry, data_home=data_home, offline=offline, progress=progress)
+    n, counts = len(table.Y), table.Y.sum(axis=1, dtype=np.int64)
+    # A user's copy without its unlabelled rows has their labels, all of them, on fewer rows.
+    dropped = entry.instances - n
+    facts: dict[str, tuple[float, float, float]] = {
+        "instances": (entry.instances - dropped, n, 0.0),
+        "features": (entry.features, table.X.shape[1], 0.0),
+        "labels": (entry.labels, table.Y.shape[1], 0.0),
+        "rows_without_label": (entry.rows_without_label - dropped, int(np.count_nonzero(counts == 0)), 0.0),
+        "cardinality": (
+            entry.cardinality * entry.instances / n,
+            float(counts.mean()),
+            _CARDINALITY_TOLERANCE,
+        ),
+        "feature_sum": (
+            np.nan if entry.feature_sum is None else entry.feature_sum,
+            float(table.X.sum(dtype=np.float64)),
+            _SUM_TOLERANCE * abs(entry.feature_sum or 0.0),
+        ),
+    }
+    rows = {
+        fact: {
+            "expected": expected,
+            "found": found,
+            "ok": bool(np.isnan(expected) or abs(found - expected) <= tolerance),
+        }
+        for fact, (expected, found, tolerance) in facts.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from onepos.datasets._inflation import check_inflation
-from onepos.datasets._sparse import checked_csr
-from onepos.datasets._table import Table, as_features, as_indicator, numbered
+from onepos.datasets._matlab import check_inflation
+from onepos.datasets._table import Table, as_features, as_indicator, checked_csr, numbered
 from onepos.exceptions import DataFileError
 
 _CSR_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")

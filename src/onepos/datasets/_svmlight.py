@@ -7,9 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from onepos._typing import FloatArray, IntArray
-from onepos.datasets._sparse import csr, plausible_width
-from onepos.datasets._table import Table, as_features, numbered
+from onepos._utils.validation import FloatArray, IntArray
+from onepos.datasets._table import Table, as_features, csr, numbered, plausible_width
 from onepos.exceptions import DataFileError
 
 # Digits and letters are spelt out: \d and IGNORECASE also match those of other scripts, which are no numbers here.

@@ -1,8 +1,7 @@
 """The doctor looks at data before anything is fitted: :func:`diagnose` and :func:`estimate_cardinality`."""
 
 from onepos.doctor.cardinality import CardinalityEstimate, estimate_cardinality
-from onepos.doctor.codes import CODES
-from onepos.doctor.diagnosis import Diagnosis, Finding, Summary
+from onepos.doctor.diagnosis import CODES, Diagnosis, Finding, Summary
 from onepos.doctor.run import diagnose
 
 __all__ = ["CODES", "CardinalityEstimate", "Diagnosis", "Finding", "Summary", "diagnose", "estimate_cardinality"]

@@ -6,15 +6,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.doctor._guess import Guess, guess_tags
-from onepos.doctor._keys import groups_of
-from onepos.doctor._table import Table, read_table
-from onepos.doctor._tags import Tags, read_tags
-from onepos.doctor.codes import finding
-from onepos.doctor.diagnosis import Finding
+from onepos.doctor.columns import nearly_empty
+from onepos.doctor.data import Table, Tags, groups_of, read_table, read_tags
+from onepos.doctor.diagnosis import Finding, finding
+from onepos.doctor.guess import Guess, guess_tags
 from onepos.doctor.leaks import find_leaks
 from onepos.doctor.rows import chance_duplicates
-from onepos.doctor.texts import nearly_empty
 
 #: Fewest groups of identical rows to rely on; most to resample.
 FEWEST_GROUPS, MOST_GROUPS = 20, 5000

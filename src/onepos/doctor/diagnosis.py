@@ -1,8 +1,11 @@
 """What a diagnosis is: a summary of the data and a list of findings, all plain values."""
 
+import textwrap
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from html import escape
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 Level: TypeAlias = Literal["note", "warning", "error"]
@@ -106,14 +109,10 @@ class Diagnosis:
 
     def to_text(self) -> str:
         """Plain text, at most 80 characters wide."""
-        from onepos.doctor._render import as_text
-
         return as_text(self)
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
-        from onepos.doctor._render import as_html
-
         return as_html(self)
 
 
@@ -130,3 +129,141 @@ def count_kinds(kinds: list[str]) -> dict[str, int]:
 def repeated(names: list[Hashable]) -> list[Hashable]:
     """Return the names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
+
+
+# Every code that a finding may carry, with its title: the list that docs/doctor.md explains one by one.
+
+
+#: What each finding is about, by its code; ``docs/doctor.md`` has what to do about it.
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "tags-none": "No row has a tag",
+        "tags-one-label": "One label only",
+        "tags-look-like-ids": "About as many labels as rows",
+        "tag-missing": "Rows without a tag",
+        "tag-blank": "Empty strings as tags",
+        "tag-holds-several": "Tags that look like lists of tags",
+        "tag-row-several": "Rows with more than one observed label",
+        "tag-index-mismatch": "Tags and features have different row labels",
+        "tag-unpredictable": "The features seem to say nothing about the tag",
+        "label-never-observed": "Labels that are never observed",
+        "label-rare": "Labels that are hardly ever observed",
+        "label-dominant": "One label dominates",
+        "label-spelling": "Labels that differ in case or blanks only",
+        "label-only-in-test": "Labels that occur in the test rows only",
+        "labels-exclusive": "The labels may exclude each other",
+        "column-empty": "Columns without any value",
+        "column-constant": "Columns with one value only",
+        "column-mostly-missing": "Columns that are mostly missing",
+        "column-duplicate": "Columns that repeat another one",
+        "column-id": "Columns that look like identifiers",
+        "column-text": "Free text among the categories",
+        "column-number-as-text": "Numbers stored as text",
+        "column-unsupported": "Columns of no usable type",
+        "column-leaks": "Columns that give the tag away",
+        "column-named-like-label": "Columns named like a label",
+        "column-split-mismatch": "Training and test rows have different columns",
+        "scale-infinite": "Infinite values",
+        "scale-spread": "Columns of very different scale",
+        "scale-huge": "Very large values",
+        "scale-heavy-tail": "Heavy tails",
+        "scale-integer-codes": "Integers that may be codes of categories",
+        "row-empty": "Rows without content",
+        "row-duplicate": "Identical rows",
+        "row-duplicate-disagrees": "Identical rows with different tags",
+        "row-in-both-splits": "Rows that are in training and in test",
+        "text-empty": "Texts that are nearly empty",
+        "text-duplicate": "Texts that occur more than once",
+        "text-in-both-splits": "Texts that are in training and in test",
+        "cardinality-estimate": "How many labels a row may have",
+    }
+)
+
+
+def finding(code: str, level: Level, detail: str, about: Iterable[object] = ()) -> Finding:
+    """Make a finding with the title of its code; names of columns and labels become plain strings.
+
+    Examples
+    --------
+    >>> finding("tags-one-label", "error", "…", ["beach"]).title
+    'One label only'
+    """
+    return Finding(level, code, CODES[code], detail, tuple(name_of(name) for name in about))
+
+
+def listed(names: Iterable[object], most: int = 5) -> str:
+    """Join names for a sentence, the first few of them.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    shown = [name_of(name) for name in names]
+    rest = len(shown) - most
+    return ", ".join(shown) if rest <= 0 else f"{', '.join(shown[:most])} and {rest:,} more"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row"), counted(2, "category", "categories")
+    ('1 row', '1,200 rows', '2 categories')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+# A diagnosis as plain text and as an HTML table.
+
+
+_WIDTH = 80
+_MARGIN = 9  # "warning" and two blanks
+_MOST_LABELS = 10
+
+
+def as_text(diagnosis: Diagnosis) -> str:
+    """Write the summary, then each finding with its level in the margin."""
+    blocks = ["\n".join(_wrapped(line, "") for line in _summary_lines(diagnosis.summary))]
+    for finding in diagnosis.findings:
+        head = f"{finding.level:<{_MARGIN}}{finding.title} [{finding.code}]"
+        blocks.append(f"{_wrapped(head, ' ' * _MARGIN, first='')}\n{_wrapped(finding.detail, ' ' * _MARGIN)}")
+    if not diagnosis.findings:
+        blocks.append("Nothing found.")
+    return "\n\n".join(blocks) + "\n"
+
+
+def as_html(diagnosis: Diagnosis) -> str:
+    """Write the same as one table; every string from the data is escaped."""
+    rows = "".join(
+        f"<tr><td>{escape(finding.level)}</td><td><code>{escape(finding.code)}</code></td>"
+        f'<td style="text-align:left"><b>{escape(finding.title)}</b><br>{escape(finding.detail)}</td></tr>'
+        for finding in diagnosis.findings
+    )
+    body = rows or '<tr><td colspan="3">Nothing found.</td></tr>'
+    caption = "<br>".join(escape(line) for line in _summary_lines(diagnosis.summary))
+    return (
+        f"<table><caption>{caption}</caption><thead><tr><th>level</th><th>code</th><th>what was seen</th></tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def _summary_lines(summary: Summary) -> list[str]:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.columns.items())
+    columns = counted(sum(summary.columns.values()), "column")
+    lines = [
+        f"{counted(summary.rows, 'row')}, {columns} ({kinds}), {counted(summary.labels, 'label')}, "
+        f"{counted(summary.tags_missing, 'row')} without a tag."
+    ]
+    if summary.label_counts:
+        shown = ", ".join(f"{name} {count:,}" for name, count in summary.label_counts[:_MOST_LABELS])
+        rest = len(summary.label_counts) - _MOST_LABELS
+        lines.append(f"Labels: {shown}{f' and {rest:,} more' if rest > 0 else ''}.")
+    return lines
+
+
+def _wrapped(text: str, indent: str, *, first: str | None = None) -> str:
+    return textwrap.fill(
+        text, _WIDTH, initial_indent=indent if first is None else first, subsequent_indent=indent, drop_whitespace=True
+    )

@@ -6,11 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.doctor._column import Column
-from onepos.doctor._table import Table
-from onepos.doctor._tags import Tags
-from onepos.doctor.codes import counted, finding, listed
-from onepos.doctor.diagnosis import Finding
+from onepos.doctor.data import Column, Table, Tags
+from onepos.doctor.diagnosis import Finding, counted, finding, listed
 
 #: Held-out accuracy of one column from which on it gives the tag away …
 ACCURACY = 0.98

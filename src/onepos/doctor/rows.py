@@ -3,11 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.doctor._keys import by_chance, code_keys, codes_in, groups_of, matrix_keys
-from onepos.doctor._table import Table
-from onepos.doctor._tags import Tags
-from onepos.doctor.codes import counted, finding, listed
-from onepos.doctor.diagnosis import Finding
+from onepos.doctor.data import Table, Tags, by_chance, code_keys, codes_in, groups_of, matrix_keys
+from onepos.doctor.diagnosis import Finding, counted, finding, listed
 
 #: Repeated rows are a warning above this share, a note below.
 REPEATED_SHARE = 0.01

@@ -5,10 +5,8 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.doctor._column import Column
-from onepos.doctor._table import Table
-from onepos.doctor.codes import counted, finding, listed
-from onepos.doctor.diagnosis import Finding
+from onepos.doctor.data import Column, Table
+from onepos.doctor.diagnosis import Finding, counted, finding, listed
 
 #: Largest ratio of two columns' standard deviations that passes.
 SPREAD = 1e3

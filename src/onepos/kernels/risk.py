@@ -1,9 +1,9 @@
-"""Soft labels and the single-positive risk R̂_sp, compiled: the twin of ``onepos.backpropagation`` and ``losses``."""
+"""Soft labels and the single-positive risk R̂_sp, compiled."""
 
 import numpy as np
 
+from onepos.kernels.beta_draws import softplus_and_sigmoid
 from onepos.kernels.compilation import Array, Scalar, compiled
-from onepos.kernels.elementary import softplus_and_sigmoid
 
 Single = np.float32
 

@@ -1,7 +1,9 @@
 """What every onepos classifier shares: scikit-learn's contract for 1-D y, the multi-label one for 2-D y."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,16 +14,56 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onepos._launch import launched
-from onepos._validation import Labels, check_labels, check_validation_labels
-from onepos.calibration import Calibration, fit_calibration
-from onepos.cardinality import resolve_n_positives
-from onepos.dataset_rows import DatasetRows, is_dataset
-from onepos.disk import DiskRows, check_finite, on_disk
+from onepos._utils.launch import launched
+from onepos._utils.validation import Labels, check_labels, check_validation_labels
 from onepos.exceptions import LabelWarning
-from onepos.methods._summary import facts_html, fitted_facts
+from onepos.label_sets.calibration import Calibration, fit_calibration
+from onepos.label_sets.cardinality import resolve_n_positives
+from onepos.label_sets.thresholds import Measure, cardinality_threshold, label_sets, rate_thresholds, sample_thresholds
 from onepos.metrics import average_precision
-from onepos.thresholds import Measure, cardinality_threshold, label_sets, rate_thresholds, sample_thresholds
+from onepos.rows.items import DatasetRows, is_dataset
+from onepos.rows.stored import DiskRows, check_finite, on_disk
+
+# A fitted model in a few lines, for notebooks.
+
+
+#: Label names shown; the others are counted.
+_SHOWN = 5
+
+
+def fitted_facts(estimator: Any) -> dict[str, str]:
+    """Return what is worth seeing at a glance of a fitted classifier."""
+    names = [str(name) for name in estimator.classes_[:_SHOWN]]
+    more = ", …" if len(estimator.classes_) > _SHOWN else ""
+    facts = {
+        "labels": f"{len(estimator.classes_):,}: {', '.join(names)}{more}",
+        "features": f"{estimator.n_features_in_:,}",
+    }
+    history = getattr(estimator, "history_", None)
+    if history is not None and len(history):
+        facts["epochs" if "epoch" in history.records[0] else "iterations"] = f"{len(history):,}"
+        best = history.facts.get("best_epoch")
+        score = next((name for name in history.facts if name.startswith("best_") and name != "best_epoch"), None)
+        if best is not None and score is not None:
+            metric = score.removeprefix("best_").replace("_", " ")
+            facts["best validation score"] = f"{metric} {history.facts[score]:.4f} in epoch {best}"
+    if hasattr(estimator, "thresholds_"):
+        low, high = estimator.thresholds_.min(), estimator.thresholds_.max()
+        facts["thresholds"] = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+    elif not estimator.single_label_:
+        facts["thresholds"] = "½"
+    if hasattr(estimator, "calibration_"):
+        facts["calibrated on"] = f"{estimator.calibration_.n_rows:,} rows with complete labels"
+    return facts
+
+
+def facts_html(title: str, facts: Mapping[str, str]) -> str:
+    """Return a table of facts; every text is escaped."""
+    rows = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(value)}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'
 
 
 class _Fitted(ClassifierMixin, BaseEstimator):

@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 from torch import Tensor
 
-from onepos.disk import DiskRows, check_finite, on_disk
-from onepos.features import as_features, gather, take
-from onepos.scaling import fit_scaler
+from onepos.rows.scaling import fit_scaler
+from onepos.rows.stored import DiskRows, check_finite, on_disk
+from onepos.rows.tensors import as_features, gather, take
 from onepos.training import Batch
 
 #: Share of stored entries below which a sparse product is the faster one.

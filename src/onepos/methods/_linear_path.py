@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._deadline import time_left
+from onepos._utils.deadline import time_left
 
 #: What a step promises per row when a strength is solved: well enough to choose between strengths, and to keep.
 PATH_TOLERANCE, FINAL_TOLERANCE = 3e-4, 3e-6

@@ -1,9 +1,55 @@
 """k, the expected number of positives, for methods that train towards it."""
 
-from onepos._deadline import time_left
-from onepos.cardinality import resolve_n_positives
-from onepos.methods._context import Context
-from onepos.methods._neighbor_agreement import estimate_n_positives
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._utils.deadline import time_left
+from onepos.graph.exact import nearest_neighbors
+from onepos.label_sets.cardinality import resolve_n_positives
+from onepos.methods._neural import Context
+
+# A guess at the number of positives from single positives: how often nearest neighbours show the same.
+
+
+def estimate_n_positives(X: Any, observed: NDArray[np.int8]) -> float:
+    """Estimate the mean number of positives of a row between its two bounds: 1 and the inverse agreement.
+
+    Let S be a row's hidden label set and let the observed label be drawn from S uniformly. Two rows then show the
+    same label with probability |S ∩ S'| / (|S||S'|) ≤ 1/|S|. So for any pairing of rows the rate of agreement A has
+    E[A] ≤ E[1/|S|], and the harmonic mean of |S| lies between 1 and 1/A. The bound is sharp where paired rows have
+    equal sets; nearest neighbours come closest to that. Nothing in the data tells where between its bounds the number
+    lies, and the geometric mean √(1/A) has the smallest worst-case ratio to it.
+
+    Parameters
+    ----------
+    X : array or sparse of shape (n_samples, n_features)
+        Scaled features.
+    observed : int8 array of shape (n_samples, n_labels)
+        At least one observed positive a row.
+
+    Returns
+    -------
+    float
+        Between 1 and √c. A is the agreement of nearest neighbours or that of random pairs, whichever is larger.
+
+    Examples
+    --------
+    >>> X = np.repeat([[0.0], [9.0]], 2, axis=0)
+    >>> estimate_n_positives(X, np.eye(2, dtype=np.int8)[[0, 0, 1, 1]])
+    1.0
+    """
+    n_samples, n_labels = observed.shape
+    positives = (observed > 0).astype(np.float64)
+    share = positives / positives.sum(axis=1, keepdims=True)  # a label drawn from those observed in the row
+    if n_samples < 2:
+        return 1.0
+    nearest, _ = nearest_neighbors(X, 1)
+    near = float(np.einsum("ij,ij->i", share, share[nearest[:, 0]]).mean())
+    # Random pairs of different rows, without forming them: (‖Σ_i s_i‖² − Σ_i ‖s_i‖²) / (n (n − 1)).
+    chance = float((np.square(share.sum(axis=0)).sum() - np.square(share).sum()) / (n_samples * (n_samples - 1)))
+    return float(np.clip(1.0 / max(near, chance, 1.0 / n_labels), 1.0, n_labels) ** 0.5)
 
 
 def expected_n_positives(given: float | str | None, context: Context, *, single_label: bool) -> tuple[float, str]:

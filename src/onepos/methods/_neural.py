@@ -14,35 +14,39 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
-from torch import nn
+from torch import Tensor, nn
 
-from onepos._deadline import stage
-from onepos._random import seed_from, spawn
-from onepos._validation import Labels
-from onepos.dataset_rows import DatasetRows, is_dataset
-from onepos.features import as_features, on_device, release, take
+from onepos._utils.deadline import stage
+from onepos._utils.random import seed_from, spawn
+from onepos._utils.validation import Labels
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._context import Context, Held
-from onepos.methods._defaults import (
+from onepos.methods._graph_features import GraphFeatures, check_graph_features
+from onepos.methods._neural_defaults import (
     ENOUGH_TO_HOLD_OUT,
+    N_FOLDS,
     are_bags,
     auto_batch_size,
     auto_learning_rate,
     auto_selection_metric,
+    choose_epochs,
     start_at_frequencies,
 )
-from onepos.methods._epoch_folds import N_FOLDS, choose_epochs
-from onepos.methods._feature_pretraining import pretrain
-from onepos.methods._forward import forward_all
-from onepos.methods._graph_features import check_graph_features
-from onepos.methods._holdout import hold_out
-from onepos.methods._label_scores import check_label_scores
-from onepos.methods._network_state import restore_network, store_network
-from onepos.methods._own_network import TRIED_ROWS, is_own, own_network, seeded_globals, try_network
-from onepos.methods._run_identity import check_same_data, run_identity
-from onepos.networks import MLP
-from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
-from onepos.selection import SELECTION_METRICS, higher_is_better, selection_score
+from onepos.methods._neural_state import (
+    TRIED_ROWS,
+    check_same_data,
+    is_own,
+    own_network,
+    restore_network,
+    run_identity,
+    seeded_globals,
+    store_network,
+    try_network,
+)
+from onepos.methods._pretraining import pretrain
+from onepos.methods._rows import check_label_scores, forward_all, hold_out
+from onepos.rows.items import DatasetRows, is_dataset
+from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
+from onepos.rows.tensors import as_features, on_device, release, take
 from onepos.training import (
     PRECISIONS,
     Callback,
@@ -58,7 +62,58 @@ from onepos.training import (
     join,
     train,
 )
-from onepos.training.threads import limited_threads, useful_threads
+from onepos.training.epoch_choice import SELECTION_METRICS, higher_is_better, selection_score
+from onepos.training.machine import limited_threads, useful_threads
+from onepos.training.networks import MLP
+
+# What a fit hands to the method that it trains.
+
+
+@dataclass(frozen=True)
+class Held:
+    """Validation rows: scaled features, labels as given, and whether the labels are complete."""
+
+    features: Any
+    observed: NDArray[np.int8]
+    full: bool
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a method may use to build its objective."""
+
+    rows: Rows
+    network: nn.Module
+    held: Held | None
+    generator: torch.Generator
+    schedule: Schedule
+    #: Probabilities from elsewhere, shape (n_samples, n_labels), NaN where there are none.
+    label_scores: Tensor | None = None
+    #: Features given for the graph, scaled, shape (n_samples, q).
+    graph_features: Any = None
+
+    @property
+    def graph(self) -> GraphFeatures:
+        """What to make a graph over the rows from."""
+        if self.graph_features is not None:
+            return GraphFeatures(self.graph_features, apart=True)
+        if isinstance(self.rows.features, DatasetRows):
+            raise ValueError(
+                "this method looks for similar rows, which needs features as a matrix, and X is a Dataset: pass an "
+                f"array of {self.rows.n_samples} rows as graph_features in fit, such as what a trained network says."
+            )
+        return GraphFeatures(self.rows.features, apart=False)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels c."""
+        return int(self.rows.observed.shape[1])
+
+    @property
+    def full_validation(self) -> NDArray[np.int8] | None:
+        """Fully labelled validation labels, if there are any."""
+        return self.held.observed if self.held is not None and self.held.full else None
+
 
 #: Training rows that label sets are cut by where none are held out.
 _CUT_ROWS = 2000
@@ -131,7 +186,7 @@ class NeuralClassifier(_FittedNetwork):
         the rows left out is the one that the network is then trained for on all rows (not for networks of your own).
         A validation set given to ``fit`` is always used.
     selection_metric : str
-        What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (``onepos.selection``), for
+        What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (see ``onepos.training``), for
         many labels on few validation rows that have one label each. "auto": the latter if there are fewer than ten such
         rows per label, else average precision. ``smile`` and ``role``, which do not learn that likelihood, have average
         precision.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._typing import MatrixLike
+from onepos._utils.validation import MatrixLike
 
 
 def pack(name: str, features: MatrixLike) -> dict[str, NDArray[Any]]:

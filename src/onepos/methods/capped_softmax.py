@@ -1,21 +1,110 @@
 """Capped softmax: the likelihood of the observed label among m that are there."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
-from onepos.methods._capped_likelihood import likelihood_and_slopes
-from onepos.methods._context import Context
+from onepos.label_sets.pooling import marginal_logits
 from onepos.methods._n_positives import expected_n_positives
-from onepos.methods._neural import NeuralClassifier
-from onepos.stacking import marginal_logits
+from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Logits, Loss, Objective
+
+# The likelihood of the observed label when a row has m labels, as a pure function of logits.
+
+
+_MOST_STEPS = 100
+
+
+def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> Tensor:
+    """L = −1/B Σ_i log f_iγ(i), with f = σ(z + b(z)) and Σ_j f_ij = m; a row's several observed labels share it.
+
+    Labels known to be absent have no part in the sum. For m → 0 this is the cross-entropy of a softmax, less log m.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (batch, n_labels)
+        z.
+    observed : Tensor of shape (batch, n_labels)
+        1 observed, 0 unknown, −1 known absent.
+    n_positives : float
+        m; at least half a label less than a row may have.
+
+    Examples
+    --------
+    >>> z, seen = torch.tensor([[9.0, 9.0, -9.0]]), torch.tensor([[1, 0, 0]])  # f is about (¾, ¾, 0)
+    >>> round(float(capped_likelihood(z, seen, 1.5).exp()), 2)
+    1.33
+    """
+    value, slopes = likelihood_and_slopes(logits.detach(), observed, n_positives)
+    return value + (slopes * (logits - logits.detach())).sum()  # zero is added, with the derivative
+
+
+@torch.no_grad()
+def likelihood_and_slopes(logits: Tensor, observed: Tensor, n_positives: float) -> tuple[Tensor, Tensor]:
+    """L and its derivative by the logits, of the same arguments.
+
+    ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k), from the derivative of Σ f = m.
+    """
+    positives = observed.clamp(min=0).to(logits.dtype)
+    share = positives / positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
+    possible = observed >= 0
+    levels = logits + cardinality_shift(logits, possible, n_positives)
+    present, absent = functional.logsigmoid(levels), functional.logsigmoid(-levels)
+    doubt = share * absent.exp()  # of the observed label, 1 − f
+    # In logarithms ∂b/∂z has no 0/0.
+    moved = torch.softmax((present + absent).masked_fill_(~possible, -torch.inf), dim=1)
+    slopes = (moved * doubt.sum(dim=1, keepdim=True)).sub_(doubt).div_(len(logits))
+    return -(share * present).sum() / len(logits), slopes
+
+
+def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> Tensor:
+    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1).
+
+    Newton's steps for log Σ σ = log m, which is nearly linear in b while most f are small, with halves of the bracket
+    where they leave it. They start from a bound, or where logits are far apart from the m-th largest of a row.
+
+    Parameters
+    ----------
+    logits, possible : Tensor of shape (batch, n_labels)
+        ``possible`` says which labels count; rows in which none does get a shift that means nothing.
+    n_positives : float
+        m; rows that may have fewer than m + ½ labels are asked for so much less.
+    """
+    counts = possible.sum(dim=1, keepdim=True).clamp(min=1).to(logits.dtype)
+    target = torch.clamp(counts - 0.5, max=n_positives)
+    known = possible.all()
+    low_logits = logits if known else logits.masked_fill(~possible, -torch.inf)
+    high_logits = logits if known else logits.masked_fill(~possible, torch.inf)
+    level = torch.log(target / (counts - target))
+    # If all logits were the largest, or the smallest; and σ(u) < exp(u), which is close where all f are small.
+    low = torch.maximum(level - low_logits.amax(1, keepdim=True), target.log() - low_logits.logsumexp(1, keepdim=True))
+    high = level - high_logits.amin(1, keepdim=True)
+    low = torch.minimum(low, high)
+    tolerance = 16.0 * torch.finfo(logits.dtype).eps
+    whole, rest = divmod(n_positives, 1.0)
+    near = low_logits.topk(min(int(whole) + 1, logits.shape[1]), dim=1).values[:, -1:]
+    shift = torch.clamp(math.log(max(rest, 0.01) / max(1.0 - rest, 0.01)) - near, low, high)
+    f = torch.sigmoid(low_logits + shift)
+    for _ in range(_MOST_STEPS):
+        total = f.sum(dim=1, keepdim=True)
+        excess = torch.log(total / target)
+        if not bool((excess.abs() > tolerance).any()):
+            break
+        below = excess < 0
+        low, high = torch.where(below, shift, low), torch.where(below, high, shift)
+        newton = shift - excess * total / (total - f.square().sum(dim=1, keepdim=True))
+        shift = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+        f = torch.sigmoid(low_logits + shift)
+    return shift.nan_to_num(0.0, 0.0, 0.0)
 
 
 class CappedSoftmaxObjective(Objective):

@@ -1,5 +1,6 @@
 """CRISP: class priors estimated from single positives, and the risk that they make computable (Liu et al., 2025)."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -11,14 +12,152 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
-from onepos.losses import assumed_targets
-from onepos.methods._class_prior import class_prior
-from onepos.methods._class_prior_losses import class_prior_risk
-from onepos.methods._context import Context
-from onepos.methods._neural import NeuralClassifier
-from onepos.methods._selection_propensity import selection_propensity
-from onepos.methods._whole_set import logits_of_all
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._rows import logits_of_all
 from onepos.training import Batch, Logits, Loss, Objective, Rows
+from onepos.training.losses import assumed_targets
+
+# How often a label is there, from rows on which it was observed: the top-bin estimator of CRISP.
+
+
+def class_prior(
+    scores: NDArray[np.floating],
+    positive: NDArray[np.bool_],
+    weights: NDArray[np.floating] | None = None,
+    *,
+    confidence: float = 0.01,
+    slack: float = 0.01,
+) -> float:
+    """Estimate the share of rows that have a label.
+
+    Parameters
+    ----------
+    scores : array of shape (n_samples,)
+        f(x) of all rows; rows with the label should score high.
+    positive : bool array of shape (n_samples,)
+        Rows on which the label was observed.
+    weights : array of shape (n_positive,), optional
+        1/e(x) of the observed rows, up to a factor; without them, all alike.
+    confidence, slack : float
+        δ and τ.
+
+    Returns
+    -------
+    float
+        At least the share of rows on which the label was observed, for there it is; at most 1. 0 if on none.
+
+    Examples
+    --------
+    A fifth of the rows score ½ or more and have the label; it was observed on every second of them:
+
+    >>> scores = np.concatenate([np.linspace(0.5, 1.0, 2000), np.linspace(0.0, 0.4, 8000)])
+    >>> observed = (np.arange(10_000) < 2000) & (np.arange(10_000) % 2 == 0)
+    >>> round(class_prior(scores, observed), 3)
+    0.2
+    """
+    n_samples, n_positive = len(scores), int(positive.sum())
+    if n_positive == 0:
+        return 0.0
+    weights = np.ones(n_positive) if weights is None else np.asarray(weights, dtype=np.float64)
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    shares = np.zeros(n_samples)
+    shares[positive] = weights / weights.sum()
+    # A threshold takes all rows of equal score or none: count up to the last row of each score.
+    last = np.append(ranked[1:] != ranked[:-1], True)
+    above = (np.flatnonzero(last) + 1) / n_samples
+    above_positive = np.cumsum(shares[order])[last]
+    counted = above_positive > 0
+    above, above_positive = above[counted], above_positive[counted]
+    effective = weights.sum() ** 2 / np.square(weights).sum()
+    radius = math.sqrt(math.log(4.0 / confidence) / 2.0) * (n_samples**-0.5 + effective**-0.5)
+    best = int(np.argmin((above + (1.0 + slack) * radius) / above_positive))
+    return float(np.clip(above[best] / above_positive[best], n_positive / n_samples, 1.0))
+
+
+# CRISP's risk: the absolute loss of all labels from observed ones and class priors (Liu et al., NeurIPS 2025).
+
+
+def class_prior_risk(
+    logits: Tensor, observed: Tensor, priors: Tensor, weights: Tensor, means: Tensor | None = None
+) -> Tensor:
+    """R̂ = Σ_j [ (2π_j/n_j) Σ_{i∈S_j} (1 − f_ij) + | mean_i f_ij − π_j | ], on a batch; f = σ(logits).
+
+    With the absolute loss |y − f| the risk of a label is π E₊[1−f] + (E[f] − π E₊[f]) = 2π E₊[1−f] + (E[f] − π). The
+    bracket is (1−π) E₋[f] − π E₊[1−f]; by its modulus it cannot be driven below zero by a network that forgets. Entries
+    known to be absent add their own absolute loss f; the paper has none.
+
+    Parameters
+    ----------
+    logits, observed : Tensor of shape (batch, n_labels)
+    priors : Tensor of shape (n_labels,)
+        π̂.
+    weights : Tensor of shape (batch, n_labels)
+        Weight of 1 − f at the observed entries, 0 elsewhere: 2π̂_j·n/n_j, so that the mean over all rows is the
+        first sum.
+    means : Tensor of shape (n_labels,), optional
+        Mean of f over all rows, without gradient. If given, it says on which side of π̂ the mean is, and the batch only
+        in which direction it moves: the modulus of a small batch's own mean has another minimum than that of
+        the set's, since a rare label is in few batches.
+
+    Examples
+    --------
+    >>> observed, half = torch.tensor([[1, 0]]), torch.tensor([0.5, 0.25])
+    >>> class_prior_risk(torch.zeros(1, 2), observed, half, 2 * half * observed).item()
+    0.75
+    """
+    scores = torch.sigmoid(logits)
+    found = (weights * torch.sigmoid(-logits)).sum() / logits.shape[0]
+    mean = scores.mean(dim=0)
+    if means is not None:
+        mean = means + (mean - mean.detach())
+    absent = (scores * (observed < 0)).sum() / logits.shape[0]
+    return found + (mean - priors).abs().sum() + absent
+
+
+# How likely a label that is there is observed, if the observed one is drawn uniformly from the row's labels.
+
+
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
+
+
+def selection_propensity(
+    probabilities: NDArray[np.floating], rows: NDArray[np.intp], columns: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """e_j(x) = E[ 1/|Y| | x, y_j = 1 ] at the given entries, labels independent given x.
+
+    With label j there, |Y| = 1 + N, N a sum of independent indicators with the other labels' probabilities p_k. Since
+    1/(1+N) = ∫₀¹ u^N du,
+
+        e_j(x) = ∫₀¹ Π_{k≠j} (1 − p_k + p_k·u) du,
+
+    a polynomial of degree c − 1: Gauss and Legendre's rule with 32 nodes is exact up to 64 labels. With a thousand
+    labels it is off by less than 1e-9 of its value if 50 are expected in a row, by 1e-5 if 300 are.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_samples, n_labels)
+        P(y_k = 1 | x), or what a classifier takes for it.
+    rows, columns : int arrays of shape (n_entries,)
+
+    Returns
+    -------
+    float64 array of shape (n_entries,)
+        Between 1/n_labels and 1.
+
+    Examples
+    --------
+    >>> selection_propensity(np.array([[0.9, 0.5]]), np.array([0]), np.array([0])).round(12).tolist()
+    [0.75]
+    """
+    result = np.zeros(len(rows))
+    others = np.asarray(probabilities, dtype=np.float64)[rows]
+    others[np.arange(len(rows)), columns] = 0.0
+    for node, weight in zip(_NODES, _NODE_WEIGHTS, strict=True):
+        # Σ log1p(−p·(1−u)): the nodes lie inside (−1, 1), so the argument stays above −1 even at p = 1.
+        result += 0.5 * weight * np.exp(np.log1p(-others * (0.5 * (1.0 - node))).sum(axis=1))
+    return result
+
 
 #: Rows that the running mean of the scores looks back on.
 _MEAN_ROWS = 1000

@@ -9,15 +9,26 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
-from onepos.methods._classical import CONSTANT, LOGIT_SLOPE, ClassicalClassifier, with_constant
-from onepos.methods._d2ml_fit import fit_d2ml
-from onepos.methods._d2ml_kernel import FeatureMap, default_gamma, make_feature_map, rbf
-from onepos.methods._d2ml_problem import Problem
-from onepos.methods._d2ml_prox import make_blocks
-from onepos.methods._d2ml_ridge import cross_validated_ridge
+from onepos.methods._classical import (
+    CONSTANT,
+    LOGIT_SLOPE,
+    UNOBSERVED,
+    ClassicalClassifier,
+    WeightedLabels,
+    with_constant,
+)
+from onepos.methods._d2ml_solver import (
+    FeatureMap,
+    Problem,
+    cross_validated_ridge,
+    default_gamma,
+    fit_d2ml,
+    make_blocks,
+    make_feature_map,
+    rbf,
+)
 from onepos.methods._stored_features import pack, unpack
-from onepos.methods._weighted_labels import UNOBSERVED, WeightedLabels
-from onepos.scaling import SCALE_KINDS
+from onepos.rows.scaling import SCALE_KINDS
 from onepos.training import History
 
 #: XᵀX is formed and factorised; above this many features that no longer fits.

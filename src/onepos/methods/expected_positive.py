@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
-from onepos.methods._context import Context
 from onepos.methods._n_positives import expected_n_positives
-from onepos.methods._neural import NeuralClassifier
-from onepos.methods._role_losses import expected_positive
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods.role import expected_positive
 from onepos.training import Batch, Objective
 
 

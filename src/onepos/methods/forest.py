@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from onepos._deadline import tell, time_left
-from onepos._random import seed_from
-from onepos.cardinality import resolve_n_positives
+from onepos._utils.deadline import tell, time_left
+from onepos._utils.random import seed_from
 from onepos.exceptions import ModelFileError
+from onepos.label_sets.cardinality import resolve_n_positives
+from onepos.label_sets.pooling import marginal_logits
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._forest_trees import Grown, Sample, Trees, grow, join, single_precision
-from onepos.stacking import marginal_logits
 
 #: The first half of the trees leave out one of so many parts of the rows each, to judge by them.
 N_FOLDS, JUDGING = 10, 2

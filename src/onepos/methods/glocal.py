@@ -9,11 +9,16 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
-from onepos.methods._classical import CONSTANT, LOGIT_SLOPE, ClassicalClassifier, with_constant
-from onepos.methods._glocal_fit import Schedule, fit_glocal, group_rows
-from onepos.methods._glocal_model import Coefficients
-from onepos.methods._weighted_labels import UNOBSERVED, WeightedLabels
-from onepos.scaling import SCALE_KINDS
+from onepos.methods._classical import (
+    CONSTANT,
+    LOGIT_SLOPE,
+    UNOBSERVED,
+    ClassicalClassifier,
+    WeightedLabels,
+    with_constant,
+)
+from onepos.methods._glocal_solver import Coefficients, Schedule, fit_glocal, group_rows
+from onepos.rows.scaling import SCALE_KINDS
 from onepos.training import History
 
 

@@ -11,13 +11,13 @@ from scipy import sparse
 from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from onepos._deadline import tell, time_left
-from onepos._random import numpy_generator
-from onepos.cardinality import resolve_n_positives
+from onepos._utils.deadline import tell, time_left
+from onepos._utils.random import numpy_generator
 from onepos.exceptions import ModelFileError
+from onepos.label_sets.cardinality import resolve_n_positives
+from onepos.label_sets.pooling import marginal_logits
 from onepos.methods._base import OnePositiveClassifier
-from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
-from onepos.stacking import marginal_logits
+from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
 
 #: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
 PRIOR_SHARE = 0.1

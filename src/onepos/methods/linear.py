@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos import metrics
-from onepos._deadline import tell
-from onepos._random import numpy_generator
-from onepos._validation import check_validation_labels
-from onepos.memory import recall
+from onepos._utils.deadline import tell
+from onepos._utils.random import numpy_generator
+from onepos._utils.result_cache import recall
+from onepos._utils.validation import check_validation_labels
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._holdout import splits
 from onepos.methods._linear_path import FINAL_TOLERANCE, BernoulliLoss, Fit, LinearProblem, linear_logits
-from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
+from onepos.methods._rows import splits
+from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
 
 
 class _FittedLinear(OnePositiveClassifier):

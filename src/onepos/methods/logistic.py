@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from onepos._deadline import tell, time_left
-from onepos._random import numpy_generator
-from onepos.cardinality import resolve_n_positives
+from onepos._utils.deadline import tell, time_left
+from onepos._utils.random import numpy_generator
 from onepos.exceptions import ModelFileError
+from onepos.label_sets.cardinality import resolve_n_positives
+from onepos.label_sets.pooling import marginal_logits
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._holdout import splits
 from onepos.methods._linear_path import FINAL_TOLERANCE, PATH_TOLERANCE, Fit, LinearProblem, SoftmaxLoss, linear_logits
-from onepos.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
-from onepos.stacking import marginal_logits
+from onepos.methods._rows import splits
+from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
 
 #: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
 N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0

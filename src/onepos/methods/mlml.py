@@ -11,15 +11,23 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos.exceptions import LabelWarning
-from onepos.graph import Metric
-from onepos.methods._classical import LOGIT_SLOPE, ClassicalClassifier
-from onepos.methods._mlml_graph import label_weights, laplacian
-from onepos.methods._mlml_predict import Reference, kernel_average, make_reference
-from onepos.methods._mlml_rows import RowGraph, build_row_graph, on_sphere
-from onepos.methods._mlml_solve import objective, solve_decoupled, solve_dense
+from onepos.graph.exact import Metric
+from onepos.methods._classical import LOGIT_SLOPE, UNOBSERVED, ClassicalClassifier, unobserved_weight
+from onepos.methods._mlml_solver import (
+    Reference,
+    RowGraph,
+    build_row_graph,
+    kernel_average,
+    label_weights,
+    laplacian,
+    make_reference,
+    objective,
+    on_sphere,
+    solve_decoupled,
+    solve_dense,
+)
 from onepos.methods._stored_features import pack, squared_lengths, unpack
-from onepos.methods._weighted_labels import UNOBSERVED, unobserved_weight
-from onepos.scaling import SCALE_KINDS
+from onepos.rows.scaling import SCALE_KINDS
 from onepos.training import History
 
 #: Up to this many rows "auto" solves the Sylvester equation densely.

@@ -1,7 +1,7 @@
 """ROLE: regularised online label estimation (Cole et al., CVPR 2021)."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -12,12 +12,180 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
-from onepos.methods._context import Context
-from onepos.methods._label_matrix import LabelMatrix
 from onepos.methods._n_positives import expected_n_positives
-from onepos.methods._neural import NeuralClassifier
-from onepos.methods._role_losses import label_gradient, role
+from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows, Schedule
+from onepos.training.losses import binary_cross_entropy
+
+# One free parameter for every training entry (Θ of ROLE), trained by Adam at the cost of the batch's rows.
+
+
+_MEAN_DECAY, _SQUARE_DECAY = 0.9, 0.999  # β₁, β₂
+_HORIZON = 256  # (β₁/√β₂)^256 = 2e-12
+_ROWS = 4096
+
+
+class LabelMatrix(nn.Module):
+    """Logits Θ of shape (n_samples, n_labels) with Adam's state beside them, all of it in ``state_dict``.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n_samples, n_labels)
+        Initial Θ; taken over, not copied.
+
+    Notes
+    -----
+    Equal to ``torch.optim.Adam`` over all of Θ, except that Adam's ε is left out: in idle steps it
+    would have no closed form, and it only matters for gradients below about 1e-7.
+
+    Examples
+    --------
+    >>> labels = LabelMatrix(torch.zeros(3, 2))
+    >>> _ = labels.step(torch.tensor([1]), torch.tensor([[1.0, -2.0]]), rate=0.1)
+    >>> (10 * labels.settled()).round().tolist()
+    [[0.0, 0.0], [-1.0, 1.0], [0.0, 0.0]]
+    """
+
+    state: Tensor
+    last: Tensor
+    now: Tensor
+    pull: Tensor
+    ahead: Tensor
+    shrink: Tensor
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        #: Θ, m and v of every row, shape (n_samples, 3, n_labels): one gather fetches all three.
+        self.register_buffer("state", torch.stack([logits, *2 * [torch.zeros_like(logits)]], dim=1))
+        #: The step up to which a row has been computed, and the step that Θ is in.
+        self.register_buffer("last", torch.zeros(len(logits), dtype=torch.int64, device=logits.device))
+        self.register_buffer("now", torch.zeros((), dtype=torch.int64))
+        #: rate(u)·w(u) of every step u so far; a fact about the run, not a state.
+        self.register_buffer("pull", logits.new_zeros(1024), persistent=False)
+        ahead = torch.arange(1, _HORIZON + 1, device=logits.device)
+        self.register_buffer("ahead", ahead, persistent=False)
+        factor = math.log(_MEAN_DECAY) - 0.5 * math.log(_SQUARE_DECAY)
+        self.register_buffer("shrink", torch.exp(factor * ahead.to(logits.dtype)), persistent=False)
+
+    @torch.no_grad()
+    def read(self, rows: Tensor) -> Tensor:
+        """Θ of the given rows as of now, shape (batch, n_labels)."""
+        return self._present(rows)[:, 0]
+
+    @torch.no_grad()
+    def step(self, rows: Tensor, gradient: Tensor | Callable[[Tensor], Tensor], rate: float) -> Tensor:
+        """Take one Adam step of Θ whose gradient is zero outside the given (distinct) rows.
+
+        ``gradient`` has shape (batch, n_labels), or is a function of the rows' Θ that returns it. Returns that Θ, as it
+        was before the step.
+        """
+        logits, mean, square = self._present(rows).unbind(dim=1)
+        if callable(gradient):
+            gradient = gradient(logits)
+        now = int(self.now) + 1
+        if now >= len(self.pull):
+            self.pull = torch.cat([self.pull, torch.zeros_like(self.pull)])
+        self.now.fill_(now)
+        pull = rate * _bias_correction(now)
+        self.pull[now] = pull
+        mean = torch.lerp(mean, gradient, 1.0 - _MEAN_DECAY)
+        square = torch.lerp(square, gradient.square(), 1.0 - _SQUARE_DECAY)
+        moved = logits - pull * _ratio(mean, square)
+        self.state.index_copy_(0, rows, torch.stack([moved, mean, square], dim=1))
+        self.last.index_fill_(0, rows, now)
+        return logits
+
+    @torch.no_grad()
+    def settled(self) -> Tensor:
+        """Θ of all rows as of now, shape (n_samples, n_labels)."""
+        rows = torch.arange(len(self.state), device=self.state.device)
+        return torch.cat([self.read(part) for part in torch.split(rows, _ROWS)])
+
+    def _present(self, rows: Tensor) -> Tensor:
+        """Θ, m and v of the given rows after the steps since ``last``, in which their gradient was zero."""
+        state, last, now = self.state.index_select(0, rows), self.last.index_select(0, rows), int(self.now)
+        steps = last[:, None] + self.ahead  # (batch, horizon)
+        # Steps still to come (known already if an earlier epoch has been restored) count as step 0, whose pull is 0.
+        steps = steps.masked_fill_(steps > now, 0)
+        travel = (self.pull.take(steps) @ self.shrink)[:, None]
+        gap = (now - last).to(state.dtype)[:, None]
+        logits, mean, square = state.unbind(dim=1)
+        # Set to zero before it gets denormal: such numbers are slow and mean nothing here.
+        fading = torch.exp(math.log(_MEAN_DECAY) * gap).masked_fill_(gap > 2 * _HORIZON, 0.0)
+        settled = logits - travel * _ratio(mean, square)
+        return torch.stack([settled, mean * fading, square * torch.exp(math.log(_SQUARE_DECAY) * gap)], dim=1)
+
+
+def _bias_correction(step: int) -> float:
+    """w(u) = √(1−β₂^u) / (1−β₁^u)."""
+    square = -math.expm1(step * math.log(_SQUARE_DECAY))
+    return math.sqrt(square) / -math.expm1(step * math.log(_MEAN_DECAY))
+
+
+def _ratio(mean: Tensor, square: Tensor) -> Tensor:
+    """m/√v, and 0 where there has never been a gradient."""
+    return mean / square.sqrt().clamp(min=1e-30)
+
+
+# ROLE's loss and its gradient by the label logits, as pure functions (Cole et al., CVPR 2021).
+
+
+def expected_positive(logits: Tensor, observed: Tensor, n_positives: float, weight: float) -> Tensor:
+    """EPR(a) = −Σ_{s=1} log a / B + λ·(k̂ − k)²/c, with a = σ(logits) and k̂ the batch's mean of Σ_j a_j.
+
+    The published loss, (1/(Bc))·Σ + λ·((k̂ − k)/c)², times c. Entries known to be absent (s = −1) add −log(1 − a) as
+    the positives add −log a; the paper has none.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (batch, n_labels)
+    observed : Tensor of shape (batch, n_labels)
+        1 observed, 0 unknown, −1 known absent.
+    n_positives : float
+        k, the expected number of positives of a row.
+    weight : float
+        λ.
+    """
+    known = observed.to(logits.dtype)
+    seen = binary_cross_entropy(logits, known.clamp(min=0), known.abs())
+    excess = torch.sigmoid(logits).sum() / logits.shape[0] - n_positives
+    return seen + weight * excess.square() / logits.shape[1]
+
+
+def agreement(logits: Tensor, targets: Tensor, observed: Tensor, n_positives: float, weight: float) -> Tensor:
+    """ℓ(a | b) = BCE(a, sg b) + EPR(a), with a = σ(logits) and b = ``targets``."""
+    entropy = binary_cross_entropy(logits, targets.detach())
+    return entropy + expected_positive(logits, observed, n_positives, weight)
+
+
+def role(logits: Tensor, label_logits: Tensor, observed: Tensor, n_positives: float, weight: float) -> Tensor:
+    """L = ½·[ ℓ(p | sg ŷ) + ℓ(ŷ | sg p) ], with p = σ(logits) and ŷ = σ(label_logits).
+
+    Examples
+    --------
+    >>> zeros, seen = torch.zeros(1, 2), torch.tensor([[1, 0]])
+    >>> round(float(role(zeros, zeros, seen, n_positives=1.0, weight=1.0) / torch.log(torch.tensor(2.0))), 6)
+    3.0
+    """
+    by_network = agreement(logits, torch.sigmoid(label_logits), observed, n_positives, weight)
+    by_labels = agreement(label_logits, torch.sigmoid(logits), observed, n_positives, weight)
+    return 0.5 * (by_network + by_labels)
+
+
+def label_gradient(
+    label_logits: Tensor, probabilities: Tensor, observed: Tensor, n_positives: float, weight: float
+) -> Tensor:
+    """∂L/∂Θ on the batch's rows, in closed form, shape (batch, n_labels).
+
+    With ŷ = σ(Θ): ``½/B · [ (ŷ − p) + |s|·(ŷ − 1[s=1]) + 2λ(k̂ − k)/c · ŷ(1 − ŷ) ]``.
+    """
+    estimate = torch.sigmoid(label_logits)
+    excess = estimate.sum() / estimate.shape[0] - n_positives
+    gradient = estimate - probabilities
+    gradient += torch.where(observed == 0, 0.0, estimate - (observed > 0).to(estimate.dtype))
+    gradient += (2.0 * weight / estimate.shape[1]) * excess * estimate * (1.0 - estimate)
+    return gradient.mul_(0.5 / estimate.shape[0])
+
 
 _KNOWN = math.log(0.995 / 0.005)  # Θ starts at ± this where the label is known …
 _SPREAD = math.log(0.6 / 0.4)  # … and uniformly within ± this where it is not: σ(Θ) in (0.4, 0.6)

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor
 
-from onepos.losses import softmax_cross_entropy
-from onepos.methods._context import Context
-from onepos.methods._neural import NeuralClassifier
+from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective
+from onepos.training.losses import softmax_cross_entropy
 
 
 class SoftmaxObjective(Objective):

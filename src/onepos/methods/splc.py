@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
-from onepos.methods._context import Context
-from onepos.methods._neural import NeuralClassifier
-from onepos.methods._robust_losses import focal_margin, self_paced_correction
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods.hill import focal_margin, self_paced_correction
 from onepos.training import Batch, Objective
 
 

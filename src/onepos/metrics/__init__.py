@@ -30,8 +30,8 @@ memory beyond arrays stays at tens of megabytes and float32 scores are never cop
 
 from collections.abc import Mapping
 
-from onepos._typing import MatrixLike
-from onepos.metrics._measures import means as _means
+from onepos._utils.validation import MatrixLike
+from onepos.metrics._blocks import means as _means
 
 __all__ = [
     "METRICS",
@@ -44,6 +44,7 @@ __all__ = [
     "one_error",
     "ranking_loss",
 ]
+
 
 #: Names of the five measures, in the order in which :func:`evaluate` gives them.
 METRICS: tuple[str, ...] = ("average_precision", "one_error", "ranking_loss", "coverage", "hamming_loss")

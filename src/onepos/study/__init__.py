@@ -1,9 +1,8 @@
 """Studies: an evaluation written down in a file, run cell by cell, resumable, with every result kept."""
 
 from onepos.study.cells import Cell, cells_of
-from onepos.study.folder import ResultsFolder
+from onepos.study.folder import ResultsFolder, load_results
 from onepos.study.parse import parse_study, read_study, shipped_studies
-from onepos.study.results import load_results
 from onepos.study.runner import Observer, run_study
 from onepos.study.spec import Study
 

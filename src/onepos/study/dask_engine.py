@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from onepos._optional import require
+from onepos._utils.optional import require
 from onepos.exceptions import StudyError
 from onepos.study.engine import PATIENCE, Engine, Worker, reach
 

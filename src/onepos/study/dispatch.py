@@ -6,11 +6,10 @@ from typing import Any
 
 from onepos.exceptions import StudyError
 from onepos.study.cells import Cell
-from onepos.study.engine import PATIENCE, Engine
+from onepos.study.engine import PATIENCE, Engine, Unfit, work_on_cluster
 from onepos.study.execute import Row, failed_row
 from onepos.study.folder import ResultsFolder
 from onepos.study.spec import Parameters
-from onepos.study.worker import Unfit, work_on_cluster
 
 #: Cells for one worker, and for each the setting that it takes over, if it does.
 Task = tuple[list[Cell], list[Parameters | None]]

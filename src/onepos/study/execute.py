@@ -4,20 +4,90 @@ import json
 import time
 import traceback
 import warnings
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from onepos.memory import remember_work
-from onepos.metrics import METRICS, evaluate, higher_is_better
-from onepos.registry import METHODS, make_classifier
-from onepos.study import machine
-from onepos.study.cells import Cell
-from onepos.study.data import Trial, load_trial, matches_paper
-from onepos.study.parameters import accepted_parameters
-from onepos.study.spec import Parameters
-from onepos.study.watch import SoftLabelChange, TestCurve, calibration
+from onepos._utils.machine import machine, peak_megabytes, reset_peak_memory, versions
+from onepos._utils.result_cache import remember_work
+from onepos.label_sets.calibration import calibration_bins
+from onepos.methods.registry import METHODS, make_classifier
+from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
+from onepos.rows.tensors import as_features
+from onepos.study.cells import Cell, Trial, load_trial, matches_paper
+from onepos.study.spec import Parameters, accepted_parameters
+from onepos.training import Callback, Objective
+
+# What a study measures beside the scores, for pictures alone: test scores by epoch, how D settles, how true D is.
+
+
+_ROWS = 4096
+
+
+class TestCurve(Callback):
+    """Average precision on the test rows after each epoch. Nothing is chosen by it."""
+
+    __test__ = False  # not a test case, whatever its name begins with
+
+    def __init__(self, X: Any, Y: NDArray[np.uint8]) -> None:
+        self.X, self.Y = X, Y
+        self.values: list[float] = []
+        self.features: Any = None
+        self.model: Any = None
+
+    def attach(self, model: Any) -> None:
+        """Note the model whose scaler the test rows need."""
+        self.model = model
+
+    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
+        """Score the network as it is."""
+        if self.features is None:
+            self.features = as_features(self.model.scaler_.transform(self.X))
+        with torch.no_grad():
+            logits = objective.network(self.features)
+        self.values.append(average_precision(self.Y, logits.numpy().astype(np.float64)))
+
+    def extra(self) -> dict[str, Any]:
+        """Return the curve."""
+        return {"test_curve": self.values}
+
+
+class SoftLabelChange(Callback):
+    """Mean |D_t − D_{t−1}| over all training entries after each epoch, for methods with a ``soft_labels`` of rows."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self.last: torch.Tensor | None = None
+
+    def attach(self, model: Any) -> None:
+        """Need nothing of the model."""
+
+    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
+        """Compare D with that of the epoch before."""
+        enhancement = getattr(objective, "enhancement", None)
+        if enhancement is None:
+            return
+        now = _soft_labels(enhancement.encoder)
+        if self.last is not None:
+            self.values.append(float((now - self.last).abs().mean()))
+        self.last = now
+
+    def extra(self) -> dict[str, Any]:
+        """Return the changes, and let D go."""
+        self.last = None
+        return {"soft_label_change": self.values}
+
+
+@torch.no_grad()
+def _soft_labels(encoder: Any) -> torch.Tensor:
+    rows = torch.arange(len(encoder.neighborhoods))
+    parts = [encoder(part) for part in torch.split(rows, _ROWS)]
+    return torch.cat([torch.sigmoid(log_alpha - log_beta) for log_alpha, log_beta in parts])
+
 
 Row = dict[str, Any]
 
@@ -51,7 +121,7 @@ def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
     cell : Cell
     choice : the setting chosen by the trial that this cell takes over, if it does
     """
-    machine.reset_peak_memory()
+    reset_peak_memory()
     started = time.perf_counter()
     row = _identity(cell)
     try:
@@ -66,7 +136,7 @@ def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
         place = f"{where.name}, line {where.lineno}"
         row |= {"status": "failed", "error": f"{type(error).__name__}: {error} ({place})"}
     row["seconds"] = time.perf_counter() - started
-    row["peak_megabytes"] = machine.peak_megabytes()
+    row["peak_megabytes"] = peak_megabytes()
     row["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
     return row
 
@@ -99,8 +169,8 @@ def _identity(cell: Cell) -> Row:
         "extra": "{}",
         "seconds": np.nan,
         "peak_megabytes": np.nan,
-        "versions": json.dumps(machine.versions()),
-        "machine": json.dumps(machine.machine()),
+        "versions": json.dumps(versions()),
+        "machine": json.dumps(machine()),
         "finished": "",
     }
 
@@ -117,7 +187,7 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
     for watcher in best.watchers:
         extra |= watcher.extra()
     if hasattr(best.model, "soft_labels_"):
-        extra["calibration"] = calibration(best.model.soft_labels_, trial.Y_train, trial.observed)
+        extra["calibration"] = calibration_bins(best.model.soft_labels_, trial.Y_train, trial.observed)
     return {
         "n_train": len(trial.observed),
         "setting": json.dumps(best.setting, sort_keys=True),

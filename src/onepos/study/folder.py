@@ -4,20 +4,58 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onepos._files import explained, write_durably
+from onepos._utils.files import explained, write_durably
+from onepos._utils.optional import require
 from onepos.exceptions import StudyError
 from onepos.study.cells import Cell, cells_of
 from onepos.study.parse import parse_study
 from onepos.study.spec import Study
-from onepos.study.store import read_rows, write_row
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Results on disk: one small parquet file a cell, whole or not there; many are read as one table.
+
+
+_PURPOSE = "storing results"
+
+
+def write_row(folder: Path, row: dict[str, Any]) -> None:
+    """Write the row of a cell durably: after this returns, no crash loses it; before, no reader sees it."""
+    import pandas as pd
+
+    require("pyarrow", extra="data", purpose=_PURPOSE)
+    content = pd.DataFrame([row]).to_parquet(index=False)
+    write_durably(folder / f"{row['cell']}.parquet", content)
+
+
+def read_rows(folder: Path, cells: Iterable[str] | None = None) -> "pd.DataFrame":
+    """Read the rows of a folder, or of some cells of it, in the order of ``cells`` or of their names."""
+    import pandas as pd
+
+    require("pyarrow", extra="data", purpose=_PURPOSE)
+    names = [path.stem for path in sorted(folder.glob("*.parquet"))] if cells is None else list(cells)
+    paths = [folder / f"{name}.parquet" for name in names]
+    frames = []
+    for path in paths:
+        if path.exists():
+            try:
+                frames.append(pd.read_parquet(path))
+            except (OSError, ValueError) as error:
+                raise StudyError(f"{path} is damaged ({error}); delete it, and the cell is run again.") from error
+    return pd.concat(_without_empty_columns(frames), ignore_index=True) if frames else pd.DataFrame()
+
+
+def _without_empty_columns(frames: "list[pd.DataFrame]") -> "list[pd.DataFrame]":
+    # pandas is about to stop inferring types from all-NA columns; "error" is the one that is empty in most rows.
+    return [frame.astype({"error": object}) for frame in frames]
+
 
 _STUDY, _ROWS, _RUNNING, _LOCK = "study.toml", "rows", "running", ".lock"
 
@@ -127,3 +165,42 @@ class ResultsFolder:
         # Whatever is in them: a full disk or a kill may have left half a note.
         for path in (self.path / _RUNNING).glob("*.json"):
             path.unlink(missing_ok=True)
+
+
+# Open results: a folder under way, or one parquet file made from it.
+
+
+COLUMNS = ("dataset", "method", "trial", "selection", "status", "average_precision", "setting")
+
+
+def load_results(path: str | Path) -> "pd.DataFrame":
+    """Return one row a finished cell, good or failed.
+
+    Parameters
+    ----------
+    path : a results folder, or a parquet file from ``export_results``
+    """
+    path = Path(path)
+    if path.is_dir():
+        return ResultsFolder.open(path).frame()
+    import pandas as pd
+
+    require("pyarrow", extra="data", purpose="reading results")
+    if not path.is_file():
+        raise StudyError(f"no results at {path}: give a results folder or a parquet file of results.")
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path} is not a parquet file of results: {error}") from error
+    missing = [name for name in COLUMNS if name not in frame.columns]
+    if missing:
+        raise StudyError(f"{path} is not a results file: it has no column {', '.join(missing)}.")
+    return frame
+
+
+def export_results(folder: ResultsFolder, path: str | Path) -> "pd.DataFrame":
+    """Write all rows of a folder into one parquet file, whose own folder is made if need be, and return them."""
+    frame = folder.frame()
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_durably(Path(path), frame.to_parquet(index=False, compression="zstd"))
+    return frame

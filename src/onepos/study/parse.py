@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from onepos.exceptions import StudyError
+from onepos.methods.registry import METHODS
 from onepos.metrics import METRICS
-from onepos.registry import METHODS
-from onepos.study.data import known_datasets
-from onepos.study.parameters import accepted_parameters
-from onepos.study.spec import RULES, DataGroup, MethodEntry, Record, Study, Tuning
+from onepos.study.cells import known_datasets
+from onepos.study.spec import RULES, DataGroup, MethodEntry, Record, Study, Tuning, accepted_parameters
 
 #: A slip of the finger must not plan a billion cells.
 _MOST_TRIALS = 10_000

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from onepos._optional import require
+from onepos._utils.optional import require
 from onepos.exceptions import StudyError
 from onepos.study.engine import RETRIES, Engine, Worker, reach
 

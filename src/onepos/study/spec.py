@@ -1,9 +1,14 @@
 """What a study fixes: data, methods, grids, trials, selection. Frozen values; nothing is left to chance or habit."""
 
 import hashlib
+import inspect
 import json
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from itertools import product
 from typing import Any, Literal
+
+from onepos.methods.registry import METHODS
 
 Rule = Literal["clean", "single-positive"]
 RULES: tuple[Rule, ...] = ("clean", "single-positive")
@@ -17,7 +22,7 @@ class DataGroup:
 
     Attributes
     ----------
-    sets : names of ``onepos.datasets.list_datasets()``, or of the embedded ones (``onepos.study.data.EMBEDDED``)
+    sets : names of ``onepos.datasets.list_datasets()``, or of the embedded ones (``onepos.study.cells.EMBEDDED``)
     fixed, grid : settings for every method that has such a parameter; a grid's values are tried
     train_fractions : parts of the training rows to train on, each a study of its own
     rules : selection rules for these sets; none given: the study's
@@ -109,3 +114,36 @@ def digest(content: Any) -> str:
     """Hash plain values: equal content, equal digits, whatever the order of keys."""
     text = json.dumps(content, sort_keys=True, default=list, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# Which settings apply to which method, and the grid that follows.
+
+
+@cache
+def accepted_parameters(key: str) -> frozenset[str]:
+    """Return the parameters that a study may set: those of the class but ``random_state`` and ``verbose``."""
+    names = inspect.signature(METHODS[key].load_class()).parameters
+    return frozenset(names) - {"random_state", "verbose"}
+
+
+def settings_of(study: Study, group: DataGroup, method: MethodEntry, dataset: str) -> list[Parameters]:
+    """Every setting that a method tries on a data set, in the order of the grid.
+
+    A method's own settings go before those of the data group, these before the common ones. Common and group settings
+    reach only methods that have such a parameter; what is fixed by a stronger source is not tried from a weaker one.
+    """
+    accepted = accepted_parameters(method.key)
+    fixed: Parameters = {}
+    grid: dict[str, tuple[Any, ...]] = {}
+    own = {**method.fixed, **method.per_dataset.get(dataset, {})}
+    for new_fixed, new_grid in ((study.common, study.common_grid), (group.fixed, group.grid), (own, method.grid)):
+        for name, value in new_fixed.items():
+            if name in accepted:
+                grid.pop(name, None)
+                fixed[name] = value
+        for name, values in new_grid.items():
+            if name in accepted:
+                fixed.pop(name, None)
+                grid[name] = values
+    names = list(grid)
+    return [{**fixed, **dict(zip(names, values, strict=True))} for values in product(*grid.values())]

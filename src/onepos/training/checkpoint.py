@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from onepos._files import replaced_when_done
+from onepos._utils.files import replaced_when_done
 from onepos.exceptions import CheckpointError
-from onepos.training.history import History
+from onepos.training.callbacks import History
 from onepos.training.steps import Steps
 
 FORMAT = "onepos-checkpoint"

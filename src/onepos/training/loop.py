@@ -9,16 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from onepos._deadline import tell, time_left
+from onepos._utils.deadline import tell, time_left
 from onepos.exceptions import TrainingWarning
-from onepos.training.callbacks import Callback
+from onepos.training.callbacks import Callback, History
 from onepos.training.checkpoint import Checkpoint, Progress
-from onepos.training.denormals import flushed_denormals
-from onepos.training.history import History
+from onepos.training.machine import flushed_denormals
 from onepos.training.objective import Objective
+from onepos.training.optimizer import Schedule
+from onepos.training.processes import shared_forward
 from onepos.training.rows import Rows
-from onepos.training.schedule import Schedule
-from onepos.training.shared_forward import shared_forward
 from onepos.training.steps import Steps
 
 #: Returns {metric name: value} of the current network on held-out rows.
@@ -70,7 +69,7 @@ def train(
     for which the last finite epoch is restored. Both warn. With several processes Ctrl-C ends them. What process 0
     finds (scores, the wish of a callback to stop) holds for all of them, and only its callbacks are called.
 
-    Training also ends when ``onepos._deadline.time_left`` says so: after the current batch, or with several processes
+    Training also ends when ``time_left`` says so: after the current batch, or with several processes
     after the epoch. The part of an epoch that was done is scored like an epoch, and is not written to a checkpoint.
     """
     chosen = Selection(scorer, *selection)

@@ -4,13 +4,16 @@ The networks here are small and the batches too: at batch 16 most of ``torch.opt
 bookkeeping. Gradients are asked for directly, so there is nothing to zero and nothing to look up.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from onepos.training.differentiated import Differentiated, Loss
+from onepos.training.objective import Differentiated, Loss
 from onepos.training.processes import ALONE, Processes
 
 
@@ -108,3 +111,99 @@ class FusedAdam:
             named += [(f"{number}.square.{place}", value) for place, value in enumerate(group.square)]
             named.append((f"{number}.count", group.count))
         return named
+
+
+# How long and how fast to train.
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train.
+
+    ``patience`` epochs without a better validation score end training; None never stops early. The weights of the
+    best epoch are restored whenever there is a scorer. ``rate_factors`` multiply the learning rate of those parameters
+    of the network whose names begin so. ``accumulation`` is the number of portions that a batch is computed in.
+    ``stop_after`` ends training after so many of the ``max_epochs``, by which a decay is measured.
+    """
+
+    max_epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float = 0.0
+    patience: int | None = None
+    learning_rate_decay: str = "none"
+    rate_factors: Mapping[str, float] = field(default_factory=dict)
+    accumulation: int = 1
+    stop_after: int | None = None
+
+    @property
+    def n_epochs(self) -> int:
+        """Epochs to train for."""
+        return self.max_epochs if self.stop_after is None else min(self.stop_after, self.max_epochs)
+
+    def rate_factor(self, epoch: int) -> float:
+        """Multiplier of the learning rate in a 0-based epoch: 1, or half a cosine from 1 towards 0."""
+        if self.learning_rate_decay == "cosine":
+            return 0.5 * (1.0 + math.cos(math.pi * epoch / self.max_epochs))
+        return 1.0
+
+
+# Learning rates of a network's parts: a factor for every prefix of its parameters' names.
+
+
+#: Parameters and the factor on their learning rate, as ``Objective.trained_by`` returns them.
+Groups = list[tuple[list[nn.Parameter], float]]
+
+
+def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:
+    """Raise unless every prefix names parameters, every factor is at least 0 and something is left to train."""
+    names = [name for name, _ in network.named_parameters()]
+    for prefix, factor in factors.items():
+        if not any(_is_prefix(prefix, name) for name in names):
+            there = ", ".join(sorted({name.partition(".")[0] for name in names}))
+            raise ValueError(
+                f"learning_rate_factors names {prefix!r}, but no parameter of the network begins so. Prefixes there "
+                f"are: {there}; and longer ones, up to whole names such as {names[0]!r}."
+            )
+        if isinstance(factor, bool) or not isinstance(factor, Real) or not 0 <= float(factor) < float("inf"):
+            raise ValueError(
+                f"learning_rate_factors[{prefix!r}] must be a number from 0 on (0 freezes); got {factor!r}."
+            )
+    if not any(p.requires_grad and _factor_of(name, factors) for name, p in network.named_parameters()):
+        raise ValueError(
+            "nothing is left to train: every parameter of the network is frozen, by a factor of 0 in "
+            "learning_rate_factors or by requires_grad=False."
+        )
+
+
+def with_rate_factors(groups: Groups, network: nn.Module, factors: Mapping[str, float]) -> Groups:
+    """Split groups by the factors of the network's parameters; frozen ones are left out, and cost no gradient.
+
+    The longest prefix counts. Parameters of other modules stay as they are.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1))
+    >>> groups = with_rate_factors([(list(network.parameters()), 1.0)], network, {"0": 0.1, "1.bias": 0.0})
+    >>> [(len(parameters), factor) for parameters, factor in groups]
+    [(1, 0.1), (1, 1.0)]
+    """
+    own = {id(p): _factor_of(name, factors) for name, p in network.named_parameters()}
+    result: Groups = []
+    for parameters, factor in groups:
+        parts: dict[float, list[nn.Parameter]] = {}
+        for parameter in parameters:
+            if parameter.requires_grad:
+                parts.setdefault(own.get(id(parameter), 1.0), []).append(parameter)
+        result += [(part, factor * own_factor) for own_factor, part in parts.items() if own_factor]
+    return result
+
+
+def _factor_of(name: str, factors: Mapping[str, float]) -> float:
+    found = [prefix for prefix in factors if _is_prefix(prefix, name)]
+    return float(factors[max(found, key=len)]) if found else 1.0
+
+
+def _is_prefix(prefix: str, name: str) -> bool:
+    """Whether ``prefix`` is ``name`` or some of its first parts, which are separated by dots."""
+    return name == prefix or name.startswith(f"{prefix}.")

@@ -18,10 +18,117 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
-from onepos._launch import launched, launched_rank
-from onepos._optional import require
+from onepos._utils.launch import launched, launched_rank
+from onepos._utils.optional import require
 from onepos.exceptions import LostProcessError
-from onepos.training.parts import WHOLE, OwnPart, Part
+from onepos.training.networks import Dropout
+
+# Which rows of a batch a process computes, and how the processes put theirs together.
+
+
+class Part:
+    """All rows of a batch: there is one process. Its methods return what they are given.
+
+    A method whose losses look at the network's logits alone needs none of this: with several processes the network
+    returns the logits of the whole batch. A method with further models calls them for ``Batch.own_rows``.
+    """
+
+    #: Whether other processes compute other rows.
+    shared = False
+
+    def own(self, whole: Tensor) -> Tensor:
+        """Rows of this process, of a tensor with one entry for each row of the batch."""
+        return whole
+
+    def gather(self, own: Tensor) -> Tensor:
+        """Rows of the whole batch from those of each process; the gradient goes to the process's own."""
+        return own
+
+    def total(self, partial: Tensor) -> Tensor:
+        """Sum of all processes' numbers; the gradient is that of the process's own."""
+        return partial
+
+    def mean(self, own: Tensor) -> Tensor:
+        """Mean over the whole batch, from the mean over the rows of each process; the gradient is of its own share."""
+        return own
+
+    def draw_rows(self) -> tuple[int, int, int] | None:
+        """Return (first, last, of how many) for what is drawn for the whole batch; None: for all."""
+        return None
+
+
+#: The part of a process without others.
+WHOLE = Part()
+
+
+class OwnPart(Part):
+    """Equal, consecutive parts of the batch, in the order of the processes; the last may be shorter, or empty.
+
+    Parameters
+    ----------
+    processes : Processes
+    n_rows : int
+        Rows of the whole batch.
+    """
+
+    shared = True
+
+    def __init__(self, processes: "Processes", n_rows: int) -> None:
+        self.processes, self.n_rows = processes, n_rows
+        self.step = -(-n_rows // processes.size)
+        first = min(processes.rank * self.step, n_rows)
+        self.rows = slice(first, min(first + self.step, n_rows))
+
+    def own(self, whole: Tensor) -> Tensor:
+        """Rows of this process."""
+        return whole[self.rows]
+
+    def gather(self, own: Tensor) -> Tensor:
+        """Rows of all processes, in order."""
+        gathered: Tensor = _Gather.apply(own, self)  # type: ignore[no-untyped-call]
+        return gathered
+
+    def total(self, partial: Tensor) -> Tensor:
+        """Sum over processes."""
+        total: Tensor = _Total.apply(partial, self)  # type: ignore[no-untyped-call]
+        return total
+
+    def mean(self, own: Tensor) -> Tensor:
+        """Weighted by rows; a process without any has no mean, and adds nothing."""
+        size = self.rows.stop - self.rows.start
+        return self.total(own * (size / self.n_rows) if size else torch.nan_to_num(own) * 0.0)
+
+    def draw_rows(self) -> tuple[int, int, int] | None:
+        """Own rows among those of the batch."""
+        return self.rows.start, self.rows.stop, self.n_rows
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, part: OwnPart) -> Tensor:
+        ctx.rows = part.rows
+        if len(own) < part.step:
+            padded = own.new_zeros((part.step, *own.shape[1:]))
+            padded[: len(own)] = own
+            own = padded
+        return part.processes.stack(own).flatten(0, 1)[: part.n_rows]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        # Every process computes the same loss of the whole; each differentiates it by its own rows, and the sum over
+        # processes of what follows is the gradient.
+        return gradients[0][ctx.rows], None
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, partial: Tensor, part: OwnPart) -> Tensor:
+        return part.processes.sum([partial])[0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0], None
+
 
 _Value = TypeVar("_Value")
 
@@ -226,3 +333,46 @@ def _answers() -> Iterator[None]:
             "own message, then start the run again with the same arguments; with a checkpoint it goes on after the "
             "last complete epoch."
         ) from error
+
+
+# One forward pass by several processes: each computes its rows of the batch, all get the logits of the whole.
+
+
+@contextmanager
+def shared_forward(network: nn.Module, *, several: bool) -> Iterator[Callable[[Part], None]]:
+    """Let the network return the logits of the whole batch while it is in training mode, as one process would see them.
+
+    A loss may look at its batch as a whole (the number of positives, the largest losses, a running mean): computed from
+    all logits in every process, it is what a single process computes, and so is what the method keeps from it. It costs
+    little beside the network.
+
+    Yields a function that is told the part before each batch. With one process nothing is changed.
+    """
+    if not several:
+        yield lambda part: None
+        return
+    # What forward_precision has put there, if anything.
+    before = network.__dict__.get("forward")
+    forward = network.forward
+    dropouts = [module for module in network.modules() if isinstance(module, Dropout)]
+    present = WHOLE
+
+    def told(part: Part) -> None:
+        nonlocal present
+        present = part
+        for dropout in dropouts:
+            dropout.rows = part.draw_rows()
+
+    def whole(*inputs: Any) -> Tensor:
+        logits: Tensor = forward(*inputs)
+        return present.gather(logits) if network.training else logits
+
+    network.forward = whole
+    try:
+        yield told
+    finally:
+        told(WHOLE)
+        if before is None:
+            del network.forward
+        else:
+            network.forward = before

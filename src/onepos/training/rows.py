@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from onepos.features import as_features, gather, on_device
+from onepos.rows.tensors import as_features, gather, on_device
 from onepos.training.objective import Batch
 from onepos.training.processes import ALONE, Processes
 

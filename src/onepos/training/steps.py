@@ -5,13 +5,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from onepos.training.differentiated import Loss
-from onepos.training.objective import Batch, Objective
-from onepos.training.optimizer import FusedAdam
-from onepos.training.parts import Part
-from onepos.training.rate_factors import with_rate_factors
+from onepos.training.objective import Batch, Loss, Objective
+from onepos.training.optimizer import FusedAdam, Schedule, with_rate_factors
+from onepos.training.processes import Part
 from onepos.training.rows import Rows
-from onepos.training.schedule import Schedule
 
 
 class Steps:

@@ -3,23 +3,107 @@
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
-from onepos._optional import require
-from onepos._random import seed_from
-from onepos.exceptions import TrainingWarning
+from onepos._utils.optional import require
+from onepos._utils.random import seed_from
+from onepos._utils.validation import Labels, check_labels, check_validation_labels
+from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
-from onepos.tuning.budget import Budget
-from onepos.tuning.dimensions import Dimension
-from onepos.tuning.prepare import as_integer, make_parts, prepare_estimator
-from onepos.tuning.progress import Progress, Steps
-from onepos.tuning.result import TuneResult
-from onepos.tuning.search import Search
-from onepos.tuning.spaces import check_space
+from onepos.methods.registry import make_classifier
+from onepos.rows.stored import on_disk
+from onepos.tuning.search import Budget, Part, Progress, Search, Steps, split_rows
+from onepos.tuning.spaces import Dimension, check_space
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# What the search starts from: the estimator to copy, and the rows to compare settings on.
+
+
+def prepare_estimator(method: Any, seed: np.random.SeedSequence) -> Any:
+    """Return the estimator to copy, with a seed: trials shall differ by their settings, not by luck."""
+    if isinstance(method, str):
+        method = make_classifier(method)
+    if not isinstance(method, OnePositiveClassifier):
+        raise ValueError(f"give the key of a method or a onepos classifier to tune; got {type(method).__name__}.")
+    base = clone(method)
+    if base.get_params(deep=False).get("random_state", 0) is None:
+        base.set_params(random_state=as_integer(seed))
+    return base
+
+
+def as_integer(sequence: np.random.SeedSequence) -> int:
+    """Return a seed of 32 bits, which everybody takes."""
+    return int(sequence.generate_state(1)[0])
+
+
+def make_parts(
+    base: Any, X: Any, Y: Any, validation: Any, validation_labels: str, generator: np.random.Generator
+) -> list[Part]:
+    """Check labels and validation set and say on which rows settings are fitted and compared."""
+    if validation_labels not in ("single", "full"):
+        raise ValueError(f'validation_labels must be "single" or "full"; got {validation_labels!r}.')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)  # the last fit says it
+        labels: Labels = check_labels(Y, complete=base._y_is_full)
+    if validation is not None:
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            raise TypeError(f"validation must be a pair (X_val, Y_val); got {type(validation).__name__}.")
+        truth = check_validation_labels(validation[1], labels.classes)
+        return [Part(X, Y, truth, validation_labels == "full", given=validation)]
+    if validation_labels == "full":
+        raise ValueError('validation_labels="full" needs validation=(X_val, Y_val).')
+    if on_disk(X):
+        raise ValueError(
+            "X is memory-mapped, and holding rows of it out would load it: pass validation=(X_val, Y_val), or "
+            "numpy.asarray(X) if it fits into memory."
+        )
+    # Other sparse formats have no rows to take.
+    X, Y = (values.tocsr() if sparse.issparse(values) else values for values in (X, Y))
+    splits = split_rows(labels.observed, np.flatnonzero(labels.labelled), generator)
+    return [Part(X, Y, labels.observed[split.held], base._y_is_full, split) for split in splits]
+
+
+# What tuning returns.
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """The best setting found, the model that it gives, and every trial.
+
+    Attributes
+    ----------
+    best_estimator : fitted estimator
+        Of ``best_params``, fitted on all rows.
+    best_params : dict
+        The parameters that were searched; for a neural method tuned on held-out rows also ``max_epochs`` and
+        ``early_stopping=False``, as the refit has no rows to choose the epoch on.
+    best_score : float
+        Of the best trial; NaN if none was finished. It was chosen as the largest of many, so it flatters: judge the
+        model on other rows.
+    trials : DataFrame
+        One row a trial, the defaults first: the parameters, ``score``, ``epochs``, ``seconds``, ``state`` ("complete",
+        "pruned", "failed" or "stopped") and, if it failed, ``error``.
+    criterion : str
+        "mean_reciprocal_rank" of the observed label, or "average_precision" on complete labels.
+    stopped : str
+        What ended the search: "n_trials", "time_budget" or "interrupted".
+    """
+
+    best_estimator: Any
+    best_params: dict[str, Any]
+    best_score: float
+    trials: "pd.DataFrame"
+    criterion: str
+    stopped: str
 
 
 def tune(

@@ -1,16 +1,275 @@
 """The search: the defaults first, then what optuna suggests, as long as there are trials and time."""
 
 import math
-from collections.abc import Iterator
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TextIO
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
-from onepos.tuning.budget import Budget
-from onepos.tuning.dimensions import Space
-from onepos.tuning.progress import Progress, Steps
-from onepos.tuning.trial import Outcome, Part, run_trial
+from onepos import metrics
+from onepos.exceptions import LabelWarning, TrainingWarning
+from onepos.methods._neural import NeuralClassifier
+from onepos.methods._rows import hold_out
+from onepos.training import Callback, Objective
+from onepos.training.epoch_choice import higher_is_better
+from onepos.tuning.spaces import Space
+
+# Which rows are held out to compare settings on.
+
+
+#: With fewer labelled rows each is held out once, in FOLDS parts: a fifth of them alone would compare settings by luck.
+SMALL = 2000
+FOLDS = 5
+#: Share held out above that: at least 400 rows.
+FRACTION = 0.2
+
+
+class Split(NamedTuple):
+    """Row numbers to fit on and to score on."""
+
+    train: NDArray[np.intp]
+    held: NDArray[np.intp]
+
+
+def split_rows(observed: NDArray[np.int8], labelled: NDArray[np.intp], generator: np.random.Generator) -> list[Split]:
+    """Return one split, or five where there are fewer than 2,000 labelled rows.
+
+    One row of each label is never held out, so that no label is unseen in training; rows without a label are always in
+    training.
+
+    Examples
+    --------
+    >>> splits = split_rows(np.eye(4, dtype=np.int8)[np.arange(24) % 4], np.arange(24), np.random.default_rng(0))
+    >>> [len(split.held) for split in splits]
+    [4, 4, 4, 4, 4]
+    """
+    everything = np.arange(len(observed))
+    if len(labelled) >= SMALL:
+        parts = [hold_out(observed, labelled, FRACTION, generator)[1]]
+    else:
+        shuffled = generator.permutation(labelled)
+        _, first = np.unique(observed[shuffled].argmax(axis=1), return_index=True)
+        spare = np.delete(shuffled, first)
+        if len(spare) == 0:
+            raise ValueError(
+                f"no row can be held out to compare settings: {len(labelled)} rows for {len(first)} observed labels. "
+                "Pass validation=(X_val, Y_val)."
+            )
+        parts = [np.sort(part) for part in np.array_split(spare, min(FOLDS, len(spare)))]
+    return [Split(np.setdiff1d(everything, part, assume_unique=True), part) for part in parts]
+
+
+# How much time the search has left.
+
+
+class Budget:
+    """A number of seconds from now on, or no limit.
+
+    ``reserve`` seconds at the end are kept for what comes after the search: fitting the best setting on all rows.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.reserve = 0.0
+        self._started = time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._started
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing more should be started."""
+        return self.seconds is not None and self.elapsed + self.reserve >= self.seconds
+
+
+# One trial: fit a setting on the training part of each split, score it on the rest.
+
+
+#: Told the epoch and its score in the first split; True ends the trial.
+Report = Callable[[int, float], bool]
+
+
+@dataclass(frozen=True)
+class Part:
+    """All rows, which of them to score on, the labels of those as an indicator, and if they are complete.
+
+    With a validation set of the user's own, ``given``, there is no split.
+    """
+
+    X: Any
+    Y: Any
+    truth: NDArray[np.int8]
+    full: bool
+    split: Split | None = None
+    given: tuple[Any, Any] | None = None
+
+    def rows(self) -> tuple[Any, Any, tuple[Any, Any]]:
+        """X and Y to fit on, and the pair to score on; made when needed, as five copies of X may be too many."""
+        if self.split is None:
+            assert self.given is not None
+            return self.X, self.Y, self.given
+        train, held = self.split
+        rows = _safe_indexing(self.X, train), _safe_indexing(self.Y, train)
+        return *rows, (_safe_indexing(self.X, held), _safe_indexing(self.Y, held))
+
+
+@dataclass
+class Outcome:
+    """How a trial ended."""
+
+    state: str
+    score: float = math.nan
+    epochs: int | None = None
+    seconds: float = 0.0
+    error: Exception | None = None
+    interrupted: bool = False
+    curve: dict[int, float] = field(default_factory=dict)
+
+
+class _Watch(Callback):
+    """Listens to the epochs of one fit; ends it when the setting is hopeless or time is up."""
+
+    def __init__(self, report: Report | None, budget: Budget) -> None:
+        self.report, self.budget = report, budget
+        self.curve: dict[int, float] = {}
+        self.ended = ""
+
+    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> bool:
+        """Note the score and say whether to go on."""
+        column = next(name for name in record if name.startswith("valid_"))
+        sign = 1.0 if higher_is_better(column.removeprefix("valid_")) else -1.0
+        epoch, score = int(record["epoch"]), sign * record[column]
+        self.curve[epoch] = score
+        if self.report is not None and self.report(epoch, score):
+            self.ended = "pruned"
+        elif self.budget.spent:
+            self.ended = "stopped"
+        return bool(self.ended)
+
+
+def run_trial(make: Callable[[], Any], parts: list[Part], report: Report | None, budget: Budget) -> Outcome:
+    """Fit and score a setting; an error is an outcome too, not the end of the search."""
+    started = time.monotonic()
+    try:
+        # Whatever is wrong with the labels is said once, by the last fit.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LabelWarning)
+            warnings.simplefilter("ignore", TrainingWarning)
+            outcome = _run_parts(make, parts, report, budget)
+    except KeyboardInterrupt:
+        outcome = Outcome("stopped", interrupted=True)
+    except Exception as error:  # any setting may break any method in any way
+        outcome = Outcome("failed", error=error)
+    outcome.seconds = time.monotonic() - started
+    return outcome
+
+
+def _run_parts(make: Callable[[], Any], parts: list[Part], report: Report | None, budget: Budget) -> Outcome:
+    scores, epochs = [], []
+    curve: dict[int, float] = {}
+    for position, part in enumerate(parts):
+        model = make()
+        X, Y, held = part.rows()
+        kind = "full" if part.full else "single"
+        if isinstance(model, NeuralClassifier):
+            watch = _Watch(report if position == 0 else None, budget)
+            model.fit(X, Y, validation=held, validation_labels=kind, callbacks=[watch])
+            if position == 0:
+                curve = watch.curve
+            facts = model.history_.facts
+            if facts["stopped"] == "interrupted":
+                return Outcome("stopped", curve=curve, interrupted=True)
+            if watch.ended:
+                return Outcome(watch.ended, curve=curve)
+            if facts["stopped"] == "diverged" and not facts["best_epoch"]:
+                raise ValueError("the loss stopped being finite in the first epoch")
+            epochs.append(facts["best_epoch"])
+        elif part.given is not None:
+            model.fit(X, Y, validation=held, validation_labels=kind)
+        else:
+            # Several strengths to choose from are chosen from within the training part, as the last fit will do.
+            model.fit(X, Y)
+        scores.append(score_rows(model, held[0], part.truth))
+        if position + 1 < len(parts) and budget.spent:
+            return Outcome("stopped", curve=curve)
+    score = float(np.average(scores, weights=[len(part.truth) for part in parts]))
+    if not math.isfinite(score):
+        raise ValueError(f"the score is {score}")
+    # The start may be the best; the last fit takes one epoch all the same.
+    n_epochs = max(1, round(float(np.mean(epochs)))) if epochs else None
+    return Outcome("complete", score, n_epochs, curve=curve)
+
+
+def score_rows(model: Any, X: Any, truth: NDArray[np.int8]) -> float:
+    """Average precision; where a row has one positive, the mean reciprocal rank of it."""
+    scores = np.asarray(model.decision_function(X))
+    if scores.ndim == 1:  # two classes: the difference of their logits
+        scores = np.column_stack([-scores, scores])
+    return metrics.average_precision(truth, scores)
+
+
+# How far tuning is, on standard error.
+
+
+class Progress:
+    """A bar over the trials with the best score so far; without a terminal, one line a trial."""
+
+    def __init__(self, label: str, n_trials: int, budget: Budget, stream: TextIO | None = None) -> None:
+        self.label, self.n_trials, self.budget = label, n_trials, budget
+        self._out = stream or sys.stderr
+        self._live = self._out.isatty()
+
+    def tell(self, done: int, last: Outcome, best: tuple[int, float] | None) -> None:
+        """Show how the last trial ended and which is the best."""
+        filled = round(24 * done / self.n_trials)
+        bar = "█" * filled + "░" * (24 - filled)
+        shown = f"best {best[1]:.4f} (trial {best[0]})" if best else "none finished"
+        score = f"{last.score:.4f}" if last.state == "complete" else last.state
+        left = self.budget.elapsed / done * (self.n_trials - done)
+        if self.budget.seconds is not None:
+            left = min(left, max(0.0, self.budget.seconds - self.budget.elapsed))
+        line = f"{self.label} {bar} {done}/{self.n_trials}  last {score}, {shown}  "
+        line += f"{self.budget.elapsed:.0f}s, {left:.0f}s left"
+        self._out.write(f"\r\x1b[2K{line}" if self._live else f"{line}\n")
+        self._out.flush()
+
+    def end(self) -> None:
+        """Leave the last state of the bar on the screen."""
+        if self._live:
+            self._out.write("\n")
+            self._out.flush()
+
+
+class Steps:
+    """Tells whoever draws a bar of their own: what is being done, and the share of the search that is behind."""
+
+    def __init__(self, tell: Callable[[str, float], None], n_trials: int, budget: Budget) -> None:
+        self._tell, self.n_trials, self.budget = tell, n_trials, budget
+        tell(f"tuning, trial 1 of {n_trials}", 0.0)
+
+    def tell(self, done: int, last: Outcome, best: tuple[int, float] | None) -> None:
+        """Say which trial comes next and what the best score is."""
+        share = done / self.n_trials
+        if self.budget.seconds is not None:
+            share = max(share, min(1.0, self.budget.elapsed / self.budget.seconds))
+        shown = f", best {best[1]:.4f}" if best else ""
+        if done < self.n_trials:
+            self._tell(f"tuning, trial {done + 1} of {self.n_trials}{shown}", share)
+
+    def end(self) -> None:
+        """Say that only the last fit is left."""
+        self._tell("training with the best settings", 1.0)
+
 
 #: Trials and epochs that go by before a trial may be ended for being worse than the median of those before it.
 TRIALS_BEFORE_PRUNING = 5

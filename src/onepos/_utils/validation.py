@@ -1,0 +1,229 @@
+"""What the estimators accept as labels, checked in one place."""
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from onepos.exceptions import LabelWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Observed labels in the one form that the library works with.
+
+    Attributes
+    ----------
+    observed : int8 array of shape (n_samples, n_labels)
+        1 observed, 0 unknown, −1 known to be absent (the paper's L, where a 0 means *unknown*).
+    classes : array of shape (n_labels,)
+        Names of the labels: column names, class values, or 0 … c−1.
+    single_label : bool
+        True when y came 1-D: scikit-learn's multi-class contract applies to the output.
+    complete : bool
+        True when every 0 is a true negative: then a row without a positive is an example like any other.
+    """
+
+    observed: NDArray[np.int8]
+    classes: NDArray[Any]
+    single_label: bool
+    complete: bool = False
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Rows to learn from, shape (n_samples,): those with an observed positive, or all if labels are complete."""
+        if self.complete:
+            return np.ones(len(self.observed), dtype=np.bool_)
+        return np.asarray((self.observed > 0).any(axis=1))
+
+
+def check_labels(y: Any, *, complete: bool = False) -> Labels:
+    """Validate training labels: a 1-D vector of classes or a 2-D indicator with entries 1, 0, −1."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None: pass the observed labels as y.")
+    if _is_vector(y):
+        return _check_classes(y)
+    labels = replace(_check_indicator(y), complete=complete)
+    _warn_about(labels)
+    return labels
+
+
+def _is_vector(y: Any) -> bool:
+    """Tell scikit-learn's 1-D contract (also a single column) from an indicator matrix."""
+    shape = y.shape if sparse.issparse(y) else np.asarray(y).shape
+    if len(shape) not in (1, 2):
+        raise ValueError(f"y must be 1-D (one class per row) or 2-D (an indicator matrix); got shape {shape}.")
+    return len(shape) == 1 or shape[1] == 1
+
+
+def _check_classes(y: Any) -> Labels:
+    vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
+    check_classification_targets(vector)
+    if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
+        warnings.warn(
+            "y has one class per row, so this is ordinary multi-class classification; pass onepos.one_positive(y) to "
+            "rank and complete labels",
+            LabelWarning,
+            stacklevel=5,
+        )
+    classes, codes = np.unique(vector, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class only ({classes.tolist()}): at least two labels are needed to learn anything. "
+            "Check that y is the column of labels and not a constant."
+        )
+    observed = np.zeros((len(vector), len(classes)), dtype=np.int8)
+    observed[np.arange(len(vector)), codes] = 1
+    return Labels(observed, classes, single_label=True)
+
+
+def _check_indicator(y: Any) -> Labels:
+    names = np.asarray(y.columns) if hasattr(y, "columns") else None
+    dense = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    if dense.dtype.kind not in "biuf":
+        try:
+            dense = dense.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "y must be an indicator matrix of numbers 1 (observed), 0 (unknown), -1 (known absent); "
+                f"got dtype {dense.dtype}. For tags use onepos.one_positive(labels)."
+            ) from error
+    observed = dense.astype(np.int8) if not np.isnan(dense).any() else None
+    if observed is None or not np.array_equal(observed, dense) or np.abs(observed).max(initial=0) > 1:
+        bad = dense[~np.isin(dense, (-1, 0, 1))]
+        raise ValueError(
+            "Unknown label type: y must hold 1 (observed), 0 (unknown) or -1 (known absent) only; "
+            f"found {bad.flat[0]!r}. For tags, one per row, use onepos.one_positive(labels)."
+        )
+    if names is None:
+        names = np.arange(observed.shape[1])
+    elif len(set(names.tolist())) != len(names):
+        raise ValueError(f"the label names (columns of y) must be distinct; got {names.tolist()}.")
+    return Labels(observed, names, single_label=False)
+
+
+def _warn_about(labels: Labels) -> None:
+    empty = int((~labels.labelled).sum())
+    if not (labels.observed > 0).any():
+        raise ValueError(
+            "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
+        )
+    if empty:
+        warnings.warn(
+            f"{empty} of {len(labels.observed)} rows have no observed positive label; "
+            "their features are kept, but they do not count in the loss.",
+            LabelWarning,
+            stacklevel=4,
+        )
+    unseen = np.flatnonzero(~(labels.observed > 0).any(axis=0))
+    if unseen.size:
+        shown = ", ".join(str(labels.classes[j]) for j in unseen[:5]) + (", …" if unseen.size > 5 else "")
+        warnings.warn(
+            f"{unseen.size} of {len(labels.classes)} labels are never observed ({shown}): "
+            "nothing can be learnt about them and they will be ranked low.",
+            LabelWarning,
+            stacklevel=4,
+        )
+
+
+def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
+    """Validation labels as an int8 indicator whose columns are those of training, in the same order."""
+    if _is_vector(y):
+        vector = column_or_1d(y.toarray() if sparse.issparse(y) else y)
+        unknown = ~np.isin(vector, classes)
+        if unknown.any():
+            raise ValueError(
+                f"validation labels hold classes that training never saw: {sorted(set(vector[unknown].tolist()))[:5]}."
+            )
+        return np.asarray(vector[:, None] == classes[None, :], dtype=np.int8)
+    labels = _check_indicator(y)
+    if hasattr(y, "columns") and labels.classes.tolist() != classes.tolist():
+        if set(labels.classes.tolist()) != set(classes.tolist()):
+            raise ValueError(
+                f"the validation labels' columns must be those of training; training has {classes.tolist()[:5]}…, "
+                f"validation has {labels.classes.tolist()[:5]}…"
+            )
+        position = {name: j for j, name in enumerate(labels.classes.tolist())}
+        return labels.observed[:, [position[name] for name in classes.tolist()]]
+    if labels.observed.shape[1] != len(classes):
+        raise ValueError(
+            f"validation labels must have {len(classes)} columns as in training; got {labels.observed.shape[1]}."
+        )
+    return labels.observed
+
+
+# Array aliases used across the library.
+
+
+FloatArray: TypeAlias = NDArray[np.floating[Any]]
+IntArray: TypeAlias = NDArray[np.integer[Any]]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+#: A dense array, a SciPy sparse matrix or array, or a pandas DataFrame of features.
+MatrixLike: TypeAlias = Any
+
+
+# From a list of tags, one per row, to the indicator matrix that the estimators take.
+
+
+def one_positive(labels: Any, classes: Iterable[Any] | None = None) -> "pd.DataFrame":
+    """One observed tag per row → indicator frame: 1 where observed, 0 where unknown.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_samples,)
+        The observed label of each row: strings, integers, anything hashable and sortable.
+    classes : iterable, optional
+        All label names, in the order of the columns. Without it: the sorted distinct labels. Give it
+        when some labels may not occur among ``labels``.
+
+    Returns
+    -------
+    pandas.DataFrame of shape (n_samples, n_labels)
+        ``uint8``; the columns are the label names, the index is that of ``labels`` if it has one.
+
+    Examples
+    --------
+    >>> import onepos
+    >>> onepos.one_positive(["beach", "city", "beach"], classes=["beach", "city", "night"])
+       beach  city  night
+    0      1     0      0
+    1      0     1      0
+    2      1     0      0
+    """
+    import pandas as pd
+
+    series = labels if isinstance(labels, pd.Series) else pd.Series(np.asarray(labels).tolist(), dtype=object)
+    if np.ndim(labels) != 1:
+        raise ValueError(
+            f"labels must be 1-D, one observed label per row; got shape {np.shape(labels)}. "
+            "An indicator matrix needs no conversion: pass it to fit as it is."
+        )
+    missing = np.flatnonzero(series.isna().to_numpy())
+    if missing.size:
+        raise ValueError(
+            f"every row needs its one observed label; {missing.size} have none (first: row {missing[0]}). "
+            "Drop these rows or fill in the label."
+        )
+    names = pd.Index(sorted(series.unique())) if classes is None else pd.Index(list(classes))
+    if not names.is_unique:
+        raise ValueError(f"classes must be distinct; repeated: {names[names.duplicated()].unique().tolist()}.")
+    codes = names.get_indexer(series)
+    unknown = np.flatnonzero(codes < 0)
+    if unknown.size:
+        raise ValueError(
+            f"{unknown.size} labels are not in classes (first: {series.iloc[unknown[0]]!r} in row {unknown[0]}). "
+            "Add them to classes, or correct the labels."
+        )
+    indicator = np.zeros((len(series), len(names)), dtype=np.uint8)
+    indicator[np.arange(len(series)), codes] = 1
+    return pd.DataFrame(indicator, index=series.index, columns=names)

@@ -1,0 +1,123 @@
+"""``onepos datasets list | info | fetch | verify``."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onepos.cli.output import InputError, JsonOption, input_errors, print_json, print_line, show, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+app = typer.Typer(help="The data sets of the paper: list, describe, download, check.")
+
+Name = Annotated[str, typer.Argument(help="A name from `onepos datasets list`.", show_default=False)]
+Names = Annotated[list[str], typer.Argument(help="Names from `onepos datasets list`.", show_default=False)]
+
+
+@app.command("list")
+def list_(json: JsonOption = False) -> None:
+    """List the data sets and whether their files are here."""
+    from onepos.datasets import list_datasets
+
+    frame = list_datasets()
+    if json:
+        print_json(frame.to_dict("records"))
+        return
+    numbers = ("rows", "features", "labels", "labels/row")
+    shown = table("name", *numbers, "paper's", "here", numbers=numbers)
+    for row in frame.to_dict("records"):
+        shown.add_row(
+            row["name"],
+            f"{row['instances']:,}",
+            f"{row['features']:,}",
+            f"{row['labels']:,}",
+            f"{row['cardinality']:.2f}",
+            "yes" if row["matches_paper"] else "no",
+            "yes" if row["available"] else "no",
+        )
+    show(shown)
+
+
+@app.command()
+def info(name: Name, json: JsonOption = False) -> None:
+    """Describe a data set: size, files, sources, citation."""
+    from onepos.datasets import dataset_info
+
+    with input_errors():
+        facts = dataset_info(name)
+    if json:
+        print_json(facts)
+        return
+    for fact, value in facts.items():
+        if fact not in ("files", "options", "supplied") and value not in ("", None):
+            _print_fact(fact.replace("_", " "), value)
+    for file in facts["files"]:
+        _print_fact("file", f"{file['file']} ({file['bytes']:,} bytes)")
+        for url in file["urls"]:
+            _print_fact("", url)
+    if facts["supplied"]:
+        _print_fact("your file", " or ".join(facts["supplied"]))
+
+
+@app.command()
+def fetch(
+    names: Names,
+    force: Annotated[bool, typer.Option("--force", help="Download even what is here.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Download data sets into the cache folder and check their sha256."""
+    from onepos import datasets
+
+    fetched: dict[str, list[str]] = {}
+    for name in _known(names):
+        fetched[name] = [str(path) for path in datasets.fetch_dataset(name, progress=True, force=force)]
+        if not json:
+            for path in fetched[name]:
+                print_line(f"{name}  {path}")
+    if json:
+        print_json(fetched)
+
+
+@app.command()
+def verify(names: Names, json: JsonOption = False) -> None:
+    """Recompute the facts of data sets and compare them with the registry."""
+    from onepos import datasets
+
+    frames = {name: datasets.verify_dataset(name, progress=True) for name in _known(names)}
+    if json:
+        print_json({name: frame.to_dict("index") for name, frame in frames.items()})
+    else:
+        _show_facts(frames)
+    wrong = [name for name, frame in frames.items() if not frame["ok"].all()]
+    if wrong:
+        raise InputError(f"{', '.join(wrong)}: not what the registry describes.")
+
+
+def _known(names: list[str]) -> list[str]:
+    """Return the registry's spelling of all names, before anything is downloaded for the first of them."""
+    from onepos.datasets import dataset_info
+
+    with input_errors():
+        return [str(dataset_info(name)["name"]) for name in names]
+
+
+def _show_facts(frames: dict[str, "pd.DataFrame"]) -> None:
+    numbers = ("expected", "found")
+    shown = table("data set", "fact", *numbers, "", numbers=numbers)
+    for name, frame in frames.items():
+        for fact, row in frame.iterrows():
+            shown.add_row(
+                name, str(fact), _number(row["expected"]), _number(row["found"]), "ok" if row["ok"] else "WRONG"
+            )
+    show(shown)
+
+
+def _print_fact(fact: str, value: Any) -> None:
+    # Not in a table: it would break addresses that someone wants to copy.
+    print_line(f"{fact:<20}{value}")
+
+
+def _number(value: Any) -> str:
+    return "unknown" if value != value else f"{value:,.10g}"

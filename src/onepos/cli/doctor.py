@@ -1,0 +1,82 @@
+"""``onepos doctor``."""
+
+from typing import TYPE_CHECKING, Any
+
+from onepos.cli import table_options as options
+from onepos.cli.output import InputError, JsonOption, input_errors, print_json, print_line, progress_steps, show, table
+
+if TYPE_CHECKING:
+    from onepos.table import TableData
+
+
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  onepos doctor photos.csv --label tag --text caption --id id
+"""
+
+
+def doctor(
+    data: options.Data,
+    label: options.Label = "",
+    text: options.Text = "",
+    id: options.Id = "",
+    drop: options.Drop = "",
+    separator: options.Separator = "",
+    json: JsonOption = False,
+) -> None:
+    """Look at a table before training on it: what is wrong, what may hurt, what is worth knowing.
+
+    Ends with 0 whatever is found: the findings are the result. With --json, `worst` is the most serious level.
+    """
+    with progress_steps() as progress, input_errors():
+        progress("reading", 0.0)
+        from onepos.doctor import diagnose
+        from onepos.table import read_table
+        from onepos.table.tags import require_columns
+
+        words = options.names(text)
+        content = read_table(data, plain=[label, id, *words])
+        for what, names in (("label", [label]), ("id", [id]), ("text", words), ("drop", options.names(drop))):
+            require_columns(content.frame, [name for name in names if name], what)
+        tags = _tags(content, label, separator)
+        left_out = [name for name in (label, id, *options.names(drop)) if name]
+        progress("looking", 0.3)
+        features, first = content.frame.drop(columns=left_out), words[0] if words else None
+        diagnosis = diagnose(features, tags, text=first, interface="command line")
+    if json:
+        print_json(diagnosis.to_dict())
+    else:
+        print_line(diagnosis.to_text().rstrip("\n"))
+
+
+def _tags(content: "TableData", label: str, separator: str) -> Any:
+    if label:
+        from onepos.table import split_tags
+
+        return split_tags(content.frame[label], separator) if separator else content.frame[label]
+    if content.labels is None:
+        raise InputError("say which column holds the tags: --label COL.")
+    return content.labels
+
+
+# ``onepos methods``.
+
+
+def methods(json: JsonOption = False) -> None:
+    """List the methods: key, name, what each assumes and needs, where it comes from."""
+    import pandas as pd
+
+    from onepos.methods.registry import list_methods
+
+    frame = list_methods()
+    if json:
+        print_json(frame.reset_index().to_dict("records"))
+        return
+    shown = table("key", "name", "assumes", "needs", "from")
+    for key, row in frame.iterrows():
+        year = "" if pd.isna(row["year"]) else f" {row['year']:.0f}"
+        shown.add_row(
+            str(key), row["name"], row["assumptions"], row["needs"], f"{row['paper'].partition(',')[0]}{year}"
+        )
+    show(shown)

@@ -1,0 +1,128 @@
+"""``onepos evaluate``."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onepos.cli import table_options as options
+from onepos.cli.output import (
+    InputError,
+    JsonOption,
+    check_apart,
+    input_errors,
+    print_json,
+    print_line,
+    print_note,
+    print_prose,
+    progress_steps,
+    show,
+    table,
+)
+from onepos.cli.table_training import check_report, write_table_report
+
+if TYPE_CHECKING:
+    from onepos.table import Evaluation
+
+
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  onepos evaluate photos.onepos checked.csv --label tags --separator ";"
+
+  onepos evaluate photos.onepos checked.csv --labels beach,city,night
+
+  onepos evaluate photos.onepos more.csv --label tag
+
+  onepos evaluate photos.onepos checked.csv --label tags --separator ";" --report photos.html
+"""
+
+
+def evaluate(
+    model: options.Model,
+    data: options.Data,
+    label: Annotated[
+        str, typer.Option("--label", metavar="COL", help="Column of tags: one per row, or sets.", show_default=False)
+    ] = "",
+    separator: Annotated[
+        str,
+        typer.Option("--separator", metavar="SIGN", help="The tags are complete sets, joined so.", show_default=False),
+    ] = "",
+    labels: Annotated[
+        str, typer.Option("--labels", metavar="COL,…", help="Complete labels as 0/1 columns.", show_default=False)
+    ] = "",
+    threshold: options.Threshold = None,
+    report: options.Report = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure a model on labelled rows, with 95 % bootstrap intervals.
+
+    With complete labels: the five measures of the paper. With one tag per row, only how high that tag is ranked: such
+    data cannot say whether another label that is ranked high is wrong or merely unobserved.
+    """
+    check_apart({"the model": model, "the data": data}, {"--report": report})
+    if report is not None:
+        check_report(report)
+    with progress_steps() as progress, input_errors():
+        progress("loading", 0.0)
+        from onepos.table import TableModel, Truth, evaluate_table, read_table, reading_options
+        from onepos.table.encoder import shorten
+
+        loaded = TableModel.load(model)
+        named = options.names(labels)
+        read_as = reading_options(loaded, data)
+        content = read_table(data, **read_as | {"plain": [*read_as["plain"], label], "labels": named})
+        if content.labels is None and not label and not named:
+            raise InputError(
+                f"say where the labels are: --label COL (a column of tags) or --labels COL,… (0/1 columns). "
+                f"{data.name} has: {shorten(content.frame.columns)}."
+            )
+        progress("measuring", 0.3)
+        result = evaluate_table(
+            loaded, content, label=label or None, separator=separator or None, labels=named, threshold=threshold
+        )
+        if report is not None:
+            progress("writing the report", 0.6)
+            write_table_report(loaded, content, Truth(label or None, separator or None, named), report)
+    if json:
+        print_json(asdict(result) | ({"report": str(report)} if report is not None else {}))
+        return
+    _show(result)
+    if report is not None:
+        print_line(f"Report: {report}")
+
+
+def _show(result: "Evaluation") -> None:
+    from onepos.metrics import METRIC_TITLES, higher_is_better
+    from onepos.table.scores import SINGLE_POSITIVE_TITLES
+
+    for note in result.notes:
+        print_note(note)
+    titles = METRIC_TITLES if result.complete_labels else SINGLE_POSITIVE_TITLES
+    shown = table("measure", "value", "95 % interval", "better", numbers=("value",))
+    for name, found in result.measures.items():
+        upwards = not result.complete_labels or higher_is_better(name)
+        interval = f"{found['low']:.3f} to {found['high']:.3f}"
+        shown.add_row(titles[name], f"{found['mean']:.3f}", interval, "higher" if upwards else "lower")
+    show(shown)
+    _show_sets(result.sets)
+    without = result.rows - result.rows_with_label
+    empty = f", {without:,} of them without a known label" if without else ""
+    print_line(f"{result.rows:,} rows{empty}; intervals from 1,000 resamples of the rows.")
+    if not result.complete_labels:
+        print_prose(
+            "One tag per row tells how high that tag is ranked and nothing about the others: a label ranked above it "
+            "may be right too. Complete labels (--labels, or --separator for sets of tags) give all five measures."
+        )
+
+
+def _show_sets(sets: dict[str, float]) -> None:
+    """Show precision, recall and F1 of the suggested sets, if labels are complete, and how many labels they have."""
+    if "micro_f1" in sets:
+        shown = table("label sets", "precision", "recall", "F1", numbers=("precision", "recall", "F1"))
+        for average, title in (("micro", "all entries (micro)"), ("macro", "mean of labels (macro)")):
+            shown.add_row(title, *(f"{sets[f'{average}_{name}']:.3f}" for name in ("precision", "recall", "f1")))
+        print_line()
+        show(shown)
+    true = f"; {sets['true_mean_size']:.2f} are true" if "true_mean_size" in sets else ""
+    print_line(f"{sets['mean_size']:.2f} labels per row suggested{true}.")

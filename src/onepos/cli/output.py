@@ -1,0 +1,146 @@
+"""Where output goes: results to standard output, progress and complaints to standard error."""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from onepos._utils.launch import launched_rank
+from onepos.exceptions import OneposError
+
+#: The option that every command takes.
+JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on standard output.")]
+
+
+class InputError(OneposError):
+    """The user asked for something that cannot be; ends the command with exit code 2 and one line."""
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Take the ValueErrors of a call that only passes on the user's words for what they are: bad input."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def print_line(text: str = "") -> None:
+    """Print plain text: brackets in it are not markup, and no line is wrapped."""
+    Console(highlight=False).print(text, markup=False, soft_wrap=True)
+
+
+def print_prose(text: str) -> None:
+    """Print sentences: broken between words on a terminal, one line for a program that reads them."""
+    console = Console(highlight=False)
+    console.print(text, markup=False, soft_wrap=not console.is_terminal)
+
+
+def print_note(text: str) -> None:
+    """Print something that the user should know beside the result."""
+    print_prose(f"note: {text}")
+
+
+def show(thing: RenderableType) -> None:
+    """Print a table or other rich object."""
+    Console(highlight=False).print(thing)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON that any parser reads: ASCII only, null for what is not a number."""
+    sys.stdout.write(json.dumps(_plain(value), indent=2, allow_nan=False) + "\n")
+
+
+def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """Return an empty table; the columns named in ``numbers`` are set flush right."""
+    made = Table(box=None, padding=(0, 1), header_style="bold", show_edge=False)
+    for name in columns:
+        if name in numbers:
+            made.add_column(name, justify="right", no_wrap=True)
+        else:
+            made.add_column(name, overflow="fold")
+    return made
+
+
+@contextmanager
+def progress_steps() -> Iterator[Any]:
+    """Yield a function of (step, share of the work) that moves a bar, or prints a line a step to a log."""
+    if launched_rank():
+        yield lambda step, share: None  # process 0 tells
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _StepLines()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda step, share: bar.update(task, description=f"{step:<32}", completed=share)
+
+
+class _StepLines:
+    """One line when a step begins: a log file is no place for a bar."""
+
+    def __init__(self) -> None:
+        self.step = ""
+
+    def __call__(self, step: str, share: float) -> None:
+        if step != self.step:
+            self.step = step
+            sys.stderr.write(f"{100 * share:3.0f} % {step}\n")
+            sys.stderr.flush()
+
+
+def _plain(value: Any) -> Any:
+    """Turn NumPy values, paths, missing and non-finite numbers into what JSON knows."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    return None if str(value) in ("<NA>", "NaT") else str(value)
+
+
+# Where a command may write: not over what it reads, nor two things into one file.
+
+
+_PAGES = (".html", ".htm")
+
+
+def check_page(option: str, path: Path) -> None:
+    """Raise before the work, not after it, if a page cannot be written to ``path``."""
+    from onepos.table.writing import check_place
+
+    check_place(path)
+    if path.suffix.lower() not in _PAGES:
+        raise InputError(f"{option} writes a page, to a file that ends in .html; got {path.name!r}.")
+
+
+def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
+    """Raise if a file to be written is one of those that are read, or is to be written twice.
+
+    Parameters
+    ----------
+    read, written : dict from the option's name to a path, or None
+    """
+    seen = {path.resolve(): name for name, path in read.items() if path is not None}
+    for option, path in written.items():
+        if path is None:
+            continue
+        known = seen.setdefault(path.resolve(), option)
+        if known != option:
+            does = "is read as" if known in read else "is written as"
+            raise InputError(f"{option} would replace {path}, which {does} {known}: name another file.")

@@ -1,0 +1,70 @@
+"""``onepos predict``."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from onepos.cli import table_options as options
+from onepos.cli.output import (
+    InputError,
+    JsonOption,
+    check_apart,
+    input_errors,
+    print_json,
+    print_line,
+    print_note,
+    progress_steps,
+)
+
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  onepos predict photos.onepos new.csv --out predictions.csv
+
+  onepos predict photos.onepos new.parquet --out predictions.parquet --probabilities
+
+  onepos predict photos.onepos new.csv --out best.csv --sets --top 3
+"""
+
+
+def predict(
+    model: options.Model,
+    data: options.Data,
+    out: options.Out,
+    sets: Annotated[bool, typer.Option("--sets", help="Only the set of likely tags.")] = False,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Only a probability for every label.")] = False,
+    threshold: options.Threshold = None,
+    top: options.Top = None,
+    separator: Annotated[
+        str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")
+    ] = options.BETWEEN_TAGS,
+    allow_empty: options.AllowEmpty = False,
+    json: JsonOption = False,
+) -> None:
+    """Predict tags for the rows of a table: a probability for every label, and the set of likely ones.
+
+    Large files are read and written piece by piece, in constant memory. The output appears when it is whole; its rows
+    are those of the input, in the same order, with the id column if the model has one.
+    """
+    from onepos.table.writing import check_output
+
+    if sets and probabilities:
+        raise InputError("--sets and --probabilities each ask for one thing alone: leave both out to get both.")
+    options.check_limits(threshold, top)
+    check_apart({"the model": model, "the data": data}, {"--out": out})
+    check_output(out)
+    with progress_steps() as progress, input_errors():
+        progress("loading", 0.0)
+        from onepos.table import Output, TableModel, predict_file
+
+        output = Output(sets or not probabilities, probabilities or not sets, threshold, top, separator, allow_empty)
+        done = predict_file(TableModel.load(model), data, out, output, progress=progress)
+    if json:
+        print_json({"out": str(out)} | asdict(done))
+        return
+    for note in done.notes:
+        print_note(note)
+    if output.sets and done.rows_without_suggestion:
+        print_note(f"{done.rows_without_suggestion:,} rows have no likely label; a lower --threshold or --top 1 helps")
+    print_line(f"{done.rows:,} rows in {out}")

@@ -1,0 +1,416 @@
+"""Features in the one form that the checks work with: columns of a frame, or a CSR matrix."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from onepos.doctor.diagnosis import listed, repeated
+
+# One column of a table: its kind, its distinct values, and its numbers if it has any.
+
+
+#: Strings with at least this many words on average are prose, not names of categories.
+PROSE_WORDS = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column, read once.
+
+    Attributes
+    ----------
+    name : hashable
+    kind : str
+        "numeric", "boolean", "datetime", "categorical", "text" (prose) or "other" (lists, complex numbers, a mixture).
+    codes : int64 array of shape (n_rows,)
+        Place of each entry in ``distinct``; −1 where missing.
+    distinct : object array
+        Distinct values in the order in which they occur.
+    values : float64 array of shape (n_rows,), or None
+        Numbers, for the first three kinds; NaN where missing.
+    """
+
+    name: Hashable
+    kind: str
+    codes: NDArray[np.int64]
+    distinct: NDArray[Any]
+    values: NDArray[np.float64] | None
+
+    @property
+    def missing(self) -> int:
+        """Number of missing entries."""
+        return int((self.codes < 0).sum())
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each distinct value occurs."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.distinct)).astype(np.int64)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its numbers are finite whole numbers, and there is one."""
+        if self.kind != "numeric" or self.values is None:
+            return False
+        present = self.values[self.codes >= 0]
+        return bool(present.size and np.isfinite(present).all() and (present == np.floor(present)).all())
+
+    @property
+    def binary(self) -> bool:
+        """Whether it holds nothing but zeros and ones, and both."""
+        return self.values is not None and len(self.distinct) == 2 and set(self.distinct) == {0, 1}
+
+
+def read_column(name: Hashable, series: "pd.Series[Any]") -> Column:
+    """Read one column of a frame.
+
+    Examples
+    --------
+    >>> column = read_column("size", pd.Series([3, None, 3]))
+    >>> column.kind, column.codes.tolist(), column.missing
+    ('numeric', [0, -1, 0], 1)
+    """
+    if isinstance(series.dtype, pd.SparseDtype):
+        series = pd.Series(np.asarray(series))
+    try:
+        codes, distinct = _factorize(series)
+        kind = _kind(series, distinct)
+    except TypeError:  # lists, arrays, dicts: compared by what they look like
+        seen = [None if _is_missing(entry) else str(entry) for entry in series]
+        codes, distinct = _factorize(pd.Series(seen, dtype=object))
+        kind = "other"
+    values = _numbers(series) if kind in ("numeric", "boolean", "datetime") else None
+    if values is None and kind in ("numeric", "boolean", "datetime"):
+        kind = "other"
+    if kind == "boolean":
+        distinct = distinct.astype(float).astype(object)
+    return Column(name, kind, codes, distinct, values)
+
+
+def _factorize(series: "pd.Series[Any]") -> tuple[NDArray[np.int64], NDArray[Any]]:
+    codes, found = pd.factorize(series)
+    distinct = np.empty(len(found), dtype=object)
+    distinct[:] = list(found)
+    return np.asarray(codes, dtype=np.int64), distinct
+
+
+def _is_missing(entry: object) -> bool:
+    return entry is None or entry is pd.NA or entry is pd.NaT or (isinstance(entry, float) and entry != entry)
+
+
+def _kind(series: "pd.Series[Any]", distinct: NDArray[Any]) -> str:
+    dtype = series.dtype
+    if pd.api.types.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype):
+        return "boolean"
+    if pd.api.types.is_complex_dtype(dtype):
+        return "other"
+    if pd.api.types.is_numeric_dtype(dtype):
+        return "numeric"
+    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
+        return "datetime"
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "categorical"
+    if all(isinstance(value, str) for value in distinct):
+        return "text" if len(distinct) and mean_words(distinct) >= PROSE_WORDS else "categorical"
+    if all(isinstance(value, bool | np.bool_) for value in distinct):
+        return "boolean"
+    if all(isinstance(value, Real) and not isinstance(value, bool | np.bool_) for value in distinct):
+        return "numeric"
+    return "other"
+
+
+def mean_words(texts: NDArray[Any]) -> float:
+    """Mean number of words over up to 1,000 texts, evenly spread."""
+    step = max(1, len(texts) // 1000)
+    return float(np.mean([len(text.split()) for text in texts[::step]]))
+
+
+def _numbers(series: "pd.Series[Any]") -> NDArray[np.float64] | None:
+    """Return the column in float64, NaN where missing; None if some number does not fit."""
+    if series.dtype.kind in "mM":
+        values = np.full(len(series), np.nan)
+        values[series.notna().to_numpy()] = series.dropna().astype("int64").to_numpy()
+        return values
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+# Identical rows, found by one 64-bit key per row.
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scatter 64-bit numbers so that sums of them collide by chance only (the finaliser of SplitMix64)."""
+    z = numbers + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def code_keys(codes: Sequence[NDArray[np.int64]], n_rows: int) -> NDArray[np.uint64]:
+    """Keys of rows that are given by one code per column; missing equals missing."""
+    keys = np.zeros(n_rows, dtype=np.uint64)
+    for column in codes:
+        keys = mixed(keys ^ mixed(column.astype(np.uint64)))
+    return keys
+
+
+def codes_in(column: "Column", other: "Column") -> NDArray[np.int64]:
+    """Codes of ``other``'s entries as ``column`` has them; values that ``column`` lacks get codes beyond its own."""
+    place = _index(column).get_indexer(_index(other))
+    place = np.where(place >= 0, place, len(column.distinct) + np.arange(len(place)))
+    return np.append(place, -1)[other.codes].astype(np.int64)
+
+
+def _index(column: "Column") -> Any:
+    objects = pd.Index(column.distinct, dtype=object)
+    if column.values is None or not len(objects):
+        return objects
+    first = np.zeros(len(column.distinct), dtype=np.int64)
+    rows = np.flatnonzero(column.codes >= 0)[::-1]
+    first[column.codes[rows]] = rows
+    numbers = pd.Index(column.values[first])
+    # Whole numbers beyond 2^53 may be one in float64.
+    return numbers if numbers.is_unique else objects
+
+
+def matrix_keys(matrix: Any) -> NDArray[np.uint64]:
+    """Keys of the rows of a CSR matrix without stored zeros; comparable across matrices."""
+    entries = mixed(mixed(matrix.indices.astype(np.uint64)) ^ matrix.data.astype(np.float64).view(np.uint64))
+    # Sums wrap around, so a row's sum is a difference of running sums even so.
+    running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(entries, dtype=np.uint64)])
+    return np.asarray(running[matrix.indptr[1:]] - running[matrix.indptr[:-1]], dtype=np.uint64)
+
+
+def groups_of(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each row's group and each group's size.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in groups_of(np.array([7, 3, 7], dtype=np.uint64))]
+    [[1, 0, 1], [1, 2]]
+    """
+    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
+    return group.astype(np.int64), size.astype(np.int64)
+
+
+def by_chance(columns: "Sequence[Column]", n_rows: int, pairs: float) -> bool:
+    """Whether identical rows are no surprise: coarse columns alone would make a tenth of the pairs.
+
+    If columns were independent, n(n−1)/2 · Π_c P(two rows agree in column c) pairs of rows would coincide. A column of
+    prose never agrees by chance.
+    """
+    if any(column.kind == "text" for column in columns):
+        return False
+    agree = [_agreement(column, n_rows) for column in columns]
+    with np.errstate(divide="ignore"):
+        logarithm = float(np.log(agree).sum()) + np.log(max(n_rows * (n_rows - 1) / 2, 1.0))
+    return bool(logarithm >= np.log(max(0.1 * pairs, 1e-300)))
+
+
+def _agreement(column: "Column", n_rows: int) -> float:
+    counts = np.append(column.counts, column.missing).astype(np.float64)
+    return float((counts * (counts - 1)).sum() / max(n_rows * (n_rows - 1.0), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Features, read once.
+
+    Attributes
+    ----------
+    n_rows : int
+    names : list
+        Names of all columns.
+    columns : tuple of Column
+        Empty for a sparse matrix, whose columns are looked at together.
+    matrix : CSR array, or None
+    text : hashable or None
+        Name of the column that holds texts on purpose.
+    named : bool
+        Whether the names are the user's, not 0 … d−1.
+    """
+
+    n_rows: int
+    names: list[Hashable]
+    columns: tuple[Column, ...]
+    matrix: Any
+    text: Hashable | None
+    named: bool
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kind of every column."""
+        return ["sparse"] * len(self.names) if self.matrix is not None else [column.kind for column in self.columns]
+
+    def row_keys(self) -> NDArray[np.uint64]:
+        """Return one number per row: equal rows have equal keys."""
+        if self.matrix is not None:
+            return matrix_keys(self.matrix)
+        return code_keys([column.codes for column in self.columns], self.n_rows)
+
+    def empty_rows(self) -> NDArray[np.bool_]:
+        """Return the rows in which every entry is zero, missing or a blank string."""
+        if self.matrix is not None:
+            return np.asarray(np.diff(self.matrix.indptr) == 0)
+        empty = np.ones(self.n_rows, dtype=np.bool_)
+        for column in self.columns:
+            if column.values is not None:
+                empty &= (column.values == 0) | (column.codes < 0)
+            else:
+                blank = np.array(
+                    [isinstance(v, str) and not v.strip() for v in column.distinct] + [True], dtype=np.bool_
+                )
+                empty &= blank[column.codes]  # the last entry is that of −1, missing
+        return empty
+
+
+def read_table(features: Any, text: Hashable | None = None, role: str = "features") -> Table:
+    """Read a DataFrame, a Series, an array or a sparse matrix; ``ValueError`` says what does not fit."""
+    if sparse.issparse(features):
+        return _read_sparse(features, text, role)
+    named = isinstance(features, pd.DataFrame | pd.Series)
+    frame = features.to_frame() if isinstance(features, pd.Series) else features
+    if not isinstance(frame, pd.DataFrame):
+        frame = _frame_of(frame, role)
+    names: list[Hashable] = list(frame.columns)
+    _check_shape(frame.shape, role)
+    doubles = repeated(names)
+    if doubles:
+        raise ValueError(f"the columns of {role} must have distinct names; repeated: {listed(doubles)}. Rename them.")
+    if text is not None and text not in names:
+        raise ValueError(f"text={text!r} is not a column of {role}; the columns are {listed(names)}.")
+    columns = tuple(read_column(name, frame.iloc[:, j]) for j, name in enumerate(names))
+    return Table(len(frame), names, columns, None, text, named)
+
+
+def _frame_of(features: Any, role: str) -> pd.DataFrame:
+    try:
+        array = np.asarray(features)
+    except ValueError as error:  # rows of different length
+        raise ValueError(f"{role} must be a table with rows of one length; got {type(features).__name__}.") from error
+    if array.ndim != 2:
+        raise ValueError(f"{role} must be a DataFrame, a 2-D array or a sparse matrix; got shape {array.shape}.")
+    return pd.DataFrame(array)
+
+
+def _read_sparse(features: Any, text: Hashable | None, role: str) -> Table:
+    if text is not None:
+        raise ValueError(f"text={text!r} needs {role} to be a DataFrame with that column; got a sparse matrix.")
+    _check_shape(features.shape, role)
+    matrix = sparse.csr_array(features)
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{role} must hold real numbers; got a sparse matrix of {matrix.dtype}.")
+    matrix = matrix.astype(np.float64)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return Table(matrix.shape[0], list(range(matrix.shape[1])), (), matrix, None, named=False)
+
+
+def _check_shape(shape: tuple[int, ...], role: str) -> None:
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"{role} must have at least one row and one column; got shape {tuple(shape)}.")
+
+
+# Observed labels in the one form that the checks work with.
+
+
+@dataclass(frozen=True, eq=False)
+class Tags:
+    """Observed labels, read once.
+
+    Attributes
+    ----------
+    names : object array of shape (n_labels,)
+    codes : int64 array of shape (n_rows,)
+        The label of a row that has exactly one; −1 for other rows.
+    per_row : int64 array of shape (n_rows,)
+        Number of observed labels.
+    counts : int64 array of shape (n_labels,)
+        Rows in which each label is observed.
+    indicator : bool
+        Whether an indicator came, so that labels may be known without being observed.
+    """
+
+    names: NDArray[Any]
+    codes: NDArray[np.int64]
+    per_row: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    indicator: bool
+
+    @property
+    def single(self) -> NDArray[np.bool_]:
+        """Return the rows with exactly one observed label."""
+        return self.codes >= 0
+
+
+def read_tags(tags: Any, n_rows: int, role: str = "tags") -> Tags:
+    """Read one tag per row (missing allowed) or an indicator; ``ValueError`` says what does not fit."""
+    if tags is None:
+        raise ValueError(f"{role} is None: pass one tag per row, or an indicator of 1, 0 and −1.")
+    if isinstance(tags, pd.DataFrame) and tags.shape[1] == 1:
+        tags = tags.iloc[:, 0]
+    values = tags if isinstance(tags, pd.Series | pd.DataFrame) or sparse.issparse(tags) else _array(tags)
+    if values.ndim not in (1, 2):
+        raise ValueError(f"{role} must be 1-D (one tag per row) or 2-D (an indicator); got shape {values.shape}.")
+    if values.shape[0] != n_rows:
+        raise ValueError(f"features have {n_rows} rows, {role} {values.shape[0]}: they must be of the same rows.")
+    if values.ndim == 2 and values.shape[1] == 1 and not sparse.issparse(values):
+        values = values[:, 0]
+    return _from_vector(values) if values.ndim == 1 else _from_indicator(values, role)
+
+
+def _array(tags: Any) -> NDArray[Any]:
+    if isinstance(tags, np.ndarray):
+        return tags
+    entries = list(tags) if hasattr(tags, "__iter__") else None
+    if entries is None:
+        raise ValueError(f"tags must be a column or an indicator; got {type(tags).__name__}.")
+    if any(isinstance(entry, list | tuple | np.ndarray) for entry in entries):
+        try:
+            return np.asarray(entries)
+        except ValueError as error:
+            raise ValueError("tags must be one tag per row or an indicator with rows of one length.") from error
+    vector = np.empty(len(entries), dtype=object)  # np.asarray would turn 1 and "a" both into strings
+    vector[:] = entries
+    return vector
+
+
+def _from_vector(values: Any) -> Tags:
+    series = values if isinstance(values, pd.Series) else pd.Series(values)
+    column = read_column("tags", series)
+    per_row = (column.codes >= 0).astype(np.int64)
+    return Tags(column.distinct, column.codes, per_row, column.counts, indicator=False)
+
+
+def _from_indicator(values: Any, role: str) -> Tags:
+    names: list[Hashable] = list(values.columns) if isinstance(values, pd.DataFrame) else list(range(values.shape[1]))
+    if not names:
+        raise ValueError(f"{role} must have at least one label; got shape {values.shape}.")
+    doubles = repeated(names)
+    if doubles:
+        raise ValueError(f"the labels (columns of {role}) must be distinct; repeated: {listed(doubles)}. Rename them.")
+    dense = values.toarray() if sparse.issparse(values) else np.asarray(values)
+    try:
+        numbers = dense.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"an indicator holds 1, 0 and −1 only; {role} hold {dense.dtype}.") from error
+    bad = ~np.isin(numbers, (-1.0, 0.0, 1.0))
+    if bad.any():
+        raise ValueError(f"an indicator holds 1, 0 and −1 only; {role} hold {numbers[bad][0]}. Write unknown as 0.")
+    observed = numbers > 0
+    per_row = observed.sum(axis=1).astype(np.int64)
+    codes = np.where(per_row == 1, observed.argmax(axis=1), -1).astype(np.int64)
+    labels = np.empty(len(names), dtype=object)
+    labels[:] = names
+    return Tags(labels, codes, per_row, observed.sum(axis=0).astype(np.int64), indicator=True)

@@ -1,0 +1,186 @@
+"""How well a row's tag can be guessed from the tags of other rows."""
+
+import warnings
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
+
+from onepos.doctor.columns import is_id, nearly_empty, text_column, texts_of
+from onepos.doctor.data import Column, Table, Tags, groups_of
+from onepos.doctor.rows import chance_duplicates
+
+# Rows as vectors whose distances mean something, for the checks that need neighbours.
+
+
+#: Columns with more categories than this say little about distance.
+MOST_CATEGORIES = 50
+#: Standardised values beyond this are cut: one outlier must not be all that a distance sees.
+CUT = 5.0
+
+
+def vectors(table: Table, rows: NDArray[np.int64], without: Collection[Hashable] = ()) -> Any:
+    """Return rows as float32 vectors, dense or CSR; None if no column can be used.
+
+    Numbers are standardised, missing ones become the median, columns of zeros and ones stay; categories become one
+    column each. Two rows that differ in one column then are about √2 apart, whatever its kind. The text becomes
+    tf-idf with as much weight as all columns together. Rows of a sparse matrix get length 1.
+    """
+    if table.matrix is not None:
+        part = table.matrix[rows].astype(np.float32)
+        part.data[~np.isfinite(part.data)] = 0.0
+        return normalize(part)
+    used = [column for column in table.columns if column.name not in without and column.name != table.text]
+    blocks = [block for column in used if (block := _block(column, rows)) is not None]
+    dense = np.concatenate(blocks, axis=1, dtype=np.float32) if blocks else None
+    text = text_column(table)
+    if text is None or text.name in without:
+        return dense
+    words = _words(texts_of(text)[rows]) * np.float32(np.sqrt(max(len(blocks), 1)))
+    return words if dense is None else sparse.hstack([words, sparse.csr_array(dense)], format="csr")
+
+
+def _block(column: Column, rows: NDArray[np.int64]) -> Any:
+    if column.binary and column.missing == 0 and column.values is not None:
+        return (column.values[rows, None] * np.sqrt(2.0)).astype(np.float32)
+    if column.values is not None:
+        return _standardised(column.values[rows])
+    if column.kind == "categorical" and 1 < len(column.distinct) <= MOST_CATEGORIES:
+        return (column.codes[rows, None] == np.arange(len(column.distinct))).astype(np.float32)
+    return None
+
+
+def _standardised(values: NDArray[np.float64]) -> Any:
+    finite = np.isfinite(values)
+    if not finite.any():
+        return None
+    largest = np.abs(values[finite]).max()
+    scaled = np.where(finite, values, np.median(values[finite] / max(largest, 1e-300)) * largest) / max(largest, 1e-300)
+    scaled -= scaled.mean()
+    deviation = scaled.std()
+    if not deviation > 1e-12:
+        return None
+    return np.clip(scaled / deviation, -CUT, CUT).astype(np.float32)[:, None]
+
+
+def _words(texts: NDArray[Any]) -> Any:
+    counts = HashingVectorizer(n_features=1 << 16, alternate_sign=False, norm=None, dtype=np.float32).transform(texts)
+    # A word of one text brings no two texts closer; without words the first place stays, so that there is a column.
+    shared = np.bincount(counts.indices, minlength=counts.shape[1]) > 1
+    shared[0] = True
+    return sparse.csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, np.flatnonzero(shared)]))
+
+
+#: Rows to learn from, rows to guess, neighbours that vote, rows for the multinomial model.
+REFERENCE, QUERIES, VOTERS, MODEL_ROWS = 10_000, 2_000, 15, 3_000
+#: Fewest rows from which to conclude anything.
+FEWEST_ROWS = 50
+#: The reference holds at most so many numbers; the multinomial model is fitted up to so many products per step.
+MOST_ENTRIES, MOST_PRODUCTS = 40_000_000, 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """Guesses of tags, none of which has seen the row's own tag.
+
+    Attributes
+    ----------
+    nearest : bool array of shape (n_queries,)
+        Whether the nearest other row has the same tag.
+    vote : bool array of shape (n_queries,)
+        Whether the vote of 15 neighbours is the tag.
+    right : bool array of shape (n_queries,)
+        Whether the mean of the vote and a cross-validated multinomial model has the tag on top.
+    confidence : array of shape (n_queries,)
+        That mean for its top label; made from features and the tags of other rows.
+    frequent : float
+        Share of the queries that the most frequent label gets right.
+    edge : array of shape (n_queries,)
+        That mean for the row's own tag, less what a random row's tag would get: 0 on average if features say nothing.
+    """
+
+    nearest: NDArray[np.bool_]
+    vote: NDArray[np.bool_]
+    right: NDArray[np.bool_]
+    confidence: NDArray[np.float64]
+    frequent: float
+    edge: NDArray[np.float64]
+
+
+def guess_tags(table: Table, tags: Tags, leaks: Collection[Hashable]) -> Guess | None:
+    """Guess tags of up to 2,000 rows; None if rows or labels are too few.
+
+    Rows without content are left out. Of identical rows one is kept, unless they coincide by chance: the copy of a
+    record carries its tag, which says nothing about the row's other labels. Columns that leak or identify are left
+    out too.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(np.flatnonzero(tags.single & ~table.empty_rows() & ~nearly_empty(table)))
+    group, size = groups_of(table.row_keys()[rows])
+    if len(rows) and not chance_duplicates(table, size):
+        rows = rows[np.sort(np.unique(group, return_index=True)[1])]
+    without = {*leaks, *(column.name for column in table.columns if is_id(column, table))}
+    rows = rows[: max(FEWEST_ROWS, min(REFERENCE, MOST_ENTRIES // len(table.names)))]
+    labels, codes = np.unique(tags.codes[rows], return_inverse=True)
+    if len(rows) < FEWEST_ROWS or not 2 <= len(labels) <= len(rows) / 2:
+        return None
+    return _guess(table, rows, codes.astype(np.int64), len(labels), without)
+
+
+def _guess(
+    table: Table, rows: NDArray[np.int64], codes: NDArray[np.int64], n_labels: int, without: Collection[Hashable]
+) -> Guess | None:
+    X = vectors(table, rows, without)
+    if X is None:
+        return None
+    n = min(QUERIES, len(rows))
+    truth, everyone = codes[:n], np.arange(n)
+    neighbours = _neighbours(X, n)
+    votes = np.zeros((n, n_labels))
+    np.add.at(votes, (everyone[:, None], codes[neighbours]), 1.0 / VOTERS)
+    share = votes if (model := _multinomial(X, codes, n, n_labels)) is None else (votes + model) / 2
+    frequency = np.bincount(codes, minlength=n_labels) / len(codes)
+    return Guess(
+        nearest=codes[neighbours[:, 0]] == truth,
+        vote=votes.argmax(axis=1) == truth,
+        right=share.argmax(axis=1) == truth,
+        confidence=share.max(axis=1),
+        frequent=float((truth == frequency.argmax()).mean()),
+        edge=share[everyone, truth] - share @ frequency,
+    )
+
+
+def _neighbours(X: Any, n: int) -> NDArray[np.int64]:
+    """Return the 15 nearest other rows of each of the first n rows."""
+    found = NearestNeighbors(n_neighbors=VOTERS + 1, algorithm="brute").fit(X).kneighbors(X[:n], return_distance=False)
+    # Of rows at distance zero the row itself need not come first, or at all.
+    other = found != np.arange(n)[:, None]
+    other[other.all(axis=1), -1] = False
+    return np.asarray(found[other].reshape(n, VOTERS), dtype=np.int64)
+
+
+def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDArray[np.float64] | None:
+    """Probabilities of the first n rows from three-fold cross-validation; None if that would take long."""
+    m = min(MODEL_ROWS, len(codes))
+    entries = X[:m].nnz if hasattr(X, "nnz") else m * X.shape[1]
+    if (entries + X.shape[1]) * n_labels > MOST_PRODUCTS:
+        return None
+    probabilities = np.zeros((n, n_labels))
+    fold = np.arange(m) % 3
+    for part in range(3):
+        learn, hold = np.flatnonzero(fold != part), np.flatnonzero(fold[:n] == part)
+        if not 2 <= len(np.unique(codes[learn])) <= len(learn) / 2:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a rough fit is a fair guess too
+            model = LogisticRegression(C=0.1, max_iter=50).fit(X[learn], codes[learn])
+        probabilities[np.ix_(hold, model.classes_)] = model.predict_proba(X[hold])
+    return probabilities

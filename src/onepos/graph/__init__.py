@@ -1,0 +1,1 @@
+"""The neighbour graph over rows: exact and approximate search, and sums over neighbourhoods."""

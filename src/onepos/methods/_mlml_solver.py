@@ -1,0 +1,313 @@
+"""MLML's convex problem for fixed graphs: (I + λ_X L_X) Z + Z (λ_C L_C) = Y, in row layout Z (n, c).
+
+Both solvers are exact. The Sylvester one is dense in n; the decoupled one turns the labels into the eigenbasis of L_C,
+where every column is a sparse positive-definite system of its own.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import solve_sylvester
+from scipy.special import softmax
+from sklearn.preprocessing import normalize
+
+from onepos.graph.exact import Metric, find_neighbors
+from onepos.methods._stored_features import nearest_rows, squared_lengths
+
+#: Columns solved at once: enough for the sparse product to reuse the graph, few enough for the arrays to stay in cache.
+_COLUMNS_AT_ONCE = 16
+
+#: The condition is at most 1 + 2λ_X, so even λ_X = 1000 takes fewer steps for any tolerance that float64 can reach.
+_MAX_STEPS = 1000
+
+
+def objective(
+    soft: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    rows: Any,
+    labels: NDArray[np.float64] | None,
+    instance: float,
+    label: float,
+) -> float:
+    """Evaluate ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ), a block of rows at a time."""
+    value = 0.0
+    for start in range(0, len(soft), 4096):
+        part = slice(start, start + 4096)
+        block = soft[part].astype(np.float64)
+        value += float(np.sum((block - targets[part]) ** 2))
+        value += instance * float(np.vdot(block, rows[part] @ soft))
+        if labels is not None and label:
+            value += label * float(np.vdot(block, block @ labels))
+    return value
+
+
+def solve_dense(
+    targets: NDArray[np.float64],
+    rows: Any,
+    labels: NDArray[np.float64] | None,
+    instance: float,
+    label: float,
+) -> NDArray[np.float64]:
+    """Solve the Sylvester equation with dense matrices: O(n³ + c³), for small n."""
+    n, c = targets.shape
+    left = np.eye(n) + instance * rows.toarray()
+    right = np.zeros((c, c)) if labels is None else label * labels
+    return np.asarray(solve_sylvester(left, right, np.asarray(targets, dtype=np.float64)))
+
+
+def solve_decoupled(
+    targets: NDArray[np.float64],
+    rows: Any,
+    labels: NDArray[np.float64] | None,
+    instance: float,
+    label: float,
+    tolerance: float,
+) -> NDArray[np.float64]:
+    """L_C = QΛQᵀ; then ((1 + λ_C Λ_j) I + λ_X L_X) z̃_j = (YQ)_j for every j, and Z = Z̃Qᵀ.
+
+    The systems share L_X, so conjugate gradients run on many columns at once, each with its own shift and step. Their
+    condition is at most 1 + 2λ_X. No preconditioner: the diagonal of a normalised Laplacian is constant.
+    """
+    rotated = labels is not None and label > 0
+    if rotated and labels is not None:
+        values, vectors = np.linalg.eigh(labels)
+        shifts = 1.0 + label * np.maximum(values, 0.0)
+        solution = np.asarray(targets @ vectors)
+    else:
+        shifts = np.ones(targets.shape[1])
+        solution = np.array(targets, dtype=np.float64)
+    scaled = sparse.csr_array(instance * rows)
+    for start in range(0, len(shifts), _COLUMNS_AT_ONCE):
+        part = slice(start, start + _COLUMNS_AT_ONCE)
+        solution[:, part] = _solve_columns(solution[:, part], scaled, shifts[part], tolerance)
+    if not rotated:
+        return solution
+    for start in range(0, len(solution), 4096):  # in place: n×c is the largest array there is
+        solution[start : start + 4096] = solution[start : start + 4096] @ vectors.T
+    return solution
+
+
+def _solve_columns(
+    right: NDArray[np.float64], matrix: Any, shifts: NDArray[np.float64], tolerance: float
+) -> NDArray[np.float64]:
+    """Conjugate gradients from zero for (s_j I + M) z_j = y_j, every column j with its own step lengths.
+
+    Written out here, in place, because the vector operations cost as much as the product with a sparse M.
+    """
+    residual = np.array(right, order="C")
+    direction = residual.copy()
+    solution, scratch = np.zeros_like(residual), np.empty_like(residual)
+    squares = _column_products(residual, residual)
+    limit = tolerance**2 * squares
+    for _ in range(_MAX_STEPS):
+        if np.all(squares <= limit):
+            break
+        image = matrix @ direction
+        image += np.multiply(direction, shifts, out=scratch)
+        curvature = _column_products(direction, image)
+        # A column of zeros, or one solved to the last bit, stays where it is.
+        step = np.divide(squares, curvature, out=np.zeros_like(squares), where=curvature > 0)
+        solution += np.multiply(direction, step, out=scratch)
+        residual -= np.multiply(image, step, out=scratch)
+        previous, squares = squares, _column_products(residual, residual)
+        direction *= np.divide(squares, previous, out=np.zeros_like(squares), where=previous > 0)
+        direction += residual
+    return solution
+
+
+def _column_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.einsum("ij,ij->j", left, right))
+
+
+# MLML's two graphs: rows that lie near each other, and labels whose columns are alike.
+
+
+#: Stands for an infinite exponent; finite, so that a softmax of nothing else is uniform and not NaN.
+_FAR = 1e300
+
+#: Cosine distance from which two rows have nothing in common, up to the rounding of unit rows in float32. Without this
+#: a row of its own kind would be joined to whatever rows come first: it is equally far from all.
+_ORTHOGONAL = 1.0 - 1e-6
+
+
+def kernel_exponents(
+    distances: NDArray[np.float64], scales: NDArray[np.float64], metric: Metric
+) -> NDArray[np.float64]:
+    """d²/(σ_i σ_j), finite: 0 for equal rows even where σ is 0, and a very large number for others there.
+
+    The same large number, so no weight at all, for rows at cosine distance 1 or more.
+    """
+    squared = distances**2
+    ratio = np.divide(squared, scales, out=np.full_like(squared, _FAR), where=scales > 0)
+    ratio[strangers(distances, metric)] = _FAR
+    return np.where(squared == 0, 0.0, np.minimum(ratio, _FAR))
+
+
+def strangers(distances: NDArray[np.float64], metric: Metric) -> NDArray[np.bool_]:
+    """Pairs of rows that have nothing in common: orthogonal or more under cosine, none under the Euclidean metric."""
+    return distances >= (_ORTHOGONAL if metric == "cosine" else np.inf)
+
+
+def local_scales(distances: NDArray[np.float64], scale_neighbor: int) -> NDArray[np.float64]:
+    """σ_i, the distance to the ``scale_neighbor``-th nearest row (the last one if there are fewer)."""
+    return distances[:, min(scale_neighbor, distances.shape[1]) - 1]
+
+
+def instance_weights(
+    features: Any, n_neighbors: int, scale_neighbor: int, metric: Metric
+) -> tuple[Any, NDArray[np.float64]]:
+    """V_X and σ: exp(−d²(x_i, x_j)/(σ_i σ_j)) where either row is among the k nearest of the other, else 0.
+
+    Rows at cosine distance 1 or more have no edge.
+
+    Returns
+    -------
+    weights : CSR of shape (n, n), symmetric, zero diagonal
+    scales : array of shape (n,)
+    """
+    indices, distances = find_neighbors(features, n_neighbors, metric=metric)
+    n = len(indices)
+    scales = local_scales(distances, scale_neighbor)
+    exponents = kernel_exponents(distances, scales[:, None] * scales[indices], metric)
+    listed = sparse.csr_array(
+        (np.exp(-exponents).ravel(), indices.ravel(), np.arange(n + 1) * n_neighbors), shape=(n, n)
+    )
+    # The weight of a pair does not depend on who lists whom, up to rounding: the maximum is the union of edges.
+    return sparse.csr_array(listed.maximum(listed.T)), scales
+
+
+def label_weights(columns: NDArray[np.float64], sharpness: float) -> NDArray[np.float64]:
+    """V_C: exp(−η(1 − cos(Z_·i, Z_·j))) between columns, zero diagonal; a column of zeros has cosine 0 with all.
+
+    Parameters
+    ----------
+    columns : array of shape (n_samples, n_labels)
+    sharpness : float
+        η.
+    """
+    products = columns.T @ columns
+    lengths = np.sqrt(np.diagonal(products))
+    scale = np.where(lengths > 0, lengths, 1.0)
+    weights = np.exp(-sharpness * (1.0 - products / (scale[:, None] * scale[None, :])))
+    np.fill_diagonal(weights, 0.0)
+    return np.asarray((weights + weights.T) / 2)
+
+
+def laplacian(weights: Any) -> Any:
+    """L = I − D^{-1/2} V D^{-1/2}, sparse for sparse; a vertex without edges has a row of zeros.
+
+    Eigenvalues lie in [0, 2]. D^{1/2}1 is in the null space.
+    """
+    degrees = np.asarray(weights.sum(axis=1)).ravel()
+    joined = degrees > 0
+    root = np.where(joined, 1.0 / np.sqrt(np.where(joined, degrees, 1.0)), 0.0)
+    if sparse.issparse(weights):
+        side = sparse.diags_array(root)
+        return sparse.csr_array(sparse.diags_array(joined.astype(np.float64)) - side @ weights @ side)
+    return np.diag(joined.astype(np.float64)) - root[:, None] * weights * root[None, :]
+
+
+# MLML's training rows as it compares them: which distance, directions for cosine, and their graph.
+
+
+#: From this many features on "auto" compares directions: the length is then one of many dimensions.
+_COSINE_FEATURES = 10
+
+
+class RowGraph(NamedTuple):
+    """What the graph was asked for (scaled rows and settings), and what came out.
+
+    Rows as compared, L_X, σ, the neighbours in the graph and the metric.
+    """
+
+    source: Any
+    settings: tuple[int, int, str]
+    features: Any
+    laplacian: Any
+    scales: NDArray[np.float64]
+    n_neighbors: int
+    metric: Metric
+
+
+def build_row_graph(features: Any, settings: tuple[int, int, str]) -> RowGraph:
+    """Build the graph of scaled rows for (n_neighbors, scale_neighbor, metric); the metric may be "auto"."""
+    n_neighbors, scale_neighbor, metric = settings
+    n_neighbors = min(n_neighbors, features.shape[0] - 1)
+    chosen = _choose_metric(features, metric)
+    placed = on_sphere(features, chosen)
+    weights, scales = instance_weights(placed, n_neighbors, scale_neighbor, chosen)
+    return RowGraph(features, settings, placed, laplacian(weights), scales, n_neighbors, chosen)
+
+
+def _choose_metric(features: Any, metric: str) -> Metric:
+    """Decide "auto": cosine for 10 or more features, else Euclidean; how they are stored does not matter."""
+    if metric == "auto":
+        return "cosine" if features.shape[1] >= _COSINE_FEATURES else "euclidean"
+    return "cosine" if metric == "cosine" else "euclidean"
+
+
+def on_sphere(features: Any, metric: Metric) -> Any:
+    """Rows of length one for cosine, rows as they are otherwise.
+
+    A row of zeros has no direction. It gets one of its own, in a column more: distance 1 to all other rows, 0 to its
+    like, in the graph and for new rows.
+    """
+    if metric == "euclidean":
+        return features
+    unit = normalize(features)
+    if sparse.issparse(unit):
+        empty = np.asarray(unit.multiply(unit).sum(axis=1)).ravel() == 0
+        return sparse.csr_array(sparse.hstack([unit, sparse.csr_array(empty[:, None].astype(unit.dtype))]))
+    return np.column_stack([unit, ~unit.any(axis=1)]).astype(unit.dtype)
+
+
+# MLML's rule for rows that were not in the graph: a kernel-weighted mean of the nearest training rows' soft labels.
+
+
+#: Rough limit of temporary memory for the search.
+_CHUNK_BYTES = 1 << 27
+
+
+class Reference(NamedTuple):
+    """What a query is compared with: training rows (of unit length for cosine), σ_i, ‖x_i‖², and Z."""
+
+    features: Any
+    scales: NDArray[np.float64]
+    lengths: NDArray[np.float64]
+    soft: NDArray[np.float32]
+
+
+def kernel_average(
+    queries: Any, reference: Reference, n_neighbors: int, scale_neighbor: int, metric: Metric
+) -> NDArray[np.float64]:
+    """z(x) = Σ_i v_i Z_i / Σ_i v_i over the k training rows nearest to x, v_i = exp(−d²(x, x_i)/(σ_x σ_i)).
+
+    σ_x is the distance from x to its ``scale_neighbor``-th nearest training row. The weights are a softmax of
+    −d²/(σ_x σ_i), so they never vanish all together. A row that has nothing in common with any training row gets the
+    mean of all soft labels.
+    """
+    n = reference.features.shape[0]
+    k = min(n_neighbors, n)
+    result = np.empty((queries.shape[0], reference.soft.shape[1]))
+    step = max(1, _CHUNK_BYTES // (n * 40))
+    for start in range(0, queries.shape[0], step):
+        part = slice(start, start + step)
+        indices, squared = nearest_rows(queries[part], reference.features, reference.lengths, k)
+        # For unit rows 1 − cos = ‖a − b‖²/2.
+        distances = squared / 2 if metric == "cosine" else np.sqrt(squared)
+        scales = local_scales(distances, scale_neighbor)
+        exponents = kernel_exponents(distances, scales[:, None] * reference.scales[indices], metric)
+        weights = softmax(-exponents, axis=1)
+        for i, (neighbors, row) in enumerate(zip(indices, weights, strict=True), start=start):
+            result[i] = row @ reference.soft[neighbors]
+        alone = strangers(distances[:, 0], metric)
+        if alone.any():
+            result[part][alone] = reference.soft.mean(axis=0, dtype=np.float64)
+    return result
+
+
+def make_reference(features: Any, scales: NDArray[np.float64], soft: NDArray[np.float64]) -> Reference:
+    """Bundle training rows for ``kernel_average``; soft labels are kept in float32."""
+    return Reference(features, scales, squared_lengths(features), soft.astype(np.float32))

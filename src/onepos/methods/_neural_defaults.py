@@ -1,0 +1,137 @@
+"""What "auto" stands for in a network's settings, as rules of the number of rows, of labels and the kind of features.
+
+The numbers were chosen on validation rows of the sets in docs/tuning.md.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from onepos._utils.deadline import stage
+from onepos.methods.frequency import observed_frequency
+from onepos.rows.items import DatasetRows
+from onepos.training import Rows
+from onepos.training.epoch_choice import OBSERVED_LIKELIHOOD, higher_is_better, selection_score
+
+#: From so many labelled rows on a tenth of them is held out; below, the number of epochs is chosen out of fold.
+ENOUGH_TO_HOLD_OUT = 1000
+#: With fewer judging rows per label the place of single labels is mostly luck, and a likelihood chooses the epoch.
+ROWS_PER_LABEL = 10
+#: Rows to look at for what kind of features they are.
+_SAMPLE = 1000
+
+
+def are_bags(rows: Rows) -> bool:
+    """Whether features are counts or weights of rare things, as of words: none negative, few not zero.
+
+    Items of a Dataset are not: it would take reading many of them.
+    """
+    if isinstance(rows.features, DatasetRows):
+        return False
+    sample = rows.gather(rows.trainable[:_SAMPLE])
+    return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
+
+
+def auto_batch_size(n_rows: int) -> int:
+    """Return the power of 2 that is nearest to a fiftieth of the rows, from 16 to 128.
+
+    Examples
+    --------
+    >>> [auto_batch_size(n) for n in (100, 2000, 4000, 100_000)]
+    [16, 32, 64, 128]
+    """
+    return int(min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128))
+
+
+def auto_learning_rate(batch_size: int, *, bags: bool) -> float:
+    """Return 1e-3 at batches of 16, growing with the root of the batch size; half of it for bags of rare features.
+
+    Examples
+    --------
+    >>> auto_learning_rate(16, bags=False), auto_learning_rate(64, bags=False), auto_learning_rate(64, bags=True)
+    (0.001, 0.002, 0.001)
+    """
+    return (0.5e-3 if bags else 1e-3) * math.sqrt(batch_size / 16)
+
+
+def auto_selection_metric(n_judging: int, n_labels: int, *, full: bool) -> str:
+    """Return what chooses the epoch: average precision, or the likelihood if there are few judging rows per label.
+
+    Examples
+    --------
+    >>> auto_selection_metric(100, 50, full=False), auto_selection_metric(100, 50, full=True)
+    ('observed_likelihood', 'average_precision')
+    """
+    return OBSERVED_LIKELIHOOD if not full and n_judging < ROWS_PER_LABEL * n_labels else "average_precision"
+
+
+@torch.no_grad()
+def start_at_frequencies(network: nn.Module, observed: Tensor) -> None:
+    """Let the last layer begin with the log-odds of how often each label was observed, whatever x is.
+
+    Parameters
+    ----------
+    network : MLP
+    observed : int8 Tensor of shape (n_samples, n_labels)
+        Of the rows to train on.
+    """
+    last = [layer for layer in network.children() if isinstance(layer, nn.Linear)][-1]
+    share = torch.from_numpy(observed_frequency(observed.cpu().numpy()))
+    last.weight.zero_()
+    last.bias.copy_(torch.logit(share))
+
+
+# How many epochs to train for when there are too few rows to hold any out: chosen out of fold.
+
+
+N_FOLDS = 4
+
+#: Trains on the first rows, and returns logits of the second, before the first epoch and after each; True: Ctrl-C.
+Run = Callable[[NDArray[np.intp], NDArray[np.intp]], tuple[Sequence[NDArray[np.float32]], bool]]
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """The number of epochs that did best, and the logits after so many, of shape (n_labelled, n_labels)."""
+
+    n_epochs: int
+    logits: NDArray[np.float32]
+    interrupted: bool = False
+
+
+def choose_epochs(
+    run: Run, observed: NDArray[np.int8], labelled: NDArray[np.intp], metric: str, generator: np.random.Generator
+) -> OutOfFold:
+    """Choose among the epochs that every fold has reached; none at all is one of them, and what Ctrl-C leaves.
+
+    Parameters
+    ----------
+    run : function of (rows to train on, rows left out)
+    observed : array of shape (n_samples, n_labels)
+    labelled : int array
+        Rows with an observed positive.
+    metric : str
+        One of ``SELECTION_METRICS``.
+    generator : numpy.random.Generator
+        Deals the rows.
+    """
+    folds = [np.sort(part) for part in np.array_split(generator.permutation(labelled), N_FOLDS)]
+    told = []
+    for number, out in enumerate(folds):
+        # The last run, on all rows, has its turn too.
+        with stage(number / (N_FOLDS + 1), (number + 1) / (N_FOLDS + 1), time_share=1 / (N_FOLDS + 1 - number)):
+            found, interrupted = run(np.setdiff1d(labelled, out, assume_unique=True), out)
+        if interrupted:  # one Ctrl-C, one end
+            return OutOfFold(0, np.empty((0, observed.shape[1]), dtype=np.float32), interrupted=True)
+        told.append(found)
+    truth = observed[np.concatenate(folds)]
+    sign = 1.0 if higher_is_better(metric) else -1.0
+    together = [np.concatenate(parts) for parts in zip(*told, strict=False)]
+    scores = [sign * selection_score(metric, truth, logits) for logits in together]
+    best = int(np.argmax(scores))
+    return OutOfFold(best, together[best])

@@ -1,0 +1,1 @@
+"""The default method: a pool of methods, trained within a time budget."""

@@ -1,0 +1,188 @@
+"""What ``auto`` tries: one candidate of each kind first, cheap ones before dear ones, then variants of the networks.
+
+A pool gains from members that err differently: a linear model, a forest, a kernel, networks with several losses. On
+dense features the forest and the kernel are strong. On bags of rare features, such as words, networks are: they come
+first there, wide and with features dropped.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods.assume_negative import AssumeNegativeClassifier
+from onepos.methods.capped_softmax import CappedSoftmaxClassifier
+from onepos.methods.d2ml import D2MLClassifier
+from onepos.methods.forest import ForestClassifier
+from onepos.methods.frequency import FrequencyClassifier
+from onepos.methods.kernel import KernelClassifier
+from onepos.methods.linear import LinearClassifier
+from onepos.methods.logistic import LogisticClassifier
+from onepos.methods.mlml import MLMLClassifier
+from onepos.methods.smile.classifier import SMILEClassifier
+from onepos.methods.softmax import SoftmaxClassifier
+
+#: Class and settings by the key that a user would type.
+KINDS: dict[str, tuple[type[OnePositiveClassifier], dict[str, Any]]] = {
+    "frequency": (FrequencyClassifier, {}),
+    "logistic": (LogisticClassifier, {}),
+    "forest": (ForestClassifier, {}),
+    "kernel": (KernelClassifier, {}),
+    "capped": (CappedSoftmaxClassifier, {}),
+    "wan": (AssumeNegativeClassifier, {"unobserved_weight": "auto"}),
+    "softmax": (SoftmaxClassifier, {}),
+    "smile": (SMILEClassifier, {}),
+    "an": (AssumeNegativeClassifier, {}),
+}
+NETWORKS = ("capped", "wan", "softmax", "smile", "an")
+#: Classes that a stored pool may name; the last three are in files of version 0.1.
+CLASSES = {
+    kind.__name__: kind
+    for kind in (*(kind for kind, _ in KINDS.values()), LinearClassifier, MLMLClassifier, D2MLClassifier)
+}
+_MOST_LANDMARKS = 2000
+#: Rows of the matrix whose decomposition tells how fast the machine is at the moment.
+_PROBE = 500
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A member to be: the key of its method, its class and its settings."""
+
+    key: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def build(self, seed: int, **learnt: Any) -> OnePositiveClassifier:
+        """Return the unfitted estimator; ``learnt`` replaces settings."""
+        kind, preset = KINDS[self.key]
+        model = kind(**{**preset, **self.settings, **learnt})
+        return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
+
+    @property
+    def is_network(self) -> bool:
+        """Whether the models of all folds are kept; of the other kinds one model of all rows replaces them."""
+        return self.key in NETWORKS
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the choice of candidates depends on."""
+
+    n_rows: int
+    n_features: int
+    n_labels: int
+    is_sparse: bool
+    is_bag: bool  # less than a quarter of the entries is not zero
+
+    @classmethod
+    def of(cls, X: Any, n_labels: int) -> "Shape":
+        """Look at the features."""
+        is_sparse = bool(sparse.issparse(X))
+        stored = X.nnz if is_sparse else np.count_nonzero(X)
+        return cls(X.shape[0], X.shape[1], n_labels, is_sparse, bool(stored < 0.25 * X.shape[0] * X.shape[1]))
+
+
+#: Kinds by how soon they are tried: those that are strong for their cost, then those that are tried if time is ample.
+_DENSE = (("frequency", "logistic", "forest", "kernel", "capped", "wan"), ("smile", "softmax"))
+_BAGS = (("frequency", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
+
+
+def first_candidates(
+    keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Return one candidate of each kind: those to try first, and those to try if time is ample."""
+    first, later = _BAGS if shape.is_bag else _DENSE
+    if "an" in keys and len(keys) < len(KINDS):  # a variant of wan: in the first round only by name
+        later = (*later, "an")
+    order = [key for key in (*first, *later) if key in keys]
+    found = [_candidate(key, place, shape, scale, n_positives) for place, key in enumerate(order)]
+    n_first = sum(key in keys for key in first) or len(found)
+    return found[:n_first], found[n_first:]
+
+
+def more_candidates(keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None) -> Iterator[Candidate]:
+    """Yield variants of the networks without end: other losses, scaling, dropout and learning rates."""
+    networks = [key for key in ("softmax", "capped", "wan", "an") if key in keys]
+    place = 1
+    while networks:
+        for key in networks:
+            place += 1
+            yield _candidate(key, place, shape, scale, n_positives)
+
+
+def products_per_second() -> float:
+    """Measure the speed of the machine, as busy as it is, with small eigendecompositions; the quickest counts."""
+    matrix = np.random.default_rng(0).normal(size=(_PROBE, _PROBE)).astype(np.float32)
+    matrix += matrix.T
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        np.linalg.eigh(matrix)
+        seconds.append(time.perf_counter() - started)
+    return 8 * _PROBE**3 / min(seconds)
+
+
+def landmarks_for(shape: Shape, seconds: float, speed: float) -> int:
+    """Most rows that a kernel can compare with in some seconds; 0 if hardly any.
+
+    Parameters
+    ----------
+    speed : products per second
+    """
+    n = shape.n_rows
+    # Landmarks are stored (m × q), and the training needs some matrices of n × m numbers.
+    m = min(_MOST_LANDMARKS, n, max(1, 8_000_000 // shape.n_features), max(1, 100_000_000 // n))
+    while m >= 200:
+        width = 2 * 11 * min(n, 1000) ** 3  # some widths are tried on a thousand rows, as long as there is time
+        products = width + 3 * n * m * m + 8 * m**3 + n * m * (shape.n_features + 9 * shape.n_labels)
+        if products <= seconds * speed:
+            return m
+        m = int(m / 1.5)
+    return m if m == n else 0
+
+
+def graph_seconds(shape: Shape, speed: float) -> float:
+    """Seconds for the nearest neighbours of all rows, which ``smile`` needs."""
+    return shape.n_rows**2 * min(shape.n_features, 500) / speed
+
+
+def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: float | None) -> Candidate:
+    settings: dict[str, Any] = {}
+    if key != "frequency" and key != "forest":
+        settings["scale"] = scale
+    if key in NETWORKS:
+        settings |= _network(key, place, shape)
+        if scale == "auto" and not shape.is_sparse and place % 2 and not shape.is_bag:
+            settings["scale"] = "minmax"
+    if key in ("capped", "smile") and n_positives is not None:
+        settings["n_positives"] = n_positives
+    if key == "smile":  # its soft labels replace dropout, and its graph wants small batches
+        settings = {name: settings[name] for name in ("scale", "n_positives") if name in settings}
+    return Candidate(key, settings)
+
+
+def _network(key: str, place: int, shape: Shape) -> dict[str, Any]:
+    """Width, dropout, batches and epochs of a network."""
+    factor = (1.0, 1.0, 0.5)[place % 3]
+    common = {"selection_metric": "observed_likelihood", "patience": 6}
+    if not shape.is_bag:
+        batch = 32 if shape.n_rows <= 3000 else 64 if shape.n_rows <= 20_000 else 256
+        rate = factor * 1e-3 * (batch / 16) ** 0.5
+        return {
+            **common,
+            "dropout": (0.5, 0.2)[place % 2],
+            "batch_size": batch,
+            "learning_rate": rate,
+            "max_epochs": 40,
+        }
+    batch = 64 if shape.n_rows <= 2000 else 128 if shape.n_rows <= 10_000 else 256
+    sizes = {"network": (256,), "dropout": 0.5, "batch_size": batch, "learning_rate": factor * 5e-3}
+    if key != "wan" and shape.n_rows <= 10_000 and shape.n_features <= 2000:
+        # Few rows: hidden layers that know which features go together. Dropped features call for wide layers.
+        drop = (0.3, 0.5)[place % 2]
+        sizes |= {"network": (512,), "input_dropout": drop, "learning_rate": factor * 2e-3, "pretraining_epochs": 15}
+    return {**common, **sizes, "patience": 8 if key == "wan" else 4, "max_epochs": 30}

@@ -1,0 +1,363 @@
+"""Auto: try several methods within a time budget, judge them by the observed labels alone, pool them."""
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from onepos import metrics
+from onepos._utils.random import seed_from
+from onepos._utils.result_cache import remember_work
+from onepos.exceptions import ModelFileError, TrainingWarning
+from onepos.label_sets.cardinality import resolve_n_positives
+from onepos.label_sets.pooling import at_observed, marginal_logits, pool
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._n_positives import estimate_n_positives
+from onepos.methods._pretraining import shared_pretraining
+from onepos.methods.auto.candidates import CLASSES, KINDS, Shape, first_candidates, more_candidates
+from onepos.methods.auto.folds import FEWEST_TO_JUDGE, Folds, deal
+from onepos.methods.auto.search import BASELINES, LINKS, SHARES, Search, Trial, log_scores
+from onepos.rows.scaling import SCALE_KINDS, fit_scaler
+from onepos.rows.tensors import take
+from onepos.training import History
+
+#: A gain in mean log-likelihood over the label frequencies that is not worth a model.
+LEAST_GAIN = 0.02
+#: Most rows from which the number of positives is guessed.
+_ROWS_TO_GUESS = 4000
+
+
+class _FittedAuto(OnePositiveClassifier):
+    members_: list[OnePositiveClassifier]
+    weights_: NDArray[np.float64]
+    sharpness_: NDArray[np.float64]
+    links_: list[str]
+    history_: History
+    comparison_: dict[str, Any]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AutoClassifier(_FittedAuto):
+    """Try several methods within a time budget and pool them. Key: ``auto``, the default of tables.
+
+    Needs no complete labels and no choice of method. Labelled rows are dealt into folds. Each candidate is trained
+    without a fold and judged by the likelihood of the observed labels of that fold. Round one tries every kind on one
+    fold: label frequencies, logistic regression, a forest, a kernel, networks. Later rounds train only the candidates
+    that count. The pool adds their probabilities with the weights that make the held-out observed labels most likely
+    (``onepos.label_sets.pooling``).
+
+    Parameters
+    ----------
+    time_budget : float or None
+        Seconds for the whole ``fit``. A candidate that cannot end in time is not started, and one under training
+        stops. Which candidates there are then depends on the speed of the machine. None: no limit; equal seeds give
+        equal models.
+    n_members : int
+        Most candidates to train.
+    n_folds : int or None
+        Folds; 1 holds out ``validation_fraction`` of the rows once. None: 8. A completely labelled validation set
+        given to ``fit`` judges alone.
+    methods : "auto" or sequence of str
+        Keys to choose from: frequency, logistic, forest, kernel, capped, wan, softmax, smile, an. "auto": all that
+        suit the data.
+    combine : bool
+        Pool all candidates; False keeps the one with the highest likelihood.
+    n_positives, at_least_one
+        See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
+        ranking.
+    validation_fraction : float
+        Share of the rows held out with ``n_folds=1``.
+    scale : {"auto", "standard", "minmax", "none"}
+        Feature scaling of all members; "auto" varies it on dense features and leaves sparse features alone.
+    random_state : int, RandomState, Generator or None
+    verbose : int
+        1 shows progress on standard error.
+
+    Attributes
+    ----------
+    members_ : list of fitted estimators
+    weights_ : float array, one weight per member; their sum is 1
+    sharpness_ : float array, one factor on the log-scores per member (τ, an inverse temperature)
+    links_ : list of str
+        How the scores of each member become log-scores of the observed label.
+    history_ : History
+        One record per candidate: method, settings, likelihood alone, weight, folds, seconds.
+    comparison_ : dict
+        How the pool and each method rank the observed labels of held-out rows: ``rows``, their number, and
+        ``methods``, with mean reciprocal rank and log-likelihood by key. Empty if there are too few rows to judge.
+
+    Examples
+    --------
+    >>> from onepos import AutoClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = AutoClassifier(methods=("frequency", "logistic"), time_budget=None, random_state=0)
+    >>> model.fit(data.X, data.observed).history_["method"]
+    ['frequency', 'logistic']
+    """
+
+    time_budget: float | None = 60.0
+    n_members: int = 24
+    n_folds: int | None = None
+    methods: Any = "auto"
+    combine: bool = True
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    random_state: Any = None
+    verbose: int = 0
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "n_members": [Interval(Integral, 1, None, closed="left")],
+        "n_folds": [Interval(Integral, 1, None, closed="left"), None],
+        "methods": [StrOptions({"auto"}), "array-like"],
+        "combine": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "scale": [StrOptions(set(SCALE_KINDS))],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        validation_labels: str = "single",
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Self:
+        """Train members and pool them.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
+        y : indicator (n_samples, n_labels), or vector of classes (n_samples,)
+            1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels.
+        validation : (X_val, Y_val), optional
+            Further rows. With one positive each they are dealt into folds with the others and learnt from; with
+            complete labels they only judge.
+        validation_labels : {"single", "full"}
+            Whether ``Y_val`` shows one positive per row or all of them.
+        progress : callable, optional
+            Called with the current step and the share of the work that is done.
+        """
+        end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
+        X, labels = self._check_training(X, y)
+        keys = self._check_methods()
+        given = self._check_validation(validation, validation_labels, labels)
+        full = given[1] if given is not None and validation_labels == "full" else None
+        n_positives, source = resolve_n_positives(
+            self.n_positives, len(labels.classes), full, one_class=labels.single_label
+        )
+        seed = seed_from(self.random_state)
+        generator = np.random.default_rng(seed)
+        folds = deal(
+            X,
+            labels.observed,
+            given,
+            complete=validation_labels == "full",
+            n_folds=self.n_folds,
+            fraction=self.validation_fraction,
+            generator=generator,
+        )
+        shape = Shape.of(folds.features, len(labels.classes))
+        if not len(folds):  # nothing judges: the methods that need no choice count alike
+            keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
+        told = n_positives if source != "default" else self._guess_n_positives(folds, generator)
+        listener = progress or (_ProgressLine() if self.verbose else _silent)
+        search = Search(folds, shape, end, seed, listener)
+        first, later = first_candidates(keys, shape, self.scale, told)
+        more = more_candidates(keys, shape, self.scale, told)
+        with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
+            search.run(first, later, more, self.n_members)
+            self.n_positives_, self.n_positives_from_ = n_positives, source
+            self._keep(search, folds)
+        self.history_.facts["stopped"] = search.stopped
+        if search.stopped == "interrupted":
+            warnings.warn(
+                "training was interrupted; the members trained so far are used.", TrainingWarning, stacklevel=2
+            )
+        return self
+
+    def _check_methods(self) -> tuple[str, ...]:
+        if isinstance(self.methods, str):
+            return tuple(KINDS)
+        keys = tuple(dict.fromkeys(str(key) for key in self.methods))
+        unknown = [key for key in keys if key not in KINDS]
+        if unknown or not keys:
+            raise ValueError(f"methods must name some of {', '.join(KINDS)}; got {self.methods!r}.")
+        return keys
+
+    def _guess_n_positives(self, folds: Folds, generator: np.random.Generator) -> float | None:
+        """Guess the number of positives for members that train towards it."""
+        n_rows = len(folds.observed)
+        if n_rows < FEWEST_TO_JUDGE:
+            return None
+        rows = np.sort(generator.choice(n_rows, min(n_rows, _ROWS_TO_GUESS), replace=False))
+        features = take(folds.features, rows)
+        return estimate_n_positives(fit_scaler(features, "auto").transform(features), folds.observed[rows])
+
+    def _keep(self, search: Search, folds: Folds) -> None:
+        """Train the final models, and keep members, weights and what was tried."""
+        trials = [trial for trial in search.trials if trial.models]
+        judged = search.n_judged > 0
+        if not judged:
+            for trial in trials:
+                trial.weight = 1.0 / len(trials)
+        elif not self.combine:
+            best = max((trial for trial in trials if trial.weight > 0), key=lambda trial: trial.likelihood)
+            for trial in trials:
+                trial.weight = float(trial is best)
+        search.finish()
+        kept = [trial for trial in trials if trial.weight > 0]
+        self.members_ = [model for trial in kept for model in trial.members]
+        self.weights_ = np.array([trial.weight / len(trial.members) for trial in kept for _ in trial.members])
+        self.sharpness_ = np.array([trial.sharpness for trial in kept for _ in trial.members])
+        self.links_ = [_link(trial) for trial in kept for _ in trial.members]
+        self.history_ = History()
+        for trial in trials:
+            record: dict[str, Any] = {"method": trial.candidate.key, "settings": trial.candidate.settings}
+            record |= {"log_likelihood": trial.likelihood} if judged else {}
+            facts = {"weight": trial.weight, "folds": len(trial.seconds), "seconds": sum(trial.seconds)}
+            self.history_.append(record | facts)
+        self.comparison_ = {}
+        self.history_.facts["folds"] = search.n_judged
+        self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
+        if judged and len(self.classes_) > 1:
+            self._compare(trials, kept, folds, search.n_judged)
+        else:
+            self._cut_at(self._logits(folds.features), rows="training rows")
+
+    def _compare(self, trials: list[Trial], kept: list[Trial], folds: Folds, n_folds: int) -> None:
+        """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
+        weights = np.array([trial.weight for trial in kept])
+        pooled = pool(np.stack([trial.log_probabilities(n_folds) for trial in kept]), weights)
+        self._cut_at(marginal_logits(pooled, self._most_positives()), rows="out-of-fold rows")
+        # A baseline without weight may have fewer folds: all are compared on the rows that it has said something of.
+        baselines = [trial for trial in trials if trial.candidate.key in BASELINES]
+        n_compared = min([n_folds, *(len(trial.said) for trial in baselines)])
+        observed = folds.labels(n_compared)
+        compared = {"auto": _measures(pooled[: len(observed)], observed)}
+        for trial in sorted(trials, key=lambda one: -one.likelihood):
+            if len(trial.said) >= n_compared and trial.candidate.key not in compared:
+                compared[trial.candidate.key] = _measures(trial.log_probabilities(n_compared), observed)
+        self.comparison_ = {"rows": len(observed), "methods": compared}
+        facts = self.history_.facts
+        facts["judged_by"] = f"likelihood of the observed labels of {len(pooled)} rows"
+        if "frequency" in compared:
+            gain = compared["auto"]["log_likelihood"] - compared["frequency"]["log_likelihood"]
+            facts["gain_over_frequency"] = gain
+            facts["beats_frequency"] = gain >= LEAST_GAIN
+            if gain < LEAST_GAIN and not self.single_label_:
+                warnings.warn(
+                    "the features hardly tell the labels: on held-out rows the model is no better than ranking labels "
+                    f"by their frequency (gain in mean log-likelihood {gain:.3f}). Add columns, or check that rows and "
+                    "labels belong together.",
+                    TrainingWarning,
+                    stacklevel=4,
+                )
+
+    def _most_positives(self) -> float:
+        return min(self.n_positives_, len(self.classes_) - 0.5)
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        if len(self.classes_) == 1:  # nothing to rank: the mean of what the members say
+            logits = [member._logits(X) for member in self.members_]
+            return np.asarray(np.average(logits, axis=0, weights=self.weights_))
+        log_p = [
+            log_softmax(sharpness * log_scores(member, X, link), axis=1)
+            for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
+        ]
+        pooled = pool(np.stack(log_p), self.weights_)
+        return pooled if self.single_label_ else marginal_logits(pooled, self._most_positives())
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays: dict[str, NDArray[Any]] = {}
+        members = []
+        for place, member in enumerate(self.members_):
+            own, facts = member._state()
+            arrays |= {f"{place}.{name}": array for name, array in own.items()}
+            members.append({"class": type(member).__name__, "params": member.get_params(deep=False), "facts": facts})
+        return arrays, {
+            "members": members,
+            "weights": self.weights_.tolist(),
+            "sharpness": self.sharpness_.tolist(),
+            "links": self.links_,
+            "n_positives": self.n_positives_,
+            "comparison": self.comparison_,
+            "history": {"records": self.history_.records, "facts": self.history_.facts},
+        }
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self.members_ = []
+        for place, stored in enumerate(facts["members"]):
+            if stored["class"] not in CLASSES:
+                raise ModelFileError(f"a member of class {stored['class']!r} is not one that auto combines.")
+            params = {name: tuple(v) if isinstance(v, list) else v for name, v in stored["params"].items()}
+            member = CLASSES[stored["class"]](**params)
+            member._validate_params()
+            member.classes_, member.single_label_ = np.arange(len(self.classes_)), False
+            member.n_features_in_ = self.n_features_in_
+            prefix = f"{place}."
+            member._restore(
+                {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}, stored["facts"]
+            )
+            self.members_.append(member)
+        self.weights_ = np.array(facts["weights"], dtype=np.float64)
+        self.sharpness_ = np.array(facts["sharpness"], dtype=np.float64)
+        self.links_ = list(facts.get("links", ["standardized"] * len(self.members_)))
+        if not len(self.members_) == len(self.weights_) == len(self.sharpness_) == len(self.links_):
+            raise ModelFileError("members, weights, temperatures and links of a pool must be equally many.")
+        if not set(self.links_) <= {SHARES, *LINKS}:
+            raise ModelFileError(f"links must be some of {SHARES}, {', '.join(LINKS)}; got {self.links_}.")
+        self.n_positives_ = float(facts["n_positives"])
+        self.comparison_ = dict(facts.get("comparison", {}))
+        self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
+
+
+def _link(trial: Trial) -> str:
+    """The link that was judged; without judges the natural one."""
+    if trial.link == SHARES and not hasattr(trial.members[0], "_log_shares"):
+        return "probability"
+    return trial.link
+
+
+def _measures(log_probabilities: NDArray[np.float64], observed: NDArray[np.int8]) -> dict[str, float]:
+    """Mean reciprocal rank of the observed labels, and their mean log-likelihood."""
+    told = at_observed(log_probabilities, observed)
+    counts = (observed > 0).sum(axis=1)
+    share = np.repeat(1.0 / counts[counts > 0], counts[counts > 0])
+    # Against one observed label, average precision is the reciprocal of its rank.
+    return {
+        "reciprocal_rank": metrics.average_precision(observed, log_probabilities),
+        "log_likelihood": float(told @ share / share.sum()),
+    }
+
+
+class _ProgressLine:
+    """One line on standard error: rewritten on a terminal, else printed once per step."""
+
+    def __init__(self) -> None:
+        self.step, self.painted = "", 0.0
+
+    def __call__(self, step: str, share: float) -> None:
+        now = time.monotonic()
+        live = sys.stderr.isatty()
+        if (live and now - self.painted > 0.1) or step != self.step:
+            self.step, self.painted = step, now
+            line = f"auto {share:4.0%}  {step}"
+            sys.stderr.write(f"\r\x1b[2K{line}" if live else line + "\n")
+            sys.stderr.flush()
+
+
+def _silent(step: str, share: float) -> None:
+    """Tell nobody."""

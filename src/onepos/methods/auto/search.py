@@ -1,0 +1,378 @@
+"""Train candidates fold by fold within a time limit, judge them, give the rest of the time to the promising ones.
+
+Round one trains every candidate without the first fold. Later rounds train only those that count in the pool. A
+candidate says with log-scores what label it expects to be observed; likelihoods of held-out observed labels compare
+candidates and weigh them.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit, log_softmax
+
+from onepos._utils.deadline import deadline
+from onepos.exceptions import LabelWarning, TrainingWarning
+from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights, standardize_rows
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._neural import NeuralClassifier
+from onepos.methods.auto.candidates import Candidate, Shape, graph_seconds, landmarks_for, products_per_second
+from onepos.methods.auto.folds import Folds
+from onepos.training import Callback, Objective
+
+#: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
+LEAST_WEIGHT = 0.05
+#: So many rows weigh candidates well enough; further folds only serve kinds that keep the models of their folds.
+ENOUGH_ROWS = 4000
+#: With fewer rows no candidate is dropped: its weight is mostly luck.
+_ROWS_TO_DROP = 500
+#: Share of the time for round one, and share up to which candidates of the second choice are tried in it.
+_FIRST_ROUND, _AMPLE = 0.75, 0.25
+#: What every pool is compared with: tried whatever the budget is, for so many seconds if it is used up.
+BASELINES, _LEAST_SECONDS = ("frequency", "logistic"), 2.0
+#: Share of the time that a candidate may take in round one, where that is less than half of what is left of the round.
+_MOST_ALLOWED = {"logistic": 0.15}
+#: Share of the time up to which a fold of a candidate without weight is worth a comparison.
+_CHEAP = 0.03
+#: Variants of networks in a row that bring nothing; then no more are tried.
+_MOST_USELESS = 3
+#: A network is left alone if the time allows fewer epochs than this.
+_FEWEST_EPOCHS = 3
+
+#: How a model's scores become log-scores of the observed label. Files of version 0.1 have "standardized".
+LINKS: dict[str, Callable[[NDArray[Any]], NDArray[np.float64]]] = {
+    "probability": log_expit,  # P(observed = j) ∝ f_j
+    "odds": np.asarray,  # P(observed = j) ∝ f_j / (1 − f_j)
+    "standardized": standardize_rows,
+}
+#: The model has log-shares of its own.
+SHARES = "shares"
+
+
+def log_scores(model: OnePositiveClassifier, X: Any, link: str) -> NDArray[np.float64]:
+    """Log-scores (n_samples, n_labels) of validated features."""
+    if link == SHARES:
+        return np.asarray(model._log_shares(X))
+    return LINKS[link](model._logits(X))
+
+
+class _TooSlow(Exception):
+    """The time allows too few epochs."""
+
+
+class _Pace(Callback):
+    """Gives a network up if a taste of its first epoch says that the time is too short for it."""
+
+    def __init__(self, end: float) -> None:
+        self.started, self.end, self.known = time.monotonic(), end, False
+
+    def on_train_begin(self, objective: Objective, max_epochs: int) -> None:
+        self.started = time.monotonic()
+
+    def on_batch_end(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if self.known or now - self.started < 0.5 or done < 4:
+            return
+        self.known = True
+        if (now - self.started) / done * total * _FEWEST_EPOCHS > self.end - self.started:
+            raise _TooSlow
+
+    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
+        self.known = True
+
+
+@dataclass
+class Trial:
+    """A candidate, its models by fold, what they said of the held-out rows, and how well that fits."""
+
+    candidate: Candidate
+    number: int
+    models: list[OnePositiveClassifier] = field(default_factory=list)
+    said: list[NDArray[np.float32]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    link: str = SHARES
+    sharpness: float = 1.0
+    likelihood: float = np.nan
+    weight: float = 0.0
+    final: OnePositiveClassifier | None = None
+
+    def judge(self, folds: Folds, n_folds: int) -> NDArray[np.float64]:
+        """Choose link and temperature on the first folds; return the log-probabilities of their observed labels."""
+        observed = folds.labels(n_folds)
+        said = np.concatenate(self.said[:n_folds]).astype(np.float64)
+        found = []
+        for link in (SHARES,) if hasattr(self.models[0], "_log_shares") else ("probability", "odds"):
+            scores = said if link == SHARES else LINKS[link](said)
+            found.append((*inverse_temperature(scores, observed), link))
+        self.sharpness, self.likelihood, self.link = max(found, key=lambda one: one[1])
+        return at_observed(self.log_probabilities(n_folds), observed)
+
+    def log_probabilities(self, n_folds: int) -> NDArray[np.float64]:
+        """Log-probabilities of all labels of the rows of the first folds."""
+        said = np.concatenate(self.said[:n_folds]).astype(np.float64)
+        return np.asarray(
+            log_softmax(self.sharpness * (said if self.link == SHARES else LINKS[self.link](said)), axis=1)
+        )
+
+    @property
+    def members(self) -> list[OnePositiveClassifier]:
+        """The models that predict."""
+        return [self.final] if self.final is not None else self.models
+
+
+def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> float:
+    """Judge trials on their first folds, set their weights, and return the likelihood of the pool.
+
+    The pool is never less likely than its best member: if it is, that member has all the weight.
+    """
+    observed = folds.labels(n_folds)
+    told = np.stack([trial.judge(folds, n_folds) for trial in trials])
+    weights, _ = pool_weights(told, observed)
+    weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
+    weights /= weights.sum()
+    used = weights > 0
+    share = 1.0 / np.maximum((observed > 0).sum(axis=1), 1)
+    share = np.repeat(share, (observed > 0).sum(axis=1))
+    with np.errstate(divide="ignore"):
+        pooled = np.logaddexp.reduce(told[used] + np.log(weights[used])[:, None], axis=0)
+    reached = float(pooled @ share / share.sum())
+    best = int(np.argmax([trial.likelihood for trial in trials]))
+    if reached < trials[best].likelihood:
+        weights, reached = np.eye(len(trials))[best], trials[best].likelihood
+    for trial, weight in zip(trials, weights, strict=True):
+        trial.weight = float(weight)
+    return reached
+
+
+class Search:
+    """The state of a search: what was tried, what the time allows.
+
+    Parameters
+    ----------
+    folds : Folds
+    shape : Shape
+    end : value of ``time.monotonic()`` at which everything must have ended; infinite for no limit
+    seed : int
+    progress : called with a step and the share of the time that is over
+    """
+
+    def __init__(
+        self, folds: Folds, shape: Shape, end: float, seed: int, progress: Callable[[str, float], None]
+    ) -> None:
+        self.folds, self.shape, self.end, self.seed = folds, shape, end, seed
+        self.progress = progress
+        self.started = time.monotonic()
+        self.speed = 1.0 if np.isinf(end) else products_per_second()
+        self.trials: list[Trial] = []
+        self.n_judged = 0  # folds that all promising trials have
+        self.stopped = "methods"
+        self.work = 1  # fits expected in all, to tell how far the search is without a time limit
+        self.done = 0
+
+    def run(self, first: list[Candidate], later: list[Candidate], more: Iterator[Candidate], n_members: int) -> None:
+        """Run all rounds; Ctrl-C ends them with what is there.
+
+        Parameters
+        ----------
+        first : candidates of round one
+        later : further candidates of round one, if it has taken little time so far
+        more : variants for when all folds are done
+        n_members : candidates at most
+        """
+        try:
+            self._rounds(first[:n_members], later[: max(0, n_members - len(first))], more, n_members)
+        except KeyboardInterrupt:
+            self.stopped = "interrupted"
+            if not any(trial.models for trial in self.trials):
+                raise
+            if len(self.folds):
+                self._weigh(max(1, self.n_judged))
+
+    def _rounds(
+        self, first: list[Candidate], later: list[Candidate], more: Iterator[Candidate], n_members: int
+    ) -> None:
+        n_folds = max(1, len(self.folds))
+        self.work = (len(first) + len(later)) * n_folds + 2
+        self._first_round(first, later)
+        if not len(self.folds):
+            return
+        self._weigh(1)
+        for fold in range(1, n_folds):
+            enough = sum(self.folds.sizes[:fold]) >= ENOUGH_ROWS
+            few = sum(self.folds.sizes[:fold]) < _ROWS_TO_DROP
+            going = [trial for trial in self.trials if few or self._counts(trial)]
+            for trial in sorted(going, key=lambda one: -one.weight):
+                if len(trial.said) > fold or (enough and not trial.candidate.is_network):
+                    continue
+                if self._fits(trial):
+                    self._train(trial, self._until())
+                else:
+                    self.stopped = "time_budget"
+            self._weigh(min(len(trial.said) for trial in going))
+            if self.stopped == "time_budget":
+                return
+        if np.isinf(self.end):
+            return
+        useless = 0
+        for number, candidate in enumerate(more, start=len(first) + len(later)):
+            if len(self.trials) >= n_members:
+                self.stopped = "n_members"
+                return
+            trial = Trial(candidate, number)
+            while len(trial.said) < self.n_judged:
+                typical = [float(np.mean(other.seconds)) for other in self.trials if other.candidate.is_network]
+                left = self.n_judged - len(trial.said)
+                if time.monotonic() + left * float(np.mean(trial.seconds or typical or [0.0])) > self._until():
+                    self.stopped = "time_budget"
+                    return
+                if not self._train(trial, self._until()):
+                    return
+            self.trials.append(trial)
+            self._weigh(self.n_judged)
+            useless = 0 if trial.weight > 0 else useless + 1
+            if useless == _MOST_USELESS:
+                return
+
+    def _first_round(self, first: list[Candidate], later: list[Candidate]) -> None:
+        length = self.end - self.started
+        for place, candidate in enumerate([*first, *later]):
+            now = time.monotonic()
+            if place < len(first):
+                finish = min(self.started + _FIRST_ROUND * length, self._until())
+            else:
+                finish = min(self.started + 2 * _AMPLE * length, self._until())
+            least = _LEAST_SECONDS if candidate.key in BASELINES else 0.0
+            if place and least == 0.0 and now >= finish - (0.0 if place < len(first) else _AMPLE * length):
+                self.stopped = "time_budget" if place < len(first) else self.stopped
+                return
+            allowed = now + max(least, min(0.5 * (finish - now), _MOST_ALLOWED.get(candidate.key, 1.0) * length))
+            chosen = self._affordable(candidate, allowed - now)
+            if chosen is not None:
+                trial = Trial(chosen, place)
+                self.trials.append(trial)
+                if not self._train(trial, allowed):
+                    self.trials.remove(trial)
+
+    def _affordable(self, candidate: Candidate, seconds: float) -> Candidate | None:
+        """The candidate, smaller if need be; None if it would take too long."""
+        if candidate.key == "kernel":
+            landmarks = landmarks_for(self.shape, seconds, self.speed)
+            return Candidate("kernel", {**candidate.settings, "n_landmarks": landmarks}) if landmarks else None
+        if candidate.key == "smile" and graph_seconds(self.shape, self.speed) > seconds / 3:
+            return None
+        return candidate
+
+    def _counts(self, trial: Trial) -> bool:
+        """Whether a trial is worth more folds: it has a weight, or costs little and is compared with."""
+        cheap = max(trial.seconds) <= _CHEAP * (self.end - self.started)
+        return trial.weight > 0 or (cheap and trial.candidate.key in BASELINES)
+
+    def _fits(self, trial: Trial) -> bool:
+        return time.monotonic() + 1.1 * max(trial.seconds) <= self._until()
+
+    def _until(self) -> float:
+        """When training of folds must have ended, so that the final models can still be trained."""
+        return self.end - sum(refit_seconds(trial) for trial in self.trials if trial.weight > 0)
+
+    def _weigh(self, n_folds: int) -> None:
+        self.n_judged = n_folds
+        weigh([trial for trial in self.trials if len(trial.said) >= n_folds], self.folds, n_folds)
+        for trial in self.trials:
+            if len(trial.said) < n_folds:
+                trial.weight = 0.0
+
+    def _train(self, trial: Trial, end: float) -> bool:
+        """Train a candidate without its next fold and note what it says of it; False if the time is too short."""
+        started = time.monotonic()
+        fold = len(trial.said)
+        key = trial.candidate.key
+        judged = len(self.folds) > 0
+        step = f"{key}, fold {fold + 1} of {len(self.folds)}" if len(self.folds) > 1 else key
+        model = trial.candidate.build(self._seed(trial, fold))
+        with deadline(end, partial(self._tell, step)), warnings.catch_warnings():
+            warnings.simplefilter("ignore", LabelWarning)  # one warning about these labels was given already
+            warnings.simplefilter("ignore", TrainingWarning)
+            self._tell(step, 0.0)
+            try:
+                if key == "kernel" and judged and self.folds.judges is None:
+                    model.fit(self.folds.features, self.folds.observed)
+                    left_out = model.left_out_
+                    trial.said = [left_out[one.held] for one in self.folds.folds]
+                else:
+                    X, observed = self.folds.train(fold) if judged else (self.folds.features, self.folds.observed)
+                    more: dict[str, Any] = {}
+                    if judged:
+                        held, truth = self.folds.held(fold)
+                        kind = "single" if self.folds.judges is None else "full"
+                        more = {"validation": (held, truth), "validation_labels": kind}
+                    if isinstance(model, NeuralClassifier):
+                        model.set_params(early_stopping=False)
+                        more["callbacks"] = [] if trial.models else [_Pace(end)]
+                    model.fit(X, observed, **more)
+                    if fold and _interrupted(model):  # it would count as much as the complete models of other folds
+                        raise KeyboardInterrupt
+                    if judged:
+                        trial.said.append(self._say(model, held))
+            except _TooSlow:
+                return False
+        trial.models.append(model)
+        trial.seconds.append(time.monotonic() - started)
+        self.done += 1
+        if _interrupted(model):
+            raise KeyboardInterrupt
+        return True
+
+    def _say(self, model: OnePositiveClassifier, held: Any) -> NDArray[np.float32]:
+        said = model._log_shares(held) if hasattr(model, "_log_shares") else model._logits(held)
+        return np.asarray(said, dtype=np.float32)
+
+    def finish(self) -> None:
+        """Train the final models: of kinds other than networks one of all rows replaces those of the folds."""
+        for trial in self.trials:
+            if trial.weight == 0 or trial.candidate.is_network or not len(self.folds):
+                continue
+            if self.stopped == "interrupted":
+                continue  # the user wants to be out
+            if trial.candidate.key == "kernel" or self.folds.judges is not None:
+                trial.final = trial.models[0]
+                continue
+            if time.monotonic() + 0.8 * refit_seconds(trial) > self.end and trial.candidate.key != "frequency":
+                continue  # the models of the folds predict together
+            learnt = {}
+            if trial.candidate.key == "logistic":
+                learnt["l2"] = float(np.exp(np.mean([np.log(model.l2_) for model in trial.models])))
+            step = f"{trial.candidate.key}, all rows"
+            with deadline(self.end, partial(self._tell, step)), warnings.catch_warnings():
+                warnings.simplefilter("ignore", LabelWarning)
+                made = trial.candidate.build(self._seed(trial, len(self.folds)), **learnt)
+                trial.final = made.fit(self.folds.features, self.folds.observed)
+            self.done += 1
+
+    def _seed(self, trial: Trial, fold: int) -> int:
+        """A seed for each pair, whatever was trained before."""
+        return int(np.random.SeedSequence([self.seed, trial.number, fold]).generate_state(1)[0])
+
+    def _tell(self, step: str, share: float) -> None:
+        if np.isinf(self.end):
+            over = (self.done + share) / max(self.work, self.done + 1)
+        else:
+            over = (time.monotonic() - self.started) / max(self.end - self.started, 1e-9)
+        self.progress(step, min(1.0, over))
+
+
+def _interrupted(model: OnePositiveClassifier) -> bool:
+    """Whether Ctrl-C ended the training of a network, which then is what it was."""
+    history = getattr(model, "history_", None)
+    return history is not None and history.facts.get("stopped") == "interrupted"
+
+
+def refit_seconds(trial: Trial) -> float:
+    """Seconds that the final model will take at most."""
+    if trial.candidate.is_network or trial.candidate.key in ("frequency", "kernel") or not trial.seconds:
+        return 0.0
+    return 1.3 * max(trial.seconds)

@@ -1,0 +1,317 @@
+"""A fitted model and rows with labels → the plain values that its page shows."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._utils.machine import versions
+from onepos._utils.validation import check_validation_labels
+from onepos.methods.registry import METHODS, key_of
+from onepos.metrics import METRIC_TITLES, higher_is_better
+from onepos.table.comparison import BARELY
+from onepos.table.scores import SINGLE_POSITIVE_TITLES, bootstrap_intervals, complete_values, single_positive_values
+
+if TYPE_CHECKING:
+    from onepos.methods._base import OnePositiveClassifier
+    from onepos.table import TableModel
+
+
+# The page's table of labels: how often each is known, how likely the model finds it, how well it is found.
+
+
+def label_records(scored: "Scored") -> list[dict[str, Any]]:
+    """Return one record a label, in the model's order.
+
+    ``average_precision`` and ``f1`` are of the measured rows and need complete labels; None where labels are not, or
+    where no measured row has the label.
+    """
+    positive = scored.known > 0
+    training = getattr(scored.model, "facts_", {}).get("counts", {})
+    records = []
+    for j, name in enumerate(scored.labels):
+        records.append(
+            {
+                "name": name,
+                "training": training.get(name),
+                "known": int(positive[:, j].sum()),
+                "rate": float(positive[:, j].mean()),
+                "probability": float(scored.probabilities[:, j].mean()),
+                "threshold": float(scored.thresholds[j]),
+                "in_sets": int(scored.sets[:, j].sum()),
+                "average_precision": None,
+                "f1": None,
+            }
+            | (_quality(scored, j) if scored.complete else {})
+        )
+    return records
+
+
+def _quality(scored: "Scored", j: int) -> dict[str, float]:
+    from sklearn.metrics import average_precision_score
+
+    rows = scored.measured
+    truth, sets = scored.known[rows, j] > 0, scored.sets[rows, j] > 0
+    if not truth.any():
+        return {}
+    both = np.count_nonzero(truth & sets)
+    return {
+        "average_precision": float(average_precision_score(truth, scored.probabilities[rows, j])),
+        "f1": float(2 * both / (np.count_nonzero(truth) + np.count_nonzero(sets))),
+    }
+
+
+# What a model was made with: its settings, its training, the versions in use.
+
+
+def model_settings(model: Any) -> dict[str, str]:
+    """Return every parameter and its value as text, thresholds and calibration in a few words."""
+    estimator = getattr(model, "estimator_", model)
+    settings = {name: in_words(value) for name, value in estimator.get_params(deep=False).items()}
+    if hasattr(estimator, "thresholds_"):
+        values = estimator.thresholds_
+        settings["thresholds"] = (
+            f"{values[0]:.4g} for every label"
+            if (values == values[0]).all()
+            else f"{values.min():.4g} to {values.max():.4g}, by label"
+        )
+        settings["thresholds"] += ", at least one label a row" if estimator.at_least_one_ else ""
+    if hasattr(estimator, "calibration_"):
+        found = estimator.calibration_
+        settings["calibration"] = (
+            f"on {found.n_rows:,} rows with complete labels: slope {found.slope:.4g}, "
+            f"offsets {found.offsets.min():.3g} to {found.offsets.max():.3g}"
+        )
+    return settings
+
+
+def training_facts(model: Any) -> dict[str, str]:
+    """Return what is known about the training, as words."""
+    facts: dict[str, str] = {}
+    table = getattr(model, "facts_", {})
+    if table:
+        facts["rows trained on"] = f"{table['training_rows']:,} of {table['rows']:,}"
+        facts["rows without a tag"] = f"{table['rows_without_tag']:,}"
+        decided = table.get("decisions")
+        if decided:
+            facts["decisions"] = f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected"
+    history = getattr(getattr(model, "estimator_", model), "history_", None)
+    if history is not None:
+        facts |= {name.replace("_", " "): in_words(value) for name, value in history.facts.items()}
+    return facts
+
+
+def model_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that predictions depend on."""
+    return dict(versions())
+
+
+def in_words(value: Any) -> str:
+    """Return a setting as one line of text.
+
+    Examples
+    --------
+    >>> in_words(0.123456), in_words((64, 32)), in_words({"search": "exact", "recall": 1.0})
+    ('0.1235', '64, 32', 'search exact, recall 1')
+    """
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(in_words(item) for item in value)
+    text = " ".join(str(value).split())
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+#: Rows in the list of the most confident completions.
+_MOST_COMPLETIONS = 20
+_LONGEST_TEXT = 160
+
+#: What each measure of complete labels means, in a few words.
+_MEANING = {
+    "average_precision": "how cleanly the true labels come first",
+    "one_error": "rows whose first label is wrong",
+    "ranking_loss": "pairs of a true and a false label in the wrong order",
+    "coverage": "how far down the ranking all true labels are met",
+    "hamming_loss": "entries of the label sets that are wrong",
+}
+
+
+class Scored:
+    """A model's answers on rows, worked out once.
+
+    Parameters
+    ----------
+    model : a fitted onepos classifier, or a TableModel
+    X : features as the model takes them
+    Y : indicator of shape (n_samples, n_labels)
+    complete : bool
+        Whether a label that is not 1 in Y is absent; otherwise it is unknown.
+    measured : row positions, optional
+        Rows to measure on: those that training did not see. None: all.
+    """
+
+    def __init__(
+        self, model: "OnePositiveClassifier | TableModel", X: Any, Y: Any, *, complete: bool, measured: Any
+    ) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        self.model, self.complete = model, complete
+        self.estimator = cast("OnePositiveClassifier", getattr(model, "estimator_", model))
+        check_is_fitted(self.estimator)
+        self.known: NDArray[np.int8] = check_validation_labels(Y, self.estimator.classes_)
+        self.probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
+        if len(self.known) != len(self.probabilities):
+            raise ValueError(
+                f"X and Y must have the same number of rows; got {len(self.probabilities)} and {len(self.known)}."
+            )
+        sets = np.asarray(model.predict(X))
+        self.sets = sets if sets.ndim == 2 else sets[:, None] == self.estimator.classes_[None, :]
+        rows = np.arange(len(self.known)) if measured is None else np.asarray(measured, dtype=np.intp)
+        self.measured: NDArray[np.intp] = rows[(self.known[rows] > 0).any(axis=1)] if not complete else rows
+        self.labels = [str(name) for name in self.estimator.classes_]
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """From which probability on each label is in the set."""
+        return np.asarray(getattr(self.estimator, "thresholds_", np.full(len(self.labels), 0.5)))
+
+    @property
+    def at_least_one(self) -> bool:
+        """Whether the best label is in a set that would be empty."""
+        return bool(getattr(self.model, "at_least_one_", False))
+
+
+def summarise_model(
+    scored: Scored, *, ids: Sequence[Any] | None = None, texts: Sequence[Any] | None = None
+) -> dict[str, Any]:
+    """Return everything as dicts, lists, texts and numbers.
+
+    Parameters
+    ----------
+    scored : Scored
+    ids, texts : sequences, optional
+        A name and a text for each row, shown beside its completions. Without ids rows are numbered from 1 on.
+    """
+    known = scored.known > 0
+    return {
+        "facts": {
+            "method": _method_name(scored),
+            "rows": len(known),
+            "features": int(scored.estimator.n_features_in_),
+            "labels": len(scored.labels),
+            "complete": scored.complete,
+            "measured": len(scored.measured),
+            "known_per_row": float(known.sum(axis=1).mean()),
+            "expected_per_row": float(scored.probabilities.sum(axis=1).mean()),
+            "set_size": float(scored.sets.sum(axis=1).mean()),
+            "without_label": int((~known.any(axis=1)).sum()),
+            "calibrated": hasattr(scored.estimator, "calibration_"),
+        },
+        "measures": _measures(scored),
+        "labels": label_records(scored),
+        "completions": _completions(scored, ids, texts),
+        "training": training_facts(scored.model),
+        "settings": model_settings(scored.model),
+        "versions": model_versions(),
+        "tuning": _tuning(scored),
+        "comparison": _comparison(scored),
+        "members": _members(scored),
+    }
+
+
+def _comparison(scored: Scored) -> dict[str, Any] | None:
+    """How this and simpler methods rank tags that training did not see."""
+    found: dict[str, Any] | None = getattr(scored.model, "facts_", {}).get("held_out")
+    if found is None or "methods" not in found:  # files of versions before 0.2
+        return None
+    return found | {"warning": BARELY if found["barely_beats_frequency"] else None}
+
+
+def _members(scored: Scored) -> list[dict[str, Any]]:
+    """The methods that a combination tried, those that count most first."""
+    records = [record for record in getattr(scored.estimator, "history_", []) if "weight" in record]
+    return [
+        {
+            "method": str(record["method"]),
+            "settings": in_words(record.get("settings") or {}),
+            "weight": float(record["weight"]),
+            "log_likelihood": record.get("log_likelihood"),
+            "seconds": record.get("seconds"),
+        }
+        for record in sorted(records, key=lambda record: -record["weight"])
+    ]
+
+
+def _tuning(scored: Scored) -> dict[str, Any] | None:
+    """What was tried, best first; trials without a score last."""
+    found: dict[str, Any] | None = getattr(scored.model, "facts_", {}).get("tuning")
+    if found is None:
+        return None
+    trials = sorted(found["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
+    return found | {
+        "trials": [
+            trial | {"settings": {name: in_words(value) for name, value in trial["settings"].items()}}
+            for trial in trials
+        ]
+    }
+
+
+def _method_name(scored: Scored) -> str:
+    key = getattr(scored.model, "facts_", {}).get("method") or key_of(scored.estimator)
+    return f"{METHODS[key].name} ({key})" if key in METHODS else type(scored.estimator).__name__
+
+
+def _measures(scored: Scored) -> list[dict[str, Any]]:
+    """Each measure with its mean and the 95 % interval from resampled rows; none where no row can be measured."""
+    rows = scored.measured
+    if not len(rows):
+        return []
+    truth, scores = scored.known[rows], scored.probabilities[rows]
+    if scored.complete:
+        values = complete_values(truth, scores, scored.thresholds.tolist(), at_least_one=scored.at_least_one)
+        titles, meaning = METRIC_TITLES, _MEANING
+    else:
+        values = single_positive_values(truth, scores)
+        titles, meaning = SINGLE_POSITIVE_TITLES, {}
+    found = bootstrap_intervals(values)
+    return [
+        {
+            "key": name,
+            "name": titles[name],
+            "meaning": meaning.get(name, ""),
+            "higher": not scored.complete or higher_is_better(name),
+            **{part: value if np.isfinite(value) else None for part, value in found[name].items()},
+        }
+        for name in values
+    ]
+
+
+def _completions(scored: Scored, ids: Sequence[Any] | None, texts: Sequence[Any] | None) -> list[dict[str, Any]]:
+    """Of each row the most likely label that is not known to be there; the surest rows first."""
+    # With complete labels these are the model's most confident mistakes.
+    open_entries = scored.known <= 0 if scored.complete else scored.known == 0
+    scores = np.where(open_entries, scored.probabilities, -np.inf)
+    best = scores.argmax(axis=1)
+    value = scores[np.arange(len(scores)), best]
+    rows = [int(row) for row in np.argsort(-value, kind="stable")[:_MOST_COMPLETIONS] if np.isfinite(value[row])]
+    return [
+        {
+            "row": str(ids[row]) if ids is not None else str(row + 1),
+            "text": _shortened(texts[row]) if texts is not None else "",
+            "known": [scored.labels[j] for j in np.flatnonzero(scored.known[row] > 0)],
+            "label": scored.labels[best[row]],
+            "probability": float(value[row]),
+            "in_set": bool(scored.sets[row, best[row]]),
+        }
+        for row in rows
+    ]
+
+
+def _shortened(text: Any) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= _LONGEST_TEXT else words[: _LONGEST_TEXT - 1] + "…"

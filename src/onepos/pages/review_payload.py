@@ -1,0 +1,256 @@
+"""Everything that the page shows, as plain values."""
+
+import re
+from collections.abc import Sequence, Sized
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike
+
+
+# Which labels are suggested for an example, and how sure the model is, in few characters.
+
+
+#: Labels below this probability are not suggested, nor more than so many.
+LEAST, MOST = 0.01, 20
+
+#: Confidences are stored in thousandths: three digits.
+SCALE = 1000
+
+
+def check_probabilities(probabilities: ArrayLike, n_examples: int, n_labels: int) -> NDArray[np.floating]:
+    """Return the probabilities as an array of floats, or say what is wrong with them."""
+    array = np.asarray(probabilities)
+    if not np.issubdtype(array.dtype, np.floating):
+        array = array.astype(np.float64)
+    if array.shape != (n_examples, n_labels):
+        raise ValueError(f"probabilities must have the shape ({n_examples}, {n_labels}); got {array.shape}")
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(f"probabilities must lie between 0 and 1; got {array[row, column]} at [{row}, {column}]")
+    return array
+
+
+def check_thresholds(threshold: float | Sequence[float], n_labels: int) -> NDArray[np.float64]:
+    """Return one threshold for each label."""
+    array = np.asarray(threshold, dtype=np.float64)
+    if array.shape not in ((), (n_labels,)):
+        raise ValueError(f"threshold must be one number or one for each of {n_labels} labels; got {array.shape}")
+    if not ((array >= 0) & (array <= 1)).all():
+        raise ValueError(f"threshold must lie between 0 and 1; got {threshold}")
+    return np.broadcast_to(array, (n_labels,))
+
+
+def scale_thresholds(thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the least whole number of thousandths that reaches each threshold."""
+    # Rounded first: 0.1 + 0.2 is meant as 300 thousandths, not as the next one above.
+    return np.ceil(np.round(SCALE * thresholds, 6)).astype(np.int64)
+
+
+def scale_confidences(probabilities: NDArray[np.floating], thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Round to thousandths, but never across the threshold: the page compares the rounded numbers."""
+    limits = scale_thresholds(thresholds)
+    rounded = np.rint(SCALE * probabilities.astype(np.float64)).astype(np.int64)
+    # Compared in the probabilities' own precision, as ``probabilities >= 0.7`` does.
+    above = probabilities >= thresholds.astype(probabilities.dtype)
+    return np.where(above, np.maximum(rounded, limits), np.minimum(rounded, limits - 1))
+
+
+def suggest(
+    probabilities: NDArray[np.floating], thresholds: NDArray[np.float64], given: NDArray[np.int64]
+) -> list[list[int]]:
+    """Return each example's suggestions, best first, as ``[label, thousandths, label, thousandths, …]``.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n, c)
+    thresholds : array of shape (c,)
+    given : array of shape (n,)
+        Number of the observed label, which needs no suggestion; -1 for none.
+    """
+    confidences = scale_confidences(probabilities, thresholds)
+    # Ties stay in the order of the labels.
+    best = np.argsort(-probabilities, axis=1, kind="stable")[:, : MOST + 1]
+    result = []
+    for row, columns in enumerate(best):
+        wanted = columns[(columns != given[row]) & (probabilities[row, columns] >= LEAST)][:MOST]
+        result.append(np.column_stack((wanted, confidences[row, wanted])).ravel().tolist())
+    return result
+
+
+def most_uncertain(
+    probabilities: NDArray[np.floating], thresholds: NDArray[np.float64], given: NDArray[np.int64], limit: int | None
+) -> NDArray[np.int64]:
+    """Return which examples to show, in their order: with a limit, those with a label closest to its threshold."""
+    n_examples = len(probabilities)
+    if limit is None or limit >= n_examples:
+        return np.arange(n_examples)
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1; got {limit}")
+    margins = np.abs(probabilities - thresholds)
+    known = np.flatnonzero(given >= 0)
+    margins[known, given[known]] = np.inf
+    return np.sort(np.argsort(margins.min(axis=1), kind="stable")[:limit])
+
+
+# What is shown of an example: checked, and turned into plain strings.
+
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_DATA_IMAGE = re.compile(r"data:image/[a-z0-9.+-]+[;,]", re.IGNORECASE)
+
+
+def check_names(values: Sequence[str], what: str) -> list[str]:
+    """Return ids or labels as a list: text, none empty, none twice, all of which a CSV file in UTF-8 can hold."""
+    names = list(values)
+    seen: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{what} must be non-empty strings; got {name!r} at {place}")
+        if not _is_unicode(name):
+            raise ValueError(f"{what} must be valid Unicode; got {name!r} at {place}, which no UTF-8 file can hold")
+        if name in seen:
+            raise ValueError(f"{what} must be unique; {name!r} is at {seen[name]} and at {place}")
+        seen[name] = place
+    return names
+
+
+def check_length(values: Sized, n_examples: int, what: str) -> None:
+    """Refuse what does not have one entry for each id."""
+    if len(values) != n_examples:
+        raise ValueError(f"{what} must have one entry for each of the {n_examples} ids; got {len(values)}")
+
+
+def number_given(observed: Sequence[str | None], labels: Sequence[str]) -> list[int]:
+    """Return the number of each example's observed label, -1 where there is none."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    result = []
+    for place, label in enumerate(observed):
+        if _is_missing(label):
+            result.append(-1)
+        elif label in numbers:
+            result.append(numbers[label])
+        else:
+            raise ValueError(f"observed must name one of the labels or be None; got {label!r} at {place}")
+    return result
+
+
+def plain_texts(texts: Sequence[str]) -> list[str]:
+    """Return the texts; what is missing is empty, what is no Unicode is replaced by the sign for that."""
+    result = []
+    for place, text in enumerate(texts):
+        if _is_missing(text):
+            result.append("")
+        elif isinstance(text, str):
+            result.append(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        else:
+            raise ValueError(f"texts must be strings; got {text!r} at {place}")
+    return result
+
+
+def image_addresses(images: Sequence[str]) -> list[str]:
+    """Return what the page asks its browser for: a path relative to the page, quoted, or a ``data:`` address."""
+    return ["" if _is_missing(image) else _image_address(image, place) for place, image in enumerate(images)]
+
+
+def _image_address(image: str | PurePath, place: int) -> str:
+    path = image.as_posix() if isinstance(image, PurePath) else image
+    if not isinstance(path, str):
+        raise ValueError(f"images must be paths or data: addresses; got {image!r} at {place}")
+    if _DATA_IMAGE.match(path):
+        return path
+    # A drive letter looks like a scheme; both are refused.
+    if _SCHEME.match(path) or path.startswith(("/", "\\")):
+        raise ValueError(
+            f"images must be paths relative to the page or data:image/ addresses; got {path[:80]!r} at {place}: "
+            "the page loads nothing from elsewhere"
+        )
+    return quote(path, errors="surrogateescape")
+
+
+def feature_table(features: "pd.DataFrame") -> dict[str, Any]:
+    """Return the names of the columns and, for each example, their values as text."""
+    columns = [[_cell(value) for value in features.iloc[:, place].tolist()] for place in range(features.shape[1])]
+    names = plain_texts([str(name) for name in features.columns])
+    return {"names": names, "rows": [list(row) for row in zip(*columns, strict=True)]}
+
+
+def _cell(value: Any) -> str:
+    if _is_missing(value):
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return plain_texts([str(value)])[0]
+
+
+def _is_missing(value: Any) -> bool:
+    import pandas as pd
+
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def make_payload(
+    *,
+    ids: Sequence[str],
+    observed: Sequence[str | None],
+    labels: Sequence[str],
+    probabilities: "ArrayLike",
+    texts: Sequence[str] | None = None,
+    images: Sequence[str] | None = None,
+    features: "pd.DataFrame | None" = None,
+    threshold: float | Sequence[float] = 0.5,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Return the page's data; the parameters are those of ``write_review``.
+
+    Returns
+    -------
+    dict
+        ``ids``, ``labels``; ``given``: number of the observed label or -1; ``thresholds``: thousandths by label;
+        ``suggestions``: see ``suggest``; and ``texts``, ``images``, ``features`` where they were given.
+    """
+    ids, labels = check_names(ids, "ids"), check_names(labels, "labels")
+    if not ids:
+        raise ValueError("ids must name at least one example; got none: there is nothing to review")
+    for name, values in (("observed", observed), ("texts", texts), ("images", images), ("features", features)):
+        if values is not None:
+            check_length(values, len(ids), name)
+    scores = check_probabilities(probabilities, len(ids), len(labels))
+    thresholds = check_thresholds(threshold, len(labels))
+    given = np.array(number_given(observed, labels), dtype=np.int64)
+    rows = most_uncertain(scores, thresholds, given, limit)
+
+    payload: dict[str, Any] = {
+        "ids": _take(ids, rows),
+        "labels": labels,
+        "thresholds": scale_thresholds(thresholds).tolist(),
+        "given": given[rows].tolist(),
+        "suggestions": suggest(scores[rows], thresholds, given[rows]),
+    }
+    if texts is not None:
+        payload["texts"] = plain_texts(_take(texts, rows))
+    if images is not None:
+        payload["images"] = image_addresses(_take(images, rows))
+    if features is not None:
+        payload["features"] = feature_table(features.iloc[rows])
+    return payload
+
+
+def _take(values: Sequence[Any], rows: "np.ndarray[Any, np.dtype[np.int64]]") -> list[Any]:
+    everything = list(values)  # a pandas column is indexed by its own labels, a list is not
+    return [everything[row] for row in rows]

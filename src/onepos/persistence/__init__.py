@@ -1,0 +1,192 @@
+"""Save and load fitted models: one safetensors file, weights beside a JSON header. Loading never runs code."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._utils.files import write_durably
+from onepos.exceptions import ModelFileError
+from onepos.label_sets.calibration import Calibration
+from onepos.methods.registry import METHODS
+
+if TYPE_CHECKING:
+    from onepos.methods._base import OnePositiveClassifier
+    from onepos.table import TableModel
+
+
+FORMAT = "onepos-model"
+FORMAT_VERSION = 1
+#: Arrays of a table's columns, beside those of the estimator.
+TABLE_PREFIX = "table."
+#: Truth values, numbers and texts, as ``dtype.str`` writes them.
+_PLAIN_TYPE = re.compile(r"[<>|=][biufU][0-9]{1,9}")
+
+
+def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
+    """Write a fitted model to ``path``, atomically: an interrupted save leaves what was there before.
+
+    The file holds what prediction needs, the parameters and the history; not the training set nor ``soft_labels_``.
+    A model of tables has its columns and labels in the same file.
+    """
+    from safetensors.numpy import save as to_bytes
+    from sklearn.utils.validation import check_is_fitted
+
+    estimator = cast("OnePositiveClassifier", getattr(model, "estimator_", model))
+    check_is_fitted(estimator)
+    arrays, facts = estimator._state()
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "onepos_version": _version(),
+        "class": type(estimator).__name__,
+        "params": {name: _plain(value, name) for name, value in estimator.get_params(deep=False).items()},
+        "classes": [_plain(value, "classes_") for value in estimator.classes_.tolist()],
+        "classes_dtype": estimator.classes_.dtype.str if estimator.classes_.dtype.kind in "biufU" else "object",
+        "single_label": estimator.single_label_,
+        "n_features_in": estimator.n_features_in_,
+        "feature_names_in": [str(n) for n in estimator.feature_names_in_]
+        if hasattr(estimator, "feature_names_in_")
+        else None,
+        "facts": _plain(facts, "facts"),
+    }
+    if hasattr(estimator, "thresholds_"):
+        header["thresholds"] = {"values": estimator.thresholds_.tolist(), "at_least_one": estimator.at_least_one_}
+    if hasattr(estimator, "calibration_"):
+        header["calibration"] = estimator.calibration_.state()
+    if model is not estimator:
+        table_arrays, table = model._state()
+        arrays |= {f"{TABLE_PREFIX}{name}": array for name, array in table_arrays.items()}
+        header["table"] = _plain(table, "table")
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    header["checksum"] = _checksum(header, arrays)
+    content = to_bytes(arrays, metadata={"onepos": json.dumps(header)})
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_durably(path, content)
+
+
+def load(path: str | Path) -> Any:
+    """Open a model written by ``save``: an estimator, or the ``TableModel`` around one.
+
+    Only numbers and JSON are read; classes are looked up in the table of methods, so a file cannot name code to run.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np, onepos
+    >>> model = onepos.FrequencyClassifier().fit(np.zeros((4, 1)), np.eye(3)[[0, 0, 1, 2]])
+    >>> path = model.save(pathlib.Path(tempfile.mkdtemp()) / "model.onepos")
+    >>> bool((onepos.load(path).predict_proba([[0.0]]) == model.predict_proba([[0.0]])).all())
+    True
+    """
+    header, arrays = _read(Path(path))
+    classes = {method.class_name: method for method in METHODS.values()}
+    name = header.get("class")
+    if not isinstance(name, str) or name not in classes:
+        raise ModelFileError(f"{path} holds a model of class {name!r}, which this version of onepos does not know.")
+    try:
+        params: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in header["params"].items()
+        }
+        estimator = classes[name].load_class()(**params)
+        estimator._validate_params()
+        estimator.classes_ = _classes(header["classes"], header["classes_dtype"])
+        estimator.single_label_ = bool(header["single_label"])
+        estimator.n_features_in_ = int(header["n_features_in"])
+        if header["feature_names_in"] is not None:
+            estimator.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+        if "thresholds" in header:
+            estimator.thresholds_ = np.array(header["thresholds"]["values"], dtype=np.float64)
+            estimator.at_least_one_ = bool(header["thresholds"]["at_least_one"])
+        if "calibration" in header:
+            estimator.calibration_ = Calibration.from_state(header["calibration"], len(estimator.classes_))
+        of_table = [name for name in arrays if name.startswith(TABLE_PREFIX)]
+        table = {name.removeprefix(TABLE_PREFIX): arrays.pop(name) for name in of_table}
+        estimator._restore(arrays, header["facts"])
+        if "table" in header:
+            from onepos.table import TableModel
+
+            return TableModel._restored(estimator, table, header["table"])
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
+        raise ModelFileError(f"{path} is not a complete onepos model ({type(error).__name__}: {error}).") from error
+    return estimator
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {path}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(f"{path} is not a onepos model, or is truncated or corrupt ({error}).") from error
+    try:
+        header = json.loads(metadata["onepos"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.")
+    if header.get("format_version") != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has model format {header.get('format_version')!r}; this version of onepos reads {FORMAT_VERSION}. "
+            "Update onepos, or save the model again with the version that wrote it."
+        )
+    # Files of versions before 0.2 have none.
+    if header.get("checksum", _checksum(header, arrays)) != _checksum(header, arrays):
+        raise ModelFileError(f"{path} was changed after it was written: its checksum does not match. Save it again.")
+    return header, arrays
+
+
+def _classes(values: Any, dtype: Any) -> NDArray[Any]:
+    """Return the label names: numbers, texts, or a mixture of them as objects; nothing else that NumPy would make."""
+    if not isinstance(values, list) or not all(isinstance(value, bool | int | float | str) for value in values):
+        raise ValueError("label names must be a list of numbers and texts")
+    if dtype == "object":
+        return np.array(values, dtype=object)
+    if not isinstance(dtype, str) or not _PLAIN_TYPE.fullmatch(dtype):  # NumPy parses more, some of it as Python
+        raise ValueError(f"label names cannot be of type {dtype!r}")
+    kind = np.dtype(dtype)
+    # Texts get the width that they need: the file could announce gigabytes.
+    return np.array(values, dtype=str if kind.kind == "U" else kind)
+
+
+def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
+    """Hash everything in the file but the checksum: against damage, not against somebody who can write the file."""
+    rest = {name: value for name, value in header.items() if name != "checksum"}
+    state = hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(arrays):
+        state.update(repr((name, arrays[name].dtype.str, arrays[name].shape)).encode())
+        state.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return state.hexdigest()
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Reduce to what JSON holds exactly; anything else is refused rather than approximated."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item, where) for key, item in value.items()}
+    if where == "random_state":
+        return None  # a generator's state is spent; a loaded model does not train on
+    raise ModelFileError(
+        f"{where} holds a {type(value).__name__}, which cannot be stored safely; use numbers, strings, lists."
+    )
+
+
+def _version() -> str:
+    from onepos import __version__
+
+    return __version__

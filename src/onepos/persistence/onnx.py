@@ -1,0 +1,365 @@
+"""Fitted models as ONNX graphs, for programs that have neither onepos nor torch."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+from torch import nn
+
+from onepos._utils.files import write_durably
+from onepos._utils.optional import require
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._classical import LOGIT_SLOPE
+from onepos.methods._neural import NeuralClassifier
+from onepos.methods.capped_softmax import CappedSoftmaxClassifier
+from onepos.methods.d2ml import D2MLClassifier
+from onepos.methods.forest import ForestClassifier
+from onepos.methods.frequency import FrequencyClassifier
+from onepos.methods.glocal import GLOCALClassifier
+from onepos.methods.kernel import KernelClassifier
+from onepos.methods.linear import LinearClassifier
+from onepos.methods.logistic import LogisticClassifier
+from onepos.methods.mlml import MLMLClassifier
+from onepos.methods.softmax import SoftmaxClassifier
+from onepos.rows.scaling import FeatureScaler
+from onepos.training.networks import MLP, Dropout
+
+if TYPE_CHECKING:
+    from onepos.methods._base import OnePositiveClassifier
+
+__all__ = ["export_onnx"]
+
+
+# An ONNX graph in the making: constants in, nodes on top, a checked model out.
+
+
+Precision: TypeAlias = Literal["double", "single"]
+Array: TypeAlias = NDArray[Any]
+
+#: Read by every runtime since the middle of 2022; nothing here needs a newer one.
+OPSET = 17
+IR_VERSION = 8
+
+#: A protobuf message, and so an ONNX file with its weights inside, cannot be larger.
+LARGEST_FILE = (1 << 31) - 1
+
+
+class Graph:
+    """Collects constants and nodes; every method returns the name of what it made.
+
+    Parameters
+    ----------
+    onnx : module
+        Passed in, as it is optional.
+    precision : {"double", "single"}
+        In what numbers the graph computes.
+    """
+
+    def __init__(self, onnx: Any, precision: Precision) -> None:
+        self.onnx = onnx
+        self.dtype: Any = np.dtype(np.float64 if precision == "double" else np.float32)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def apply(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """Add a node and return the name of its output."""
+        name = output or f"{operator.lower()}_{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, name: str, values: Any) -> str:
+        """Add an array as it is."""
+        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def numbers(self, name: str, values: Array) -> str:
+        """Add an array of numbers to compute with.
+
+        Weights of a network are float32 and stay so in the file, which is half as large; the runtime widens them once.
+        """
+        if values.dtype == np.float32 and self.dtype == np.float64:
+            return self.cast(self.constant(name, values), np.float64)
+        return self.constant(name, np.asarray(values).astype(self.dtype))
+
+    def cast(self, name: str, dtype: Any, output: str | None = None) -> str:
+        """Convert numbers to another type."""
+        number = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self.apply("Cast", name, output=output, to=number)
+
+    def affine(self, values: str, weights: str, offset: str) -> str:
+        """``values @ weights + offset``."""
+        return self.apply("Add", self.apply("MatMul", values, weights), offset)
+
+    def model(self, n_features: int, n_labels: int, facts: dict[str, str]) -> bytes:
+        """Return the file's content; a graph that breaks ONNX's rules raises here, before anything is written."""
+        helper, kinds = self.onnx.helper, self.onnx.TensorProto
+        if sum(len(constant.raw_data) for constant in self.constants) >= LARGEST_FILE - (1 << 20):
+            raise ValueError("the model's weights take 2 GiB or more, which one ONNX file cannot hold; save() can.")
+        graph = helper.make_graph(
+            self.nodes,
+            "onepos",
+            [helper.make_tensor_value_info("features", kinds.FLOAT, ["N", n_features])],
+            [
+                helper.make_tensor_value_info("probabilities", kinds.FLOAT, ["N", n_labels]),
+                helper.make_tensor_value_info("sets", kinds.INT64, ["N", n_labels]),
+            ],
+            self.constants,
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="onepos",
+            producer_version=facts["onepos_version"],
+        )
+        helper.set_model_props(model, facts)
+        self.onnx.checker.check_model(model, full_check=True)
+        content: bytes = model.SerializeToString()
+        return content
+
+
+def export_onnx(model: "OnePositiveClassifier", path: str | Path, *, precision: Precision = "double") -> Path:
+    """Write a fitted model as an ONNX file, atomically: an interrupted export leaves what was there before.
+
+    The graph takes ``features``, float32 of shape (N, n_features), scales them as the model does, and returns
+    ``probabilities``, float32, and ``sets``, int64 0/1, both of shape (N, n_labels). The sets are those of ``predict``:
+    cut at the model's ``thresholds_``; after a fit on a 1-D y the one class has the 1. The metadata hold the label
+    names (``labels``, as JSON), the names of the features, the method and the version of onepos.
+
+    Parameters
+    ----------
+    model : a fitted onepos classifier
+        Any neural method with a network of the library's own, ``linear``, ``glocal``, ``frequency``, and ``d2ml``
+        without a kernel; ``logistic`` fitted on a 1-D y. Others raise ValueError.
+    path : str or Path
+        Its folder is made if need be.
+    precision : {"double", "single"}
+        In what numbers the graph computes. "double" is what the library predicts with. "single" is for runtimes and
+        devices that have no double; probabilities then differ by about 1e-6, more where a feature is far from zero
+        compared with its spread.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, onepos
+    >>> from onepos.persistence.onnx import export_onnx
+    >>> model = onepos.FrequencyClassifier().fit(np.zeros((4, 1)), np.eye(3)[[0, 0, 1, 2]])
+    >>> export_onnx(model, Path(tempfile.mkdtemp()) / "model.onnx").name
+    'model.onnx'
+    """
+    onnx = require("onnx", extra="onnx", purpose="exporting to ONNX")
+    from sklearn.utils.validation import check_is_fitted
+
+    from onepos.methods._base import OnePositiveClassifier
+
+    if precision not in ("double", "single"):
+        raise ValueError(f'precision must be "double" or "single"; got {precision!r}.')
+    if not isinstance(model, OnePositiveClassifier):
+        raise ValueError(
+            f"only onepos classifiers are exported; got {type(model).__name__}. Of a model of tables export "
+            "model.estimator_, and turn tables into features with model.encoder_."
+        )
+    check_is_fitted(model)
+    graph = Graph(onnx, precision)
+    logits = add_calibration(graph, model, add_logits(graph, model))
+    probabilities = graph.apply("Softmax", logits, axis=1) if is_softmax(model) else graph.apply("Sigmoid", logits)
+    add_sets(graph, model, logits, probabilities)
+    graph.cast(probabilities, np.float32, output="probabilities")
+    path = Path(path)
+    content = graph.model(model.n_features_in_, len(model.classes_), _facts(model))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_durably(path, content)
+
+
+def _facts(model: "OnePositiveClassifier") -> dict[str, str]:
+    """Metadata of the file; what is not text is JSON."""
+    from onepos import __version__
+
+    facts = {"onepos_version": __version__, "method": type(model).__name__}
+    # A name that JSON does not know, such as a date, is written as text.
+    facts["labels"] = json.dumps(model.classes_.tolist(), ensure_ascii=False, default=str)
+    if hasattr(model, "feature_names_in_"):
+        facts["features"] = json.dumps([str(name) for name in model.feature_names_in_], ensure_ascii=False)
+    if hasattr(model, "thresholds_"):
+        facts["thresholds"] = json.dumps(model.thresholds_.tolist())
+    facts["output"] = "one class a row" if model.single_label_ else "label sets"
+    return facts
+
+
+# From features to logits: one short recipe for each kind of model that can be written as a graph.
+
+
+_INSTEAD = "Serve the model from Python with model.save(path) and onepos.load(path), or train one that can be exported."
+
+
+def add_logits(graph: Graph, model: Any) -> str:
+    """Add what computes the logits of ``"features"`` and return their name.
+
+    Looked up by the function that scores rows, not by class: a method of yours that inherits it is exported, and one
+    that scores rows in another way is refused instead of exported wrongly.
+    """
+    kind = type(model)
+    recipe = _RECIPES.get(_scoring(kind))
+    shared = kind.predict_proba is OnePositiveClassifier.predict_proba and kind.predict is OnePositiveClassifier.predict
+    if issubclass(kind, NeuralClassifier):
+        shared = shared and kind._network_logits is NeuralClassifier._network_logits
+    if recipe is None or not shared:
+        raise ValueError(f"{kind.__name__} predicts in a way that onepos cannot write as an ONNX graph. {_INSTEAD}")
+    return recipe(graph, model)
+
+
+def _scoring(kind: type) -> Any:
+    """Return the function that tells how a class scores rows; for networks it is what they make of their output."""
+    if issubclass(kind, NeuralClassifier) and kind._logits is NeuralClassifier._logits:
+        return kind._from_network
+    return getattr(kind, "_logits", None)
+
+
+def _scaled(graph: Graph, scaler: FeatureScaler) -> str:
+    values = "features" if graph.dtype == np.float32 else graph.cast("features", graph.dtype)
+    if scaler.shift is None or scaler.factor is None:
+        return values
+    shifted = graph.apply("Sub", values, graph.numbers("shift", scaler.shift))
+    scaled = graph.apply("Mul", shifted, graph.numbers("factor", scaler.factor))
+    if graph.dtype == np.float32:
+        return scaled
+    # The library keeps scaled features in float32; rounding them here too keeps ties where they are.
+    return graph.cast(graph.cast(scaled, np.float32), graph.dtype)
+
+
+def _network(graph: Graph, model: Any) -> str:
+    network = model.network_
+    if type(network) is not MLP:
+        raise ValueError(
+            f"a network of your own ({type(network).__name__}) cannot be written as a graph by onepos. Export "
+            "model.network_ with torch.onnx.export, after the scaling in model.scaler_, or give the method sizes, as "
+            "in network=(256,)."
+        )
+    values = _scaled(graph, model.scaler_)
+    for position, layer in enumerate(network):
+        if isinstance(layer, nn.Linear):
+            weights = graph.numbers(f"weights_{position}", layer.weight.detach().cpu().numpy().T)
+            values = graph.affine(values, weights, graph.numbers(f"bias_{position}", layer.bias.detach().cpu().numpy()))
+        elif isinstance(layer, nn.ReLU):
+            values = graph.apply("Relu", values)
+        elif not isinstance(layer, Dropout):  # which does nothing at prediction
+            raise ValueError(f"the network was changed: it has a layer {type(layer).__name__}. {_INSTEAD}")
+    return values
+
+
+def _linear(graph: Graph, model: Any) -> str:
+    slope = 1.0 if isinstance(model, LinearClassifier | LogisticClassifier) else LOGIT_SLOPE
+    if getattr(model, "gamma_", None) is not None:
+        raise ValueError(
+            f"a kernel model needs its {model.coef_.shape[0]} landmark rows at prediction, which is not exported. Use "
+            f"D2MLClassifier(kernel='linear'). {_INSTEAD}"
+        )
+    coef, intercept = graph.numbers("coef", slope * model.coef_), graph.numbers("intercept", slope * model.intercept_)
+    return graph.affine(_scaled(graph, model.scaler_), coef, intercept)
+
+
+def _frequency(graph: Graph, model: Any) -> str:
+    n_rows = graph.apply("Shape", "features", start=0, end=1)
+    n_labels = graph.constant("n_labels", np.array([len(model.classes_)], dtype=np.int64))
+    shape = graph.apply("Concat", n_rows, n_labels, axis=0)
+    return graph.apply("Expand", graph.numbers("logits", logit(model.frequency_)[None, :]), shape)
+
+
+def _neighbors(graph: Graph, model: Any) -> str:
+    raise ValueError(f"mlml searches its training rows at prediction, which is not exported. {_INSTEAD}")
+
+
+def _logistic(graph: Graph, model: Any) -> str:
+    if not model.single_label_:
+        raise ValueError(f"logistic finds the level of every row by iteration, which is not exported. {_INSTEAD}")
+    return _linear(graph, model)
+
+
+def _forest(graph: Graph, model: Any) -> str:
+    raise ValueError(f"forest walks through its trees at prediction, which is not exported. {_INSTEAD}")
+
+
+def _kernel(graph: Graph, model: Any) -> str:
+    raise ValueError(f"kernel compares rows with its landmarks at prediction, which is not exported. {_INSTEAD}")
+
+
+def _capped(graph: Graph, model: Any) -> str:
+    raise ValueError(f"capped finds the level of every row by iteration, which is not exported. {_INSTEAD}")
+
+
+_RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
+    NeuralClassifier._from_network: _network,
+    SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
+    CappedSoftmaxClassifier._from_network: _capped,
+    LinearClassifier._logits: _linear,
+    LogisticClassifier._logits: _logistic,
+    ForestClassifier._logits: _forest,
+    KernelClassifier._logits: _kernel,
+    GLOCALClassifier._logits: _linear,
+    D2MLClassifier._logits: _linear,
+    FrequencyClassifier._logits: _frequency,
+    MLMLClassifier._logits: _neighbors,
+}
+
+
+def add_calibration(graph: Graph, model: Any, logits: str) -> str:
+    """Add what ``calibrate`` learnt, and return the name of the logits behind it."""
+    if not hasattr(model, "calibration_"):
+        return logits
+    if is_softmax(model):
+        # What is calibrated are log-odds, and those of a probability near 1 are lost to rounding in a graph.
+        raise ValueError(f"a calibrated softmax model is not exported. {_INSTEAD}")
+    found = model.calibration_
+    scaled = graph.apply("Mul", logits, graph.numbers("slope", np.array(found.slope)))
+    return graph.apply("Add", scaled, graph.numbers("offsets", found.offsets))
+
+
+def is_softmax(model: Any) -> bool:
+    """Whether probabilities are the softmax of the logits, not each one's sigmoid."""
+    return bool(model.single_label_) or _scoring(type(model)) is SoftmaxClassifier._from_network
+
+
+# From probabilities to label sets, as ``predict`` makes them.
+
+
+#: By which part of itself a threshold is lowered. A threshold may be the probability of training rows to the last bit;
+#: other arithmetic than the library's must not put such rows on the other side.
+SLACK = {"float64": 1e-9, "float32": 1e-6}
+
+
+def add_sets(graph: Graph, model: Any, logits: str, probabilities: str) -> str:
+    """Add the output ``"sets"``: 0/1, with a single 1 a row if the model was fitted on a 1-D y."""
+    if model.single_label_:
+        chosen = _largest(graph, logits, len(model.classes_))
+    elif not hasattr(model, "thresholds_"):
+        half = graph.numbers("half", np.array(0.5))
+        chosen = graph.apply("GreaterOrEqual", probabilities, half)
+    else:
+        limits = np.asarray(model.thresholds_)
+        lowered = graph.numbers("thresholds", limits * (1.0 - SLACK[graph.dtype.name]))
+        chosen = graph.apply("GreaterOrEqual", probabilities, lowered)
+        if model.at_least_one_:
+            chosen = _filled(graph, probabilities, chosen, limits)
+    return graph.cast(chosen, np.int64, output="sets")
+
+
+def _largest(graph: Graph, values: str, n_labels: int) -> str:
+    """Mark the first largest entry of each row."""
+    position = graph.apply("ArgMax", values, axis=1, keepdims=1)
+    return graph.apply("Equal", position, graph.constant("positions", np.arange(n_labels, dtype=np.int64)[None, :]))
+
+
+def _filled(graph: Graph, probabilities: str, chosen: str, limits: Any) -> str:
+    """Put the label nearest to its threshold, in log-odds, into sets that are empty."""
+    smallest = float(np.finfo(graph.dtype).tiny)
+    tiny, one = graph.numbers("tiny", np.array(smallest)), graph.numbers("one", np.array(1.0))
+    present = graph.apply("Log", graph.apply("Max", probabilities, tiny))
+    absent = graph.apply("Log", graph.apply("Max", graph.apply("Sub", one, probabilities), tiny))
+    odds = np.log(np.maximum(limits, smallest)) - np.log(np.maximum(1.0 - limits, smallest))
+    distance = graph.apply("Sub", graph.apply("Sub", present, absent), graph.numbers("odds", odds))
+    most = graph.apply("ReduceMax", graph.cast(chosen, np.int64), axes=[1], keepdims=1)
+    empty = graph.apply("Equal", most, graph.constant("none", np.array(0, dtype=np.int64)))
+    return graph.apply("Or", chosen, graph.apply("And", empty, _largest(graph, distance, len(limits))))

@@ -1,0 +1,97 @@
+"""Feature scaling that is fitted with the model, saved with it and applied at prediction."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from onepos.rows.items import DatasetRows
+from onepos.rows.stored import DiskRows, column_statistics, is_binary
+
+ScaleKind: TypeAlias = Literal["auto", "standard", "minmax", "none"]
+SCALE_KINDS: tuple[str, ...] = ("auto", "standard", "minmax", "none")
+
+
+@dataclass(frozen=True)
+class FeatureScaler:
+    """``(x − shift) · factor`` per column; ``kind`` says how both were chosen.
+
+    Parameters
+    ----------
+    kind : {"standard", "minmax", "none"}
+        What was applied ("auto" has been decided by then).
+    shift, factor : arrays of shape (n_features,), or None for "none"
+        A column without spread is divided by its magnitude, so that a constant becomes zero, not NaN or noise.
+    """
+
+    kind: str
+    shift: NDArray[np.float64] | None = None
+    factor: NDArray[np.float64] | None = None
+
+    def transform(self, X: Any) -> Any:
+        """Scale ``X`` (n_samples, n_features) to float32; CSR stays CSR (its shift is zero), disk stays on disk."""
+        if isinstance(X, DiskRows):
+            return X.scaled(self.transform)
+        if isinstance(X, DatasetRows):
+            return X if self.factor is None else X.scaled(self.transform)
+        if self.factor is None or self.shift is None:
+            return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
+        if sparse.issparse(X):
+            return sparse.csr_array(X.multiply(self.factor[None, :])).astype(np.float32)
+        return np.ascontiguousarray((X - self.shift) * self.factor, dtype=np.float32)
+
+
+def choose_kind(X: Any) -> str:
+    """Decide "auto": leave sparse and 0/1 features alone, standardise everything else.
+
+    Standardising rare binary columns blows each occurrence up to many standard deviations; on bag-of-words
+    data that measurably hurts.
+    """
+    if sparse.issparse(X):
+        return "none"
+    binary = is_binary(X) if isinstance(X, DiskRows) else bool(np.all((X == 0) | (X == 1)))
+    return "none" if binary else "standard"
+
+
+def fit_scaler(X: Any, kind: str) -> FeatureScaler:
+    """Learn the scaling of ``X`` (dense, CSR, or rows on disk, which are read once).
+
+    "standard": zero mean, unit variance. "minmax": the column's range becomes [0, 1]. Sparse input is never
+    shifted, as that would make it dense: "standard" divides by the root mean square, "minmax" by the
+    largest magnitude. Items of a Dataset are not scaled: that would need all of them before training.
+    """
+    if isinstance(X, DatasetRows):
+        if kind not in ("auto", "none"):
+            raise ValueError(
+                f"the items of a Dataset are taken as they are: scale must be 'auto' or 'none', got {kind!r}. Scale x "
+                "in the Dataset, or begin the network with a normalising layer."
+            )
+        return FeatureScaler("none")
+    if kind == "auto":
+        kind = choose_kind(X)
+    if kind == "none":
+        return FeatureScaler("none")
+    n_features = X.shape[1]
+    if sparse.issparse(X):
+        shift = np.zeros(n_features)
+        if kind == "standard":
+            spread = np.sqrt(np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel())
+        else:
+            spread = np.asarray(abs(X).max(axis=0).toarray(), dtype=np.float64).ravel()
+    elif isinstance(X, DiskRows):
+        mean, deviation, low, high = column_statistics(X)
+        shift, spread = (mean, deviation) if kind == "standard" else (low, high - low)
+    elif kind == "standard":
+        shift = X.mean(axis=0, dtype=np.float64)
+        spread = X.std(axis=0, dtype=np.float64)
+    else:
+        shift = X.min(axis=0).astype(np.float64)
+        spread = X.max(axis=0).astype(np.float64) - shift
+    # A column that is constant up to rounding has a spread of noise: dividing by it would make features of noise, and
+    # dividing by nothing would leave the rounding of a huge constant. Its own magnitude turns both into about zero.
+    magnitude = np.maximum(np.abs(shift), 1.0)
+    some = np.where(spread > np.finfo(np.float64).tiny, spread, 1.0)  # the inverse of less is infinite
+    factor = 1.0 / np.where(spread > 1e-10 * np.abs(shift), some, magnitude)
+    return FeatureScaler(kind, shift, factor)

@@ -1,0 +1,476 @@
+"""Tests for comparing methods over data sets, as Demšar (JMLR 7, 2006) recommends them.
+
+Two methods: :func:`signed_rank`, and :func:`holm` where one method meets several rivals. Several methods at
+once: :func:`friedman`, then :func:`critical_difference` and :func:`cliques` for the diagram.
+
+The unit is the data set: a value is one method's mean over its trials there. Trials of one data set share
+its rows and are no independent evidence, so they never enter as pairs of their own.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+__all__ = [
+    "Friedman",
+    "SignedRank",
+    "TooFewPairsError",
+    "average_ranks",
+    "cliques",
+    "critical_difference",
+    "fewest_pairs",
+    "friedman",
+    "friedman_from_ranks",
+    "holm",
+    "nemenyi_quantile",
+    "signed_rank",
+]
+
+
+# What counts as equal: 0.3 - 0.2 and 0.2 - 0.1 are one value, though their floats differ.
+
+
+#: Values closer than this share of the largest magnitude at hand are taken as one value: rounding, no evidence.
+RELATIVE_TOLERANCE = 1e-12
+
+
+def tolerance_for(*arrays: NDArray[np.float64]) -> float:
+    """Return the absolute tolerance that belongs to the largest magnitude among the arrays."""
+    return RELATIVE_TOLERANCE * max((float(np.abs(array).max()) for array in arrays if array.size), default=0.0)
+
+
+def merge_near(values: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
+    """Give values of one run of near neighbours the value of its smallest.
+
+    Rounding to a number of digits would not do: two near values can lie on both sides of a rounding edge.
+
+    Examples
+    --------
+    >>> merge_near(np.array([0.2, 0.1, 0.1 + 1e-16]), 1e-12).tolist()
+    [0.2, 0.1, 0.1]
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.ones(len(values), dtype=bool)
+    starts[1:] = np.diff(ordered) > tolerance
+    merged = np.empty_like(values)
+    merged[order] = ordered[starts][np.cumsum(starts) - 1]
+    return merged
+
+
+# Average ranks of several methods over data sets, and Friedman's test of whether they differ at all.
+
+
+@dataclass(frozen=True)
+class Friedman:
+    """The result of :func:`friedman`.
+
+    Attributes
+    ----------
+    average_ranks : tuple of float
+        One a method, in the order given; 1 is best.
+    datasets : int
+        How many data sets were ranked (N).
+    chi_square, chi_square_p : float
+        Friedman's statistic, χ² with k - 1 degrees of freedom, and its p-value.
+    f_statistic, f_p : float
+        Iman and Davenport's less conservative F with k - 1 and (k - 1)(N - 1) degrees of freedom, and its p-value.
+    """
+
+    average_ranks: tuple[float, ...]
+    datasets: int
+    chi_square: float
+    chi_square_p: float
+    f_statistic: float
+    f_p: float
+
+
+def average_ranks(
+    values: Sequence[Sequence[float]] | NDArray[Any], *, higher_is_better: bool = True
+) -> tuple[float, ...]:
+    """Rank the methods on each data set (1 is best, ties share the mean rank) and average over data sets.
+
+    Parameters
+    ----------
+    values : array of shape (n_datasets, n_methods)
+    higher_is_better : bool, default=True
+
+    Examples
+    --------
+    >>> average_ranks([[0.9, 0.8, 0.8], [0.7, 0.6, 0.5]])
+    (1.0, 2.25, 2.75)
+    """
+    return tuple(_ranks(values, higher_is_better).mean(axis=0).tolist())
+
+
+def friedman(
+    values: Sequence[Sequence[float]] | NDArray[Any], *, higher_is_better: bool = True, correct_ties: bool = True
+) -> Friedman:
+    """Test whether several methods differ, from one value a data set and method.
+
+    Parameters
+    ----------
+    values : array of shape (n_datasets, n_methods)
+        At least two data sets and two methods, every value finite.
+    higher_is_better : bool, default=True
+    correct_ties : bool, default=True
+        Divide χ² by the factor for ties, as scipy does. Demšar's formulas leave it out, which is conservative.
+
+    Examples
+    --------
+    >>> test = friedman([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.8, 0.9, 0.7]])
+    >>> test.average_ranks, round(test.chi_square, 3)
+    ((1.3333333333333333, 1.6666666666666667, 3.0), 4.667)
+    """
+    ranks = _ranks(values, higher_is_better)
+    factor = _tie_factor(ranks) if correct_ties else 1.0
+    return friedman_from_ranks(ranks.mean(axis=0).tolist(), len(ranks), tie_factor=factor)
+
+
+def friedman_from_ranks(ranks: Sequence[float], datasets: int, *, tie_factor: float = 1.0) -> Friedman:
+    """Compute the test from average ranks, as a paper prints them.
+
+    χ² = 12 N / (k (k+1)) · [ Σ_j R_j² - k (k+1)²/4 ] / factor,   F = (N - 1) χ² / (N (k - 1) - χ²).
+
+    Parameters
+    ----------
+    ranks : sequence of float
+        Average rank of each method.
+    datasets : int
+        N, at least 2.
+    tie_factor : float, default=1
+        1 - Σ (t³ - t) / (N k (k² - 1)) over groups of t tied methods; 1 without ties, 0 if all are always tied.
+
+    Examples
+    --------
+    >>> test = friedman_from_ranks([3.143, 2.000, 2.893, 1.964], 14)  # Demšar 2006, section 3.2.2
+    >>> round(test.chi_square, 2), round(test.f_statistic, 2)
+    (9.28, 3.69)
+    """
+    k = len(ranks)
+    if k < 2 or datasets < 2:
+        raise ValueError(
+            f"expected at least two methods on two data sets; got {k} on {datasets}: there is nothing to compare"
+        )
+    mean_rank = (k + 1) / 2
+    spread = float(sum((rank - mean_rank) ** 2 for rank in ranks))
+    largest = datasets * (k - 1.0)
+    # All methods tied everywhere: 0/0, and no sign of a difference. Rounding must not lift χ² over its maximum.
+    chi_square = 0.0 if tie_factor == 0 else min(12 * datasets / (k * (k + 1)) * spread / tie_factor, largest)
+    rest = largest - chi_square
+    f_statistic = float("inf") if rest <= 1e-12 * largest else (datasets - 1) * chi_square / rest
+    return Friedman(
+        average_ranks=tuple(float(rank) for rank in ranks),
+        datasets=datasets,
+        chi_square=chi_square,
+        chi_square_p=float(stats.chi2.sf(chi_square, k - 1)),
+        f_statistic=f_statistic,
+        f_p=float(stats.f.sf(f_statistic, k - 1, (k - 1) * (datasets - 1))),
+    )
+
+
+def _ranks(values: Sequence[Sequence[float]] | NDArray[Any], higher_is_better: bool) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"expected values of shape (data sets, methods); got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError("expected finite values; got nan or inf: leave out data sets on which a method has no result")
+    signed = -array if higher_is_better else array
+    return np.stack([stats.rankdata(merge_near(row, tolerance_for(row))) for row in signed])
+
+
+def _tie_factor(ranks: NDArray[np.float64]) -> float:
+    n, k = ranks.shape
+    if k < 2:
+        return 1.0
+    tied = sum(int(count) ** 3 - int(count) for row in ranks for count in np.unique(row, return_counts=True)[1])
+    return float(1.0 - tied / (n * k * (k * k - 1)))
+
+
+# Nemenyi's critical difference of average ranks, and the groups that a critical-difference diagram joins.
+
+
+def nemenyi_quantile(methods: int, alpha: float = 0.05) -> float:
+    """q_α: the upper quantile of the studentized range of ``methods`` normal values, divided by √2.
+
+    Examples
+    --------
+    >>> round(nemenyi_quantile(4), 3)
+    2.569
+    """
+    if methods < 2 or not 0 < alpha < 1:
+        raise ValueError(f"expected at least 2 methods and a level between 0 and 1; got {methods} and {alpha}")
+    return float(stats.studentized_range.ppf(1.0 - alpha, methods, math.inf)) / math.sqrt(2.0)
+
+
+def critical_difference(methods: int, datasets: int, alpha: float = 0.05) -> float:
+    """By how much two average ranks must differ for a significant difference: q_α √( k (k+1) / (6 N) ).
+
+    Parameters
+    ----------
+    methods, datasets : int
+        k and N.
+    alpha : float, default=0.05
+        The chance that any two of k equal methods are found to differ.
+
+    Examples
+    --------
+    >>> round(critical_difference(4, 14), 2)
+    1.25
+    """
+    if datasets < 1:
+        raise ValueError(f"expected at least one data set; got {datasets}")
+    return nemenyi_quantile(methods, alpha) * math.sqrt(methods * (methods + 1) / (6.0 * datasets))
+
+
+def cliques(average_ranks: Sequence[float], difference: float) -> tuple[tuple[int, ...], ...]:
+    """Find the largest groups in which no two average ranks differ by more than ``difference``.
+
+    Returns
+    -------
+    tuple of tuples of int
+        Positions in ``average_ranks``, best first within a group and by group. Groups may overlap, none holds
+        another, and a method that differs from all others is in none.
+
+    Examples
+    --------
+    >>> cliques([3.143, 2.000, 2.893, 1.964], 1.25)
+    ((3, 1, 2, 0),)
+    >>> cliques([1.0, 2.0, 3.0, 9.0], 1.5)
+    ((0, 1), (1, 2))
+    """
+    order = sorted(range(len(average_ranks)), key=lambda index: average_ranks[index])
+    found: list[tuple[int, ...]] = []
+    reached = 0
+    for start, first in enumerate(order):
+        end = start
+        while end < len(order) and average_ranks[order[end]] - average_ranks[first] <= difference:
+            end += 1
+        # A group that ends where an earlier one ended lies inside it.
+        if end > reached and end - start > 1:
+            found.append(tuple(order[start:end]))
+        reached = max(reached, end)
+    return tuple(found)
+
+
+# Holm's step-down correction for several tests.
+
+
+def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """Return p-values that may be compared with one level, however many tests there are.
+
+    The i-th smallest of m is multiplied by m - i + 1, lifted to the one before it and clipped at 1. Rejecting
+    what is below alpha keeps the chance of any false rejection at alpha or less, whatever the dependence.
+
+    Parameters
+    ----------
+    p_values : sequence of float
+        In any order; the result is in the same.
+
+    Examples
+    --------
+    >>> holm([0.02, 0.01, 0.9]).tolist()
+    [0.04, 0.03, 0.9]
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    # The comparison is false for nan as well.
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError(
+            f"expected a sequence of p-values in [0, 1]; got {values.tolist()}: leave out tests that were not made"
+        )
+    order = np.argsort(values, kind="stable")
+    scaled = values[order] * np.arange(len(values), 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return adjusted
+
+
+# What the signed-rank test is made from: the paired differences, and the chance of a rank sum.
+
+
+def differences(
+    first: Sequence[float] | NDArray[Any], second: Sequence[float] | NDArray[Any], higher_is_better: bool
+) -> NDArray[np.float64]:
+    """Return by how much the first is better, pair by pair, with rounding noise taken out."""
+    ours, theirs = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if ours.ndim != 1 or ours.shape != theirs.shape:
+        raise ValueError(
+            f"expected two sequences of one length; got shapes {ours.shape} and {theirs.shape}: one value a data set"
+        )
+    if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+        raise ValueError("expected finite values; got nan or inf: leave out data sets on which a method has no result")
+    tolerance = tolerance_for(ours, theirs)
+    difference = ours - theirs if higher_is_better else theirs - ours
+    difference[np.abs(difference) <= tolerance] = 0.0
+    return np.asarray(np.sign(difference) * merge_near(np.abs(difference), tolerance), dtype=np.float64)
+
+
+def conditional_p(ranks: NDArray[np.float64], statistic: float) -> float:
+    """Two-sided p-value over all signs of these ranks, by counting the ways to each rank sum."""
+    # Average ranks are multiples of a half: doubled, they index an array of counts.
+    doubled = np.rint(2 * ranks).astype(np.intp)
+    ways = np.zeros(int(doubled.sum()) + 1)
+    ways[0] = 1.0
+    for rank in doubled:
+        ways[rank:] = ways[rank:] + ways[:-rank]
+    at_most = ways[: round(2 * statistic) + 1].sum() / ways.sum()
+    return min(1.0, 2.0 * float(at_most))
+
+
+# The Wilcoxon signed-rank test of two methods over data sets.
+
+
+Outcome = Literal["win", "tie", "loss"]
+
+#: Up to this many pairs the exact distribution is used where it applies; beyond, the normal one is as good.
+EXACT_UP_TO = 50
+
+
+class TooFewPairsError(ValueError):
+    """No outcome of so few pairs could be significant."""
+
+
+@dataclass(frozen=True)
+class SignedRank:
+    """The result of :func:`signed_rank`.
+
+    Attributes
+    ----------
+    statistic : float
+        The smaller of the two rank sums.
+    p_value : float
+        Two-sided.
+    pairs : int
+        Pairs that were ranked: those that differ.
+    zeros : int
+        Pairs of equal values, which were dropped (Wilcoxon's own rule).
+    better_ranks, worse_ranks : float
+        Rank sums of the pairs in which the first method is better, and worse.
+    method : {"exact", "approx", "conditional"}
+        "exact": the distribution for untied ranks. "approx": the normal approximation with tie correction.
+        "conditional": the exact distribution for the ranks at hand, tied or not, over all their signs.
+    continuity : bool
+        Whether the approximation was corrected for continuity; False for the other methods.
+    alpha : float
+        The level of ``outcome``.
+    """
+
+    statistic: float
+    p_value: float
+    pairs: int
+    zeros: int
+    better_ranks: float
+    worse_ranks: float
+    method: Literal["exact", "approx", "conditional"]
+    continuity: bool
+    alpha: float
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the first method fares: "win" or "loss" if p < alpha, else "tie"."""
+        return self.outcome_for(self.p_value)
+
+    def outcome_for(self, p_value: float) -> Outcome:
+        """Return the outcome if the p-value were this one, for example after a correction."""
+        if p_value >= self.alpha or self.better_ranks == self.worse_ranks:
+            return "tie"
+        return "win" if self.better_ranks > self.worse_ranks else "loss"
+
+
+def fewest_pairs(alpha: float = 0.05) -> int:
+    """Return how many pairs it takes until the best outcome, with two-sided p = 2^(1-n), is below ``alpha``.
+
+    Examples
+    --------
+    >>> fewest_pairs(0.05)  # 2^-4 = 0.0625 is not below, 2^-5 = 0.03125 is
+    6
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(f"expected a level alpha between 0 and 1; got {alpha}: the paper's is 0.05")
+    n = 1
+    while 2.0 ** (1 - n) >= alpha:
+        n += 1
+    return n
+
+
+def signed_rank(
+    first: Sequence[float] | NDArray[Any],
+    second: Sequence[float] | NDArray[Any],
+    *,
+    higher_is_better: bool = True,
+    alpha: float = 0.05,
+    method: Literal["auto", "exact", "approx", "conditional"] = "auto",
+    continuity: bool = True,
+) -> SignedRank:
+    """Test whether the first method is better or worse than the second over paired values, two-sided.
+
+    Parameters
+    ----------
+    first, second : sequence of float
+        One value a data set, in the same order.
+    higher_is_better : bool, default=True
+        Which sign of a difference speaks for the first method.
+    alpha : float, default=0.05
+        Level of ``outcome``.
+    method : {"auto", "exact", "approx", "conditional"}, default="auto"
+        "auto" takes "exact" if there are at most 50 pairs, no equal pair and no tied difference, else "approx".
+        Asked for by name, "exact" is conservative under ties: a half rank sum is rounded towards no difference.
+        Where equal pairs leave fewer than ``fewest_pairs(alpha)`` others, it is always "conditional": the
+        approximation would find significance that cannot be.
+    continuity : bool, default=True
+        Correct the approximation for continuity. (The paper used "exact", or where means were equal, "approx"
+        without this correction.)
+
+    Raises
+    ------
+    TooFewPairsError
+        Fewer pairs than ``fewest_pairs(alpha)``.
+
+    Examples
+    --------
+    >>> test = signed_rank([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0.89, 0.78, 0.67, 0.56, 0.45, 0.34])
+    >>> test.outcome, test.p_value, test.method
+    ('win', 0.03125, 'exact')
+    """
+    better = differences(first, second, higher_is_better)
+    needed = fewest_pairs(alpha)
+    if len(better) < needed:
+        raise TooFewPairsError(
+            f"expected at least {needed} pairs; got {len(better)}: with n pairs the smallest possible p-value is "
+            f"2^(1-n), so that p < {alpha:g} cannot be reached. Compare on more data sets, or give no test"
+        )
+    ranked = better[better != 0]
+    sizes = np.abs(ranked)
+    ranks = stats.rankdata(sizes)
+    sums = float(ranks[ranked > 0].sum()), float(ranks[ranked < 0].sum())
+    chosen: Literal["exact", "approx", "conditional"]
+    if len(ranked) < needed or method == "conditional":
+        chosen, p_value = "conditional", conditional_p(ranks, min(sums))
+    else:
+        plain = len(better) <= EXACT_UP_TO and len(ranked) == len(better) and len(np.unique(sizes)) == len(sizes)
+        chosen = method if method != "auto" else ("exact" if plain else "approx")
+        with warnings.catch_warnings():
+            # Older SciPy warns of few pairs; which method is right for how many is decided above.
+            warnings.filterwarnings("ignore", "Sample size too small for normal approximation")
+            p_value = float(
+                stats.wilcoxon(
+                    ranked, zero_method="wilcox", correction=continuity, alternative="two-sided", method=chosen
+                ).pvalue
+            )
+    return SignedRank(
+        statistic=min(sums),
+        p_value=p_value,
+        pairs=len(ranked),
+        zeros=len(better) - len(ranked),
+        better_ranks=sums[0],
+        worse_ranks=sums[1],
+        method=chosen,
+        continuity=continuity and chosen == "approx",
+        alpha=alpha,
+    )

@@ -1,0 +1,249 @@
+"""Our results beside the paper's."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+import pandas as pd
+
+from onepos.metrics import METRIC_TITLES, METRICS
+from onepos.study.tables.aggregate import Aggregate, aggregate
+from onepos.study.tables.formats import NOTHING, Cell, Grid, mean_std, metric_title, name_of, short
+
+# The paper's printed results, under this library's names.
+
+
+#: The paper's name of a method → its key here.
+PAPER_METHODS: Mapping[str, str] = MappingProxyType(
+    {
+        "AN": "an",
+        "AN-LS": "an-ls",
+        "WAN": "wan",
+        "ROLE": "role",
+        "GLOCAL": "glocal",
+        "MLML": "mlml",
+        "D2ML": "d2ml",
+        "SMILE": "smile",
+        "SMILE-SI": "smile-si",
+    }
+)
+
+#: A data set with the paper's labels and other features → the paper's data set.
+SUBSTITUTES: Mapping[str, str] = MappingProxyType(
+    {"iaprtc12-hue": "iaprtc12", "espgame-hue": "espgame", "mirflickr-tags": "mirflickr"}
+)
+
+
+def load_published() -> pd.DataFrame:
+    """Return the 540 means and standard deviations of Xu et al. (NeurIPS 2022), each over five trials.
+
+    Returns
+    -------
+    DataFrame
+        ``metric``, ``dataset``, ``method`` (a key), ``mean``, ``std`` and ``table`` ("comparison" or "ablation").
+
+    Examples
+    --------
+    >>> paper = load_published().set_index(["metric", "dataset", "method"])
+    >>> float(paper.loc[("average_precision", "scene", "smile"), "mean"])
+    0.841
+    """
+    return _published().copy()
+
+
+def paper_dataset(dataset: str) -> str:
+    """Return the paper's name of a data set: another one for a substitute, else its own.
+
+    Examples
+    --------
+    >>> paper_dataset("espgame-hue"), paper_dataset("scene")
+    ('espgame', 'scene')
+    """
+    return SUBSTITUTES.get(dataset, dataset)
+
+
+def published_value(metric: str, dataset: str, method: str) -> tuple[float, float] | None:
+    """Return the paper's mean and standard deviation for a data set (or its substitute); None if it has none.
+
+    Examples
+    --------
+    >>> published_value("average_precision", "espgame-hue", "smile"), published_value("coverage", "scene", "linear")
+    ((0.259, 0.003), None)
+    """
+    return _values().get((metric, paper_dataset(dataset), method))
+
+
+@cache
+def _values() -> dict[tuple[str, str, str], tuple[float, float]]:
+    columns = _published()[["metric", "dataset", "method", "mean", "std"]].itertuples(index=False, name=None)
+    return {(metric, dataset, method): (mean, std) for metric, dataset, method, mean, std in columns}
+
+
+@cache
+def _published() -> pd.DataFrame:
+    source = resources.files("onepos.study.tables").joinpath("published", "smile2022.csv")
+    with source.open(encoding="utf-8") as file:
+        frame = pd.read_csv(file)
+    frame["metric"] = frame["metric"].map({title: key for key, title in METRIC_TITLES.items()})
+    frame["method"] = frame["method"].map(PAPER_METHODS)
+    return frame
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One method on one data set, here and in the paper.
+
+    Attributes
+    ----------
+    metric, dataset, method : str
+    paper_dataset : str
+        The paper's data set; not ``dataset`` if that is a substitute.
+    mean, std, count
+        Ours, with the number of trials.
+    paper_mean, paper_std : float
+        As printed.
+    difference : float
+        Ours minus the paper's.
+    in_stds : float
+        The difference divided by √((s₁² + s₂²) / 2).
+    same_features : bool
+        Whether ours were the paper's features: if not, the difference says nothing about the method.
+    """
+
+    metric: str
+    dataset: str
+    paper_dataset: str
+    method: str
+    mean: float
+    std: float
+    count: int
+    paper_mean: float
+    paper_std: float
+    difference: float
+    in_stds: float
+    same_features: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of :func:`compare`."""
+
+    pairs: tuple[Pair, ...]
+    selection: str
+    expected_trials: int
+
+    def frame(self) -> pd.DataFrame:
+        """One row a metric, data set and method; the fields of :class:`Pair`."""
+        names = [field.name for field in fields(Pair)]
+        frame = pd.DataFrame([asdict(pair) for pair in self.pairs], columns=names)
+        return frame.assign(selection=self.selection)
+
+    def grid(self, names: Mapping[str, str] | None = None) -> Grid:
+        """One line a metric, data set and method; see :class:`onepos.study.tables.formats.Table`."""
+        notes = [
+            f"Mean±std over {self.expected_trials} trials here, five in the paper, on other splits; settings selected "
+            f"on {self.selection} validation labels. In stds: difference / √((s₁² + s₂²) / 2)."
+        ]
+        if any(pair.count < self.expected_trials for pair in self.pairs):
+            notes.append(f"†n: only n of {self.expected_trials} trials are finished.")
+        if not all(pair.same_features for pair in self.pairs):
+            notes.append("other features: not the paper's, so that the difference says nothing about the method.")
+        return Grid(
+            title="Ours beside the paper's",
+            header=("metric", "data set", "method", "ours", "paper", "difference", "in stds", "features"),
+            rows=tuple(self._row(pair, names) for pair in self.pairs),
+            notes=tuple(notes),
+            text_columns=3,
+        )
+
+    def _row(self, pair: Pair, names: Mapping[str, str] | None) -> tuple[Cell, ...]:
+        mark = f"†{pair.count}" if pair.count < self.expected_trials else ""
+        return (
+            Cell(metric_title(pair.metric)),
+            Cell(pair.dataset),
+            Cell(name_of(pair.method, names)),
+            Cell(mean_std(pair.mean, pair.std), mark=mark),
+            Cell(mean_std(pair.paper_mean, pair.paper_std)),
+            Cell(short(pair.difference, sign=True)),
+            Cell(_in_stds_text(pair.in_stds)),
+            Cell("paper" if pair.same_features else "other"),
+        )
+
+
+def compare(
+    results: pd.DataFrame,
+    *,
+    metrics: Sequence[str] = METRICS,
+    selection: str = "clean",
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    expected_trials: int | None = None,
+) -> Comparison:
+    """Set our means beside the paper's, wherever both exist.
+
+    Parameters
+    ----------
+    results, selection, datasets, methods, expected_trials
+        As in :func:`onepos.study.tables.aggregate`.
+    metrics : sequence of str
+
+    Examples
+    --------
+    >>> from onepos.study.tables import example_results
+    >>> pair = compare(example_results(), metrics=["average_precision"]).pairs[0]
+    >>> pair.dataset, pair.method, round(pair.difference, 3), round(pair.in_stds, 2)
+    ('scene', 'smile', -0.011, -0.22)
+    """
+    pairs, trials = [], 0
+    for metric in metrics:
+        values = aggregate(
+            results, metric, selection=selection, datasets=datasets, methods=methods, expected_trials=expected_trials
+        )
+        trials = values.expected_trials
+        pairs += [
+            pair
+            for dataset in values.datasets
+            for method in values.methods
+            if (pair := _pair(values, dataset, method)) is not None
+        ]
+    return Comparison(tuple(pairs), selection, trials)
+
+
+def _pair(values: Aggregate, dataset: str, method: str) -> Pair | None:
+    ours, theirs = values.summary(dataset, method), published_value(values.metric, dataset, method)
+    if theirs is None or not ours.count:
+        return None
+    difference = ours.mean - theirs[0]
+    return Pair(
+        *(values.metric, dataset, paper_dataset(dataset), method, ours.mean, ours.std, ours.count, *theirs),
+        difference=difference,
+        in_stds=in_stds(difference, ours.std, theirs[1]),
+        same_features=values.features[dataset] == "paper",
+    )
+
+
+def in_stds(difference: float, first: float, second: float) -> float:
+    """Divide a difference by the pooled standard deviation √((s₁² + s₂²) / 2).
+
+    No difference is 0 whatever the spread; a difference without any spread is infinite.
+
+    Examples
+    --------
+    >>> in_stds(0.02, 0.01, 0.01), in_stds(0.0, 0.0, 0.0), in_stds(-0.1, 0.0, 0.0)
+    (2.0, 0.0, -inf)
+    """
+    pooled = math.sqrt((first**2 + second**2) / 2)
+    # What is left of the subtraction of equal values is no difference, and no infinite one.
+    if abs(difference) < 1e-12:
+        return 0.0
+    return math.copysign(math.inf, difference) if pooled == 0 else difference / pooled
+
+
+def _in_stds_text(value: float) -> str:
+    if math.isnan(value):
+        return NOTHING
+    text = f"{value:+.1f}".replace("inf", "∞")
+    return "0.0" if text in ("+0.0", "-0.0") else text

@@ -1,0 +1,330 @@
+"""Checks that any onepos estimator must pass, for the methods here and for those that users write.
+
+scikit-learn's ``check_estimator`` covers the single-label contract (1-D y). These cover what is peculiar to one
+positive label per row: indicator input, label names, unknown and known-absent labels, files.
+"""
+
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from onepos.datasets import make_known_posterior
+from onepos.exceptions import LabelWarning
+from onepos.methods._base import OnePositiveClassifier
+from onepos.metrics import average_precision
+from onepos.persistence import load
+
+__all__ = ["check_onepos_estimator", "yield_onepos_checks"]
+
+
+# What the checks share: small data with known truth, and expectations about errors and warnings.
+
+
+Check = Callable[[OnePositiveClassifier], None]
+NAMES = ["red", "green", "blue", "grey"]
+N_ROWS, N_FEATURES = 120, 5
+
+
+@cache
+def example() -> Any:
+    """120 rows, five features, four labels; X, Y and observed must not be written to."""
+    data = make_known_posterior(N_ROWS, N_FEATURES, len(NAMES), random_state=2)
+    for array in (data.X, data.Y, data.observed):
+        array.flags.writeable = False  # an estimator that writes to its input fails here
+    return data
+
+
+def target(estimator: OnePositiveClassifier) -> Any:
+    """Return the labels that the estimator learns from: complete ones for full supervision, else one a row."""
+    return example().Y if estimator._y_is_full else example().observed
+
+
+def fitted(estimator: OnePositiveClassifier, X: Any = None, Y: Any = None) -> Any:
+    """Fit a clone, on the example unless other data are given."""
+    X = example().X if X is None else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return clone(estimator).fit(X, target(estimator) if Y is None else Y)
+
+
+def named(values: Any) -> pd.DataFrame:
+    """Return labels as a frame with their names as columns."""
+    return pd.DataFrame(values, columns=NAMES)
+
+
+@contextmanager
+def expect(kinds: type[Exception] | tuple[type[Exception], ...], pattern: str, doing: str) -> Iterator[None]:
+    """Require an error of these kinds whose message matches."""
+    said = None
+    try:
+        yield
+    except kinds as error:
+        said = str(error)
+    assert said is not None, f"{doing} must raise an error that says /{pattern}/; nothing was raised."
+    assert re.search(pattern, said), f"{doing}: the message does not say /{pattern}/: {said}"
+
+
+@contextmanager
+def expect_warning(kind: type[Warning], pattern: str, doing: str) -> Iterator[None]:
+    """Require a warning of this kind whose message matches."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    said = [str(w.message) for w in caught if issubclass(w.category, kind)]
+    assert any(re.search(pattern, text) for text in said), f"{doing} must warn /{pattern}/; it warned {said}."
+
+
+def yield_onepos_checks(estimator: OnePositiveClassifier) -> Iterator[tuple[str, Check]]:
+    """Yield ``(name, check)`` for an unfitted estimator; ``check(estimator)`` raises AssertionError if it fails.
+
+    Examples
+    --------
+    >>> import onepos
+    >>> from onepos.testing import yield_onepos_checks
+    >>> names = [name for name, _ in yield_onepos_checks(onepos.FrequencyClassifier())]
+    >>> names[:2]
+    ['check_indicator_input', 'check_label_names']
+    """
+    for check in (*_LABEL_CHECKS, *_CONTRACT_CHECKS, *_BAD_INPUT_CHECKS):
+        if check is not check_rows_without_positive or not estimator._y_is_full:
+            yield check.__name__, check
+
+
+def check_onepos_estimator(estimator: OnePositiveClassifier) -> None:
+    """Run all of them on an unfitted estimator; the first failure is raised with the name of its check.
+
+    Examples
+    --------
+    >>> import onepos
+    >>> from onepos.testing import check_onepos_estimator
+    >>> check_onepos_estimator(onepos.FrequencyClassifier())
+    """
+    for name, check in yield_onepos_checks(estimator):
+        try:
+            check(estimator)
+        except Exception as error:
+            raise AssertionError(f"{type(estimator).__name__} fails {name}: {error}") from error
+
+
+# Labels in: indicator arrays, frames and sparse matrices, names, unknown, absent, never observed.
+
+
+def check_indicator_input(estimator: OnePositiveClassifier) -> None:
+    """An indicator as array, list, boolean array, frame or sparse matrix gives the same model, one column a label."""
+    X, Y = example().X, target(estimator)
+    plain = fitted(estimator).predict_proba(X)
+    assert plain.shape == Y.shape, f"expected probabilities of shape {Y.shape}, got {plain.shape}"
+    assert ((plain >= 0) & (plain <= 1)).all(), "probabilities must lie in [0, 1]"
+    for form in (Y.tolist(), Y.astype(bool), named(Y), sparse.csr_array(Y)):
+        other = fitted(estimator, Y=form).predict_proba(X)
+        assert np.array_equal(plain, other), f"Y as {type(form).__name__} gives another model than as an array"
+
+
+def check_label_names(estimator: OnePositiveClassifier) -> None:
+    """Columns of a frame are ``classes_``, and of the frames that ``set_output`` asks for; rows keep their index."""
+    X = pd.DataFrame(example().X, index=[f"row{i}" for i in range(N_ROWS)]).rename(columns=str)
+    model = fitted(estimator, X, named(target(estimator)).set_index(X.index))
+    assert model.classes_.tolist() == NAMES
+    model.set_output(transform="pandas")
+    for frame in (model.predict(X), model.predict_proba(X), model.decision_function(X)):
+        assert frame.columns.tolist() == NAMES
+        assert frame.index.tolist() == X.index.tolist()
+    assert isinstance(model.set_output(transform="default").predict(X), np.ndarray)
+
+
+def check_known_absent(estimator: OnePositiveClassifier) -> None:
+    """−1, known to be absent, is accepted beside 1 and 0 and gives finite predictions."""
+    Y = np.array(target(estimator), dtype=np.int8)
+    rows, columns = np.nonzero((example().Y == 0) & (Y == 0))
+    Y[rows[::3], columns[::3]] = -1
+    assert np.isfinite(fitted(estimator, Y=Y).predict_proba(example().X)).all()
+
+
+def check_rows_without_positive(estimator: OnePositiveClassifier) -> None:
+    """Rows without an observed positive are counted in a warning and left out; completed labels still cover them."""
+    Y = np.array(example().observed)
+    Y[:7] = 0
+    with expect_warning(LabelWarning, f"7 of {N_ROWS} rows have no observed positive", "fit with seven empty rows"):
+        model = _fit_aloud(estimator, Y)
+    if hasattr(model, "soft_labels_"):
+        assert model.soft_labels_.shape == Y.shape
+        assert np.isfinite(model.soft_labels_).all()
+
+
+def check_label_never_observed(estimator: OnePositiveClassifier) -> None:
+    """A label that no row shows is named in a warning and still has a column."""
+    Y = named(target(estimator)).assign(never=0)
+    with expect_warning(LabelWarning, r"1 of 5 labels are never observed \(never\)", "fit with an unseen label"):
+        model = _fit_aloud(estimator, Y)
+    probabilities = model.predict_proba(example().X)
+    assert probabilities.shape == Y.shape
+    assert np.isfinite(probabilities).all()
+
+
+def _fit_aloud(estimator: OnePositiveClassifier, Y: object) -> OnePositiveClassifier:
+    from sklearn.base import clone
+
+    return clone(estimator).fit(example().X, Y)  # type: ignore[no-any-return]
+
+
+_LABEL_CHECKS: tuple[Check, ...] = (
+    check_indicator_input,
+    check_label_names,
+    check_known_absent,
+    check_rows_without_positive,
+    check_label_never_observed,
+)
+
+
+# What comes out: agreeing predictions, the same bits for the same seed, sparse as dense, a file that opens again.
+
+
+def check_predictions_agree(estimator: OnePositiveClassifier) -> None:
+    """Probabilities are the sigmoid of the logits, sets those at ``thresholds_``, the score is average precision."""
+    X = example().X
+    model = fitted(estimator)
+    logits, probabilities = model.decision_function(X), model.predict_proba(X)
+    assert np.isfinite(logits).all(), "logits must be finite"
+    assert np.allclose(1 / (1 + np.exp(-logits)), probabilities, atol=1e-12)
+    sets = probabilities >= model.thresholds_
+    if model.at_least_one_:
+        empty = np.flatnonzero(~sets.any(axis=1))
+        sets[empty, probabilities[empty].argmax(axis=1)] = True
+    assert np.array_equal(model.predict(X), sets.astype(int))
+    assert np.isclose(model.score(X, example().Y), average_precision(example().Y, logits))
+
+
+def check_row_by_row(estimator: OnePositiveClassifier) -> None:
+    """What is predicted for a row does not depend on the rows beside it."""
+    X = example().X
+    model = fitted(estimator)
+    alone = np.vstack([model.decision_function(X[i : i + 1]) for i in range(10)])
+    assert np.allclose(alone, model.decision_function(X)[:10], rtol=1e-5, atol=1e-6)
+
+
+def check_same_seed_same_bits(estimator: OnePositiveClassifier) -> None:
+    """Two fits with one seed give the same bits, and nothing global is seeded or drawn from."""
+    names = estimator.get_params(deep=False)
+    seeded = clone(estimator).set_params(random_state=7) if "random_state" in names else clone(estimator)
+    before = (np.random.get_state()[1].copy(), torch.get_rng_state())  # type: ignore[index]  # noqa: NPY002
+    first, second = fitted(seeded), fitted(seeded)
+    after = (np.random.get_state()[1], torch.get_rng_state())  # type: ignore[index]  # noqa: NPY002
+    assert np.array_equal(before[0], after[0]), "the global random state of NumPy was used"
+    assert torch.equal(before[1], after[1]), "the global random state of torch was used"
+    assert np.array_equal(first.decision_function(example().X), second.decision_function(example().X))
+    if hasattr(first, "soft_labels_"):
+        assert np.array_equal(first.soft_labels_, second.soft_labels_)
+
+
+def check_sparse_equals_dense(estimator: OnePositiveClassifier) -> None:
+    """CSR features give the model that the same features give as an array, when neither is scaled."""
+    X = np.maximum(example().X, 0.0)
+    unscaled = clone(estimator)
+    if "scale" in estimator.get_params(deep=False):
+        unscaled.set_params(scale="none")  # "auto" leaves sparse features alone and standardises dense ones
+    dense = fitted(unscaled, X).predict_proba(X)
+    for form in (sparse.csr_array(X), sparse.csr_matrix(X)):
+        assert np.allclose(dense, fitted(unscaled, form).predict_proba(form), atol=1e-4)
+
+
+def check_save_and_load(estimator: OnePositiveClassifier) -> None:
+    """A saved model comes back with its parameters and names and predicts the same bits."""
+    X = pd.DataFrame(example().X, columns=list("vwxyz"))
+    model = fitted(estimator, X, named(target(estimator)))
+    with tempfile.TemporaryDirectory() as folder:
+        again = load(model.save(Path(folder) / "model.onepos"))
+    assert type(again) is type(model)
+    assert again.classes_.tolist() == NAMES
+    assert again.feature_names_in_.tolist() == list(X.columns)
+    assert _comparable(again.get_params()) == _comparable(model.get_params())
+    assert np.array_equal(again.decision_function(X), model.decision_function(X))
+    if hasattr(model, "history_"):
+        assert again.history_.records == model.history_.records
+        assert again.history_.facts == model.history_.facts
+
+
+def _comparable(params: dict[str, object]) -> dict[str, object]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in params.items()}
+
+
+_CONTRACT_CHECKS: tuple[Check, ...] = (
+    check_predictions_agree,
+    check_row_by_row,
+    check_same_seed_same_bits,
+    check_sparse_equals_dense,
+    check_save_and_load,
+)
+
+
+# Bad input: errors that say what was expected and what came.
+
+
+def check_not_fitted(estimator: OnePositiveClassifier) -> None:
+    """Predictions before fit are refused."""
+    for name in ("predict", "predict_proba", "decision_function"):
+        with expect(NotFittedError, "not fitted", f"{name} before fit"):
+            getattr(clone(estimator), name)(example().X)
+
+
+def check_bad_features(estimator: OnePositiveClassifier) -> None:
+    """NaN, infinity, text, wrong shape, other columns at prediction than at fit."""
+    model = fitted(estimator)
+    for bad in (np.nan, np.inf, -np.inf):
+        X = np.array(example().X)
+        X[3, 2] = bad
+        with expect(ValueError, "NaN|infinity", f"fit with {bad} in X"):
+            fitted(estimator, X)
+        with expect(ValueError, "NaN|infinity", f"predict with {bad} in X"):
+            model.predict(X)
+    with expect(ValueError, "could not convert string", "fit with text in X"):
+        fitted(estimator, example().X.astype(str).astype(object) + "x")
+    with expect(ValueError, "2D array", "fit with a 1-D X"):
+        fitted(estimator, example().X[:, 0])
+    with expect(ValueError, f"expecting {N_FEATURES} features", "predict with fewer columns"):
+        model.predict(example().X[:, :3])
+    frame = pd.DataFrame(example().X, columns=list("vwxyz"))
+    with expect(ValueError, "feature names", "predict with columns in another order"):
+        fitted(estimator, frame).predict(frame[list("zyxwv")])
+
+
+def check_bad_labels(estimator: OnePositiveClassifier) -> None:
+    """Wrong length, shape, values, repeated names, text in an indicator, nothing observed, one class."""
+    Y = np.array(target(estimator))
+    with expect(ValueError, f"same number of rows; got {N_ROWS} and {N_ROWS - 1}", "fit with a label row missing"):
+        fitted(estimator, Y=Y[:-1])
+    with expect(ValueError, r"1-D .* or 2-D", "fit with 3-D labels"):
+        fitted(estimator, Y=Y[:, :, None])
+    for value in (2.0, 0.5, np.nan):
+        wrong = Y.astype(float)
+        wrong[5, 1] = value
+        with expect(ValueError, r"must hold 1 .observed., 0 .unknown. or -1", f"fit with {value} as a label"):
+            fitted(estimator, Y=wrong)
+    with expect(ValueError, "distinct", "fit with two labels of one name"):
+        fitted(estimator, Y=pd.DataFrame(Y, columns=["a", "b", "c", "a"]))
+    with expect(ValueError, "one_positive", "fit with text in an indicator"):
+        fitted(estimator, Y=np.full((N_ROWS, 3), "cat", dtype=object))
+    with expect(ValueError, "no observed positive", "fit with no positive at all"):
+        fitted(estimator, Y=np.zeros_like(Y))
+    with expect(ValueError, "class", "fit with one class"):
+        fitted(estimator, Y=np.ones(N_ROWS))
+
+
+def check_harmless_columns(estimator: OnePositiveClassifier) -> None:
+    """Constant features, however large, do no harm."""
+    X = np.column_stack([example().X, np.zeros(N_ROWS), np.full(N_ROWS, 1e6)])
+    assert np.isfinite(fitted(estimator, X).predict_proba(X)).all()
+
+
+_BAD_INPUT_CHECKS: tuple[Check, ...] = (check_not_fitted, check_bad_features, check_bad_labels, check_harmless_columns)
