@@ -37,9 +37,9 @@ $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 
 # The dependencies of these tests at the lowest versions that pyproject.toml allows; dask, ray and lightning-fabric are only installed.
 test-lowest: $(LOWEST)/.ready  ## a part of the tests with the lowest allowed versions
-	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/core tests/kernels tests/columns tests/tables tests/test_metrics.py \
-	  tests/test_persistence.py tests/test_cli_tables.py tests/test_figures.py tests/test_onnx_export.py tests/test_graph_index.py \
-	  tests/datasets/test_datasets_formats.py tests/tuning/test_spaces.py
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/training/test_losses.py tests/methods/smile tests/kernels tests/table tests/study/tables tests/metrics/test_metrics.py \
+	  tests/persistence/test_persistence.py tests/cli/test_tables.py tests/study/test_figures.py tests/persistence/test_onnx.py tests/graph/test_approximate.py \
+	  tests/datasets/test_formats.py tests/tuning/test_spaces.py
 
 package: $(VENV)/.ready  ## build sdist and wheel, install each in an environment of its own and use it
 	$(BIN)/python benchmarks/supply_chain/package.py

@@ -32,17 +32,17 @@ _NUMERICS = "tests/reliability/test_numerics.py"
 
 #: Modules and the tests that are about them: of a few seconds, since an untouched module has to pass them all.
 TARGETS: dict[str, tuple[str, ...]] = {
-    "onepos.training.losses": ("tests/core/test_losses.py", _NUMERICS),
-    "onepos.training.backpropagation": ("tests/core/test_backpropagation.py",),
-    "onepos.methods.smile.beta_divergence": ("tests/core/test_beta_divergence.py",),
+    "onepos.training.losses": ("tests/training/test_losses.py", _NUMERICS),
+    "onepos.training.backpropagation": ("tests/training/test_backpropagation.py",),
+    "onepos.methods.smile.beta_divergence": ("tests/methods/smile/test_beta_divergence.py",),
     "onepos.methods.crisp": ("tests/methods/test_crisp.py::TestRisk", _NUMERICS),
     "onepos.methods.entropy_maximization": ("tests/methods/test_entropy_maximization.py", _NUMERICS),
     "onepos.methods.large_loss": ("tests/methods/test_large_loss.py", _NUMERICS),
     "onepos.methods.hill": ("tests/methods/test_robust_losses.py", _NUMERICS),
     "onepos.methods.role": ("tests/methods/test_role.py::TestLoss", _NUMERICS),
-    "onepos.metrics": ("tests/test_metrics.py",),
-    "onepos.metrics._blocks": ("tests/test_metrics.py",),
-    "onepos.study.theory": ("tests/test_theory.py",),
+    "onepos.metrics": ("tests/metrics/test_metrics.py",),
+    "onepos.metrics._blocks": ("tests/metrics/test_metrics.py",),
+    "onepos.study.theory": ("tests/study/test_theory.py",),
 }
 
 

@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 
 from onepos._utils import result_cache as memory
+from onepos.label_sets.calibration import calibration_bins
 from onepos.methods import linear
 from onepos.methods.registry import make_classifier
 from onepos.metrics import METRICS, evaluate
 from onepos.study import cells_of, parse_study
 from onepos.study.cells import load_trial, run_together
-from onepos.study.execute import calibration, run_cell, run_cells
+from onepos.study.execute import run_cell, run_cells
 
 TEXT = """
 [study]
@@ -142,7 +143,7 @@ def test_calibration_counts_by_hand():
     soft = np.array([[0.05, 0.95, 0.91], [0.5, 0.05, 1.0]])
     truth = np.array([[0, 1, 0], [1, 1, 1]])
     observed = np.array([[0, 0, 0], [1, 0, 0]])
-    found = calibration(soft, truth, observed)
+    found = calibration_bins(soft, truth, observed)
     assert found["count"] == [2, 3]
     assert found["confidence"] == pytest.approx([0.05, 2.86 / 3])
     assert found["frequency"] == pytest.approx([0.5, 2 / 3])

@@ -4,7 +4,7 @@ Marsaglia and Tsang (2000) draw a Gamma variable of shape a ≥ 1 as (a−⅓)(1
 than 97 of 100 cases here. The shape α is raised by two, and the draw multiplied by U₁^(1/α) U₂^(1/(α+1)): the
 result is exactly Gamma(α), and differentiable in α with ε and U held fixed. What this derivative leaves out is the
 dependence of the acceptance on α (Naesseth et al., 2017); with two steps it is off by less than 0.3 % in the mean
-(tests/core/test_beta_sampling.py), and costs a third of the exact one.
+(tests/methods/smile/test_beta_sampling.py), and costs a third of the exact one.
 """
 
 import threading

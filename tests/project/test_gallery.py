@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "gallery"
 
 spec = importlib.util.spec_from_file_location("gallery", ROOT / "examples" / "gallery.py")

@@ -11,7 +11,7 @@ from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import METHODS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "methods"
 INDEX = PAGES / "README.md"
 METHOD_PAGES = sorted(path for path in PAGES.glob("*.md") if path != INDEX)

@@ -61,7 +61,7 @@ def f(x: int = (1 if 2 else 3) and None) -> "int":
 
 
 def test_every_mutant_is_another_program_that_compiles(operators):
-    source = (FOLDER.parents[1] / "src" / "onepos" / "losses.py").read_text(encoding="utf-8")
+    source = (FOLDER.parents[1] / "src" / "onepos" / "training" / "losses.py").read_text(encoding="utf-8")
     mutants = list(operators.mutants(source))
     assert len(mutants) > 50
     assert len({mutant.source for mutant in mutants}) == len(mutants)

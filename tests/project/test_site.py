@@ -15,7 +15,7 @@ import pytest
 
 import onepos
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODULES = sorted(f"onepos.{found.name}" for found in pkgutil.iter_modules(onepos.__path__) if found.name[0] != "_")
 
 

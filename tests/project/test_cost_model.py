@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))  # scripts side by side, not a package
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))  # scripts side by side, not a package
 
 import at_scale
 import cost_model

@@ -1,7 +1,7 @@
 """Small fits of every method, whose predictions are kept in golden_predictions.json.
 
-``python tests/golden_predictions.py`` writes the file anew: after a change that is meant to change predictions, which
-the changelog then says.
+``python tests/helpers/golden_predictions.py`` writes the file anew. Run it after a change that is meant to
+change predictions, and name the change in the changelog.
 """
 
 import json

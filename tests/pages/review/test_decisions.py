@@ -80,7 +80,7 @@ def test_errors_name_the_line(write, text, message):
 def test_the_documented_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "review-decisions.csv").write_text("id,label,decision\nrow-17,night,accept\nrow-17,city,reject\n")
-    page = (Path(__file__).parents[2] / "docs" / "review.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "review.md").read_text(encoding="utf-8")
     namespace = {}
     for source in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         exec(compile(source, "review.md", "exec"), namespace)

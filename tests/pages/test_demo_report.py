@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 import zlib
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from onepos.metrics import METRICS
 from onepos.pages import Example, render, require_report, summarise, write_report
 from onepos.pages.demo_summary import png_address, top_labels
 from onepos.training import History
+from page_elements import Elements
 
 SECTIONS = {"top", "result", "setting", "comparison", "recovered", "learning", "settings"}
 NASTY = '<script>alert("1")</script>'
@@ -73,32 +73,6 @@ def summary():
 @pytest.fixture(scope="module")
 def page(summary):
     return render(summary)
-
-
-class Elements(HTMLParser):
-    """Collects ids, resource addresses and the nesting of elements."""
-
-    VOID = frozenset({"meta", "link", "img", "br", "input", "hr"})
-
-    def __init__(self, page):
-        super().__init__()
-        self.ids, self.addresses, self.tags, self.open = [], [], set(), []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.ids += [value for name, value in attrs if name == "id"]
-        self.addresses += [value for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "data")]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in self.VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
 
 
 def test_a_summary_is_plain_values(summary):

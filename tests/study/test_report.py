@@ -14,8 +14,8 @@ from onepos.metrics import METRICS, higher_is_better
 from onepos.pages.rendering import embed_svg
 from onepos.study.report import render_study_report, study_tables
 from onepos.study.report_summary import duration, summarise_study
+from page_elements import Elements
 from study_frame import LEVELS, NASTY, nasty_frame, nasty_page, result, results
-from test_report import Elements
 
 SECTIONS = {"top", "summary", "failures", "results", "figures", "cells", "reproduce"}
 

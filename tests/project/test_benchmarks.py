@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.utils._testing import assert_allclose
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))  # they are scripts side by side, not a package
 
 import full_graph  # noqa: E402
