@@ -6,15 +6,22 @@ JOBS   ?= 2
 BIN    := $(VENV)/bin
 LOWEST ?= .venv-lowest
 
-.PHONY: demo test explore test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results clean
+.PHONY: demo check test explore test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results clean
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
+
+# The demo needs the command line and the pictures, nothing else.
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cli,plot]'
+	touch $@
+
+$(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(VENV)/.ready  ## train on digit scenes, compare, write demo-output/report.html
+demo: $(VENV)/.demo  ## train on digit scenes, compare, write demo-output/report.html
 	$(BIN)/onepos demo --out demo-output
 
 lint: $(VENV)/.ready  ## style, types, import contract
@@ -22,6 +29,9 @@ lint: $(VENV)/.ready  ## style, types, import contract
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint  ## lint, types and the quick tests: for every change, within three minutes
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow' tests
 
 test: lint  ## everything that must hold; JOBS=0 runs it in one process
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 40
