@@ -16,7 +16,7 @@ from onepos._utils.deadline import stage
 from onepos.methods.frequency import observed_frequency
 from onepos.rows.items import DatasetRows
 from onepos.training import Rows
-from onepos.training.epoch_choice import OBSERVED_LIKELIHOOD, higher_is_better, selection_score
+from onepos.training.epoch_choice import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
 
 #: From so many labelled rows on a tenth of them is held out; below, the number of epochs is chosen out of fold.
 ENOUGH_TO_HOLD_OUT = 1000
@@ -134,4 +134,7 @@ def choose_epochs(
     together = [np.concatenate(parts) for parts in zip(*told, strict=False)]
     scores = [sign * selection_score(metric, truth, logits) for logits in together]
     best = int(np.argmax(scores))
+    # The largest of many noisy values is too large: the start, the label frequencies, is left only for a clear gain.
+    if metric == OBSERVED_LIKELIHOOD and not clearly_more_likely(truth, together[best], together[0]):
+        best = 0
     return OutOfFold(best, together[best])

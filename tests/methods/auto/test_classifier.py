@@ -184,6 +184,16 @@ def test_a_network_is_given_up_if_a_taste_of_an_epoch_is_too_slow(monkeypatch, s
             pace.on_batch_end(batch + 1, 10)
 
 
+def test_one_network_has_the_rest_of_the_time_if_all_were_given_up(data, monkeypatch):
+    def too_slow(*_):
+        raise _auto_search._TooSlow
+
+    monkeypatch.setattr(_auto_search._Pace, "on_train_begin", too_slow)
+    model = onepos.AutoClassifier(methods=("frequency", "capped", "wan"), time_budget=8.0, random_state=0)
+    model.fit(data.X[:200], data.observed[:200])
+    assert model.history_["method"] == ["frequency", "capped"]
+
+
 def test_kinds_come_in_the_order_that_suits_the_features():
     def order(keys, shape):
         return [[one.key for one in part] for part in first_candidates(keys, shape, "auto", None)]

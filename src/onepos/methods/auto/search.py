@@ -169,6 +169,7 @@ class Search:
         self.started = time.monotonic()
         self.speed = 1.0 if np.isinf(end) else products_per_second()
         self.trials: list[Trial] = []
+        self.given_up: list[Trial] = []  # networks for which the time of round one was too short
         self.n_judged = 0  # folds that all promising trials have
         self.stopped = "methods"
         self.work = 1  # fits expected in all, to tell how far the search is without a time limit
@@ -199,6 +200,7 @@ class Search:
         n_folds = max(1, len(self.folds))
         self.work = (len(first) + len(later)) * n_folds + 2
         self._first_round(first, later)
+        self._slow_network()
         if not len(self.folds):
             return
         self._weigh(1)
@@ -257,6 +259,15 @@ class Search:
                 self.trials.append(trial)
                 if not self._train(trial, allowed):
                     self.trials.remove(trial)
+                    self.given_up.append(trial)
+
+    def _slow_network(self) -> None:
+        """Give the time that is left to one network if all were given up: a few epochs are better than none."""
+        ample = self._until() - time.monotonic() > 0.1 * (self.end - self.started)
+        if ample and self.given_up and not any(trial.candidate.is_network for trial in self.trials):
+            slow = self.given_up[0]
+            self._train(slow, self._until(), patient=True)
+            self.trials.append(slow)
 
     def _affordable(self, candidate: Candidate, seconds: float) -> Candidate | None:
         """The candidate, smaller if need be; None if it would take too long."""
@@ -286,8 +297,11 @@ class Search:
             if len(trial.said) < n_folds:
                 trial.weight = 0.0
 
-    def _train(self, trial: Trial, end: float) -> bool:
-        """Train a candidate without its next fold and note what it says of it; False if the time is too short."""
+    def _train(self, trial: Trial, end: float, *, patient: bool = False) -> bool:
+        """Train a candidate without its next fold and note what it says of it.
+
+        Returns False if the time is too short for a network and ``patient`` is not set.
+        """
         started = time.monotonic()
         fold = len(trial.said)
         key = trial.candidate.key
@@ -312,7 +326,7 @@ class Search:
                         more = {"validation": (held, truth), "validation_labels": kind}
                     if isinstance(model, NeuralClassifier):
                         model.set_params(early_stopping=False)
-                        more["callbacks"] = [] if trial.models else [_Pace(end)]
+                        more["callbacks"] = [] if trial.models or patient else [_Pace(end)]
                     model.fit(X, observed, **more)
                     if fold and _interrupted(model):  # it would count as much as the complete models of other folds
                         raise KeyboardInterrupt
