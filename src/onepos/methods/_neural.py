@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from onepos._utils.deadline import stage
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from, spawn
 from onepos._utils.validation import Labels
 from onepos.methods._base import OnePositiveClassifier

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from onepos._utils.private_names import fused_adamw_
 from onepos.training.objective import Differentiated, Loss
 from onepos.training.processes import ALONE, Processes
 
@@ -75,7 +76,7 @@ class FusedAdam:
             for group in self.groups:
                 end = start + len(group.parameters)
                 group.count.add_(1.0)
-                torch._fused_adamw_(
+                fused_adamw_(
                     group.parameters,
                     list(gradients[start:end]),
                     group.mean,

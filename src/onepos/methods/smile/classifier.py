@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.exceptions import LabelWarning
 from onepos.graph.search import SEARCHES, Search
 from onepos.label_sets.cardinality import balanced_weight

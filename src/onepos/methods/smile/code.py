@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from onepos._utils.deadline import time_left
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.exceptions import LabelWarning
 from onepos.graph.exact import find_neighbors
 from onepos.methods._graph_features import GraphFeatures
