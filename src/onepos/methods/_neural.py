@@ -460,7 +460,7 @@ class NeuralClassifier(_FittedNetwork):
         if before.get("stopped") == "interrupted":  # one Ctrl-C, one end
             schedule = replace(schedule, max_epochs=0)
         objective = self._make_objective(context).to(self.device)
-        processes.same_start(objective)
+        processes.same_state(objective)
         n_parameters = sum(p.numel() for p in objective.parameters())
         n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters)
         precision = forward_precision(objective.network, self.precision, self.device)

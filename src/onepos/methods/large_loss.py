@@ -84,6 +84,10 @@ class LargeLossObjective(Objective):
         if self.scheme == "correct-permanently":
             self.labels = state["labels"].to(self.labels)
 
+    def row_state(self) -> list[Tensor]:
+        """The same labels, which a batch turns round for its rows."""
+        return list(self.running_state().values())
+
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
         logits = self.network(batch.features)
