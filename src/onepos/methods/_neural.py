@@ -176,9 +176,9 @@ class NeuralClassifier(_FittedNetwork):
     max_epochs : int
         Number of passes over the data, at most.
     gradient_accumulation : int
-        Portions that a batch is computed in, one after the other, for one step: less memory, the same step. Losses that
-        look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp``, the graph of ``smile`` and its
-        shift) look at each portion.
+        Portions that a batch is computed in, one after the other, for one step: less memory, and the step that as many
+        processes would take. Losses that look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp``,
+        the graph of ``smile`` and its shift) look at each portion.
     early_stopping : bool or "auto"
         Hold out ``validation_fraction`` of the rows, stop after ``patience`` epochs without a better
         ``selection_metric`` and restore the best epoch, which may be the start. "auto": with 1,000 labelled rows or
