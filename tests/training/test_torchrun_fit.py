@@ -28,8 +28,9 @@ def shards(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def alone(shards):
-    """The model of one process."""
-    return fit_shards(shards, label="tag", method="smile", params=dict(SETTINGS), random_state=0)
+    """The model of one process that computes each batch in two portions."""
+    params = SETTINGS | {"gradient_accumulation": 2}
+    return fit_shards(shards, label="tag", method="smile", params=params, random_state=0)
 
 
 def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_process(shards, alone, tmp_path):
@@ -64,7 +65,7 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_pr
     assert model.facts_["notes"] == alone.facts_["notes"] == ["column 'f3': 5 missing, filled with the median"]
 
 
-def test_two_processes_train_assume_negative_on_shards_as_one_does(shards, tmp_path):
+def test_two_processes_train_assume_negative_on_shards_as_one_does_in_two_portions(shards, tmp_path):
     out, settings = tmp_path / "model.onepos", {"max_epochs": 3, "batch_size": 16}
     options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     code, printed = torchrun.run(
@@ -72,7 +73,8 @@ def test_two_processes_train_assume_negative_on_shards_as_one_does(shards, tmp_p
     )
     assert code == 0, printed
     assert [path.name for path in tmp_path.iterdir()] == ["model.onepos"]
-    model, one = onepos.load(out), fit_shards(shards, label="tag", method="an", params=settings, random_state=0)
+    params = settings | {"gradient_accumulation": 2}
+    model, one = onepos.load(out), fit_shards(shards, label="tag", method="an", params=params, random_state=0)
     np.testing.assert_allclose(*(each.estimator_.history_["loss"] for each in (model, one)), rtol=1e-4)
     rows = frame()
     np.testing.assert_allclose(model.predict_proba(rows), one.predict_proba(rows), rtol=1e-4, atol=1e-6)

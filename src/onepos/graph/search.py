@@ -1,5 +1,6 @@
 """The neighbour graph of a training set: exact for as many rows as that is quick, approximate above."""
 
+import os
 import tempfile
 import time
 import warnings
@@ -175,5 +176,8 @@ def _new_file(folder: Path, shape: tuple[int, int]) -> Any:
     with tempfile.NamedTemporaryFile(prefix="aggregated-", suffix=".npy", dir=folder, delete=False) as file:
         path = Path(file.name)
     values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
-    weakref.finalize(values, path.unlink, missing_ok=True)
+    if os.name == "posix":
+        path.unlink()  # a file without a name lives as long as it is mapped, and is gone when the process is killed
+    else:
+        weakref.finalize(values, path.unlink, missing_ok=True)
     return values

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos import metrics
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from
 from onepos._utils.result_cache import recall
 from onepos.methods._base import OnePositiveClassifier

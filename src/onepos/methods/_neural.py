@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from onepos._utils.deadline import stage
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from, spawn
 from onepos._utils.validation import Labels
 from onepos.methods._base import OnePositiveClassifier
@@ -176,9 +176,9 @@ class NeuralClassifier(_FittedNetwork):
     max_epochs : int
         Number of passes over the data, at most.
     gradient_accumulation : int
-        Portions that a batch is computed in, one after the other, for one step: less memory, the same step. Losses that
-        look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp``, the graph of ``smile`` and its
-        shift) look at each portion.
+        Portions that a batch is computed in, one after the other, for one step: less memory, and the step that as many
+        processes would take. Losses that look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp``,
+        the graph of ``smile`` and its shift) look at each portion.
     early_stopping : bool or "auto"
         Hold out ``validation_fraction`` of the rows, stop after ``patience`` epochs without a better
         ``selection_metric`` and restore the best epoch, which may be the start. "auto": with 1,000 labelled rows or
@@ -460,7 +460,7 @@ class NeuralClassifier(_FittedNetwork):
         if before.get("stopped") == "interrupted":  # one Ctrl-C, one end
             schedule = replace(schedule, max_epochs=0)
         objective = self._make_objective(context).to(self.device)
-        processes.same_start(objective)
+        processes.same_state(objective)
         n_parameters = sum(p.numel() for p in objective.parameters())
         n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters)
         precision = forward_precision(objective.network, self.precision, self.device)

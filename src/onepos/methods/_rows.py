@@ -132,17 +132,13 @@ def logits_of_all(network: nn.Module, rows: Rows) -> Tensor:
 
 @torch.no_grad()
 def outputs_of_all(network: nn.Module, rows: Rows, compute: Callable[[Tensor], Tensor]) -> Tensor:
-    """``compute`` of the features of all rows, with the network's dropout off and without a gradient.
-
-    With several processes each computes an equal share of the rows.
-    """
+    """``compute`` of the features of all rows, with the network's dropout off and without a gradient."""
     training = network.training
     network.eval()
-    part = rows.processes.part(rows.n_samples)
-    index = part.own(torch.arange(rows.n_samples, device=rows.observed.device))
+    index = torch.arange(rows.n_samples, device=rows.observed.device)
     pieces = [compute(rows.gather(some)) for some in torch.split(index, rows_at_once(rows.features, _ROWS))]
     network.train(training)
-    return part.gather(torch.cat(pieces))
+    return torch.cat(pieces)
 
 
 # What a network makes of a row before its last layer.

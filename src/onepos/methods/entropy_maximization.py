@@ -6,10 +6,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import torch
-from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn import functional
 
+from onepos._utils.private_names import Interval
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._rows import logits_of_all
 from onepos.training import Batch, Objective, Rows

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos._utils.deadline import tell, time_left
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.cardinality import resolve_n_positives

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.methods._classical import (
     CONSTANT,
     LOGIT_SLOPE,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cholesky, eigh, solve_triangular
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos._utils.deadline import tell, time_left
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import numpy_generator
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.cardinality import resolve_n_positives

@@ -7,9 +7,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative, binary_cross_entropy
@@ -83,6 +83,10 @@ class LargeLossObjective(Objective):
         """Take the labels back."""
         if self.scheme == "correct-permanently":
             self.labels = state["labels"].to(self.labels)
+
+    def row_state(self) -> list[Tensor]:
+        """The same labels, which a batch turns round for its rows."""
+        return list(self.running_state().values())
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""

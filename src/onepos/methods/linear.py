@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos import metrics
 from onepos._utils.deadline import tell
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import numpy_generator
 from onepos._utils.result_cache import recall
 from onepos._utils.validation import check_validation_labels

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos._utils.deadline import tell, time_left
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import numpy_generator
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.cardinality import resolve_n_positives

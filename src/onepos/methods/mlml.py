@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.exceptions import LabelWarning
 from onepos.graph.exact import Metric
 from onepos.methods._classical import LOGIT_SLOPE, UNOBSERVED, ClassicalClassifier, unobserved_weight

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows, Schedule
@@ -70,20 +70,23 @@ class LabelMatrix(nn.Module):
     @torch.no_grad()
     def read(self, rows: Tensor) -> Tensor:
         """Θ of the given rows as of now, shape (batch, n_labels)."""
-        return self._present(rows)[:, 0]
+        return self._present(rows, int(self.now))[:, 0]
 
     @torch.no_grad()
-    def step(self, rows: Tensor, gradient: Tensor | Callable[[Tensor], Tensor], rate: float) -> Tensor:
+    def step(
+        self, rows: Tensor, gradient: Tensor | Callable[[Tensor], Tensor], rate: float, now: int | None = None
+    ) -> Tensor:
         """Take one Adam step of Θ whose gradient is zero outside the given (distinct) rows.
 
-        ``gradient`` has shape (batch, n_labels), or is a function of the rows' Θ that returns it. Returns that Θ, as it
-        was before the step.
+        ``gradient`` has shape (batch, n_labels), or is a function of the rows' Θ that returns it. ``now`` is the number
+        of the step, by default the next one; portions of a batch take the same step. Returns the rows' Θ, as it was
+        before the step.
         """
-        logits, mean, square = self._present(rows).unbind(dim=1)
+        now = int(self.now) + 1 if now is None else now
+        logits, mean, square = self._present(rows, now - 1).unbind(dim=1)
         if callable(gradient):
             gradient = gradient(logits)
-        now = int(self.now) + 1
-        if now >= len(self.pull):
+        while now >= len(self.pull):
             self.pull = torch.cat([self.pull, torch.zeros_like(self.pull)])
         self.now.fill_(now)
         pull = rate * _bias_correction(now)
@@ -101,9 +104,9 @@ class LabelMatrix(nn.Module):
         rows = torch.arange(len(self.state), device=self.state.device)
         return torch.cat([self.read(part) for part in torch.split(rows, _ROWS)])
 
-    def _present(self, rows: Tensor) -> Tensor:
-        """Θ, m and v of the given rows after the steps since ``last``, in which their gradient was zero."""
-        state, last, now = self.state.index_select(0, rows), self.last.index_select(0, rows), int(self.now)
+    def _present(self, rows: Tensor, now: int) -> Tensor:
+        """Θ, m and v of the given rows in step ``now``: since ``last`` their gradient was zero."""
+        state, last = self.state.index_select(0, rows), self.last.index_select(0, rows)
         steps = last[:, None] + self.ahead  # (batch, horizon)
         # Steps still to come (known already if an earlier epoch has been restored) count as step 0, whose pull is 0.
         steps = steps.masked_fill_(steps > now, 0)
@@ -214,8 +217,14 @@ class ROLEObjective(Objective):
         probabilities = logits.detach().sigmoid()
         settings = (batch.observed, self.n_positives, self.regularizer_weight)
         rate = self.label_schedule.learning_rate * self.label_schedule.rate_factor(self.epoch)
-        label_logits = self.labels.step(batch.rows, lambda theta: label_gradient(theta, probabilities, *settings), rate)
+        label_logits = self.labels.step(
+            batch.rows, lambda theta: label_gradient(theta, probabilities, *settings), rate, batch.number + 1
+        )
         yield "role", role(logits, label_logits, *settings)
+
+    def row_state(self) -> list[Tensor]:
+        """Θ with Adam's state, and the step up to which each row has been computed."""
+        return [self.labels.state, self.labels.last]
 
     def running_state(self) -> dict[str, Tensor]:
         """The pull of every step of Θ so far, which rows that were not looked at since will make up."""

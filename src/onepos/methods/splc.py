@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
+from onepos._utils.private_names import Interval
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods.hill import focal_margin, self_paced_correction
 from onepos.training import Batch, Objective

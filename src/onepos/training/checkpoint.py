@@ -63,10 +63,8 @@ class Checkpoint:
         self.path, self.run = Path(folder) / FILE, json.loads(json.dumps(run))
         self.draws_globally = draws_globally
 
-    def save(self, progress: Progress, steps: Steps, generator: torch.Generator) -> None:
-        """Write how far the run is; process 0 does."""
-        if steps.rows.processes.rank != 0:
-            return
+    def save(self, progress: Progress, steps: Steps) -> None:
+        """Write how far the run is; only process 0 calls this."""
         from safetensors.torch import save_file
 
         tensors = {f"objective.{name}": value for name, value in progress.last_state.items()}
@@ -75,7 +73,7 @@ class Checkpoint:
         tensors |= {f"running.{name}": value for name, value in steps.objective.running_state().items()}
         for loss, optimizer in steps.optimizers.items():
             tensors |= {f"optimizer.{loss}.{name}": value for name, value in optimizer.state().items()}
-        tensors |= {f"random.{name}": value for name, value in self._random_states(generator).items()}
+        tensors |= {f"random.{name}": value for name, value in self._random_states(steps.generator).items()}
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -91,7 +89,7 @@ class Checkpoint:
         with replaced_when_done(self.path) as part:
             save_file(content, part, metadata={"onepos": json.dumps(header)})
 
-    def resume(self, progress: Progress, steps: Steps, generator: torch.Generator) -> None:
+    def resume(self, progress: Progress, steps: Steps) -> None:
         """Go on from what the folder holds, if it holds anything; all processes read it."""
         found = self._read()
         if found is None:
@@ -104,7 +102,7 @@ class Checkpoint:
             steps.objective.resume(_named(tensors, "running."))
             for loss in header["losses"]:
                 steps.optimizer(loss).restore(_named(tensors, f"optimizer.{loss}."))
-            self._put_back(generator, _named(tensors, "random."))
+            self._put_back(steps.generator, _named(tensors, "random."))
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"{self.path} does not fit the run that it was written by ({error}): remove it to begin again."

@@ -1,4 +1,4 @@
-"""The training loop. It knows nothing of any method."""
+"""The training loop: epochs of batches, the choice of the best epoch, and the reasons to stop."""
 
 import math
 import time
@@ -16,26 +16,11 @@ from onepos.training.checkpoint import Checkpoint, Progress
 from onepos.training.machine import flushed_denormals
 from onepos.training.objective import Objective
 from onepos.training.optimizer import Schedule
-from onepos.training.processes import shared_forward
 from onepos.training.rows import Rows
 from onepos.training.steps import Steps
 
 #: Returns {metric name: value} of the current network on held-out rows.
 Scorer = Callable[[torch.nn.Module], dict[str, float]]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """How the epoch is chosen: who scores the network, by which metric, and whether larger is better."""
-
-    scorer: Scorer | None
-    metric: str
-    larger_is_better: bool
-
-    @property
-    def sign(self) -> float:
-        """1 if larger is better, else −1."""
-        return 1.0 if self.larger_is_better else -1.0
 
 
 def train(
@@ -54,164 +39,203 @@ def train(
     Parameters
     ----------
     objective : Objective
-        Trained in place; left with the weights of the best epoch (with a scorer) or the last good one.
+        Trained in place. It ends with the weights of the best epoch (with a scorer) or of the last good one.
     rows : Rows
-        The training set, and which processes share it.
+        The training set, and the processes that share it.
+    schedule : Schedule
+    generator : torch.Generator
+        Shuffles the rows. The objective draws from it too.
     scorer, selection
-        ``scorer(network)`` is called before the first epoch and after each; ``selection`` names the metric that
-        chooses the epoch, of which the start is number 0, and whether larger is better.
+        ``scorer(network)`` is called before the first epoch and after each. ``selection`` names the metric that chooses
+        the epoch, and says whether larger is better. The start counts as epoch 0.
+    callbacks : sequence of Callback
     checkpoint : Checkpoint, optional
-        Written after each epoch; what it holds at the start is gone on from.
+        Written after each epoch. A run that it holds at the start is continued.
 
     Notes
     -----
-    Ctrl-C ends training after the current batch and keeps a usable model; so does a loss that stops being finite,
-    for which the last finite epoch is restored. Both warn. With several processes Ctrl-C ends them. What process 0
-    finds (scores, the wish of a callback to stop) holds for all of them, and only its callbacks are called.
+    Ctrl-C ends training after the current batch and keeps a usable model. If a loss stops being finite, the last finite
+    epoch is restored. Both warn. Training also ends when ``time_left`` is used up: after the current batch, which is
+    scored as if the epoch were complete and is not written to a checkpoint.
 
-    Training also ends when ``time_left`` says so: after the current batch, or with several processes
-    after the epoch. The part of an epoch that was done is scored like an epoch, and is not written to a checkpoint.
+    With several processes, process 0 scores, calls the callbacks and decides when to stop. Time is looked at after each
+    epoch only, and Ctrl-C raises.
     """
-    chosen = Selection(scorer, *selection)
-    callbacks = callbacks if rows.processes.rank == 0 else ()
-    start = _snapshot(objective)
-    run = Progress(History(facts={"stopped": "max_epochs"}), start, start)
-    for callback in callbacks:
-        callback.on_train_begin(objective, schedule.n_epochs)
-    with flushed_denormals(), shared_forward(objective.network, several=rows.processes.size > 1) as told:
-        steps = Steps(objective, rows, schedule, told)
-        objective.eval()
-        _consider(run, steps, chosen, -1)
-        if checkpoint is not None:
-            checkpoint.resume(run, steps, generator)
-        try:
-            _run_epochs(run, steps, generator, chosen, callbacks, checkpoint)
-        except KeyboardInterrupt:
-            if rows.processes.size > 1:
-                raise  # the others may have seen it in another batch
-            run.history.facts["stopped"] = "interrupted"
-            warnings.warn(
-                f"training was interrupted in epoch {len(run.history) + 1}; the model is usable as it stands.",
-                TrainingWarning,
-                stacklevel=5,
-            )
-    if scorer is not None and run.best_score == -math.inf and run.restart >= 0:
-        run.history.facts["best_epoch"] = run.best_epoch + 1  # put back already, and not trained on
-    elif scorer is not None and math.isfinite(run.best_score):
-        objective.load_state_dict(run.best_state)
-        run.history.facts["best_epoch"] = run.best_epoch + 1
-        run.history.facts[f"best_{chosen.metric}"] = chosen.sign * run.best_score
-    objective.eval()
-    for callback in callbacks:
-        callback.on_train_end(objective)
-    return run.history
+    run = _Run(
+        Steps(objective, rows, schedule, generator),
+        scorer,
+        *selection,
+        callbacks=callbacks if rows.processes.rank == 0 else (),
+        checkpoint=checkpoint,
+    )
+    return run.train()
 
 
-def _run_epochs(
-    run: Progress,
-    steps: Steps,
-    generator: torch.Generator,
-    selection: Selection,
-    callbacks: Sequence[Callback],
-    checkpoint: Checkpoint | None,
-) -> None:
-    """Train from the epoch that ``run`` has reached until there is a reason to stop, which is noted in its history."""
-    objective, schedule, processes = steps.objective, steps.schedule, steps.rows.processes
-    for epoch in range(len(run.history), schedule.n_epochs):
-        # Asked first: a run that goes on from a checkpoint may have waited long enough already.
-        if selection.scorer is not None and schedule.patience is not None and run.waited >= schedule.patience:
-            run.history.facts["stopped"] = "early"
+@dataclass
+class _Run:
+    """One call of ``train``."""
+
+    steps: Steps
+    scorer: Scorer | None
+    metric: str
+    larger_is_better: bool
+    callbacks: Sequence[Callback]
+    checkpoint: Checkpoint | None
+
+    def __post_init__(self) -> None:
+        self.objective, self.schedule = self.steps.objective, self.steps.schedule
+        self.processes = self.steps.rows.processes
+        start = _snapshot(self.objective)
+        self.progress = Progress(History(facts={"stopped": "max_epochs"}), start, start)
+        self.history = self.progress.history
+
+    def train(self) -> History:
+        """Score the start, resume, run the epochs, restore the best one."""
+        for callback in self.callbacks:
+            callback.on_train_begin(self.objective, self.schedule.n_epochs)
+        with flushed_denormals():
+            self.objective.eval()
+            self._score(-1)
+            if self.checkpoint is not None:
+                self.checkpoint.resume(self.progress, self.steps)
+            try:
+                self._run_epochs()
+            except KeyboardInterrupt:
+                if self.processes.size > 1:
+                    raise  # the others may have seen it in another batch
+                self.history.facts["stopped"] = "interrupted"
+                warnings.warn(
+                    f"training was interrupted in epoch {len(self.history) + 1}; the model is usable as it stands.",
+                    TrainingWarning,
+                    stacklevel=6,
+                )
+        self._restore_best()
+        self.objective.eval()
+        for callback in self.callbacks:
+            callback.on_train_end(self.objective)
+        return self.history
+
+    def _run_epochs(self) -> None:
+        """Train from the epoch that was reached until there is a reason to stop, which the history notes."""
+        facts, progress = self.history.facts, self.progress
+        for epoch in range(len(self.history), self.schedule.n_epochs):
+            # Asked before an epoch, since a resumed run may have waited long enough already.
+            if self._waited_enough():
+                break
+            if self.processes.agree(time_left() <= 0):
+                facts["stopped"] = "time"
+                return
+            started = time.perf_counter()
+            self.objective.begin_epoch(epoch)
+            self.objective.train()
+            record, complete = self._run_epoch(epoch)
+            if not math.isfinite(record["loss"]):
+                self.objective.load_state_dict(progress.last_state)
+                facts["stopped"] = "diverged"
+                warnings.warn(
+                    f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
+                    "Try a smaller learning_rate, or scale='standard'.",
+                    TrainingWarning,
+                    stacklevel=7,
+                )
+                return
+            progress.last_state = _snapshot(self.objective)
+            self.objective.eval()
+            record |= self.objective.describe_epoch() | self._score(epoch)
+            record["seconds"] = time.perf_counter() - started
+            self.history.append({"epoch": epoch + 1, **record})
+            if not complete:
+                facts["stopped"] = "time"
+                return
+            if self.objective.end_epoch(None if self.scorer is None else progress.waited):
+                self._restart(epoch)
+            if self.checkpoint is not None and self.processes.rank == 0:
+                self.checkpoint.save(progress, self.steps)
+            # Every callback sees every epoch, whatever an earlier one wants.
+            wishes = [callback.on_epoch_end(self.objective, self.history[-1]) for callback in self.callbacks]
+            if self.processes.agree(any(wishes)):
+                facts["stopped"] = "callback"
+                return
+        if self._waited_enough():
+            facts["stopped"] = "early"
+
+    def _run_epoch(self, epoch: int) -> tuple[dict[str, float], bool]:
+        """Pass over the shuffled rows, as far as time allows: the mean of each loss, and whether all rows were seen.
+
+        "loss" is the one that is yielded last.
+        """
+        rows, schedule = self.steps.rows, self.schedule
+        shuffled = torch.randperm(len(rows.trainable), generator=self.steps.generator, device=rows.trainable.device)
+        batches = torch.split(rows.trainable[shuffled], schedule.batch_size)
+        rate = schedule.learning_rate * schedule.rate_factor(epoch)
+        sums: dict[str, Tensor] = {}
+        last, n_seen = "", 0
+        for position, index in enumerate(batches):
+            for name, loss in self.steps.take(index, epoch * len(batches) + position, rate):
+                # Summed as tensors: a number would have to be waited for in every step.
+                if name in sums:
+                    sums[name].add_(loss, alpha=len(index))
+                else:
+                    sums[name] = loss * len(index)
+                last = name
+            n_seen += len(index)
+            for callback in self.callbacks:
+                callback.on_batch_end(position + 1, len(batches))
+            tell((epoch + n_seen / len(shuffled)) / schedule.n_epochs)
+            if self.processes.size == 1 and time_left() <= 0:
+                break
+        if self.processes.size > 1:
+            self._exchange_state(batches)
+        means = {name: float(total) / n_seen for name, total in sums.items()}
+        total = sum(means.values())
+        return {"loss": means[last] if math.isfinite(total) else math.nan, **means}, n_seen == len(shuffled)
+
+    def _exchange_state(self, batches: Sequence[Tensor]) -> None:
+        """Give all processes what each wrote for its own rows in this epoch, and process 0's other buffers."""
+        states = self.objective.row_state()
+        if states:
+            own = torch.cat([rows for index in batches for _, rows in self.steps.own_portions(index)])
+            for state in states:
+                written = torch.zeros_like(state)
+                written[own] = state[own]
+                (everyone,) = self.processes.sum([written])
+                trained = self.steps.rows.trainable
+                state[trained] = everyone[trained]
+        self.processes.same_state(self.objective)
+
+    def _score(self, epoch: int) -> dict[str, float]:
+        """Score the network as it is and note it if it is the best so far; epoch −1 is the start."""
+        if self.scorer is None:
+            return {}
+        scores = self.processes.agree(self.scorer(self.objective.network) if self.processes.rank == 0 else {})
+        self.progress.consider(self._sign * scores[self.metric], epoch)
+        return {f"valid_{name}": value for name, value in scores.items()}
+
+    def _restart(self, epoch: int) -> None:
+        """Put the best epoch's network back, keep what else the objective trains, and look for the best epoch anew."""
+        progress = self.progress
+        best = {name: value for name, value in progress.best_state.items() if name.startswith("network.")}
+        self.objective.load_state_dict(progress.last_state | best)
+        progress.last_state, progress.restart, progress.best_score = _snapshot(self.objective), epoch, -math.inf
+
+    def _restore_best(self) -> None:
+        progress, facts = self.progress, self.history.facts
+        if self.scorer is None:
             return
-        if processes.agree(time_left() <= 0):
-            run.history.facts["stopped"] = "time"
-            return
-        started = time.perf_counter()
-        objective.begin_epoch(epoch)
-        objective.train()
-        record, complete = _run_epoch(steps, generator, callbacks)
-        record = processes.agree(record)
-        if not complete:
-            run.history.facts["stopped"] = "time"
-        if not math.isfinite(record["loss"]):
-            objective.load_state_dict(run.last_state)
-            run.history.facts["stopped"] = "diverged"
-            warnings.warn(
-                f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
-                "Try a smaller learning_rate, or scale='standard'.",
-                TrainingWarning,
-                stacklevel=6,
-            )
-            return
-        run.last_state = _snapshot(objective)
-        objective.eval()
-        record.update(objective.describe_epoch())
-        record.update(_consider(run, steps, selection, epoch))
-        record["seconds"] = time.perf_counter() - started
-        run.history.append({"epoch": epoch + 1, **record})
-        if run.history.facts["stopped"] == "time":
-            return
-        if objective.end_epoch(None if selection.scorer is None else run.waited):
-            _restart(run, objective, epoch)
-        if checkpoint is not None:
-            checkpoint.save(run, steps, generator)
-        # Asked one by one before deciding: every callback sees every epoch, whatever an earlier one wants.
-        wishes = [callback.on_epoch_end(objective, run.history[-1]) for callback in callbacks]
-        if processes.agree(any(wishes)):
-            run.history.facts["stopped"] = "callback"
-            return
-    if selection.scorer is not None and schedule.patience is not None and run.waited >= schedule.patience:
-        run.history.facts["stopped"] = "early"
+        if math.isfinite(progress.best_score):
+            self.objective.load_state_dict(progress.best_state)
+            facts["best_epoch"] = progress.best_epoch + 1
+            facts[f"best_{self.metric}"] = self._sign * progress.best_score
+        elif progress.best_score == -math.inf and progress.restart >= 0:  # restarted from it, and not trained since
+            facts["best_epoch"] = progress.best_epoch + 1
 
+    def _waited_enough(self) -> bool:
+        patience = self.schedule.patience
+        return self.scorer is not None and patience is not None and self.progress.waited >= patience
 
-def _restart(run: Progress, objective: Objective, epoch: int) -> None:
-    """Put the best epoch's network back, leave what else the objective trains, and look for the best epoch anew."""
-    best = {name: value for name, value in run.best_state.items() if name.startswith("network.")}
-    objective.load_state_dict(run.last_state | best)
-    run.last_state, run.restart, run.best_score = _snapshot(objective), epoch, -math.inf
-
-
-def _consider(run: Progress, steps: Steps, selection: Selection, epoch: int) -> dict[str, float]:
-    """Score the network as it is and keep it if it is the best so far; epoch −1 is the start."""
-    if selection.scorer is None:
-        return {}
-    processes = steps.rows.processes
-    scores = processes.agree(selection.scorer(steps.objective.network) if processes.rank == 0 else {})
-    run.consider(selection.sign * scores[selection.metric], epoch)
-    return {f"valid_{name}": value for name, value in scores.items()}
-
-
-def _run_epoch(
-    steps: Steps, generator: torch.Generator, callbacks: Sequence[Callback]
-) -> tuple[dict[str, float], bool]:
-    """One pass over the shuffled rows, as far as time allows: the mean of each loss, and whether all rows were seen.
-
-    "loss" is the one that is yielded last.
-    """
-    rows, schedule = steps.rows, steps.schedule
-    order = rows.trainable[torch.randperm(len(rows.trainable), generator=generator, device=rows.trainable.device)]
-    batches = torch.split(order, schedule.batch_size)
-    rate = schedule.learning_rate * schedule.rate_factor(steps.objective.epoch)
-    if rows.processes.size == 1 and schedule.accumulation == 1:  # else batches are computed in parts
-        steps.objective.look_ahead(batches)
-    sums: dict[str, Tensor] = {}
-    last, n_seen = "", 0
-    for position, index in enumerate(batches):
-        for name, loss in steps.take(index, rate):
-            # Summed as tensors: asking for the number here would wait for it in every step.
-            if name in sums:
-                sums[name].add_(loss, alpha=len(index))
-            else:
-                sums[name] = loss * len(index)
-            last = name
-        n_seen += len(index)
-        for callback in callbacks:
-            callback.on_batch_end(position + 1, len(batches))
-        tell((steps.objective.epoch + n_seen / len(order)) / schedule.n_epochs)
-        if rows.processes.size == 1 and time_left() <= 0:
-            break
-    means = {name: float(total) / n_seen for name, total in sums.items()}
-    total = sum(means.values())
-    return {"loss": means[last] if math.isfinite(total) else math.nan, **means}, n_seen == len(order)
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.larger_is_better else -1.0
 
 
 def _snapshot(objective: Objective) -> dict[str, Tensor]:

@@ -1,13 +1,11 @@
 """The seam between methods and the loop: a method is its objective."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
-
-from onepos.training.processes import WHOLE, Part
 
 # A loss that comes with its gradient: for objectives whose derivative is written out.
 
@@ -45,22 +43,23 @@ Loss = Tensor | Differentiated
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch: which rows, their features (batch, q) and observed labels (batch, c), int8 in {1, 0, −1}.
+    """Rows to compute losses of: a mini-batch, or the portion of it that is computed at once.
 
-    Features from a Dataset may have another shape, (batch, …). With several processes, rows and labels are those of the
-    whole batch, and features those of ``own_rows``, which this process computes; the network returns logits of the
-    whole batch all the same.
+    Attributes
+    ----------
+    rows : int64 Tensor of shape (batch,)
+    features : Tensor of shape (batch, n_features)
+        Items of a Dataset may have more dimensions.
+    observed : int8 Tensor of shape (batch, n_labels)
+        1 observed, 0 unknown, −1 known absent.
+    number : int
+        How many batches came before this one, from the first epoch on. All portions of a batch have the same number.
     """
 
     rows: Tensor
     features: Tensor
     observed: Tensor
-    part: Part = WHOLE
-
-    @cached_property
-    def own_rows(self) -> Tensor:
-        """The rows that this process computes; all of them, if there is one."""
-        return self.part.own(self.rows)
+    number: int = 0
 
     @cached_property
     def positives(self) -> Tensor:
@@ -75,6 +74,9 @@ class Objective(nn.Module):
     Subclasses yield one or more named losses per batch. The loop takes one optimiser step after each, on the parameters
     that ``trained_by`` names, so a generator that yields twice alternates: code after the first ``yield`` sees
     parameters already updated.
+
+    An objective knows nothing about portions of a batch or other processes. A loss that looks at its batch as a whole,
+    such as a mean number of positives, looks at the portion that it is given.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -85,9 +87,6 @@ class Objective(nn.Module):
     def begin_epoch(self, epoch: int) -> None:
         """Note the 0-based epoch; methods with a schedule act on it."""
         self.epoch = epoch
-
-    def look_ahead(self, batches: Sequence[Tensor]) -> None:
-        """Take note of the rows of each batch of the coming epoch, for what can be prepared for several at once."""
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """Yield (name, scalar loss) for each step to take on this batch: a tensor, or a loss with its gradient."""
@@ -100,6 +99,13 @@ class Objective(nn.Module):
     def end_epoch(self, waited: int | None) -> bool:
         """Note how long ago the best epoch was, None without scores; True asks to go on from that epoch's network."""
         return False
+
+    def row_state(self) -> list[Tensor]:
+        """Return tensors with one entry per training row that ``losses`` writes for the rows of its batch.
+
+        Several processes exchange these entries after each epoch, in which each row is seen once.
+        """
+        return []
 
     def running_state(self) -> dict[str, Tensor]:
         """Return what training needs beside ``state_dict`` to go on from a checkpoint as if it had not stopped."""

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from onepos._utils.private_names import fused_adamw_
 from onepos.training.objective import Differentiated, Loss
-from onepos.training.processes import ALONE, Processes
 
 
 @dataclass
@@ -40,42 +40,32 @@ class FusedAdam:
     weight_decay : float
         Decoupled: each step first shrinks the parameters by ``1 − rate · weight_decay``, so its strength does not
         depend on how the loss is scaled.
-    processes : Processes
-        Whose gradients are added up before each step.
     """
 
-    def __init__(
-        self,
-        groups: Sequence[tuple[list[nn.Parameter], float]],
-        weight_decay: float,
-        processes: Processes = ALONE,
-    ) -> None:
+    def __init__(self, groups: Sequence[tuple[list[nn.Parameter], float]], weight_decay: float) -> None:
         self.groups = [_Group(list(parameters), factor) for parameters, factor in groups if parameters]
         self.parameters = [p for group in self.groups for p in group.parameters]
         self.weight_decay = weight_decay
-        self.processes = processes
 
     def step(self, loss: Loss, rate: float) -> None:
-        """Differentiate ``loss`` and take one step; parameters it does not depend on see a gradient of zero."""
+        """Differentiate ``loss`` and take one step."""
         self.apply(self.gradients(loss), rate)
 
     def gradients(self, loss: Loss) -> Sequence[Tensor]:
-        """Derivatives of ``loss`` by the parameters, in this process."""
+        """Return the derivatives of ``loss`` by the parameters; zero where it does not depend on them."""
         if isinstance(loss, Differentiated):
             known = loss.gradients
             return [known[p] if p in known else torch.zeros_like(p) for p in self.parameters]
         return torch.autograd.grad(loss, self.parameters, materialize_grads=True)
 
     def apply(self, gradients: Sequence[Tensor], rate: float) -> None:
-        """Take one step along the sum of all processes' gradients."""
-        if self.processes.size > 1:
-            gradients = self.processes.sum(gradients)
+        """Take one step along the given gradients."""
         start = 0
         with torch.no_grad():
             for group in self.groups:
                 end = start + len(group.parameters)
                 group.count.add_(1.0)
-                torch._fused_adamw_(
+                fused_adamw_(
                     group.parameters,
                     list(gradients[start:end]),
                     group.mean,

@@ -24,7 +24,7 @@ class Rows:
     trainable : int64 Tensor
         Rows that carry an observed positive and are not held out.
     processes : Processes
-        Who trains on them; each process has all labels, and reads the features that it needs.
+        The processes that train on them. Each has all labels and reads the features that it needs.
     """
 
     features: Any
@@ -49,10 +49,9 @@ class Rows:
         """Features of the given rows as a dense tensor."""
         return gather(self.features, rows)
 
-    def batch(self, index: Tensor) -> Batch:
-        """Return the batch of the given rows, with the features of those that this process computes."""
-        part = self.processes.part(len(index))
-        return Batch(index, self.gather(part.own(index)), self.observed.index_select(0, index), part)
+    def batch(self, index: Tensor, number: int = 0) -> Batch:
+        """Return the given rows as a batch."""
+        return Batch(index, self.gather(index), self.observed.index_select(0, index), number)
 
     @property
     def n_samples(self) -> int:

@@ -1,13 +1,20 @@
-"""What happens with one batch: its losses, their gradients, a step of the optimiser after each."""
+"""One batch: its losses, their gradients, and a step of the optimiser after each loss.
 
-from collections.abc import Callable, Iterator
+A batch is computed in portions: ``gradient_accumulation`` of them in each process. The gradients of all portions are
+averaged before each step, weighted by their rows. So k processes take the steps of one process with k portions. Each
+portion has random numbers of its own, which depend on its number and not on the process that computes it.
+"""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torch import Tensor
 
-from onepos.training.objective import Batch, Loss, Objective
+from onepos.training.objective import Loss, Objective
 from onepos.training.optimizer import FusedAdam, Schedule, with_rate_factors
-from onepos.training.processes import Part
 from onepos.training.rows import Rows
 
 
@@ -19,26 +26,15 @@ class Steps:
     objective : Objective
     rows : Rows
     schedule : Schedule
-    told : function of a Part
-        Called before each batch with the part of it that this process computes.
+    generator : torch.Generator
+        The run's generator, from which the objective draws too.
     """
 
-    def __init__(
-        self, objective: Objective, rows: Rows, schedule: Schedule, told: Callable[[Part], None] = lambda part: None
-    ) -> None:
-        self.objective, self.rows, self.schedule, self._told = objective, rows, schedule, told
+    def __init__(self, objective: Objective, rows: Rows, schedule: Schedule, generator: torch.Generator) -> None:
+        self.objective, self.rows, self.schedule, self.generator = objective, rows, schedule, generator
         self.optimizers: dict[str, FusedAdam] = {}
-
-    def take(self, index: Tensor, rate: float) -> Iterator[tuple[str, Tensor]]:
-        """Take the steps of the batch of the given rows; yields the name and value of each loss."""
-        if self.schedule.accumulation > 1:
-            yield from self._in_portions(index, rate)
-            return
-        batch = self.rows.batch(index)
-        self._told(batch.part)
-        for name, loss in self.objective.losses(batch):
-            self.optimizer(name).step(loss, rate)
-            yield name, loss.detach()
+        self._seed = generator.initial_seed()
+        self.n_portions = schedule.accumulation * rows.processes.size
 
     def optimizer(self, loss: str) -> FusedAdam:
         """Return the optimiser of the named loss, made when it is first asked for."""
@@ -46,36 +42,92 @@ class Steps:
             groups = with_rate_factors(
                 self.objective.trained_by(loss), self.objective.network, self.schedule.rate_factors
             )
-            self.optimizers[loss] = FusedAdam(groups, self.schedule.weight_decay, self.rows.processes)
+            self.optimizers[loss] = FusedAdam(groups, self.schedule.weight_decay)
         return self.optimizers[loss]
 
-    def _in_portions(self, index: Tensor, rate: float) -> Iterator[tuple[str, Tensor]]:
-        """Compute the batch in portions, one after the other, and take one step from all of them.
+    def take(self, index: Tensor, number: int, rate: float) -> Iterator[tuple[str, Tensor]]:
+        """Take the steps of the batch of the given rows; yields the name and value of each loss."""
+        if self.n_portions > 1:
+            yield from self._in_portions(index, number, rate)
+            return
+        for name, loss in self.objective.losses(self.rows.batch(index, number)):
+            self.optimizer(name).step(loss, rate)
+            yield name, loss.detach()
 
-        The portions go through the objective side by side, one loss at a time: after a step all of them see the
-        parameters that it updated, as the whole batch would.
+    def own_portions(self, index: Tensor) -> list[tuple[int, Tensor]]:
+        """Return number and rows of the portions of a batch that this process computes; none may be left for it."""
+        first = self.rows.processes.rank * self.schedule.accumulation
+        portions = list(enumerate(torch.tensor_split(index, self.n_portions)))
+        return [(p, rows) for p, rows in portions[first : first + self.schedule.accumulation] if len(rows)]
+
+    def _in_portions(self, index: Tensor, number: int, rate: float) -> Iterator[tuple[str, Tensor]]:
+        """Advance all portions to their next loss, take one step from all of them, and so on.
+
+        After a step all portions see the parameters that it updated, as a whole batch would.
         """
-        batches = [self.rows.batch(portion) for portion in torch.chunk(index, self.schedule.accumulation)]
-        walks = [(batch, self.objective.losses(batch)) for batch in batches]
+        # A process without rows repeats the first row with weight 0: it must take part in every exchange.
+        own = self.own_portions(index) or [(0, index[:0])]
+        walks = [
+            _Walk(
+                self.objective.losses(self.rows.batch(rows if len(rows) else index[:1], number)),
+                len(rows) / len(index),
+                _Stream(self.generator, (self._seed, number, portion)),
+            )
+            for portion, rows in own
+        ]
         while True:
-            found = [self._portion(batch, walk, len(batch.rows) / len(index)) for batch, walk in walks]
-            name = found[0][0] if found[0] is not None else None
-            if name is None:
-                return
+            found = [self._advance(walk) for walk in walks]
             portions = [item for item in found if item is not None]
-            gradients = [torch.stack(parts).sum(dim=0) for parts in zip(*(item[2] for item in portions), strict=True)]
+            if not portions:
+                return
+            name = portions[0][0]
+            sums = [torch.stack(parts).sum(dim=0) for parts in zip(*(item[1] for item in portions), strict=True)]
+            *gradients, value = self.rows.processes.sum(sums)
             self.optimizer(name).apply(gradients, rate)
-            yield name, torch.stack([item[1] for item in portions]).sum()
+            yield name, value
 
-    def _portion(
-        self, batch: Batch, walk: Iterator[tuple[str, Loss]], weight: float
-    ) -> tuple[str, Tensor, list[Tensor]] | None:
-        """Advance one portion to its next loss; returns its name, its share of the value and of the gradient."""
-        self._told(batch.part)
-        item = next(walk, None)
+    def _advance(self, walk: "_Walk") -> tuple[str, list[Tensor]] | None:
+        """Return the name of the portion's next loss, and its share of the gradients and of the value."""
+        with walk.stream.in_use():
+            item = next(walk.losses, None)
         if item is None:
             return None
         name, loss = item
         # Differentiated at once, so that the portion's intermediate results can go.
-        gradients = self.optimizer(name).gradients(loss * weight)
-        return name, loss.detach() * weight, list(gradients)
+        gradients = self.optimizer(name).gradients(loss)
+        return name, [value * walk.weight for value in (*gradients, loss.detach())]
+
+
+@dataclass
+class _Walk:
+    """The losses of one portion, its share of the batch's rows, and its random numbers."""
+
+    losses: Iterator[tuple[str, Loss]]
+    weight: float
+    stream: "_Stream"
+
+
+class _Stream:
+    """Random numbers of one portion, for the run's generator and the global ones, from which networks may draw."""
+
+    def __init__(self, generator: torch.Generator, key: tuple[int, ...]) -> None:
+        self._generators = [generator, torch.default_generator]
+        if generator.device.type == "cuda":
+            self._generators.append(torch.cuda.default_generators[torch.cuda.current_device()])
+        seed = int(np.random.SeedSequence(key).generate_state(1)[0])
+        self._states = [torch.Generator(g.device).manual_seed(seed).get_state() for g in self._generators]
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Let the generators give these numbers inside, and go on as before afterwards."""
+        outside = [g.get_state() for g in self._generators]
+        self._put(self._states)
+        try:
+            yield
+        finally:
+            self._states = [g.get_state() for g in self._generators]
+            self._put(outside)
+
+    def _put(self, states: list[Tensor]) -> None:
+        for generator, state in zip(self._generators, states, strict=True):
+            generator.set_state(state)

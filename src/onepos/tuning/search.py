@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
 from onepos import metrics
+from onepos._utils.private_names import safe_indexing
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods._rows import hold_out
@@ -119,8 +119,8 @@ class Part:
             assert self.given is not None
             return self.X, self.Y, self.given
         train, held = self.split
-        rows = _safe_indexing(self.X, train), _safe_indexing(self.Y, train)
-        return *rows, (_safe_indexing(self.X, held), _safe_indexing(self.Y, held))
+        rows = safe_indexing(self.X, train), safe_indexing(self.Y, train)
+        return *rows, (safe_indexing(self.X, held), safe_indexing(self.Y, held))
 
 
 @dataclass

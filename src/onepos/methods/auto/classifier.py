@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from onepos import metrics
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from
 from onepos._utils.result_cache import remember_work
 from onepos.exceptions import ModelFileError, TrainingWarning

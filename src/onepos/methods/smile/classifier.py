@@ -1,7 +1,7 @@
 """SMILE: single-positive multi-label learning with label enhancement (Xu et al., NeurIPS 2022)."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.exceptions import LabelWarning
 from onepos.graph.search import SEARCHES, Search
 from onepos.label_sets.cardinality import balanced_weight
@@ -22,7 +22,7 @@ from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._rows import check_embeds
 from onepos.methods.capped_softmax import cardinality_shift
 from onepos.methods.smile.encoder import GraphEncoder
-from onepos.methods.smile.enhancement import EnhancementSettings, LabelEnhancement, gathered
+from onepos.methods.smile.enhancement import EnhancementSettings, LabelEnhancement
 from onepos.methods.smile.graph import GraphRefresh, SharedGraph
 from onepos.methods.smile.posterior import sample_beta
 from onepos.rows.stored import DiskRows
@@ -88,11 +88,6 @@ class SMILEObjective(Objective):
         if self.refresh is not None:
             self.refresh.begin_epoch(epoch, self.network, self.enhancement.encoder)
 
-    def look_ahead(self, batches: Sequence[Tensor]) -> None:
-        """Tell the encoder, which may look up the neighbourhoods of several batches at once."""
-        if isinstance(self.enhancement.encoder, GraphEncoder):
-            self.enhancement.encoder.look_ahead(batches)
-
     def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
         yield "label_enhancement", self.enhancement.differentiated(self.graph.batch(batch))
@@ -127,10 +122,10 @@ class SMILEObjective(Objective):
     def soft_labels(self, batch: Batch) -> Tensor:
         """d for the rows of a batch: mean or draw of the Beta, corrected for cardinality, known entries put in."""
         if self.settings.soft_label == "sample" and self.training:
-            log_alpha, log_beta = gathered(batch, *self.enhancement.log_parameters(batch.own_rows))
+            log_alpha, log_beta = self.enhancement.log_parameters(batch.rows)
             soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)
         else:
-            soft = batch.part.gather(self.enhancement.means(batch.own_rows))
+            soft = self.enhancement.means(batch.rows)
         return self.corrected(soft, batch.observed)
 
     def corrected(self, soft: Tensor, observed: Tensor) -> Tensor:
@@ -402,13 +397,11 @@ class SMILEClassifier(_FittedSMILE):
         if objective.refresh is not None:
             objective.refresh.put_into(objective.enhancement.encoder)
             self.history_.facts["graph_refreshes"] = objective.refresh.facts
-        # Each process evaluates its share of all rows; the shift looks at blocks that do not depend on the shares.
-        part = context.rows.processes.part(context.rows.n_samples)
         with torch.no_grad():
-            own = torch.split(part.own(torch.arange(context.rows.n_samples)), _ROWS_AT_ONCE)
-            means = part.gather(torch.cat([objective.enhancement.means(rows) for rows in own]))
-            blocks = [torch.split(whole, _ROWS_AT_ONCE) for whole in (means, context.rows.observed)]
-            pieces = [objective.corrected(*block) for block in zip(*blocks, strict=True)]
+            pieces = [
+                objective.corrected(objective.enhancement.means(rows), context.rows.observed[rows])
+                for rows in torch.split(torch.arange(context.rows.n_samples), _ROWS_AT_ONCE)
+            ]
         self.soft_labels_ = torch.cat(pieces).cpu().numpy()
         self.history_.facts |= {
             "n_positives": self.n_positives_,

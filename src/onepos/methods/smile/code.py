@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from onepos._utils.deadline import time_left
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.exceptions import LabelWarning
 from onepos.graph.exact import find_neighbors
 from onepos.methods._graph_features import GraphFeatures
@@ -96,7 +96,7 @@ class SMILEReleasedObjective(Objective):
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One sum: the parameter sets are disjoint and D carries no gradient, so this equals two Adams side by side."""
-        label_logits = batch.part.gather(self.model.encoder(batch.own_rows))
+        label_logits = self.model.encoder(batch.rows)
         targets = self.targets(label_logits.detach(), batch.observed)
         logits = self.network(batch.features)
         weights = torch.ones_like(logits).masked_fill_(batch.observed == 0, self.unobserved_weight)

@@ -14,14 +14,13 @@ here                    paper           meaning
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from onepos.methods.smile.beta_sampling import Numbers
 from onepos.methods.smile.encoder import GraphEncoder
 from onepos.methods.smile.encoder_pass import ParameterViews
-from onepos.methods.smile.enhancement_gradient import Given, Others, enhancement_loss, loss_and_gradients
+from onepos.methods.smile.enhancement_gradient import Given, enhancement_loss, loss_and_gradients
 from onepos.methods.smile.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
 from onepos.training import Batch, Differentiated, Loss, losses
 from onepos.training.networks import MLP
@@ -86,24 +85,22 @@ class LabelEnhancement(nn.Module):
         """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
         if not self._written_out or batch.features.device.type != "cpu":
             return self.reference_loss(batch)
-        log_alpha, log_beta = self.encoder(batch.own_rows)
-        given = self._given(batch, log_alpha, log_beta)
-        loss = enhancement_loss(log_alpha, log_beta, *self._networks(), given)
-        return batch.part.total(loss)
+        log_alpha, log_beta = self.encoder(batch.rows)
+        return enhancement_loss(log_alpha, log_beta, *self._networks(), self._given(batch))
 
     def differentiated(self, batch: Batch) -> Loss:
         """T_LE with its gradient, where that is written out for the encoder too; else as ``loss``."""
         if not self._written_out or type(self.encoder) is not GraphEncoder or batch.features.device.type != "cpu":
             return self.loss(batch)
         with torch.no_grad():
-            passed = self.encoder.evaluate(batch.own_rows)
-            given = self._given(batch, *passed.log_parameters.chunk(2, dim=1))
+            passed = self.encoder.evaluate(batch.rows)
+            given = self._given(batch)
             loss, by_log_parameters, gradients = loss_and_gradients(
                 given, passed.log_parameters, self._listed, self._views
             )
             found = passed.gradients(by_log_parameters)
             found.update(zip(self._listed, gradients, strict=True))
-            return Differentiated(batch.part.total(loss), found)
+            return Differentiated(loss, found)
 
     @property
     def _written_out(self) -> bool:
@@ -131,7 +128,7 @@ class LabelEnhancement(nn.Module):
         """Weights of the entries in T_C: one where something is known."""
         weight = self.settings.unobserved_weight
         if self.settings.known_absent:
-            return losses.unobserved_weights(batch.part.own(batch.observed), weight, targets.dtype).numpy()
+            return losses.unobserved_weights(batch.observed, weight, targets.dtype).numpy()
         weights = targets.numpy() * (1.0 - weight)
         weights += weight
         return weights
@@ -139,9 +136,9 @@ class LabelEnhancement(nn.Module):
     def _networks(self) -> tuple[nn.Sequential, nn.Sequential, nn.Sequential]:
         return self.latent_encoder, self.label_decoder, self.feature_decoder
 
-    def _given(self, batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> Given:
+    def _given(self, batch: Batch) -> Given:
         settings, features = self.settings, batch.features
-        targets = batch.part.own(batch.positives)
+        targets = batch.positives
         return Given(
             features,
             self.feature_scale,
@@ -152,17 +149,12 @@ class LabelEnhancement(nn.Module):
             settings.prior,
             self.generator,
             self.fast_draws,
-            self._others(batch, log_alpha, log_beta) if batch.part.shared else None,
         )
 
     def reference_loss(self, batch: Batch) -> Tensor:
-        """T_LE term by term as the paper has it, and with more draws of D, differentiated automatically.
-
-        What has no parameters is computed for the whole batch from what the encoder says of it; of the other networks
-        each process computes its rows.
-        """
+        """T_LE term by term as the paper has it, and with more draws of D, differentiated automatically."""
         settings = self.settings
-        log_alpha, log_beta = gathered(batch, *self.encoder(batch.own_rows))
+        log_alpha, log_beta = self.encoder(batch.rows)
         consistency = self._consistency(log_alpha, log_beta, batch.observed)
         if settings.elbo_weight == 0.0:
             return consistency
@@ -179,30 +171,20 @@ class LabelEnhancement(nn.Module):
                 consistency = consistency + self._weighted(logit, batch.observed) / settings.n_draws
         return consistency + settings.elbo_weight * negative_elbo
 
-    def _others(self, batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> Others:
-        """What T_LE of the own rows needs of the rows of other processes."""
-        rows = batch.part.draw_rows()
-        assert rows is not None
-        with torch.no_grad():
-            both = np.exp(torch.stack(gathered(batch, log_alpha, log_beta)).numpy())
-        incoming = self._adjacency(batch.rows, batch.own_rows).t().to(batch.features.dtype)
-        return Others(rows, both, incoming.numpy())
-
-    def _reconstruction(self, everyone: Tensor, features: Tensor, batch: Batch) -> Tensor:
+    def _reconstruction(self, soft: Tensor, features: Tensor, batch: Batch) -> Tensor:
         """−[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) for one draw of D."""
-        part = batch.part
-        soft, observed = part.own(everyone), part.own(batch.observed).clamp(min=0).to(features.dtype)
+        observed = batch.observed.clamp(min=0).to(features.dtype)
         adjacency = self._adjacency(batch.rows, batch.rows).to(features.dtype)
         mean, log_variance = self.latent_encoder(torch.cat([features, soft], dim=1)).chunk(2, dim=1)
         # Beyond ±10 the variance under- or overflows the reconstruction long before it fits anything.
         log_variance = log_variance.clamp(-10.0, 10.0)
-        latent = sample_gaussian(mean, log_variance, self.generator, part.draw_rows())
+        latent = sample_gaussian(mean, log_variance, self.generator)
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
         by_row = losses.binary_cross_entropy(self.label_decoder(soft), observed)
         by_row = by_row + losses.feature_reconstruction(reconstructed, features)
-        links = losses.adjacency_reconstruction(everyone, adjacency)
+        links = losses.adjacency_reconstruction(soft, adjacency)
         divergence = gaussian_kl(mean, log_variance).sum() / len(features)
-        return part.mean(by_row + divergence) + links if part.shared else by_row + links + divergence
+        return by_row + links + divergence
 
     def _consistency(self, log_alpha: Tensor, log_beta: Tensor, observed: Tensor) -> Tensor:
         """T_C on the posterior mean α/(α+β), whose logit is log α − log β; zero if it is taken on samples instead."""
@@ -214,10 +196,10 @@ class LabelEnhancement(nn.Module):
         return losses.assume_negative(logits, observed, unobserved_weight=self.settings.unobserved_weight)
 
     def _linked(self, batch: Batch) -> Tensor:
-        """Block of A, (own rows, rows), from what the encoder has looked up where it has."""
-        if type(self.encoder) is GraphEncoder and not batch.part.shared:
+        """Block of A, (rows, rows), from what the encoder has looked up where it has."""
+        if type(self.encoder) is GraphEncoder:
             return self.encoder.linked(batch.rows).to(batch.rows.device)
-        return self._adjacency(batch.own_rows, batch.rows)
+        return self._adjacency(batch.rows, batch.rows)
 
     def _adjacency(self, rows: Tensor, others: Tensor) -> Tensor:
         """Block of A, (rows, others): a_ij = 1 if x_i is among the k nearest neighbours of x_j."""
@@ -242,11 +224,3 @@ def links(rows: Tensor, neighbors: Tensor) -> Tensor:
     linked = torch.zeros((len(rows), len(neighbors)), dtype=torch.bool, device=rows.device)
     linked[order[place[other, slot]], other] = True
     return linked
-
-
-def gathered(batch: Batch, log_alpha: Tensor, log_beta: Tensor) -> tuple[Tensor, Tensor]:
-    """Log α and log β of the whole batch, (B, c) each, from those of the rows that each process computes."""
-    if not batch.part.shared:
-        return log_alpha, log_beta
-    both = batch.part.gather(torch.stack([log_alpha, log_beta], dim=1))  # (B, 2, c)
-    return both[:, 0], both[:, 1]

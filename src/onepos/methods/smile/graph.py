@@ -1,4 +1,4 @@
-"""SMILE's graph over the training rows and ÂX: sought once, whatever the number of processes, and read by all."""
+"""SMILE's graph over the training rows and ÂX: process 0 searches for the neighbours of all rows."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,13 +16,12 @@ from torch import Tensor, nn
 
 from onepos._utils.deadline import time_left
 from onepos.graph.exact import Metric, mean_aggregate
-from onepos.graph.search import NeighborGraph, Search, aggregated_rows, fill_aggregated, neighbor_graph
+from onepos.graph.search import NeighborGraph, Search, aggregated_rows, neighbor_graph
 from onepos.methods._rows import embed, outputs_of_all
 from onepos.methods.smile.encoder import GraphEncoder
 from onepos.rows.stored import DiskRows
 from onepos.rows.tensors import on_device
 from onepos.training import Processes, Rows
-from onepos.training.shared_arrays import filled_together, made_once, own_rows
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class SharedGraph:
     metric, search, self_weight
         As for ``SMILEClassifier``.
     folder : str or None
-        For files; None: ÂX is in memory, and what processes share where temporary files are.
+        For the file of ÂX; None: it is in memory.
     processes : Processes
     """
 
@@ -52,17 +51,14 @@ class SharedGraph:
         if self.processes.agree(time_left() <= 0):
             own = np.arange(matrix.shape[0], dtype=np.int64)
             return NeighborGraph(np.tile(own[:, None], (1, 1 + n_neighbors)), {"search": "no time"})
-        facts: dict[str, Any] = {}
         if self.processes.size > 1 and find_spec("faiss") is not None:
             # Loaded before process 0 gets the threads of those that wait: it would not notice them later.
             import_module("faiss")
 
-        def seek() -> NDArray[np.int64]:
-            graph = neighbor_graph(matrix, n_neighbors, metric=self.metric, search=self.search)
-            facts.update(graph.facts)
-            return np.column_stack([np.arange(len(graph.neighbors)), graph.neighbors])
-
-        return NeighborGraph(made_once(seek, self.processes, self.folder), self.processes.agree(facts))
+        graph = self.processes.first(
+            lambda: neighbor_graph(matrix, n_neighbors, metric=self.metric, search=self.search)
+        )
+        return NeighborGraph(np.column_stack([np.arange(len(graph.neighbors)), graph.neighbors]), graph.facts)
 
     def neighbors(self, matrix: Any, n_neighbors: int) -> NeighborGraph:
         """The same without the row itself, (n_samples, k)."""
@@ -70,16 +66,9 @@ class SharedGraph:
         return NeighborGraph(graph.neighbors[:, 1:], graph.facts)
 
     def aggregated(self, matrix: Any, neighbors: NDArray[np.int64]) -> Any:
-        """ÂX; for rows on disk, or when it shall be there, block by block, with several processes in a file."""
+        """ÂX; for rows on disk, or with a folder, block by block. Every process makes its own."""
         if isinstance(matrix, DiskRows) or (self.folder is not None and not sparse.issparse(matrix)):
-            if self.processes.size == 1:
-                return aggregated_rows(matrix, neighbors, self.self_weight, self.folder)
-            rows = own_rows(len(neighbors), self.processes)
-
-            def fill(values: NDArray[Any]) -> None:
-                fill_aggregated(matrix, neighbors, self.self_weight, values, rows)
-
-            return DiskRows(filled_together(matrix.shape, np.float32, fill, self.processes, self.folder))
+            return aggregated_rows(matrix, neighbors, self.self_weight, self.folder)
         nearby = mean_aggregate(matrix, neighbors, self_loop=False)
         return self.self_weight * matrix + (1.0 - self.self_weight) * nearby
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from onepos._utils.private_names import dirichlet_grad, sample_dirichlet
 from onepos.methods.smile.beta_sampling import Numbers, draw_smooth_beta
 
 
@@ -65,7 +66,7 @@ def _draw(both: Numbers, generator: torch.Generator | None) -> Numbers:
 
 def _draw_elsewhere(both: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
     """What ``draw_beta`` gives, on the device of the stacked parameters."""
-    sample = torch._sample_dirichlet(both.movedim(0, -1).contiguous(), generator=generator).movedim(-1, 0)
+    sample = sample_dirichlet(both.movedim(0, -1).contiguous(), generator).movedim(-1, 0)
     sample = sample.clamp(min=math.sqrt(torch.finfo(both.dtype).tiny))
     slopes = _implicit_slopes(sample, both)
     slopes[1].neg_()
@@ -74,7 +75,7 @@ def _draw_elsewhere(both: Tensor, generator: torch.Generator | None) -> tuple[Te
 
 def _implicit_slopes(sample: Tensor, parameters: Tensor) -> Tensor:
     total = parameters.sum(0).expand_as(parameters).contiguous()
-    slopes = torch._dirichlet_grad(sample, parameters, total).mul_(sample.flip(0))
+    slopes = dirichlet_grad(sample, parameters, total).mul_(sample.flip(0))
     # Where one parameter is 10⁹ times the other the kernel now and then divides zero by zero; the derivative is tiny.
     return slopes.nan_to_num_(0.0, 0.0, 0.0)
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
+from onepos._utils.private_names import Interval, StrOptions
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._rows import logits_of_all
 from onepos.training import Batch, Objective, Rows, losses
