@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onepos._utils.validation import one_positive as one_positive
+    from onepos._utils.labels import one_positive as one_positive
     from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
     from onepos.methods.assume_negative import FullySupervisedClassifier as FullySupervisedClassifier
     from onepos.methods.auto.classifier import AutoClassifier as AutoClassifier
@@ -65,7 +65,7 @@ _HOME = {
     "list_methods": "onepos.methods.registry",
     "load": "onepos.persistence",
     "make_classifier": "onepos.methods.registry",
-    "one_positive": "onepos._utils.validation",
+    "one_positive": "onepos._utils.labels",
 }
 _SUBMODULES = (
     "datasets",

@@ -167,10 +167,11 @@ def test_svmlight_rows_without_labels_or_features(tmp_path):
     ("text", "message"),
     [
         ("1 1:2\n1 2:\n", "line 2"),
-        ("1 1:2 1:3\n", "line 1: a feature index comes twice"),
-        ("1 9:2\n", "line 1: a feature index is outside the 4"),
+        ("1 1:2 1:3\n", "line 1: .* ascending order"),
+        ("1 9:2\n", "line 1: feature index 8 is outside the 4"),
         ("1 a:2\n", "line 1"),
-        ("1 qid:3 1:2\n", "line 1"),
+        ("1,,2 1:2\n", "line 1: .* empty label"),
+        ("1 2:1 1:2\n", "line 1: .* ascending order"),
         ("", "no row"),
     ],
 )

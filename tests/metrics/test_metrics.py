@@ -1,9 +1,7 @@
 """The five measures against definitions written out, scikit-learn, and hand-worked cases."""
 
-import gc
 import subprocess
 import sys
-import weakref
 from itertools import permutations
 
 import numpy as np
@@ -111,7 +109,7 @@ def test_a_large_float32_problem_over_several_chunks_equals_scikit_learn():
     assert ours["one_error"] == pytest.approx(1 - top.mean(), abs=1e-12)
 
 
-#: Scores by how they are sorted: 32-bit keys for positive ones and for narrow ranges, 64-bit keys, none.
+#: Scores by how they are sorted: 32-bit keys for positive ones, 64-bit keys for others, none for other types.
 SCORES = {
     "positive": lambda S: (np.abs(S) + 1).astype(np.float32),
     "around zero": lambda S: (S / 8).astype(np.float32),
@@ -144,20 +142,6 @@ def test_any_way_of_sorting_gives_the_definition(kind, share, as_sparse):
     assert found["ranking_loss"] == pytest.approx(np.mean(wrong), abs=1e-12)
     assert found["coverage"] == pytest.approx(np.mean(depth), abs=1e-12)
     assert found["average_precision"] == pytest.approx(np.mean(precision), abs=1e-12)
-
-
-def test_blocks_go_when_they_are_done_with():
-    """Without the garbage collector, whose turn may come after hundreds of megabytes."""
-    Y, S = np.eye(4, dtype=np.int8), np.eye(4, dtype=np.float32)
-    (block,) = _blocks.blocks(Y, S)
-    assert block.ranked is block
-    gone = weakref.ref(block)
-    gc.disable()
-    try:
-        del block
-        assert gone() is None
-    finally:
-        gc.enable()
 
 
 def test_hand_worked_row_without_ties():

@@ -66,6 +66,8 @@ def test_thresholds_come_back(saved, tmp_path):
     again = onepos.load(model.save(tmp_path / "with.onepos"))
     assert np.array_equal(again.thresholds_, model.thresholds_)
     assert again.at_least_one_ is True
+    assert again.thresholds_from_ == "choose_thresholds"
+    assert (again.n_positives_, again.n_positives_from_) == (model.n_positives_, model.n_positives_from_)
     assert np.array_equal(again.predict(X), model.predict(X))
     assert not np.array_equal(of_fit, model.thresholds_)
     assert np.array_equal(onepos.load(saved[0]).thresholds_, of_fit)
@@ -192,6 +194,8 @@ def _tamper(path, change):
         lambda h, a: a.update({"network.0.weight": a["network.0.weight"].T.copy()}),
         lambda h, a: h.update(classes_dtype="<no such type>"),
         lambda h, a: h.update(facts=None),
+        lambda h, a: h["notes"].update(thresholds_from_=[]),
+        lambda h, a: h["notes"].update(predict="x"),
     ],
 )
 def test_tampered_files_are_refused_clearly(saved, change):

@@ -140,7 +140,6 @@ def test_two_processes_fill_one_cache(tmp_path):
         ended = [process.communicate(timeout=120) for process in running]
     assert [process.returncode for process in running] == [0, 0], ended
     assert [out.strip() for out, _ in ended] == [b"500000"] * 2
-    assert served.visits == 1  # the second waited, and found the file
     assert [entry.name for entry in tmp_path.iterdir()] == ["set.arff"]
     check_intact(tmp_path / "set.arff", file)
 

@@ -178,7 +178,7 @@ def test_a_matlab_matrix_of_absurd_shape(tmp_path, shape, kind):
 def test_an_svmlight_index_that_would_fill_the_memory(tmp_path, index):
     path = tmp_path / "wide.svm"
     path.write_text(f"1 1:1\n2 2:1 {index}:1\n")
-    with pytest.raises(DataFileError, match=r"wide\.svm, line 2: feature index .* far beyond"):
+    with pytest.raises(DataFileError, match=r"wide\.svm, line 2: .*(far beyond|index:value)"):
         read(path)
 
 

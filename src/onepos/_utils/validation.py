@@ -1,9 +1,8 @@
-"""What the estimators accept as labels, checked in one place."""
+"""Check the labels that estimators accept; names of array types."""
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,12 @@ from sklearn.utils.validation import column_or_1d
 
 from onepos.exceptions import LabelWarning
 
-if TYPE_CHECKING:
-    import pandas as pd
+FloatArray: TypeAlias = NDArray[np.floating[Any]]
+IntArray: TypeAlias = NDArray[np.integer[Any]]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+#: A dense array, a SciPy sparse matrix or array, or a pandas DataFrame of features.
+MatrixLike: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -159,71 +162,3 @@ def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
             f"validation labels must have {len(classes)} columns as in training; got {labels.observed.shape[1]}."
         )
     return labels.observed
-
-
-# Array aliases used across the library.
-
-
-FloatArray: TypeAlias = NDArray[np.floating[Any]]
-IntArray: TypeAlias = NDArray[np.integer[Any]]
-BoolArray: TypeAlias = NDArray[np.bool_]
-
-#: A dense array, a SciPy sparse matrix or array, or a pandas DataFrame of features.
-MatrixLike: TypeAlias = Any
-
-
-# From a list of tags, one per row, to the indicator matrix that the estimators take.
-
-
-def one_positive(labels: Any, classes: Iterable[Any] | None = None) -> "pd.DataFrame":
-    """One observed tag per row → indicator frame: 1 where observed, 0 where unknown.
-
-    Parameters
-    ----------
-    labels : array-like of shape (n_samples,)
-        The observed label of each row: strings, integers, anything hashable and sortable.
-    classes : iterable, optional
-        All label names, in the order of the columns. Without it: the sorted distinct labels. Give it
-        when some labels may not occur among ``labels``.
-
-    Returns
-    -------
-    pandas.DataFrame of shape (n_samples, n_labels)
-        ``uint8``; the columns are the label names, the index is that of ``labels`` if it has one.
-
-    Examples
-    --------
-    >>> import onepos
-    >>> onepos.one_positive(["beach", "city", "beach"], classes=["beach", "city", "night"])
-       beach  city  night
-    0      1     0      0
-    1      0     1      0
-    2      1     0      0
-    """
-    import pandas as pd
-
-    series = labels if isinstance(labels, pd.Series) else pd.Series(np.asarray(labels).tolist(), dtype=object)
-    if np.ndim(labels) != 1:
-        raise ValueError(
-            f"labels must be 1-D, one observed label per row; got shape {np.shape(labels)}. "
-            "An indicator matrix needs no conversion: pass it to fit as it is."
-        )
-    missing = np.flatnonzero(series.isna().to_numpy())
-    if missing.size:
-        raise ValueError(
-            f"every row needs its one observed label; {missing.size} have none (first: row {missing[0]}). "
-            "Drop these rows or fill in the label."
-        )
-    names = pd.Index(sorted(series.unique())) if classes is None else pd.Index(list(classes))
-    if not names.is_unique:
-        raise ValueError(f"classes must be distinct; repeated: {names[names.duplicated()].unique().tolist()}.")
-    codes = names.get_indexer(series)
-    unknown = np.flatnonzero(codes < 0)
-    if unknown.size:
-        raise ValueError(
-            f"{unknown.size} labels are not in classes (first: {series.iloc[unknown[0]]!r} in row {unknown[0]}). "
-            "Add them to classes, or correct the labels."
-        )
-    indicator = np.zeros((len(series), len(names)), dtype=np.uint8)
-    indicator[np.arange(len(series)), codes] = 1
-    return pd.DataFrame(indicator, index=series.index, columns=names)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onepos._utils.labels import one_positive
 from onepos._utils.optional import require
-from onepos._utils.validation import one_positive
 from onepos.datasets._table import Table, as_features, as_indicator
 from onepos.exceptions import DataFileError, MissingDependencyError
 

@@ -1,19 +1,18 @@
 """The svmlight / libsvm format with several labels per row: ``3,17 5:0.2 9:1``."""
 
-import re
+from collections.abc import Sequence
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
+from sklearn.datasets import load_svmlight_file
 
-from onepos._utils.validation import FloatArray, IntArray
+from onepos._utils.labels import mark_labels
 from onepos.datasets._table import Table, as_features, csr, numbered, plausible_width
 from onepos.exceptions import DataFileError
-
-# Digits and letters are spelt out: \d and IGNORECASE also match those of other scripts, which are no numbers here.
-_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF])"
-_ROW = re.compile(rf"(?:([^\s:,]+(?:,[^\s:,]+)*)(?=\s|$))?((?:\s*\b[0-9]+:{_NUMBER}(?=\s|$))*)\s*")
 
 
 def read_svmlight(path: Path, *, n_features: int | None = None, zero_based: bool | Literal["auto"] = "auto") -> Table:
@@ -33,72 +32,64 @@ def read_svmlight(path: Path, *, n_features: int | None = None, zero_based: bool
     Table
         X is CSR. Labels are sorted, as numbers if all of them are integers.
     """
-    numbers: list[int] = []
+    lines: list[int] = []
     tags: list[list[str]] = []
-    entries: list[str] = []
+    features: list[bytes] = []
     for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+        words = raw.partition(b"#")[0].split()
+        if not words:
+            continue
         try:
-            line = raw.decode("utf-8").partition("#")[0].rstrip()
+            # Labels may be words, which scikit-learn does not read: it gets a 0 in their place.
+            tags.append([] if b":" in words[0] else words.pop(0).decode("utf-8").split(","))
         except UnicodeDecodeError as error:
             raise DataFileError(f"{path.name}, line {number}: not UTF-8 text. Is this an svmlight file?") from error
-        if not line:
-            continue
-        found = _ROW.fullmatch(line)
-        if found is None:
-            raise DataFileError(
-                f"{path.name}, line {number}: 'label,label index:value ...' expected; got {line[:60]!r}."
-            )
-        numbers.append(number)
-        tags.append(found[1].split(",") if found[1] else [])
-        entries.append(found[2])
-    if not numbers:
+        if "" in tags[-1]:
+            raise DataFileError(f"{path.name}, line {number}: 'label,label' expected; got an empty label.")
+        lines.append(number)
+        features.append(b" ".join([b"0", *words]))
+    if not lines:
         raise DataFileError(f"{path.name}: holds no row. Is the file complete?")
-    counts = [part.count(":") for part in entries]
-    tokens = " ".join(entries).replace(":", " ").split()
-    pairs = np.array(tokens, dtype="S").astype(np.float64).reshape(-1, 2) if tokens else np.empty((0, 2))
-    rows = np.repeat(np.arange(len(numbers)), counts)
-    _check_plausible(pairs[:, 0], rows, n_features, numbers, path)
-    columns = pairs[:, 0].astype(np.int64)
-    if not (zero_based is True or (zero_based == "auto" and (columns == 0).any())):
-        columns = columns - 1
-    width = int(columns.max(initial=-1)) + 1 if n_features is None else n_features
-    _check(columns, rows, width, numbers, path)
-    X = csr((pairs[:, 1], (rows, columns)), shape=(len(numbers), width))
+    found = _features(features, zero_based, lines, path)
+    width = found.shape[1] if n_features is None else n_features
+    limit, problem = width, f"is outside the {width} features. Check n_features= and zero_based=."
+    if n_features is None and width > plausible_width(found.nnz):
+        limit = plausible_width(found.nnz)
+        problem = f"is far beyond what {found.nnz} values in the file make plausible. If it is right, give n_features=."
+    beyond = np.flatnonzero(found.indices >= limit)
+    if beyond.size:
+        row = int(np.searchsorted(found.indptr, beyond[0], side="right")) - 1
+        raise DataFileError(f"{path.name}, line {lines[row]}: feature index {found.indices[beyond[0]]} {problem}")
+    X = csr((found.data, found.indices, found.indptr), shape=(len(lines), width))
     names = _label_names(set(chain.from_iterable(tags)))
-    position = {name: k for k, name in enumerate(names)}
-    Y = np.zeros((len(numbers), len(names)), dtype=np.uint8)
-    label_rows = np.repeat(np.arange(len(tags)), [len(row) for row in tags])
-    Y[label_rows, [position[tag] for tag in chain.from_iterable(tags)]] = 1
+    rows = np.repeat(np.arange(len(tags)), [len(row) for row in tags])
+    Y, _ = mark_labels(list(chain.from_iterable(tags)), pd.Index(names, dtype=object), rows, len(tags), dtype=np.uint8)
     return Table(as_features(X), Y, numbered("feature", width), names)
 
 
-def _check_plausible(
-    indices: FloatArray, rows: IntArray, n_features: int | None, numbers: list[int], path: Path
-) -> None:
-    """Refuse an index so large that its column alone, with all the empty ones before it, would fill the memory."""
-    most = max(plausible_width(len(indices)), n_features or 0)
-    beyond = np.flatnonzero(indices > most)
-    if beyond.size:
-        first = int(beyond[0])
-        raise DataFileError(
-            f"{path.name}, line {numbers[int(rows[first])]}: feature index {indices[first]:.0f} is far beyond what "
-            f"{len(indices)} values in the file make plausible. If it is right, give n_features=."
-        )
+def _features(rows: Sequence[bytes], zero_based: bool | str, lines: Sequence[int], path: Path) -> Any:
+    """Return the features of all rows as CSR; DataFileError names the first line that scikit-learn refuses."""
 
+    def parse(start: int, stop: int) -> Any:
+        return load_svmlight_file(BytesIO(b"\n".join(rows[start:stop])), zero_based=zero_based)[0]
 
-def _check(columns: IntArray, rows: IntArray, width: int, numbers: list[int], path: Path) -> None:
-    outside = np.flatnonzero((columns < 0) | (columns >= width))
-    if outside.size:
-        row = int(rows[outside[0]])
+    try:
+        return parse(0, len(rows))
+    except (ValueError, OverflowError) as error:
+        first, bad = 0, len(rows)  # rows before first are good; one of those from first to bad is not
+        while bad - first > 1:
+            middle = (first + bad) // 2
+            try:
+                parse(first, middle)
+            except (ValueError, OverflowError):
+                bad = middle
+            else:
+                first = middle
+        shown = rows[first][2:62].decode("utf-8", "replace")
         raise DataFileError(
-            f"{path.name}, line {numbers[row]}: a feature index is outside the {width} features. "
-            "Check n_features= and zero_based=."
-        )
-    order = np.lexsort((columns, rows))
-    twice = np.flatnonzero((np.diff(columns[order]) == 0) & (np.diff(rows[order]) == 0))
-    if twice.size:
-        row = int(rows[order[twice[0]]])
-        raise DataFileError(f"{path.name}, line {numbers[row]}: a feature index comes twice in the row.")
+            f"{path.name}, line {lines[first]}: 'label,label index:value ...' expected, with indices in ascending "
+            f"order; got {shown!r} ({str(error)[:80]})."
+        ) from error
 
 
 def _label_names(tags: set[str]) -> tuple[str, ...]:

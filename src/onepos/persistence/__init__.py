@@ -23,6 +23,8 @@ FORMAT = "onepos-model"
 FORMAT_VERSION = 1
 #: Arrays of a table's columns, beside those of the estimator.
 TABLE_PREFIX = "table."
+#: What a fit noted about its label sets, with the type of each; files of version 0.1 have none of it.
+NOTES: dict[str, type] = {"thresholds_from_": str, "n_positives_": float, "n_positives_from_": str}
 #: Truth values, numbers and texts, as ``dtype.str`` writes them.
 _PLAIN_TYPE = re.compile(r"[<>|=][biufU][0-9]{1,9}")
 
@@ -53,6 +55,7 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
         if hasattr(estimator, "feature_names_in_")
         else None,
         "facts": _plain(facts, "facts"),
+        "notes": {name: kind(getattr(estimator, name)) for name, kind in NOTES.items() if hasattr(estimator, name)},
     }
     if hasattr(estimator, "thresholds_"):
         header["thresholds"] = {"values": estimator.thresholds_.tolist(), "at_least_one": estimator.at_least_one_}
@@ -104,6 +107,10 @@ def load(path: str | Path) -> Any:
             estimator.at_least_one_ = bool(header["thresholds"]["at_least_one"])
         if "calibration" in header:
             estimator.calibration_ = Calibration.from_state(header["calibration"], len(estimator.classes_))
+        for name, value in header.get("notes", {}).items():
+            if not isinstance(value, NOTES[name]):
+                raise ValueError(f"{name} must be a {NOTES[name].__name__}")
+            setattr(estimator, name, value)
         of_table = [name for name in arrays if name.startswith(TABLE_PREFIX)]
         table = {name.removeprefix(TABLE_PREFIX): arrays.pop(name) for name in of_table}
         estimator._restore(arrays, header["facts"])

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from onepos._utils.files import write_durably
@@ -28,13 +29,7 @@ from onepos.methods.softmax import SoftmaxClassifier
 from onepos.rows.scaling import FeatureScaler
 from onepos.training.networks import MLP, Dropout
 
-if TYPE_CHECKING:
-    from onepos.methods._base import OnePositiveClassifier
-
 __all__ = ["export_onnx"]
-
-
-# An ONNX graph in the making: constants in, nodes on top, a checked model out.
 
 
 Precision: TypeAlias = Literal["double", "single"]
@@ -122,7 +117,7 @@ class Graph:
         return content
 
 
-def export_onnx(model: "OnePositiveClassifier", path: str | Path, *, precision: Precision = "double") -> Path:
+def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Precision = "double") -> Path:
     """Write a fitted model as an ONNX file, atomically: an interrupted export leaves what was there before.
 
     The graph takes ``features``, float32 of shape (N, n_features), scales them as the model does, and returns
@@ -151,10 +146,6 @@ def export_onnx(model: "OnePositiveClassifier", path: str | Path, *, precision: 
     'model.onnx'
     """
     onnx = require("onnx", extra="onnx", purpose="exporting to ONNX")
-    from sklearn.utils.validation import check_is_fitted
-
-    from onepos.methods._base import OnePositiveClassifier
-
     if precision not in ("double", "single"):
         raise ValueError(f'precision must be "double" or "single"; got {precision!r}.')
     if not isinstance(model, OnePositiveClassifier):
@@ -174,7 +165,7 @@ def export_onnx(model: "OnePositiveClassifier", path: str | Path, *, precision: 
     return write_durably(path, content)
 
 
-def _facts(model: "OnePositiveClassifier") -> dict[str, str]:
+def _facts(model: OnePositiveClassifier) -> dict[str, str]:
     """Metadata of the file; what is not text is JSON."""
     from onepos import __version__
 
@@ -187,9 +178,6 @@ def _facts(model: "OnePositiveClassifier") -> dict[str, str]:
         facts["thresholds"] = json.dumps(model.thresholds_.tolist())
     facts["output"] = "one class a row" if model.single_label_ else "label sets"
     return facts
-
-
-# From features to logits: one short recipe for each kind of model that can be written as a graph.
 
 
 _INSTEAD = "Serve the model from Python with model.save(path) and onepos.load(path), or train one that can be exported."
@@ -268,40 +256,33 @@ def _frequency(graph: Graph, model: Any) -> str:
     return graph.apply("Expand", graph.numbers("logits", logit(model.frequency_)[None, :]), shape)
 
 
-def _neighbors(graph: Graph, model: Any) -> str:
-    raise ValueError(f"mlml searches its training rows at prediction, which is not exported. {_INSTEAD}")
+def _refuse(why: str) -> Callable[[Graph, Any], str]:
+    """Return a recipe that raises: the method does something at prediction that a graph does not hold."""
+
+    def recipe(graph: Graph, model: Any) -> str:
+        raise ValueError(f"{why}, which is not exported. {_INSTEAD}")
+
+    return recipe
 
 
 def _logistic(graph: Graph, model: Any) -> str:
-    if not model.single_label_:
-        raise ValueError(f"logistic finds the level of every row by iteration, which is not exported. {_INSTEAD}")
-    return _linear(graph, model)
-
-
-def _forest(graph: Graph, model: Any) -> str:
-    raise ValueError(f"forest walks through its trees at prediction, which is not exported. {_INSTEAD}")
-
-
-def _kernel(graph: Graph, model: Any) -> str:
-    raise ValueError(f"kernel compares rows with its landmarks at prediction, which is not exported. {_INSTEAD}")
-
-
-def _capped(graph: Graph, model: Any) -> str:
-    raise ValueError(f"capped finds the level of every row by iteration, which is not exported. {_INSTEAD}")
+    if model.single_label_:
+        return _linear(graph, model)
+    return _refuse("logistic finds the level of every row by iteration")(graph, model)
 
 
 _RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
     NeuralClassifier._from_network: _network,
     SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
-    CappedSoftmaxClassifier._from_network: _capped,
+    CappedSoftmaxClassifier._from_network: _refuse("capped finds the level of every row by iteration"),
     LinearClassifier._logits: _linear,
     LogisticClassifier._logits: _logistic,
-    ForestClassifier._logits: _forest,
-    KernelClassifier._logits: _kernel,
+    ForestClassifier._logits: _refuse("forest walks through its trees at prediction"),
+    KernelClassifier._logits: _refuse("kernel compares rows with its landmarks at prediction"),
     GLOCALClassifier._logits: _linear,
     D2MLClassifier._logits: _linear,
     FrequencyClassifier._logits: _frequency,
-    MLMLClassifier._logits: _neighbors,
+    MLMLClassifier._logits: _refuse("mlml searches its training rows at prediction"),
 }
 
 
@@ -320,9 +301,6 @@ def add_calibration(graph: Graph, model: Any, logits: str) -> str:
 def is_softmax(model: Any) -> bool:
     """Whether probabilities are the softmax of the logits, not each one's sigmoid."""
     return bool(model.single_label_) or _scoring(type(model)) is SoftmaxClassifier._from_network
-
-
-# From probabilities to label sets, as ``predict`` makes them.
 
 
 #: By which part of itself a threshold is lowered. A threshold may be the probability of training rows to the last bit;

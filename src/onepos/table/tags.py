@@ -3,11 +3,13 @@
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.labels import mark_labels
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table.decisions import apply_decisions, row_ids
 from onepos.table.encoder import shorten
@@ -137,12 +139,8 @@ def join_tags(
 def _indicator(sets: list[list[str]], classes: Sequence[str], tags: "pd.Series[Any]") -> "pd.DataFrame":
     import pandas as pd
 
-    position = {name: j for j, name in enumerate(classes)}
-    values = np.zeros((len(sets), len(classes)), dtype=np.int8)
-    for row, found in enumerate(sets):
-        for tag in found:
-            if tag in position:
-                values[row, position[tag]] = 1
+    rows = np.repeat(np.arange(len(sets)), [len(found) for found in sets])
+    values, _ = mark_labels(list(chain.from_iterable(sets)), pd.Index(list(classes), dtype=object), rows, len(sets))
     return pd.DataFrame(values, columns=list(classes), index=tags.index)
 
 
