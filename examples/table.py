@@ -73,7 +73,7 @@ print(diagnose(homes.drop(columns="tag"), homes["tag"]).to_text())
 # A `TableModel` turns columns into numbers and trains. One tag a row does not say how many labels a home has; here
 # somebody knows that it is about 1.9, and says so.
 
-model = TableModel().fit(homes, label="tag", method="smile", n_positives=1.9, params={"max_epochs": 15}, random_state=0)
+model = TableModel(method="smile", n_positives=1.9, params={"max_epochs": 15}, random_state=0).fit(homes, label="tag")
 held_out = model.facts_["held_out"]
 print(f"mean reciprocal rank of {model.facts_['held_out_rows']} held-out tags: {held_out['reciprocal_rank']:.3f}")
 print(f"the same of a ranking by frequency: {held_out['reciprocal_rank_by_frequency']:.3f}")

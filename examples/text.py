@@ -64,7 +64,7 @@ print(captions.head(4).to_string())
 # network of `an` see which words occur, not in what order.
 
 tables = {
-    f"{method}, words": TableModel().fit(captions, label="tag", text="caption", method=method, random_state=0)
+    f"{method}, words": TableModel(text="caption", method=method, random_state=0).fit(captions, label="tag")
     for method in ("linear", "an")
 }
 

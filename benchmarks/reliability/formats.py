@@ -90,7 +90,7 @@ def _read_study(path: Path) -> object:
 
 def _read_decisions(path: Path) -> object:
     from onepos.pages.review import read_decisions
-    from onepos.table.decisions import apply_decisions
+    from onepos.table import apply_decisions
 
     indicator = pd.DataFrame(_Y, columns=["sea", "sun"])
     return apply_decisions(indicator, pd.Index(["07", "a b", "c", "4"]), read_decisions(path))
@@ -259,7 +259,7 @@ def _model_files() -> tuple[Seed, ...]:
         smile.fit(X, observed),
         softmax.fit(X, observed).calibrate(X, complete).choose_thresholds(X, n_positives=1.5),
         onepos.make_classifier("mlml", instance_smoothness=1.0).fit(X, observed),
-        TableModel().fit(frame, label="tag", method="wan", params={"network": (3,), "max_epochs": 1}, random_state=0),
+        TableModel(method="wan", params={"network": (3,), "max_epochs": 1}, random_state=0).fit(frame, label="tag"),
     ]
     seeds = []
     with tempfile.TemporaryDirectory() as folder:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from onepos.methods.softmax import SoftmaxClassifier as SoftmaxClassifier
     from onepos.methods.splc import SPLCClassifier as SPLCClassifier
     from onepos.persistence import load as load
+    from onepos.table import TableModel as TableModel
 
 
 __version__ = "0.1.0"
@@ -62,6 +63,7 @@ _HOME = {
     "SMILESIClassifier": "onepos.methods.smile.si",
     "SPLCClassifier": "onepos.methods.splc",
     "SoftmaxClassifier": "onepos.methods.softmax",
+    "TableModel": "onepos.table.model",
     "list_methods": "onepos.methods.registry",
     "load": "onepos.persistence",
     "make_classifier": "onepos.methods.registry",

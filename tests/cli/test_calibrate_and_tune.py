@@ -100,9 +100,8 @@ def test_tuning_from_python_is_the_search_of_the_library():
 
     photos = photo_table()
     search = partial(tune, n_trials=3, random_state=0)
-    options = {"label": "tag", "text": "caption", "drop": ["id", "tags"], "random_state": 0}
-    options |= {"method": "linear", "params": {"l2": 1.0}}
-    model = TableModel().fit(photos, tune=search, **options)
+    settings = {"text": "caption", "drop": ["id", "tags"], "method": "linear", "params": {"l2": 1.0}}
+    model = TableModel(**settings, tune=search, random_state=0).fit(photos, label="tag")
     train = np.setdiff1d(np.arange(len(photos)), model.held_out_)
     features = model.encoder_.transform(photos)[train]
     observed = pd.get_dummies(photos["tag"]).astype(int).iloc[train]
@@ -160,7 +159,7 @@ def test_without_a_method_auto_combines_some_and_says_which(run, folder, tmp_pat
 
 
 def test_a_budget_that_runs_out_at_once_leaves_auto_its_two_baselines(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("onepos.table.model._LEAST_SECONDS", 1e-6)  # else auto gets some seconds in any case
+    monkeypatch.setattr("onepos.table.training._LEAST_SECONDS", 1e-6)  # else auto gets some seconds in any case
     code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--budget", "1e-6", "--out", tmp_path / "m")
     assert code == 0, err
     assert said.count("of the weight") == 2

@@ -11,6 +11,7 @@ import pytest
 
 import onepos
 from onepos.cli import main
+from onepos.cli.options import TrainingOptions
 from onepos.metrics import METRICS
 from onepos.table import TableModel, read_table
 from photo_table import photo_table
@@ -472,19 +473,9 @@ def test_doctor_speaks_of_options_and_in_python_of_parameters(run, folder):
     assert "--" not in in_python
 
 
-def test_the_command_and_the_class_have_the_same_defaults():
-    from inspect import signature
-
-    from onepos.cli.complete import complete
-    from onepos.cli.fit import fit
-    from onepos.table import fit_shards
-
-    of_class = {name: parameter.default for name, parameter in signature(TableModel.fit).parameters.items()}
-    shards = {name: parameter.default for name, parameter in signature(fit_shards).parameters.items()}
-    for command in (fit, complete):
-        options = {name: parameter.default for name, parameter in signature(command).parameters.items()}
-        for name in ("method", "n_positives", "validation_fraction", "decisions"):
-            assert options[name] == of_class[name]
-        assert options["seed"] == of_class["random_state"]
-        assert options["allow_empty"] is not of_class["at_least_one"]
-    assert all(shards[name] == of_class[name] for name in shards.keys() & of_class.keys() - {"labels"})
+def test_the_commands_and_the_class_have_the_same_defaults(tmp_path):
+    options, model = TrainingOptions(data=tmp_path), TableModel()
+    for name in ("method", "n_positives", "validation_fraction"):
+        assert getattr(options, name) == getattr(model, name)
+    assert options.seed == model.random_state
+    assert options.allow_empty is not model.at_least_one

@@ -60,7 +60,7 @@ def test_models_of_tables():
     assert "not trained" in TableModel()._repr_html_()
     photos = photo_table(60)
     photos["tag"] = photos["tag"].replace("beach", NASTY)
-    model = TableModel().fit(photos, label="tag", text="caption", drop=["id", "tags"], method="linear", random_state=0)
+    model = TableModel(text="caption", drop=["id", "tags"], method="linear", random_state=0).fit(photos, label="tag")
     shown = model._repr_html_()
     assert NASTY not in shown
     assert "linear" in shown

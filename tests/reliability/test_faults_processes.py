@@ -155,7 +155,7 @@ def test_a_clock_that_jumps(tmp_path, monkeypatch, undisturbed, days):
 def test_a_running_cell_from_the_future_is_shown_as_just_begun(tmp_path, monkeypatch):
     from rich.console import Console
 
-    from onepos.cli.bench import LiveView
+    from onepos.cli.study_view import LiveView
     from onepos.study import cells_of
 
     folder = ResultsFolder(tmp_path)

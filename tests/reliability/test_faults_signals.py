@@ -120,7 +120,7 @@ def test_ended_while_writing_leaves_the_old_file_and_no_rest(tmp_path, number):
     path.write_bytes(b"old")
     script = (
         "import os, sys; from pathlib import Path; from onepos._utils.files import replaced_when_done\n"
-        "from onepos.cli.signals import orderly_end\n"
+        "from onepos.cli import orderly_end\n"
         "with orderly_end(), replaced_when_done(Path(sys.argv[1])) as part:\n"
         "    part.write_bytes(b'half of the ')\n"
         "    os.kill(os.getpid(), int(sys.argv[2]))\n"
@@ -132,7 +132,7 @@ def test_ended_while_writing_leaves_the_old_file_and_no_rest(tmp_path, number):
 
 
 def test_handlers_of_the_program_around_are_kept():
-    from onepos.cli.signals import orderly_end
+    from onepos.cli import orderly_end
 
     def own(*_):
         raise AssertionError("not called")

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from devtools import CHROMIUM, Browser
-from onepos.cli.bench import LiveView
+from onepos.cli.study_view import LiveView
 from onepos.metrics import METRICS
 from onepos.study import ResultsFolder, cells_of, load_results, read_study
 

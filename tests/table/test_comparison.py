@@ -10,15 +10,13 @@ from sklearn.metrics import precision_recall_fscore_support
 
 import onepos
 from onepos._utils.deadline import deadline
-from onepos.cli.table_options import DEFAULT_METHOD
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table import TableModel, evaluate_table, read_table
-from onepos.table.comparison import BASELINE, comparison, tell_held_out
-from onepos.table.model import fit_in_time
 from onepos.table.scores import set_scores
+from onepos.table.training import BASELINE, comparison, fit_in_time, rank_held_out
 from photo_table import photo_table
 
-EASY = {"label": "tag", "text": "caption", "id": "id", "drop": ["tags"]}
+EASY = {"text": "caption", "id": "id", "drop": ["tags"]}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,7 @@ def photos():
 
 @pytest.fixture(scope="module")
 def model(photos):
-    return TableModel().fit(photos, **EASY, method="an", params={"max_epochs": 3})
+    return TableModel(**EASY, method="an", params={"max_epochs": 3}).fit(photos, label="tag")
 
 
 def test_baselines_are_fitted_on_the_same_rows(photos, model):
@@ -48,7 +46,7 @@ def test_baselines_are_fitted_on_the_same_rows(photos, model):
     with pytest.warns(LabelWarning, match="no observed positive"):
         simple = onepos.make_classifier(BASELINE, random_state=0).fit(features[kept.index], tags)
     seen = np.array([[tag == name for name in model.labels_] for tag in tagged["tag"]], dtype=np.int8)
-    assert found["methods"][BASELINE] == tell_held_out(simple, features[model.held_out_], seen)[0]
+    assert found["methods"][BASELINE] == rank_held_out(simple, features[model.held_out_], seen)[0]
     assert not found["barely_beats_frequency"]
 
 
@@ -61,7 +59,7 @@ def test_the_likelihood_is_that_of_the_best_temperature():
     logits = random.normal(size=(200, 4))
     seen = np.eye(4, dtype=np.int8)[random.integers(0, 4, 200)]
     seen[:150] = np.eye(4, dtype=np.int8)[logits[:150].argmax(axis=1)]
-    ranks, recalls = tell_held_out(Fixed(), logits, seen)
+    ranks, recalls = rank_held_out(Fixed(), logits, seen)
     standard = (logits - logits.mean(axis=1, keepdims=True)) / logits.std(axis=1, keepdims=True)
     by_grid = max((log_softmax(tau * standard, axis=1) * seen).sum(axis=1).mean() for tau in np.linspace(0.1, 10, 2000))
     assert ranks["log_likelihood"] == pytest.approx(by_grid, abs=1e-5)
@@ -95,14 +93,14 @@ def test_auto_is_the_default_and_holds_nothing_out(photos, monkeypatch):
 
     original = auto.fit
     monkeypatch.setattr(auto, "fit", fit)
-    model = TableModel().fit(photos, **EASY)
-    assert DEFAULT_METHOD == model.facts_["method"] == "auto"
+    model = TableModel(**EASY).fit(photos, label="tag")
+    assert model.facts_["method"] == "auto"
     assert (seen["rows"], seen["seed"]) == (300, 0)
     assert 0 < seen["budget"] <= onepos.AutoClassifier().time_budget == model.estimator_.time_budget
     assert model.facts_["held_out_rows"] == 0
     found = model.facts_["held_out"]
     assert (found["methods"], found["rows"], found["out_of_fold"]) == (told["methods"], 299, True)
-    assert TableModel().fit(photos, **EASY, validation_fraction=0.2).facts_["held_out_rows"] == 60
+    assert TableModel(**EASY, validation_fraction=0.2).fit(photos, label="tag").facts_["held_out_rows"] == 60
 
 
 class Budgeted:
@@ -117,29 +115,31 @@ class Budgeted:
     def set_params(self, **params):
         self.time_budget = params["time_budget"]
 
-    def fit(self, X, y):
+    def fit(self, X, y, progress):
         self.given = self.time_budget
 
 
 def test_time_that_has_passed_is_taken_from_the_budget():
     estimator = Budgeted(60.0)
-    fit_in_time(estimator, None, None, {}, started=time.monotonic() - 20.0)
+    fit_in_time(estimator, None, None, progress=print, started=time.monotonic() - 20.0)
     assert estimator.given <= 40.0
     assert estimator.time_budget == 60.0
     with deadline(time.monotonic() + 15.0):
-        fit_in_time(estimator, None, None, {}, started=time.monotonic())
+        fit_in_time(estimator, None, None, progress=print, started=time.monotonic())
     assert estimator.given <= 15.0
-    fit_in_time(estimator, None, None, {}, started=time.monotonic() - 100.0)
+    fit_in_time(estimator, None, None, progress=print, started=time.monotonic() - 100.0)
     assert estimator.given == 1.0
     unlimited = Budgeted(None)
-    fit_in_time(unlimited, None, None, {}, started=0.0)
+    fit_in_time(unlimited, None, None, progress=print, started=0.0)
     assert unlimited.given is None
 
 
 @pytest.mark.parametrize("method", ["linear", "frequency", "an"])
 def test_sets_have_the_size_that_was_asked_for(photos, method):
     params = {"max_epochs": 3} if method == "an" else {}
-    model = TableModel().fit(photos, **EASY, method=method, params=params, n_positives=1.5, validation_fraction=0.4)
+    model = TableModel(**EASY, method=method, params=params, n_positives=1.5, validation_fraction=0.4).fit(
+        photos, label="tag"
+    )
     sets = model.facts_["sets"]
     assert (sets["n_positives"], sets["guessed"]) == (1.5, False)
     if method != "frequency":  # there all rows have the same set
@@ -149,16 +149,16 @@ def test_sets_have_the_size_that_was_asked_for(photos, method):
 
 def test_no_set_is_empty_unless_asked_for(photos):
     settings = EASY | {"method": "linear", "params": {"l2": 1.0}, "n_positives": 1.0}
-    never = TableModel().fit(photos, **settings)
+    never = TableModel(**settings).fit(photos, label="tag")
     assert (never.predict(photos).sum(axis=1) >= 1).all()
-    may = TableModel().fit(photos, **settings, at_least_one=False)
+    may = TableModel(**settings, at_least_one=False).fit(photos, label="tag")
     sets = may.predict(photos)
     assert (sets.sum(axis=1) == 0).any()
     np.testing.assert_array_equal(sets, may.predict_proba(photos) >= may.thresholds_)
 
 
 def test_two_labels_are_guessed_if_nothing_is_known(photos):
-    model = TableModel().fit(photos, **EASY, method="frequency")
+    model = TableModel(**EASY, method="frequency").fit(photos, label="tag")
     assert model.facts_["sets"] == {"mean_size": 2.0, "n_positives": None, "guessed": True}
     frequent = photos["tag"].value_counts().index[:2]
     assert set(model.predict(photos).columns[model.predict(photos).all()]) == set(frequent)
@@ -179,13 +179,11 @@ def test_set_scores_are_those_of_scikit_learn():
 
 def test_several_tags_in_a_cell(photos, tmp_path):
     joined = photos.drop(columns="tag")
-    model = TableModel().fit(joined, label="tags", separator="; ", text="caption", id="id", method="linear")
+    model = TableModel(separator="; ", text="caption", id="id", method="linear").fit(joined, label="tags")
     assert model.labels_ == ["beach", "city", "night"]
     dummies = photos["tags"].str.get_dummies(";")
     assert model.facts_["counts"] == dummies.sum().to_dict()
-    by_indicator = TableModel().fit(
-        joined.drop(columns="tags"), labels=dummies, text="caption", id="id", method="linear"
-    )
+    by_indicator = TableModel(text="caption", id="id", method="linear").fit(joined.drop(columns="tags"), labels=dummies)
     pd.testing.assert_frame_equal(model.predict_proba(joined), by_indicator.predict_proba(joined))
     loaded = TableModel.load(model.save(tmp_path / "m.onepos"))
     assert loaded.separator_ == "; "
@@ -196,7 +194,7 @@ def test_several_tags_in_a_cell(photos, tmp_path):
 
 def test_tags_that_look_joined_are_warned_about(photos):
     with pytest.warns(LabelWarning, match=r"3 of 6 distinct tags contain ';': pass separator=';'"):
-        TableModel().fit(photos.drop(columns="tag"), label="tags", text="caption", method="frequency")
+        TableModel(text="caption", method="frequency").fit(photos.drop(columns="tag"), label="tags")
 
 
 @pytest.mark.parametrize(
@@ -208,5 +206,7 @@ def test_tags_that_look_joined_are_warned_about(photos):
     ],
 )
 def test_columns_named_twice(photos, names, message):
+    places = {name: names[name] for name in ("label", "labels") if name in names}
+    settings = {name: value for name, value in names.items() if name not in places}
     with pytest.raises(DataFileError, match=message):
-        TableModel().fit(photos, **names, method="frequency")
+        TableModel(**settings, method="frequency").fit(photos, **places)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, normalize
 
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder, Tally
-from onepos.table.words import LEAST_ROWS, find_bag
+from onepos.table.features import LEAST_ROWS, find_bag
 
 ROWS = 600
 

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import onepos
 from onepos.exceptions import DataFileError, ModelFileError
@@ -14,7 +15,7 @@ from onepos.table import Output, TableModel, predict_file, read_chunks, read_tab
 from photo_table import photo_table
 
 FEATURES = ["caption", "width", "light", "camera", "flash"]
-EASY = {"label": "tag", "text": "caption", "id": "id", "drop": ["tags"], "random_state": 0}
+EASY = {"text": "caption", "id": "id", "drop": ["tags"], "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,34 @@ def photos():
 
 @pytest.fixture(scope="module")
 def model(photos):
-    return TableModel().fit(photos, **EASY, method="an", params={"max_epochs": 10})
+    return TableModel(**EASY, method="an", params={"max_epochs": 10}).fit(photos, label="tag")
+
+
+def test_settings_are_parameters_of_a_scikit_learn_estimator(photos, model):
+    assert onepos.TableModel is TableModel
+    assert model.get_params(deep=False).items() >= (EASY | {"method": "an", "params": {"max_epochs": 10}}).items()
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "estimator_")
+    assert copy.set_params(method="linear").method == "linear"
+    with pytest.raises(ValueError, match="Invalid parameter 'nosuch'"):
+        copy.set_params(nosuch=1)
+    again = clone(model).fit(photos, label="tag")
+    assert (again.predict_proba(photos) == model.predict_proba(photos)).all(axis=None)
+
+
+def test_progress_tells_every_batch_of_training(photos):
+    told = []
+    model = TableModel(**EASY, method="an", params={"max_epochs": 2, "batch_size": 30})
+    model.fit(photos, label="tag", progress=lambda step, share: told.append((step, share)))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert list(dict.fromkeys(step for step, _ in told)) == [
+        "encoding columns",
+        "training",
+        "comparing on held-out rows",
+    ]
+    assert sum(step == "training" for step, _ in told) >= 1 + 2 * 3
 
 
 def test_it_learns_and_says_how_well(photos, model):
@@ -52,7 +80,7 @@ def test_predictions_are_frames_with_names(photos, model):
 @pytest.mark.parametrize("method", ["linear", "frequency", "mlml", "smile"])
 def test_saved_and_loaded_predictions_are_equal_bit_for_bit(photos, tmp_path, method):
     params = {"smile": {"max_epochs": 1}, "linear": {"l2": 1.0}}.get(method, {})
-    made = TableModel().fit(photos, **EASY, method=method, params=params)
+    made = TableModel(**EASY, method=method, params=params).fit(photos, label="tag")
     back = onepos.load(made.save(tmp_path / "model.onepos"))
     assert isinstance(back, TableModel)
     assert (back.predict_proba(photos).to_numpy() == made.predict_proba(photos).to_numpy()).all()
@@ -76,7 +104,7 @@ def test_another_process_predicts_the_same_bits(photos, model, tmp_path):
 
 def test_equal_seeds_give_equal_files(photos, tmp_path):
     for name in "ab":
-        TableModel().fit(photos, **EASY, method="linear", params={"l2": 1.0}).save(tmp_path / name)
+        TableModel(**EASY, method="linear", params={"l2": 1.0}).fit(photos, label="tag").save(tmp_path / name)
     # linear keeps no timings, so that even the bytes agree
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
@@ -104,7 +132,7 @@ def test_a_damaged_table_part_is_refused(photos, model, tmp_path):
 
 def test_known_negatives_are_learnt(photos):
     rejected = photos.loc[photos["tag"] == "night", ["id"]].assign(label="city", decision="reject")
-    made = TableModel().fit(photos, **EASY, method="frequency", decisions=rejected)
+    made = TableModel(**EASY, method="frequency").fit(photos, label="tag", decisions=rejected)
     assert made.facts_["decisions"]["rejected"] == len(rejected)
 
 
@@ -112,8 +140,8 @@ def test_indicator_columns_and_frames_are_labels_too(photos):
     indicator = photos["tags"].str.get_dummies(";")
     table = pd.concat([photos[FEATURES], indicator], axis=1)
     settings = {"text": "caption", "method": "linear", "params": {"l2": 1.0}, "validation_fraction": 0.0}
-    by_name = TableModel().fit(table, labels=list(indicator.columns), **settings)
-    by_frame = TableModel().fit(photos[FEATURES], labels=indicator, **settings)
+    by_name = TableModel(**settings).fit(table, labels=list(indicator.columns))
+    by_frame = TableModel(**settings).fit(photos[FEATURES], labels=indicator)
     assert (by_name.predict_proba(table) == by_frame.predict_proba(table)).all(axis=None)
     assert by_name.facts_["held_out"] is None
 
@@ -132,26 +160,28 @@ def test_indicator_columns_and_frames_are_labels_too(photos):
     ],
 )
 def test_mistakes_are_named(photos, changes, message):
+    settings = EASY | {"method": "frequency", "label": "tag"} | changes
+    label = settings.pop("label")
     with pytest.raises(ValueError, match=message):
-        TableModel().fit(photos, **EASY | {"method": "frequency"} | changes)
+        TableModel(**settings).fit(photos, label=label)
 
 
 def test_the_mean_number_of_labels_sets_the_threshold(photos):
     settings = EASY | {"method": "linear", "params": {"l2": 1.0}, "validation_fraction": 0.0}
-    plain = TableModel().fit(photos, **settings)
-    narrower = TableModel().fit(photos, **settings, n_positives=1.6)
+    plain = TableModel(**settings).fit(photos, label="tag")
+    narrower = TableModel(**settings, n_positives=1.6).fit(photos, label="tag")
     assert (plain.predict_proba(photos) == narrower.predict_proba(photos)).all(axis=None)
     assert narrower.predict(photos).sum(axis=1).mean() == pytest.approx(1.6, abs=0.1)
     assert narrower.predict(photos).sum(axis=1).min() == 1
     assert plain.predict(photos).sum(axis=1).mean() == pytest.approx(2.0, abs=0.1)
     assert plain.thresholds_[0] < narrower.thresholds_[0]
-    smile = TableModel().fit(photos, **settings | {"method": "smile", "params": {"max_epochs": 1}}, n_positives=1.6)
-    assert smile.estimator_.n_positives_ == 1.6
+    role = clone(plain).set_params(method="role", params={"max_epochs": 1}, n_positives=1.6).fit(photos, label="tag")
+    assert role.estimator_.n_positives_ == 1.6
 
 
 def test_columns_of_an_earlier_completion_are_no_features(photos):
     again = photos.assign(**{f"p({label})": 0.5 for label in ("beach", "city", "night")}, suggested=photos["tags"])
-    made = TableModel().fit(again, **EASY, method="frequency")
+    made = TableModel(**EASY, method="frequency").fit(again, label="tag")
     assert list(made.encoder_.kinds_) == FEATURES
     assert "it is a guess" in made.encoder_.left_out_["suggested"]
 

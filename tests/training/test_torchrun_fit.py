@@ -12,7 +12,7 @@ import onepos
 import torchrun
 from onepos.cli import main
 from onepos.exceptions import DataFileError
-from onepos.table import fit_shards
+from onepos.table import TableModel
 from onepos.table.sharded import Shards
 from onepos.training import Processes
 from shard_files import frame, write_shards
@@ -30,7 +30,7 @@ def shards(tmp_path_factory):
 def alone(shards):
     """The model of one process that computes each batch in two portions."""
     params = SETTINGS | {"gradient_accumulation": 2}
-    return fit_shards(shards, label="tag", method="smile", params=params, random_state=0)
+    return TableModel(method="smile", params=params, random_state=0).fit_shards(shards, label="tag")
 
 
 def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_process(shards, alone, tmp_path):
@@ -65,7 +65,7 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_pr
     assert model.facts_["notes"] == alone.facts_["notes"] == ["column 'f3': 5 missing, filled with the median"]
 
 
-def test_two_processes_train_assume_negative_on_shards_as_one_does_in_two_portions(shards, tmp_path):
+def test_two_processes_train_assume_negative_on_shards_as_one_does(shards, tmp_path):
     out, settings = tmp_path / "model.onepos", {"max_epochs": 3, "batch_size": 16}
     options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     code, printed = torchrun.run(
@@ -74,7 +74,10 @@ def test_two_processes_train_assume_negative_on_shards_as_one_does_in_two_portio
     assert code == 0, printed
     assert [path.name for path in tmp_path.iterdir()] == ["model.onepos"]
     params = settings | {"gradient_accumulation": 2}
-    model, one = onepos.load(out), fit_shards(shards, label="tag", method="an", params=params, random_state=0)
+    model, one = (
+        onepos.load(out),
+        TableModel(method="an", params=params, random_state=0).fit_shards(shards, label="tag"),
+    )
     np.testing.assert_allclose(*(each.estimator_.history_["loss"] for each in (model, one)), rtol=1e-4)
     rows = frame()
     np.testing.assert_allclose(model.predict_proba(rows), one.predict_proba(rows), rtol=1e-4, atol=1e-6)
@@ -128,7 +131,7 @@ def test_every_file_is_read_by_one_process(shards):
 
 def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
     """The columns are judged by all rows here, and the split is the same: what differs is what held-out rows do."""
-    table = onepos.table.TableModel().fit(frame(), label="tag", method="smile", params=dict(SETTINGS), random_state=0)
+    table = TableModel(method="smile", params=dict(SETTINGS), random_state=0).fit(frame(), label="tag")
     assert alone.encoder_.kinds_ == table.encoder_.kinds_
     assert alone.labels_ == table.labels_
     assert alone.held_out_.tolist() == table.held_out_.tolist()
@@ -156,4 +159,4 @@ def test_options_that_a_folder_of_shards_does_not_take(capsys, monkeypatch, shar
 
 def test_a_folder_without_files(tmp_path):
     with pytest.raises(DataFileError, match="expected parquet files in"):
-        fit_shards(tmp_path, label="tag")
+        TableModel().fit_shards(tmp_path, label="tag")

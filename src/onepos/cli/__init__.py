@@ -1,7 +1,11 @@
-"""The command line ``onepos``: ``main`` is its entry point. The commands are in one file a group."""
+"""The command line ``onepos``: ``main`` is its entry point, and signals end it in order. One file per command."""
 
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -22,3 +26,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.write(f'the command line needs {package}, which is not installed: pip install "onepos[cli]"\n')
         sys.exit(2)
     sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+class Terminated(BaseException):
+    """Somebody asked the process to end; not KeyboardInterrupt, at which training stops and keeps what it has."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        #: The exit code that shells use for a process that ended by this signal.
+        self.code = 128 + number
+
+
+@contextmanager
+def orderly_end() -> Iterator[None]:
+    """Raise ``Terminated`` in the body when the process is asked to end; a signal that has a handler keeps it."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    # One that is ignored stays so: `nohup` wants it.
+    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)  # asked twice, it ends at once
+    raise Terminated(number)

@@ -1,11 +1,10 @@
 """``onepos complete``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from onepos.cli import table_options as options
+from onepos.cli.options import BETWEEN_TAGS, Out, Threshold, Top, TrainingOptions, check_limits, names, option
 from onepos.cli.output import (
     InputError,
     JsonOption,
@@ -17,7 +16,7 @@ from onepos.cli.output import (
     print_note,
     progress_steps,
 )
-from onepos.cli.table_training import Request, Trained, read_decided, train
+from onepos.cli.training import Trained, as_json, read_decided, show_training, train
 
 if TYPE_CHECKING:
     from onepos.table import Completion, TableModel
@@ -30,41 +29,33 @@ EXAMPLES = """\
 
   onepos complete photos.csv --model photos.onepos --out completed.csv --top 3
 """
+#: Options of ``fit`` that this command does not have.
+WITHOUT = ("labels", "sample", "sample_label", "checkpoint", "cache")
+#: Options that have no effect with --model.
+_FOR_TRAINING = (
+    "tune",
+    "method",
+    "settings",
+    "n_positives",
+    "validation_fraction",
+    "seed",
+    "trials",
+    "budget",
+    "drop",
+    "categories",
+)
 #: Columns shown beside each row of a review page.
 _SHOWN_COLUMNS = 12
 
 
 def complete(
-    data: options.Data,
-    out: options.Out,
-    label: options.Label = "",
-    text: options.Text = "",
-    id: options.Id = "",
-    drop: options.Drop = "",
-    categories: options.Categories = "",
-    method: options.Method = options.DEFAULT_METHOD,
-    set_: options.Settings = None,
-    n_positives: options.Positives = None,
-    allow_empty: options.AllowEmpty = False,
-    validation_fraction: options.Fraction = None,
-    decisions: options.Decisions = None,
-    seed: options.Seed = 0,
-    tune: options.Tune = False,
-    trials: options.Trials = None,
-    budget: options.Budget = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="MODEL", help="Use this model, train none.", show_default=False)
-    ] = None,
-    threshold: options.Threshold = None,
-    top: options.Top = None,
-    separator: options.Separator = "",
-    review: Annotated[
-        Path | None,
-        typer.Option("--review", metavar="HTML", help="Also write a page to check the tags on.", show_default=False),
-    ] = None,
-    image: Annotated[
-        str, typer.Option("--image", metavar="COL", help="Picture files to show on that page.", show_default=False)
-    ] = "",
+    options: TrainingOptions,
+    out: Out,
+    model: Annotated[Path | None, option("--model", "MODEL", "Use this model, train none.")] = None,
+    threshold: Threshold = None,
+    top: Top = None,
+    review: Annotated[Path | None, option("--review", "HTML", "Also write a page to check the tags on.")] = None,
+    image: Annotated[str, option("--image", "COL", "Picture files to show on that page.")] = "",
     json: JsonOption = False,
 ) -> None:
     """Fill in the tags that nobody wrote down: the table again, with a probability for every label and a set of tags.
@@ -74,7 +65,8 @@ def complete(
     """
     from onepos.table.writing import check_output
 
-    options.check_limits(threshold, top)
+    check_limits(threshold, top)
+    data, decisions = options.data, options.decisions
     check_apart({"the data": data, "--model": model, "--decisions": decisions}, {"--out": out, "--review": review})
     check_output(out)
     if review is not None:
@@ -83,43 +75,23 @@ def complete(
         raise InputError("--image shows pictures on the review page: give --review too, or leave it out.")
     if data.is_dir():
         raise InputError(f"tags are completed in one table; {data} is a folder: `onepos fit` trains on it.")
-    left_out = ",".join(part for part in (drop, image) if part)
-    request = Request(
-        data=data,
-        label=label,
-        labels="",
-        text=text,
-        id=id,
-        drop=left_out,
-        categories=categories,
-        method=method,
-        settings=set_,
-        n_positives=n_positives,
-        validation_fraction=validation_fraction,
-        decisions=decisions,
-        seed=seed,
-        tune=tune,
-        trials=trials,
-        budget=budget,
-        separator=separator,
-        allow_empty=allow_empty,
-    )
     if model is not None:
-        _check_untrained(request, drop)
+        _check_untrained(options)
     with progress_steps() as progress:
-        trained = None if model is not None else train(request, progress)
+        left_out = ",".join(part for part in (options.drop, image) if part)
+        trained = None if model is not None else train(replace(options, drop=left_out), progress)
         progress("completing", 0.95)
         with input_errors():
             from onepos.table import complete_table
 
             made = complete_table(
-                *_sources(request, model, trained),
+                *_sources(options, model, trained),
                 path=data,
                 decisions=read_decided(decisions),
                 threshold=threshold,
                 top=top,
-                separator=separator or options.BETWEEN_TAGS,
-                at_least_one=False if allow_empty else None,
+                separator=options.separator or BETWEEN_TAGS,
+                at_least_one=False if options.allow_empty else None,
             )
             made.write(out)
             if review is not None:
@@ -127,26 +99,16 @@ def complete(
     _report(made, trained, data, out, review, json)
 
 
-def _check_untrained(request: Request, drop: str) -> None:
+def _check_untrained(options: TrainingOptions) -> None:
     """Refuse what only training would use; ignored in silence, it would seem to have had an effect."""
-    given = {
-        "--tune": request.tune,
-        "--method": request.method != options.DEFAULT_METHOD,
-        "--set": request.settings,
-        "--n-positives": request.n_positives is not None,
-        "--validation-fraction": request.validation_fraction is not None,
-        "--seed": request.seed,
-        "--trials": request.trials is not None,
-        "--budget": request.budget is not None,
-        "--drop": drop,
-        "--categories": request.categories,
-    }
-    for option, is_given in given.items():
-        if is_given:
-            raise InputError(f"{option} is for training, and --model trains nothing: leave one of them out.")
+    defaults = TrainingOptions(data=options.data)
+    for name in _FOR_TRAINING:
+        if getattr(options, name) != getattr(defaults, name):
+            written = "set" if name == "settings" else name.replace("_", "-")
+            raise InputError(f"--{written} is for training, and --model trains nothing: leave one of them out.")
 
 
-def _sources(request: Request, path: Path | None, trained: Trained | None) -> tuple["TableModel", Any]:
+def _sources(options: TrainingOptions, path: Path | None, trained: Trained | None) -> tuple["TableModel", Any]:
     """Return the model and the table, as the model needs it read."""
     if trained is not None:
         return trained.model, trained.data
@@ -155,18 +117,18 @@ def _sources(request: Request, path: Path | None, trained: Trained | None) -> tu
 
     loaded = TableModel.load(path)
     has = {"--label": loaded.label_, "--id": loaded.id_, "--text": ",".join(loaded.encoder_.text)}
-    given = {"--label": request.label, "--id": request.id, "--text": ",".join(options.names(request.text))}
-    for option, value in given.items():
-        if value and has[option] != value:
+    given = {"--label": options.label, "--id": options.id, "--text": ",".join(names(options.text))}
+    for name, value in given.items():
+        if value and has[name] != value:
             raise InputError(
-                f"the model was trained with {option} {has[option] or 'left out'}; got {value}. Leave {option} out."
+                f"the model was trained with {name} {has[name] or 'left out'}; got {value}. Leave {name} out."
             )
-    return loaded, read_table(request.data, **reading_options(loaded, request.data))
+    return loaded, read_table(options.data, **reading_options(loaded, options.data))
 
 
 def _write_review(made: "Completion", path: Path, image: str, threshold: float | None) -> None:
     from onepos.pages.review import write_review
-    from onepos.table.tags import require_columns
+    from onepos.table.kinds import require_columns
 
     frame, model = made.data.frame, made.model
     require_columns(frame, [image] if image else [], "image")
@@ -191,8 +153,6 @@ def _report(
 ) -> None:
     added = made.added()
     if json:
-        from onepos.cli.fit import as_json
-
         facts = {"rows": len(made.suggested), "suggested": added, "out": str(out)}
         page = {"review": str(review)} if review is not None else {}
         print_json(
@@ -203,8 +163,6 @@ def _report(
         )
         return
     if trained is not None:
-        from onepos.cli.fit import show_training
-
         show_training(trained, data, None)
     # Training has said what it filled in.
     for note in [*made.notes, *(made.column_notes if trained is None else [])]:

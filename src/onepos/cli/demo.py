@@ -11,11 +11,9 @@ from rich.text import Text
 
 from onepos.cli.output import InputError, JsonOption, print_json, print_line, progress_steps, show
 from onepos.metrics import METRICS, higher_is_better
-from onepos.pages import METRIC_TEXT, Example
-from onepos.pages.demo import DemoResult
-from onepos.pages.demo_summary import PRESENT
 
 if TYPE_CHECKING:
+    from onepos.pages import Example
     from onepos.pages.demo import DemoResult
 
 
@@ -64,15 +62,14 @@ def _as_json(result: "DemoResult") -> dict[str, Any]:
     }
 
 
-# What the demo prints: the table of measures, a few recovered labels, where the report is.
-
-
 _STYLE = {"observed": "blue", "right": "green", "wrong": "red", "missed": "yellow"}
 _SHOWN = 3
 
 
-def show_demo(result: DemoResult) -> None:
+def show_demo(result: "DemoResult") -> None:
     """Print the result for people."""
+    from onepos.pages.demo_summary import PRESENT
+
     facts = result.facts
     print_line(
         f"{facts['n_train']:,} training pictures with {facts['mean_labels']:.2f} digits each, one of them named; "
@@ -96,8 +93,10 @@ def show_demo(result: DemoResult) -> None:
     print_line(f"Time:   {result.seconds:.0f} s")
 
 
-def metric_table(result: DemoResult) -> Table:
+def metric_table(result: "DemoResult") -> Table:
     """Return the five measures side by side, the best single-label method of each marked."""
+    from onepos.pages import METRIC_TEXT
+
     means, spreads = result.table.xs("mean", axis=1, level=1), result.table.xs("std", axis=1, level=1)
     single = means.drop(index=result.scores.loc[result.scores["full_labels"], "method"].unique())
     made = Table(box=None, padding=(0, 1), header_style="bold")
@@ -120,7 +119,7 @@ def metric_table(result: DemoResult) -> Table:
     return made
 
 
-def recovered_labels(examples: list[Example]) -> Table:
+def recovered_labels(examples: list["Example"]) -> Table:
     """Return pictures beside each other; below each what was observed, recovered and true."""
     made = Table(box=None, show_header=False, padding=(0, 1))
     for _ in examples:
@@ -139,7 +138,7 @@ def draw(image: NDArray[np.floating]) -> str:
     return "\n".join("".join(line) for line in signs[ink[::2].astype(int), ink[1::2].astype(int)])
 
 
-def _describe(example: Example) -> Text:
+def _describe(example: "Example") -> Text:
     text = Text("observed")
     text.append(f" ● {example.observed}", style=_STYLE["observed"])
     text.append("\nrecovered\n")  # a line of its own: three pictures fit beside each other on 80 columns

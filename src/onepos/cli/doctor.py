@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from onepos.cli import table_options as options
+from onepos.cli import options
 from onepos.cli.output import InputError, JsonOption, input_errors, print_json, print_line, progress_steps, show, table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def doctor(
         progress("reading", 0.0)
         from onepos.doctor import diagnose
         from onepos.table import read_table
-        from onepos.table.tags import require_columns
+        from onepos.table.kinds import require_columns
 
         words = options.names(text)
         content = read_table(data, plain=[label, id, *words])

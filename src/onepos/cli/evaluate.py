@@ -1,15 +1,16 @@
 """``onepos evaluate``."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from onepos.cli import table_options as options
+from onepos.cli import options
+from onepos.cli.options import option
 from onepos.cli.output import (
     InputError,
     JsonOption,
     check_apart,
+    check_page,
     input_errors,
     print_json,
     print_line,
@@ -19,10 +20,9 @@ from onepos.cli.output import (
     show,
     table,
 )
-from onepos.cli.table_training import check_report, write_table_report
 
 if TYPE_CHECKING:
-    from onepos.table import Evaluation
+    from onepos.table import Evaluation, TableData, TableModel, Truth
 
 
 EXAMPLES = """\
@@ -41,16 +41,9 @@ EXAMPLES = """\
 def evaluate(
     model: options.Model,
     data: options.Data,
-    label: Annotated[
-        str, typer.Option("--label", metavar="COL", help="Column of tags: one per row, or sets.", show_default=False)
-    ] = "",
-    separator: Annotated[
-        str,
-        typer.Option("--separator", metavar="SIGN", help="The tags are complete sets, joined so.", show_default=False),
-    ] = "",
-    labels: Annotated[
-        str, typer.Option("--labels", metavar="COL,…", help="Complete labels as 0/1 columns.", show_default=False)
-    ] = "",
+    label: Annotated[str, option("--label", "COL", "Column of tags: one per row, or sets.")] = "",
+    separator: Annotated[str, option("--separator", "SIGN", "The tags are complete sets, joined so.")] = "",
+    labels: Annotated[str, option("--labels", "COL,…", "Complete labels as 0/1 columns.")] = "",
     threshold: options.Threshold = None,
     report: options.Report = None,
     json: JsonOption = False,
@@ -66,7 +59,7 @@ def evaluate(
     with progress_steps() as progress, input_errors():
         progress("loading", 0.0)
         from onepos.table import TableModel, Truth, evaluate_table, read_table, reading_options
-        from onepos.table.encoder import shorten
+        from onepos.table.kinds import shorten
 
         loaded = TableModel.load(model)
         named = options.names(labels)
@@ -126,3 +119,53 @@ def _show_sets(sets: dict[str, float]) -> None:
         show(shown)
     true = f"; {sets['true_mean_size']:.2f} are true" if "true_mean_size" in sets else ""
     print_line(f"{sets['mean_size']:.2f} labels per row suggested{true}.")
+
+
+def check_report(path: Path) -> None:
+    """Raise before the work if the page cannot be written."""
+    from onepos.pages import require_report
+
+    check_page("--report", path)
+    require_report()
+
+
+def write_table_report(
+    model: "TableModel",
+    data: "TableData",
+    where: "Truth",
+    path: Path,
+    *,
+    complete: bool | None = None,
+    measured: Any = None,
+) -> None:
+    """Write the page of a model and a labelled table; ``complete`` None: as the labels look."""
+    import pandas as pd
+
+    from onepos.doctor import diagnose
+    from onepos.pages import model_report
+    from onepos.table import find_truth
+    from onepos.table.kinds import as_words, named
+
+    found = find_truth(model, data, where)
+    complete = found.complete if complete is None else complete
+    frame, text = named(data.frame), model.encoder_.text[:1]
+    ids = as_words(frame[model.id_]) if model.id_ in frame.columns else [None] * len(frame)
+    model_report(
+        model,
+        frame,
+        found.truth,
+        path,
+        complete=complete,
+        measured=measured,
+        ids=[number if name is None else name for number, name in enumerate(ids, start=1)],
+        texts=frame[text[0]].fillna("").tolist() if text else None,
+        # The doctor looks at single observed labels; of complete ones it would say that they are too many.
+        diagnosis=None
+        if complete
+        else diagnose(
+            frame if data.labels is not None else frame[list(model.encoder_.kinds_)],
+            pd.DataFrame(found.truth, columns=model.labels_),
+            text=text[0] if text else None,
+            interface="command line",
+        ),
+    )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from onepos.cli import table_options as options
+from onepos.cli import options
 from onepos.cli.output import (
     InputError,
     JsonOption,
@@ -36,9 +36,7 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Only a probability for every label.")] = False,
     threshold: options.Threshold = None,
     top: options.Top = None,
-    separator: Annotated[
-        str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")
-    ] = options.BETWEEN_TAGS,
+    separator: Annotated[str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")] = ";",
     allow_empty: options.AllowEmpty = False,
     json: JsonOption = False,
 ) -> None:

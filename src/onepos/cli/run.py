@@ -1,22 +1,65 @@
-"""From arguments to an exit code: the one place where errors become lines on standard error."""
+"""The tree of commands, and from arguments to an exit code: errors become one line on standard error."""
 
+import inspect
 import os
 import sys
 import time
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
+from onepos import __version__
 from onepos._utils.launch import launched, launched_rank
-from onepos.cli.app import app
-from onepos.cli.signals import Terminated, orderly_end
+from onepos.cli import Terminated, bench, complete, datasets, doctor, evaluate, fit, orderly_end, predict
+from onepos.cli.demo import demo
+from onepos.cli.options import expanded
+from onepos.cli.output import print_line
 from onepos.exceptions import LostProcessError, OneposError
 
 SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-#: How long a process waits with its complaint for process 0 to come to the same end: torchrun then stops it.
+#: Seconds that a process waits with its message for process 0 to come to the same end: torchrun then stops it.
 _FIRST_SPEAKS = 5.0
+
+app = typer.Typer(
+    name="onepos",
+    help="Multi-label classification when every training example carries one positive label and nothing else.",
+    pretty_exceptions_enable=False,
+)
+
+
+def _add(name: str, command: Callable[..., None], examples: str) -> None:
+    """Add a command with its examples; the lines of its text are joined, as they were cut to the source's width."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    app.command(name, help="\n\n".join(" ".join(part.split()) for part in paragraphs), epilog=examples)(command)
+
+
+app.command("demo")(demo)
+_add("doctor", doctor.doctor, doctor.EXAMPLES)
+_add("fit", expanded(fit.fit), fit.EXAMPLES)
+_add("evaluate", evaluate.evaluate, evaluate.EXAMPLES)
+_add("predict", predict.predict, predict.EXAMPLES)
+_add("complete", expanded(complete.complete, complete.WITHOUT), complete.EXAMPLES)
+app.command("methods")(doctor.methods)
+app.add_typer(datasets.app, name="datasets")
+app.add_typer(bench.app, name="bench")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"onepos {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Multi-label classification when every training example carries one positive label and nothing else."""
 
 
 def run(arguments: list[str]) -> int:

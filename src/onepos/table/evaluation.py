@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
-from onepos.table.encoder import Tally, shorten
+from onepos.table.encoder import Tally
+from onepos.table.kinds import require_columns, shorten
 from onepos.table.model import TableModel
-from onepos.table.numbers import find_categories
 from onepos.table.reading import TableData
 from onepos.table.scores import bootstrap_intervals, complete_values, set_scores, single_positive_values
-from onepos.table.tags import indicator_columns, require_columns, split_tags, tag_indicator
+from onepos.table.tags import indicator_columns, split_tags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,12 +60,7 @@ def _labels(data: TableData, where: Truth, in_training: str | None) -> tuple["pd
         raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
     if label:
         require_columns(data.frame, [label], "label")
-        column = data.frame[label]
-        if separator:
-            return split_tags(column, separator), True
-        if in_training:
-            return split_tags(column, in_training), False
-        return tag_indicator(column, find_categories(column)), False
+        return split_tags(data.frame[label], separator or in_training), bool(separator)
     if data.labels is not None:
         return data.labels, True
     if labels:

@@ -1,5 +1,7 @@
-"""What a column holds: numbers, yes/no, categories or something else."""
+"""What a column holds, and how its cells are read as words or as numbers."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,43 +13,67 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-NUMBER, BOOLEAN, CATEGORY, TEXT = "number", "boolean", "category", "text"
-#: Words with many distinct values, and lists of words.
+#: The kinds of a column. VALUES are words with many distinct values, LIST are cells that hold several words.
+NUMBER, BOOLEAN, CATEGORY, TEXT, DATE, OTHER = "number", "boolean", "category", "text", "date", "other"
 VALUES, LIST = "values", "list"
+#: Strings with at least this many words on average are text, not names of categories.
+TEXT_WORDS = 3.0
 _TRUE, _FALSE = frozenset({"true", "yes"}), frozenset({"false", "no"})
-# Read back from a file as text, a column that was boolean in training may also say 1 and 0.
+# A boolean column of training that a file gives back as text may also say 1 and 0.
 _TRUTH = dict.fromkeys((*_TRUE, "1", "1.0"), 1.0) | dict.fromkeys((*_FALSE, "0", "0.0"), 0.0)
+_NUMBERS = (int, float, np.integer, np.floating)
 
 
 def kind_of(column: "pd.Series[Any]") -> str:
-    """Return the kind of a column, or the name of its dtype if it is none that can be used.
+    """Return what a column holds: number, boolean, category, text, date or other.
+
+    ``fit`` and the doctor both ask this function, so that they agree.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> [kind_of(pd.Series(values)) for values in ([1.5, None], ["yes", "no"], ["red", "blue"])]
-    ['number', 'boolean', 'category']
+    >>> columns = [1.5, None], ["yes", "no"], ["red", "blue"], ["a dog runs", "two cats sleep"], [[1], [2]]
+    >>> [kind_of(pd.Series(values)) for values in columns]
+    ['number', 'boolean', 'category', 'text', 'other']
     """
+    from pandas import CategoricalDtype
     from pandas.api import types
 
     dtype = column.dtype
-    if types.is_bool_dtype(dtype):
+    categorical = isinstance(dtype, CategoricalDtype)
+    if types.is_bool_dtype(dtype) and not categorical:
         return BOOLEAN
-    if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
-        return NUMBER
-    if not (types.is_object_dtype(dtype) or types.is_string_dtype(dtype) or hasattr(dtype, "categories")):
-        return str(dtype)
-    values = column.dropna()
-    odd = next((value for value in values if not isinstance(value, str | int | float | np.generic)), None)
-    if odd is not None:
-        return f"values of type {type(odd).__name__}"
-    present = values.unique()
-    if all(isinstance(value, bool | np.bool_) for value in present):
+    if types.is_numeric_dtype(dtype):
+        return OTHER if types.is_complex_dtype(dtype) else NUMBER
+    if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype):
+        return DATE
+    if not (types.is_object_dtype(dtype) or types.is_string_dtype(dtype) or categorical):
+        return OTHER
+    if odd_value(column) is not None:
+        return OTHER
+    present = list(column.dropna().unique())
+    if present and not categorical:
+        if all(isinstance(value, bool | np.bool_) for value in present):
+            return BOOLEAN
+        if all(isinstance(value, _NUMBERS) for value in present):
+            return NUMBER
+    if present and {str(value).strip().lower() for value in present} <= _TRUE | _FALSE:
         return BOOLEAN
-    if all(isinstance(value, int | float | np.number) for value in present):
-        return NUMBER
-    words = {str(value).strip().lower() for value in present}
-    return BOOLEAN if words <= (_TRUE | _FALSE) else CATEGORY
+    return TEXT if _is_text(present) else CATEGORY
+
+
+def odd_value(column: "pd.Series[Any]") -> Any:
+    """Return the first value that is neither a string nor a real number; None if there is none."""
+    legal = (str, np.bool_, *_NUMBERS)
+    return next((value for value in column.dropna() if not isinstance(value, legal)), None)
+
+
+def _is_text(values: list[Any]) -> bool:
+    """Whether the distinct values, of which up to 1,000 are looked at, are sentences."""
+    some = values[:: max(1, len(values) // 1000)]
+    if not some or not all(isinstance(value, str) for value in values):
+        return False
+    return float(np.mean([len(value.split()) for value in some])) >= TEXT_WORDS
 
 
 def as_words(column: "pd.Series[Any]") -> NDArray[Any]:
@@ -70,6 +96,8 @@ def as_numbers(column: "pd.Series[Any]", name: str, *, boolean: bool) -> NDArray
     """Return the values as float64, NaN where there is none; anything else that is not a number is an error."""
     import pandas as pd
 
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
     if boolean and not pd.api.types.is_bool_dtype(column.dtype) and not pd.api.types.is_numeric_dtype(column.dtype):
         words = column.map(lambda value: str(value).strip().lower(), na_action="ignore")
         numbers = pd.Series([_TRUTH.get(word, np.nan) for word in words], index=column.index, dtype=np.float64)
@@ -92,3 +120,45 @@ def as_numbers(column: "pd.Series[Any]", name: str, *, boolean: bool) -> NDArray
             "Correct it, or leave it empty."
         )
     return values
+
+
+def named(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the frame with strings as column names, each of them once."""
+    names = [str(name) for name in frame.columns]
+    check_distinct(names)
+    return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
+
+
+def check_distinct(names: Sequence[str], where: str = "") -> None:
+    """Raise DataFileError if column names are repeated.
+
+    Examples
+    --------
+    >>> check_distinct(["x", "tag", "tag"], "photos.csv")
+    Traceback (most recent call last):
+    onepos.exceptions.DataFileError: photos.csv: column names must be distinct; 'tag' come twice: rename.
+    """
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        start = f"{where}: " if where else ""
+        raise DataFileError(
+            f"{start}column names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename."
+        )
+
+
+def require_columns(frame: "pd.DataFrame", names: Sequence[str], what: str) -> None:
+    """Raise DataFileError if one of the columns is not there."""
+    for name in names:
+        if name not in frame.columns:
+            hint = ""
+            if len(frame.columns) == 1 and (";" in str(frame.columns[0]) or "\t" in str(frame.columns[0])):
+                hint = " The file looks separated by something else than a comma: save it with commas, or as .tsv."
+            raise DataFileError(
+                f"there is no column {name!r} (named as {what}); the columns are: {shorten(frame.columns)}.{hint}"
+            )
+
+
+def shorten(names: Any, most: int = 8) -> str:
+    """Return names for a message, only the first few if there are many."""
+    names = [str(name) for name in names]
+    return ", ".join(names[:most]) + (f" … ({len(names):,} in all)" if len(names) > most else "")

@@ -1,25 +1,34 @@
-"""A table in, tags out: columns, labels and classifier in one object and one file."""
+"""A model of tables: columns, labels and classifier in one estimator and one file."""
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
-from onepos._utils.deadline import deadline, time_left
-from onepos.exceptions import DataFileError, LabelWarning
+from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import facts_html, fitted_facts
-from onepos.methods._rows import hold_out
-from onepos.table.comparison import COMPARE_THEMSELVES, comparison, tell_baselines, tell_held_out
-from onepos.table.encoder import ColumnEncoder, Tally, named
-from onepos.table.numbers import is_sparse
-from onepos.table.progress import Progress, fit_arguments
-from onepos.table.settings import make_estimator, set_facts, tuning_facts
-from onepos.table.tags import Named, observed_labels, suggestion_columns
+from onepos.table.encoder import ColumnEncoder, Tally
+from onepos.table.features import is_sparse
+from onepos.table.kinds import named
+from onepos.table.tags import LabelColumns, apply_decisions, row_ids, suggestion_columns
+from onepos.table.training import (
+    SET_ROWS,
+    Progress,
+    Rows,
+    compare,
+    fit_in_time,
+    held_out_share,
+    make_estimator,
+    search,
+    split_rows,
+    tuning_facts,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,47 +36,8 @@ if TYPE_CHECKING:
     from onepos.methods._base import OnePositiveClassifier
 
 
-#: With fewer held-out rows the threshold is chosen on training rows.
-ROWS_FOR_THRESHOLD = 50
-#: Share of the rows held out by methods that do not predict their training rows out of fold.
-HELD_OUT = 0.1
-#: What is left of a time budget, if reading and encoding took all of it.
-_LEAST_SECONDS = 1.0
-
-
-class TableModel:
-    """A classifier of table rows, trained from one tag per row.
-
-    Attributes
-    ----------
-    labels_ : list of str
-        The labels, in the order of the columns of predictions.
-    encoder_ : ColumnEncoder
-        How columns become numbers.
-    estimator_ : a onepos classifier
-    label_, id_ : str or None
-        The label and identifier columns of the training table.
-    separator_ : str or None
-        What stands between the tags of a cell of the label column.
-    at_least_one_ : bool
-        Whether ``predict`` puts the best label into a set that would be empty.
-    facts_ : dict
-        Rows, rows without a tag, decisions, how tags that training did not see are ranked by this and simpler methods
-        (``"held_out"``), the size of label sets (``"sets"``), and what tuning and calibration did.
-    held_out_ : array of int
-        Positions of the rows that training did not see; not stored in the file.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from onepos.table import TableModel
-    >>> photos = pd.DataFrame({"caption": ["sand and sea", "tall towers", "sea and sun"] * 9})
-    >>> photos["tag"] = ["beach", "city", "beach"] * 9
-    >>> model = TableModel().fit(photos, label="tag", text="caption", method="linear", n_positives=1.0)
-    >>> model.predict(pd.DataFrame({"caption": ["the sea"]}))
-       beach  city
-    0      1     0
-    """
+class _Fitted(BaseEstimator):
+    """What ``fit`` sets; the fields of the dataclass below are its settings."""
 
     labels_: list[str]
     encoder_: ColumnEncoder
@@ -79,25 +49,95 @@ class TableModel:
     facts_: dict[str, Any]
     held_out_: NDArray[np.intp]
 
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TableModel(_Fitted):
+    """A classifier of table rows, trained from one tag per row.
+
+    Parameters
+    ----------
+    method, params : str, dict
+        Method and its settings, as for ``onepos.make_classifier``. The ``time_budget`` of "auto" includes the encoding
+        of columns.
+    text, categories, drop : str or sequence of str
+        Columns whose words are used, number columns that are categories, and columns to leave out; see
+        ``ColumnEncoder``.
+    id : str, optional
+        The column that names the rows; not a feature. Without it rows are numbered from 1 on.
+    separator : str, optional
+        What stands between the tags of a cell of the label column, such as ";" in ``Drama;Romance``. Without it a cell
+        holds one tag.
+    n_positives : float, optional
+        Mean number of labels per row: the sets of ``predict`` have that size on average.
+    at_least_one : bool
+        Put the best label into a set that would be empty.
+    validation_fraction : float, optional
+        Share of the tagged rows that training never sees; ``facts_`` says how their tags are ranked. 0: none.
+        Default: none with "auto", which predicts every training row out of fold, else 0.1.
+    tune : callable, optional
+        Chooses the settings on the training rows: ``onepos.tuning.tune``, or a ``functools.partial`` of it. The search
+        begins with ``params``; ``facts_`` says what it tried.
+    random_state : int, optional
+
+    Attributes
+    ----------
+    labels_ : list of str
+        The labels, in the order of the columns of predictions.
+    encoder_ : ColumnEncoder
+        How columns become numbers.
+    estimator_ : a onepos classifier
+    label_, id_, separator_, at_least_one_
+        The label column of the training table, and the settings of these names.
+    facts_ : dict
+        Rows, rows without a tag, decisions, how tags that training did not see are ranked by this and simpler methods
+        (``"held_out"``), the size of label sets (``"sets"``), and what tuning and calibration did.
+    held_out_ : array of int
+        Positions of the rows that training did not see; not stored in the file.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from onepos import TableModel
+    >>> photos = pd.DataFrame({"caption": ["sand and sea", "tall towers", "sea and sun"] * 9})
+    >>> photos["tag"] = ["beach", "city", "beach"] * 9
+    >>> model = TableModel(method="linear", text="caption", n_positives=1.0).fit(photos, label="tag")
+    >>> model.predict(pd.DataFrame({"caption": ["the sea"]}))
+       beach  city
+    0      1     0
+    """
+
+    method: str = "auto"
+    params: dict[str, Any] | None = None
+    text: str | Sequence[str] = ()
+    categories: str | Sequence[str] = ()
+    drop: str | Sequence[str] = ()
+    id: str | None = None
+    separator: str | None = None
+    n_positives: float | None = None
+    at_least_one: bool = True
+    validation_fraction: float | None = None
+    tune: Callable[[Any, Any, Any], Any] | None = None
+    random_state: int | None = 0
+
+    def check_settings(self, checkpoint: str | Path | None = None) -> "OnePositiveClassifier":
+        """Return the estimator that ``fit`` will train; ValueError if a setting is wrong. No data are needed."""
+        held_out_share(self.method, self.validation_fraction)
+        if self.tune is not None and checkpoint is not None:
+            raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
+        made = make_estimator(self.method, dict(self.params or {}), self.random_state, self.n_positives)
+        if checkpoint is not None and "max_epochs" not in made.get_params(deep=False):
+            raise ValueError(
+                f"method {self.method!r} has no epochs after which it could be kept: leave the checkpoint out."
+            )
+        return made
+
     def fit(
         self,
-        frame: "pd.DataFrame",
+        table: "pd.DataFrame",
         *,
         label: str | None = None,
         labels: "Sequence[str] | pd.DataFrame | None" = None,
-        text: str | Sequence[str] = (),
-        id: str | None = None,
-        drop: Sequence[str] = (),
-        categories: Sequence[str] = (),
-        separator: str | None = None,
         decisions: "pd.DataFrame | None" = None,
-        method: str = "auto",
-        params: dict[str, Any] | None = None,
-        n_positives: float | None = None,
-        at_least_one: bool = True,
-        validation_fraction: float | None = None,
-        random_state: int | None = 0,
-        tune: Callable[[Any, Any, Any], Any] | None = None,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Self:
@@ -105,141 +145,173 @@ class TableModel:
 
         Parameters
         ----------
-        frame : DataFrame
+        table : DataFrame
         label : str
             The column with one tag per row; an empty cell is a row without observation.
         labels : sequence of str, or DataFrame
             Instead of ``label``: the 0/1 columns, or an indicator of the same rows.
-        text, categories, drop
-            See ``ColumnEncoder``.
-        id : str, optional
-            The column that names the rows; not a feature. Without it rows are numbered from 1 on.
-        separator : str, optional
-            What stands between the tags of a cell of ``label``, such as ";" in ``Drama;Romance``. Without it a cell
-            holds one tag.
         decisions : DataFrame, optional
             As from ``onepos.pages.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
-        method, params
-            As for ``onepos.make_classifier``. The ``time_budget`` of "auto" includes the encoding of columns.
-        n_positives : float, optional
-            Mean number of labels per row. Methods that can use it are told; for the others it sets the threshold at
-            which a label is in the set.
-        at_least_one : bool
-            Put the best label into a set that would be empty.
-        validation_fraction : float, optional
-            Share of the tagged rows that training never sees; how their tags are ranked is in ``facts_``. 0: none.
-            Default: none with "auto", which predicts every training row out of fold, else 0.1.
-        random_state : int, optional
-        tune : callable, optional
-            Chooses the settings on the training rows: ``onepos.tuning.tune``, or a ``functools.partial`` of it with a
-            number of trials or seconds. ``params`` is where the search begins; what it tried is in ``facts_``.
         checkpoint : path of a folder, optional
             As for the ``fit`` of the method; not while settings are searched.
         progress : callable, optional
             Called with (step, share of the work done).
         """
-        if validation_fraction is None:
-            validation_fraction = 0.0 if method in COMPARE_THEMSELVES else HELD_OUT
-        if not 0 <= validation_fraction < 1:
-            raise ValueError(f"validation_fraction must be at least 0 and below 1; got {validation_fraction}.")
-        if tune is not None and checkpoint is not None:
-            raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
-        tell: Progress = progress or (lambda step, share: None)
-        frame = named(frame)
-        started = time.monotonic()
-        estimator, by_threshold = make_estimator(method, dict(params or {}), random_state, n_positives)
-        text = [text] if isinstance(text, str) else list(text)
-        known = observed_labels(frame, Named(label, labels, id, separator), decisions, text=text)
-        self.labels_, self.label_, self.id_ = list(map(str, known.indicator.columns)), label, id
-        self.separator_, self.at_least_one_ = separator, at_least_one
-        observed = known.indicator.to_numpy(dtype=np.int8)
-        train, held = split_rows(observed, validation_fraction, random_state)
-        self.held_out_ = held
+        started, tell = time.monotonic(), progress or _silent
+        estimator = self.check_settings(checkpoint)
+        frame, text = named(table), as_list(self.text)
+        columns = LabelColumns(label, labels, self.id, self.separator)
+        columns.check(text)
+        indicator, decided = columns.indicator(frame), None
+        if decisions is not None:
+            indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
+        self.label_, self.labels_ = label, [str(name) for name in indicator.columns]
+        observed = indicator.to_numpy(dtype=np.int8)
+        fraction = held_out_share(self.method, self.validation_fraction)
+        train, held = split_rows(observed, fraction, self.random_state)
         tell("encoding columns", 0.03)
-        made = suggestion_columns(frame, self.labels_)
-        self.encoder_ = ColumnEncoder(text=text, categories=categories, drop=[*known.columns, *drop, *made])
-        # Taking rows of a frame with thousands of sparse columns takes minutes, and from those only gaps are learnt.
-        self.encoder_.fit(frame if is_sparse(frame) else frame.iloc[train])
-        self.encoder_.left_out_ |= dict.fromkeys(made, "was written by onepos complete: it is a guess, not data")
+        # Selecting rows of a frame with thousands of sparse columns takes minutes; of those only gaps are learnt.
+        self._fit_encoder(frame if is_sparse(frame) else frame.iloc[train], columns)
         tally = Tally()
-        features = self.encoder_.transform(frame, tally)
+        rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
+        return self._train(estimator, rows, tally, decided, started=started, tell=tell, checkpoint=checkpoint)
+
+    def fit_shards(
+        self,
+        folder: str | Path,
+        *,
+        label: str | None = None,
+        labels: Sequence[str] | None = None,
+        cache_folder: str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train on the parquet files of a folder, which together may be larger than memory.
+
+        Texts are not used, and columns of words only if they have few distinct values.
+
+        Parameters
+        ----------
+        folder : path
+            With ``*.parquet`` files of the same columns.
+        label, labels, checkpoint, progress
+            As for ``fit``.
+        cache_folder : path, optional
+            Where the features are while training runs, 4 bytes each, and what the method keeps on disk; the folder of
+            temporary files if not given. All processes must see it.
+        """
+        from onepos.table.sharded import JUDGED_ROWS, Shards, join
+
+        started, tell = time.monotonic(), progress or _silent
+        estimator = self.check_settings(checkpoint)
+        if as_list(self.text) or self.tune is not None:
+            raise ValueError("text and tune need the whole table in memory: leave them out for a folder of shards.")
+        known = estimator.get_params(deep=False)
+        if cache_folder is not None and "cache_folder" in known and "cache_folder" not in (self.params or {}):
+            estimator.set_params(cache_folder=str(cache_folder))
+        columns = LabelColumns(label, labels, self.id, self.separator)
+        columns.check()
+        shards = Shards.of(Path(folder), join((self.params or {}).get("device", "cpu")))
+        tell("looking at columns", 0.01)
+        judged, self.labels_ = shards.judge(columns)
+        self.label_ = label
+        # Features lie on disk as a dense matrix: a column for each of many values would be too much.
+        self._fit_encoder(judged, columns, max_values=0)
+        tell("reading shards", 0.02)
+        features, observed, tally = shards.read(columns, self.encoder_, self.labels_, cache_folder)
+        fraction = held_out_share(self.method, self.validation_fraction)
+        rows = Rows(features, observed, *split_rows(observed, fraction, self.random_state), most=JUDGED_ROWS)
+        return self._train(estimator, rows, tally, None, started=started, tell=tell, checkpoint=checkpoint)
+
+    def _fit_encoder(self, frame: "pd.DataFrame", columns: LabelColumns, **limits: int) -> None:
+        made = suggestion_columns(frame, self.labels_)
+        self.encoder_ = ColumnEncoder(
+            text=as_list(self.text),
+            categories=as_list(self.categories),
+            drop=[*columns.names, *as_list(self.drop), *made],
+            **limits,
+        ).fit(frame)
+        self.encoder_.left_out_ |= dict.fromkeys(made, "was written by onepos complete: it is a guess, not data")
+
+    def _train(
+        self,
+        estimator: "OnePositiveClassifier",
+        rows: Rows,
+        tally: Tally,
+        decided: dict[str, int] | None,
+        *,
+        started: float,
+        tell: Progress,
+        checkpoint: str | Path | None,
+    ) -> Self:
+        """Train on encoded rows and collect the facts."""
+        self.id_, self.separator_, self.at_least_one_ = self.id, self.separator, self.at_least_one
         tell("training", 0.05)
-        with warnings.catch_warnings():
-            # Rows without a tag are allowed here, and counted below.
-            warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
-            rows, tags = features[train], known.indicator.iloc[train]
-            if tune is None:
-                tuned = None
-                fit_in_time(
-                    estimator, rows, tags, fit_arguments(estimator, progress, checkpoint, method), started=started
-                )
-            else:
-                tuned = tune(estimator, rows, tags)
-                estimator = tuned.best_estimator
-        self.estimator_ = estimator
-        if by_threshold:
-            # Held-out rows if there are enough of them: on training rows a model is too sure of itself.
-            chosen = held if len(held) >= ROWS_FOR_THRESHOLD else train
-            estimator.choose_thresholds(features[chosen], n_positives=n_positives, at_least_one=at_least_one)
+        found = None
+        if self.tune is None:
+            features, tags = rows.to_fit(self.labels_)
+            fit_in_time(estimator, features, tags, started=started, progress=tell, checkpoint=checkpoint)
+        else:
+            found = search(self.tune, estimator, *rows.to_fit(self.labels_))
+            estimator = found.best_estimator
+        self.estimator_, self.held_out_ = estimator, rows.held
+        tell("comparing on held-out rows", 0.95)
+        positive = rows.observed > 0
+        unseen = rows.held if len(rows.held) else rows.train
+        sizes = self._sets(estimator.predict_proba(rows.some(unseen, SET_ROWS)[0])).sum(axis=1)
         self.facts_ = {
-            "method": method,
-            "rows": len(frame),
-            "rows_without_tag": int((~(observed > 0).any(axis=1)).sum()),
-            "training_rows": len(train),
-            "held_out_rows": len(held),
-            "counts": {name: int(n) for name, n in zip(self.labels_, (observed > 0).sum(axis=0), strict=True)},
-            "decisions": known.decisions,
+            "method": self.method,
+            "rows": len(positive),
+            "rows_without_tag": int((~positive.any(axis=1)).sum()),
+            "training_rows": len(rows.train),
+            "held_out_rows": len(rows.held),
+            "counts": {name: int(n) for name, n in zip(self.labels_, positive.sum(axis=0), strict=True)},
+            "decisions": decided,
             "notes": tally.notes(self.encoder_.kinds_),
-            "held_out": None,
-            "sets": None,
-            "tuning": None if tuned is None else tuning_facts(tuned),
+            "held_out": compare(estimator, self.method, rows, self.labels_, self.random_state),
+            "sets": {
+                "mean_size": float(sizes.mean()),
+                "n_positives": self.n_positives,
+                "guessed": self.n_positives is None,
+            },
+            "tuning": None if found is None else tuning_facts(found),
             "calibration": None,
         }
-        if len(held):
-            tell("comparing on held-out rows", 0.95)
-            unseen = (features[held], observed[held])
-            own, recalls = tell_held_out(estimator, *unseen)
-            methods = {method: own, **tell_baselines((rows, tags), unseen, without=method, random_state=random_state)}
-            self.facts_["held_out"] = comparison(method, methods, rows=len(held), out_of_fold=False) | recalls
-        elif getattr(estimator, "comparison_", None):
-            found = estimator.comparison_
-            self.facts_["held_out"] = comparison(method, found["methods"], rows=found["rows"], out_of_fold=True)
-        self.facts_["sets"] = set_facts(self, features, held if len(held) else train, n_positives)
         return self
 
-    def predict_proba(self, frame: "pd.DataFrame", tally: Tally | None = None) -> "pd.DataFrame":
+    def predict_proba(self, table: "pd.DataFrame", tally: Tally | None = None) -> "pd.DataFrame":
         """Return the probability of every label, one column each, for the rows of a table with the same columns."""
         import pandas as pd
 
         self._check_trained()
-        values = self.estimator_.predict_proba(self.encoder_.transform(frame, tally))
-        return pd.DataFrame(np.asarray(values), columns=self.labels_, index=frame.index)
+        values = self.estimator_.predict_proba(self.encoder_.transform(table, tally))
+        return pd.DataFrame(np.asarray(values), columns=self.labels_, index=table.index)
 
-    def predict(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+    def predict(self, table: "pd.DataFrame") -> "pd.DataFrame":
         """Return label sets as a 0/1 table: 1 where the probability reaches ``thresholds_``."""
         import pandas as pd
 
-        return pd.DataFrame(self._sets(self.predict_proba(frame)), columns=self.labels_, index=frame.index)
+        return pd.DataFrame(self._sets(self.predict_proba(table)), columns=self.labels_, index=table.index)
 
     def _sets(self, probabilities: Any) -> NDArray[np.int64]:
         return label_sets(np.asarray(probabilities), self.thresholds_, at_least_one=self.at_least_one_)
 
-    def calibrate(self, frame: "pd.DataFrame", labels: "pd.DataFrame") -> Self:
-        """Make probabilities mean what they say, from rows with complete labels; see the classifiers' ``calibrate``.
+    def calibrate(self, table: "pd.DataFrame", labels: "pd.DataFrame") -> Self:
+        """Calibrate the probabilities on rows with complete labels; see the classifiers' ``calibrate``.
 
         Parameters
         ----------
-        frame : DataFrame
+        table : DataFrame
             Rows that training did not see.
         labels : DataFrame of shape (n_samples, n_labels)
             All labels of those rows, one 0/1 column for each label of the model.
         """
         self._check_trained()
-        features, estimator = self.encoder_.transform(frame), self.estimator_
+        features, estimator = self.encoder_.transform(table), self.estimator_
         before = np.asarray(estimator.predict_proba(features)).sum(axis=1).mean()
         after = np.asarray(estimator.calibrate(features, labels).predict_proba(features)).sum(axis=1).mean()
         self.facts_["calibration"] = {
-            "rows": len(frame),
+            "rows": len(table),
             "labels_per_row": float((labels.to_numpy() > 0).sum(axis=1).mean()),
             "expected_before": float(before),
             "expected_after": float(after),
@@ -249,7 +321,7 @@ class TableModel:
 
     @property
     def thresholds_(self) -> list[float]:
-        """From which probability on each label is in the set: one half, or what ``n_positives`` asked for."""
+        """From which probability on each label is in the set."""
         return [float(value) for value in getattr(self.estimator_, "thresholds_", [0.5] * len(self.labels_))]
 
     def save(self, path: str | Path) -> Path:
@@ -279,9 +351,8 @@ class TableModel:
         about = {"method": str(self.facts_["method"]), "rows": f"{self.facts_['training_rows']:,} trained on"}
         held = self.facts_["held_out"]
         if held is not None:
-            rank = held["reciprocal_rank"]
             rows = f"{held['rows']:,} rows" + (", out of fold" if held["out_of_fold"] else "")
-            about["held out"] = f"{rows}, mean reciprocal rank of the tag {rank:.4f}"
+            about["held out"] = f"{rows}, mean reciprocal rank of the tag {held['reciprocal_rank']:.4f}"
         return facts_html("TableModel", {**about, **fitted_facts(self.estimator_)})
 
     def _check_trained(self) -> None:
@@ -290,48 +361,46 @@ class TableModel:
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, encoder = self.encoder_.state()
-        own: dict[str, Any] = {"labels": self.labels_, "label": self.label_, "id": self.id_, "facts": self.facts_}
-        own |= {"separator": self.separator_, "at_least_one": self.at_least_one_}
-        return arrays, {**own, "encoder": encoder}
+        return arrays, {
+            "labels": self.labels_,
+            "label": self.label_,
+            "id": self.id_,
+            "separator": self.separator_,
+            "at_least_one": self.at_least_one_,
+            "facts": self.facts_,
+            "encoder": encoder,
+        }
 
     @classmethod
     def _restored(
         cls, estimator: "OnePositiveClassifier", arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
     ) -> Self:
-        made = cls()
-        made.estimator_ = estimator
-        made.encoder_ = ColumnEncoder.from_state(arrays, facts["encoder"])
-        made.labels_, made.label_, made.id_ = list(facts["labels"]), facts["label"], facts["id"]
-        # Files of versions before 0.2 do not have these.
-        made.separator_, made.at_least_one_ = facts.get("separator"), bool(facts.get("at_least_one", True))
-        made.facts_ = {"sets": None} | dict(facts["facts"])
-        if made.encoder_.n_features_ != estimator.n_features_in_ or len(made.labels_) != len(estimator.classes_):
+        encoder = ColumnEncoder.from_state(arrays, facts["encoder"])
+        # Files of versions before 0.2 lack some of these.
+        about: dict[str, Any] = {"sets": None} | dict(facts["facts"])
+        made = cls(
+            method=about["method"],
+            params=estimator.get_params(deep=False),
+            text=encoder.text,
+            categories=encoder.categories,
+            drop=[name for name in encoder.drop if name not in (facts["label"], facts["id"])],
+            id=facts["id"],
+            separator=facts.get("separator"),
+            n_positives=(about["sets"] or {}).get("n_positives"),
+            at_least_one=bool(facts.get("at_least_one", True)),
+        )
+        made.estimator_, made.encoder_, made.facts_ = estimator, encoder, about
+        made.labels_, made.label_ = list(facts["labels"]), facts["label"]
+        made.id_, made.separator_, made.at_least_one_ = made.id, made.separator, made.at_least_one
+        if encoder.n_features_ != estimator.n_features_in_ or len(made.labels_) != len(estimator.classes_):
             raise ValueError("columns and classifier do not fit together")
         return made
 
 
-def split_rows(
-    observed: NDArray[np.int8], fraction: float, random_state: int | None
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows to train on, those without a tag among them, and the rows held out."""
-    everything = np.arange(len(observed))
-    tagged = np.flatnonzero((observed > 0).any(axis=1))
-    spare = len(tagged) - len(np.unique(observed[tagged].argmax(axis=1)))
-    if fraction == 0 or spare == 0:
-        return everything, np.empty(0, dtype=np.intp)
-    _, held = hold_out(observed, tagged, fraction, np.random.default_rng(random_state))
-    return np.setdiff1d(everything, held, assume_unique=True), held
+def as_list(names: str | Sequence[str]) -> list[str]:
+    """Return one name or several as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
-def fit_in_time(estimator: Any, features: Any, tags: Any, arguments: dict[str, Any], *, started: float) -> None:
-    """Fit an estimator; of its ``time_budget``, if it has one, what passed since ``started`` is taken away."""
-    budget = estimator.get_params(deep=False).get("time_budget")
-    if budget is None:
-        estimator.fit(features, tags, **arguments)
-        return
-    with deadline(started + budget):
-        estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
-    try:
-        estimator.fit(features, tags, **arguments)
-    finally:
-        estimator.set_params(time_budget=budget)  # what the user asked for is what the model reports
+def _silent(step: str, share: float) -> None:
+    """Report no progress."""

@@ -1,7 +1,6 @@
 """Any data file → one table: CSV, TSV, parquet as they are; ARFF, MAT, svmlight, npz with the labels they carry."""
 
 import warnings
-from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +14,10 @@ from onepos._utils.optional import require
 from onepos.datasets._delimited import MISSING, check_parquet_size, readable_parquet
 from onepos.datasets._load import FORMATS, read
 from onepos.exceptions import DataFileError
+from onepos.table.kinds import check_distinct
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-# The formats of data files, each as one data frame; what is wrong with a file is one line that names it.
 
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
@@ -78,22 +75,6 @@ def check_header(path: Path) -> None:
         head = pd.read_csv(path, sep=separator_of(path), index_col=False, header=None, nrows=1, dtype=str)
     names = [str(name) for name in head.iloc[0] if not pd.isna(name)]
     check_distinct(names, path.name)
-
-
-def check_distinct(names: Sequence[str], where: str = "") -> None:
-    """Raise DataFileError, naming them, if column names come twice.
-
-    Examples
-    --------
-    >>> check_distinct(["x", "tag", "tag"], "photos.csv")
-    Traceback (most recent call last):
-    onepos.exceptions.DataFileError: photos.csv: column names must be distinct; 'tag' come twice: rename.
-    """
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        shown = ", ".join(map(repr, twice[:5]))
-        start = f"{where}: " if where else ""
-        raise DataFileError(f"{start}column names must be distinct; {shown} come twice: rename.")
 
 
 def separated(path: Path, words: Collection[str], plain: Collection[str], **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Tags in a column ↔ the indicator matrix that the estimators take."""
+"""Tags in a column, and a reviewer's decisions, as the indicator matrix that the estimators take; and back."""
 
 import warnings
 from collections import Counter
@@ -11,26 +11,28 @@ from numpy.typing import NDArray
 
 from onepos._utils.labels import mark_labels
 from onepos.exceptions import DataFileError, LabelWarning
-from onepos.table.decisions import apply_decisions, row_ids
-from onepos.table.encoder import shorten
-from onepos.table.kinds import as_words
+from onepos.table.kinds import as_words, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+#: What a reviewer's decision makes of a label.
+_DECIDED = {"accept": 1, "reject": -1}
+
+
 def tag_indicator(
     tags: "pd.Series[Any]", classes: Sequence[str] | None = None, separator: str | None = None
 ) -> "pd.DataFrame":
-    """Tags of rows → int8 indicator; a row without a tag has no 1.
+    """Turn the tags of rows into an int8 indicator; a row without a tag has no 1.
 
     Parameters
     ----------
     tags : Series
         Text or numbers; blanks around a tag do not count.
     classes : sequence of str, optional
-        The labels, in the order of the columns. Default: the distinct tags, sorted. A tag that is not among them
-        leaves its row without a 1.
+        The labels, in the order of the columns. Other tags are ignored. Default: the distinct tags, sorted; there must
+        be at least two.
     separator : str, optional
         What stands between the tags of a cell, if a cell can hold several.
 
@@ -43,21 +45,24 @@ def tag_indicator(
     1     0    0
     2     1    0
     """
-    sets = [split_cell(word, separator) for word in as_words(tags)]
-    found = sorted({tag for row in sets for tag in row})
-    if not found:
-        raise DataFileError(
-            f"label column {tags.name!r} holds no tag: all {len(tags):,} rows are empty. Is it the right column?"
-        )
-    if classes is None and len(found) == 1:
-        raise DataFileError(
-            f"label column {tags.name!r} holds one label only, {found[0]!r}; at least two are needed to learn anything."
-        )
-    return _indicator(sets, found if classes is None else classes, tags)
+    if classes is None:
+        classes = distinct_tags(tags, separator)
+        if not classes:
+            raise DataFileError(
+                f"label column {tags.name!r} holds no tag: all {len(tags):,} rows are empty. Is it the right column?"
+            )
+        if len(classes) == 1:
+            raise DataFileError(
+                f"label column {tags.name!r} holds one label only, {classes[0]!r}; at least two are needed to learn "
+                "anything."
+            )
+    return split_tags(tags, separator, classes)
 
 
-def split_tags(tags: "pd.Series[Any]", separator: str = ";", classes: Sequence[str] | None = None) -> "pd.DataFrame":
-    """Several tags a row, joined by ``separator`` → int8 indicator; parameters as for ``tag_indicator``.
+def split_tags(
+    tags: "pd.Series[Any]", separator: str | None = ";", classes: Sequence[str] | None = None
+) -> "pd.DataFrame":
+    """Turn sets of tags, joined by ``separator``, into an int8 indicator; any number of labels will do.
 
     Examples
     --------
@@ -65,8 +70,18 @@ def split_tags(tags: "pd.Series[Any]", separator: str = ";", classes: Sequence[s
     >>> split_tags(pd.Series(["sea;city", ""])).to_numpy().tolist()
     [[1, 1], [0, 0]]
     """
+    import pandas as pd
+
+    classes = distinct_tags(tags, separator) if classes is None else list(classes)
     sets = [split_cell(word, separator) for word in as_words(tags)]
-    return _indicator(sets, sorted({tag for row in sets for tag in row}) if classes is None else classes, tags)
+    rows = np.repeat(np.arange(len(sets)), [len(found) for found in sets])
+    values, _ = mark_labels(list(chain.from_iterable(sets)), pd.Index(classes, dtype=object), rows, len(sets))
+    return pd.DataFrame(values, columns=classes, index=tags.index)
+
+
+def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
+    """Return the distinct tags of a column, sorted."""
+    return sorted({tag for word in as_words(tags) for tag in split_cell(word, separator)})
 
 
 def split_cell(word: str | None, separator: str | None) -> list[str]:
@@ -136,79 +151,54 @@ def join_tags(
     return [separator.join(found[:top]) for found in sets]
 
 
-def _indicator(sets: list[list[str]], classes: Sequence[str], tags: "pd.Series[Any]") -> "pd.DataFrame":
-    import pandas as pd
+class LabelColumns(NamedTuple):
+    """Where the labels and ids of a table are: a column of tags, or 0/1 columns, or an indicator of the same rows."""
 
-    rows = np.repeat(np.arange(len(sets)), [len(found) for found in sets])
-    values, _ = mark_labels(list(chain.from_iterable(sets)), pd.Index(list(classes), dtype=object), rows, len(sets))
-    return pd.DataFrame(values, columns=list(classes), index=tags.index)
-
-
-# Which columns hold the labels of a training table, and what they say.
-
-
-class Named(NamedTuple):
-    """The columns that the user named."""
-
-    label: str | None
-    labels: "Sequence[str] | pd.DataFrame | None"
-    id: str | None
+    label: str | None = None
+    labels: "Sequence[str] | pd.DataFrame | None" = None
+    id: str | None = None
     separator: str | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """Columns that are no features."""
+        listed = [] if self.labels is None or hasattr(self.labels, "columns") else list(self.labels)
+        return [*([self.label] if self.label is not None else []), *listed, *([self.id] if self.id is not None else [])]
 
-class Known(NamedTuple):
-    """Observed labels, the columns that are no features because of them, and how many decisions were applied."""
+    def check(self, text: Sequence[str] = ()) -> None:
+        """Raise DataFileError if the names contradict each other; ``text`` are the columns of words."""
+        if (self.label is None) == (self.labels is None):
+            raise DataFileError("say which column holds the tags: label=NAME, or labels=[0/1 columns]; one of them.")
+        if self.separator is not None and self.label is None:
+            raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
+        for what, names in (("label", self.names[:-1]), ("text", text)):
+            if self.id is not None and self.id in names:
+                raise DataFileError(f"column {self.id!r} is named as id and as {what}. It can be one of them.")
 
-    indicator: "pd.DataFrame"
-    columns: list[str]
-    decisions: dict[str, int] | None
+    def indicator(self, frame: "pd.DataFrame", classes: Sequence[str] | None = None) -> "pd.DataFrame":
+        """Return the observed labels of some rows: 1 observed, −1 known absent, 0 unknown.
 
-
-def observed_labels(
-    frame: "pd.DataFrame", names: Named, decisions: "pd.DataFrame | None", *, text: Sequence[str] = ()
-) -> Known:
-    """Return the int8 indicator of a training table: 1 observed or accepted, −1 rejected, 0 unknown.
-
-    ``text`` are the columns of words, none of which may name the rows.
-    """
-    import pandas as pd
-
-    for what, name in (("label", names.label), ("id", names.id)):
-        if name is not None:
-            require_columns(frame, [name], what)
-    columns = [names.id] if names.id is not None else []
-    if names.id is not None and (names.id == names.label or names.id in _listed(names.labels)):
-        raise DataFileError(f"column {names.id!r} is named as id and as label. It can be one of them.")
-    if names.id is not None and names.id in text:
-        raise DataFileError(f"column {names.id!r} is named as id and as text. It can be one of them.")
-    if names.separator is not None and names.label is None:
-        raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
-    if (names.label is None) == (names.labels is None):
-        raise DataFileError("say which column holds the tags: label=NAME, or labels=[0/1 columns]; one of them.")
-    if names.label is not None:
-        indicator = tag_indicator(frame[names.label], separator=names.separator)
-        columns = [*columns, names.label]
-        if names.separator is None:
-            warn_if_joined([str(name) for name in indicator.columns])
-    elif isinstance(names.labels, pd.DataFrame):
-        if len(names.labels) != len(frame):
+        Without ``classes`` these are all rows of a training table, and there must be at least two labels.
+        """
+        if self.id is not None:
+            require_columns(frame, [self.id], "id")
+        if self.label is not None:
+            require_columns(frame, [self.label], "label")
+            made = tag_indicator(frame[self.label], classes, self.separator)
+            if classes is None and self.separator is None:
+                warn_if_joined([str(name) for name in made.columns])
+            return made
+        if self.labels is None or isinstance(self.labels, Sequence):
+            made = indicator_columns(frame, list(self.labels or ()))
+        else:
+            made = self.labels
+        if len(made) != len(frame):
             raise DataFileError(
-                f"labels must have one row for each row of the table; got {len(names.labels):,} for {len(frame):,}."
+                f"labels must have one row for each row of the table; got {len(made):,} for {len(frame):,}."
             )
-        indicator = names.labels
-    else:
-        chosen = list(names.labels or ())
-        indicator, columns = indicator_columns(frame, chosen), [*columns, *chosen]
-    if indicator.shape[1] < 2:
-        raise DataFileError("at least two labels are needed to learn anything; got one.")
-    if decisions is None:
-        return Known(indicator, columns, None)
-    decided, counts = apply_decisions(indicator, row_ids(frame, names.id), decisions)
-    return Known(decided, columns, counts)
-
-
-def _listed(labels: "Sequence[str] | pd.DataFrame | None") -> list[str]:
-    return [] if labels is None or hasattr(labels, "columns") else list(labels)
+        if made.shape[1] < 2:
+            raise DataFileError("at least two labels are needed to learn anything; got one.")
+        return made
 
 
 def warn_if_joined(tags: Sequence[str]) -> None:
@@ -248,13 +238,73 @@ def indicator_columns(frame: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFr
     return part.astype(np.int8)
 
 
-def require_columns(frame: "pd.DataFrame", names: Sequence[str], what: str) -> None:
-    """Raise DataFileError if one of the columns is not there."""
-    for name in names:
-        if name not in frame.columns:
-            hint = ""
-            if len(frame.columns) == 1 and (";" in str(frame.columns[0]) or "\t" in str(frame.columns[0])):
-                hint = " The file looks separated by something else than a comma: save it with commas, or as .tsv."
-            raise DataFileError(
-                f"there is no column {name!r} (named as {what}); the columns are: {shorten(frame.columns)}.{hint}"
-            )
+def row_ids(frame: "pd.DataFrame", column: str | None) -> "pd.Index[Any]":
+    """Return the id of each row as text: its cell in ``column``, or without such a column its number from 1 on."""
+    import pandas as pd
+
+    if column is None:
+        return pd.Index([str(number) for number in range(1, len(frame) + 1)])
+    ids: pd.Index[Any] = pd.Index(as_words(frame[column]))
+    if ids.hasnans:
+        raise DataFileError(f"id column {column!r} is empty in row {int(np.flatnonzero(ids.isna())[0])}. Fill it in.")
+    if not ids.is_unique:
+        raise DataFileError(
+            f"ids must be distinct; {ids[ids.duplicated()][0]!r} comes twice in column {column!r}. Name another "
+            "column, or none to have rows numbered."
+        )
+    return ids
+
+
+def apply_decisions(
+    indicator: "pd.DataFrame", ids: "pd.Index[Any]", decisions: "pd.DataFrame"
+) -> tuple["pd.DataFrame", dict[str, int]]:
+    """Return the indicator with 1 where a label was accepted and −1 where it was rejected, and how many of each.
+
+    Parameters
+    ----------
+    indicator : DataFrame of shape (n_samples, n_labels)
+        Observed labels; not changed.
+    ids : Index of shape (n_samples,)
+        The id of each row, as from ``row_ids``.
+    decisions : DataFrame
+        As from ``read_decisions``: columns id, label and decision ("accept" or "reject"). Those on rows
+        that are not in the table are counted and left.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> observed = pd.DataFrame({"sea": [1], "sun": [0]})
+    >>> decided = pd.DataFrame({"id": ["a"], "label": ["sun"], "decision": ["accept"]})
+    >>> apply_decisions(observed, pd.Index(["a"]), decided)[0].to_numpy().tolist()
+    [[1, 1]]
+    """
+    import pandas as pd
+
+    missing = [name for name in ("id", "label", "decision") if name not in decisions.columns]
+    if missing:
+        raise DataFileError(f"decisions need the columns id, label and decision; {missing[0]!r} is not there.")
+    names, tags, verdicts = (as_words(decisions[name]) for name in ("id", "label", "decision"))
+    _check(verdicts, set(_DECIDED), "a decision is accept or reject")
+    labels = pd.Index([str(name) for name in indicator.columns])
+    _check(tags, set(labels), "decisions must name labels of the table")
+    rows, columns = ids.get_indexer(pd.Index(names)), labels.get_indexer(pd.Index(tags))
+    if len(rows) and (rows < 0).all():
+        raise DataFileError(
+            f"no decision is about a row of the table: {names[0]!r} and all others are none of its ids (the first is "
+            f"{ids[0]!r}). Do both files belong together, and is the id column the same?"
+        )
+    values = indicator.to_numpy(dtype=np.int8).copy()
+    here = rows >= 0
+    values[rows[here], columns[here]] = [_DECIDED[verdict] for verdict in verdicts[here]]
+    counts = {
+        "accepted": int((verdicts[here] == "accept").sum()),
+        "rejected": int((verdicts[here] == "reject").sum()),
+        "elsewhere": int((~here).sum()),
+    }
+    return pd.DataFrame(values, columns=indicator.columns, index=indicator.index), counts
+
+
+def _check(found: Any, known: set[str], what: str) -> None:
+    wrong = [word for word in found if word not in known]
+    if wrong:
+        raise DataFileError(f"{what}; got {wrong[0]!r}. Correct it.")

@@ -1,0 +1,127 @@
+"""What a running study shows on standard error: a live view on a terminal, a line per cell elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from onepos.study import Observer, ResultsFolder, Study
+
+#: Cells that the live view shows.
+_LAST = 8
+
+
+@contextmanager
+def study_view(folder: ResultsFolder) -> Iterator[Observer]:
+    """Yield the observer that suits standard error."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Lines()
+        return
+    view = LiveView(folder)
+    with Live(view, console=console, refresh_per_second=2):
+        yield view
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(max(0, round(seconds)), 60)  # the clock may have been set back
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Clock:
+    """Time left, from the cells finished in this run: they are the only ones whose pace is known."""
+
+    def __init__(self, finished: int, total: int) -> None:
+        self.started, self.before, self.total = time.monotonic(), finished, total
+
+    def left(self, finished: int) -> str:
+        """Return the time left in words, or a question mark before the first cell."""
+        here = finished - self.before
+        if not here:
+            return "?"
+        return _duration((time.monotonic() - self.started) / here * (self.total - finished))
+
+
+class Lines(Observer):
+    """A line a cell, for logs."""
+
+    def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
+        """Say what is there already."""
+        self.clock = Clock(done, total)
+        again = f", {failed} failed before and are tried again" if failed else ""
+        self._say(f"study {study.name} ({study.content_hash}): {done} of {total} cells done{again}")
+
+    def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
+        """Say how a cell went."""
+        place = f"[{done + failed}/{total}, {self.clock.left(done + failed)} left]"
+        self._say(f"{place} {outcome(row)}")
+
+    def on_worker_died(self, cells: list[str]) -> None:
+        """Say which cells were under way."""
+        self._say(f"a worker process was killed; under way: {', '.join(cells) or 'unknown'}; starting it again")
+
+    def on_notice(self, text: str) -> None:
+        """Say it."""
+        self._say(text)
+
+    @staticmethod
+    def _say(text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def outcome(row: dict[str, Any]) -> str:
+    """One line about a finished cell."""
+    name = f"{row['dataset']} {row['method']} {row['selection']} trial {row['trial']}"
+    if row["status"] != "ok":
+        return f"{name}: FAILED {row['error']}"
+    return f"{name}: average precision {row['average_precision']:.4f}, {row['seconds']:.1f} s"
+
+
+class LiveView(Observer):
+    """Counts, a bar, time left, what is running and the last few cells, repainted in place."""
+
+    def __init__(self, folder: ResultsFolder) -> None:
+        self.folder = folder
+        self.last: list[Text] = []
+        self.name, self.counts, self.clock = "", (0, 0, 0), Clock(0, 0)
+
+    def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
+        """Show what is there already; what failed before is to do again."""
+        self.name, self.counts, self.clock = study.name, (done, 0, total), Clock(done, total)
+
+    def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
+        """Add a line and move the bar."""
+        self.counts = (done, failed, total)
+        self._add(outcome(row), "" if row["status"] == "ok" else "red")
+
+    def on_worker_died(self, cells: list[str]) -> None:
+        """Add a line in yellow."""
+        self._add(f"a worker was killed; under way: {', '.join(cells) or 'unknown'}", "yellow")
+
+    def on_notice(self, text: str) -> None:
+        """Add a line in yellow."""
+        self._add(text, "yellow")
+
+    def _add(self, text: str, style: str) -> None:
+        self.last = [*self.last, Text(text, style=style, overflow="ellipsis", no_wrap=True)][-_LAST:]
+
+    def __rich__(self) -> Group:
+        done, failed, total = self.counts
+        left = self.clock.left(done + failed)
+        running = [
+            Text(f"running {_duration(time.time() - note['started'])}  {note['cell']}", style="cyan", no_wrap=True)
+            for note in self.folder.running()
+        ]
+        head = f"{self.name}: {done} done, {len(running)} running, {failed} failed, of {total}; {left} left"
+        # Padded, because a bar alone does not end its line.
+        bar = Padding(ProgressBar(total=max(total, 1), completed=done + failed, width=60), 0)
+        return Group(Text(head), bar, *self.last, *running)

@@ -1,0 +1,249 @@
+"""Write predictions: for the rows of a file of any size, or beside the columns of a table that lacks tags."""
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos.table.encoder import Tally
+from onepos.table.kinds import TEXT, as_words, named, shorten
+from onepos.table.model import TableModel
+from onepos.table.reading import CHUNK_ROWS, SVMLIGHT, TableData, guess_rows, read_as_written, read_chunks
+from onepos.table.tags import apply_decisions, distinct_tags, join_tags, row_ids, split_tags
+from onepos.table.training import Progress
+from onepos.table.writing import TableWriter, as_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a row of the output holds: the set of likely tags, the probabilities, or both.
+
+    A label is likely from ``threshold`` on, by default the model's; or the ``top`` labels are. Without a threshold the
+    best label is in a set that would be empty, unless ``allow_empty`` or the model was told otherwise.
+    """
+
+    sets: bool = True
+    probabilities: bool = True
+    threshold: float | None = None
+    top: int | None = None
+    separator: str = ";"
+    allow_empty: bool = False
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """How many rows were written, how many of them with an empty set, and what the user should know."""
+
+    rows: int
+    rows_without_suggestion: int
+    notes: list[str]
+
+
+def predict_file(
+    model: TableModel,
+    data: str | Path,
+    out: str | Path,
+    output: Output | None = None,
+    *,
+    chunk_rows: int = CHUNK_ROWS,
+    progress: Progress | None = None,
+) -> Predicted:
+    """Write predictions for the rows of a file, in their order and in constant memory.
+
+    Parameters
+    ----------
+    model : TableModel
+    data, out : str or Path
+        ``out`` is CSV, TSV or parquet, and appears when it is whole.
+    output : Output, optional
+        What to write; default: sets and probabilities.
+    chunk_rows : int
+        Rows in memory at a time.
+    progress : callable, optional
+        Called with (step, share of the work done).
+    """
+    output, tally = output or Output(), Tally()
+    expected, empty = guess_rows(data), 0
+    notes: list[str] = []
+    threshold = model.thresholds_ if output.threshold is None else output.threshold
+    # Closed by hand: an error in the middle of the file must not leave it open.
+    with (
+        TableWriter(out) as table,
+        closing(read_chunks(data, **reading_options(model, data), rows=chunk_rows)) as pieces,
+    ):
+        for chunk in pieces:
+            if not table.rows:
+                notes = _notes_on_columns(model, chunk)
+            found = model.predict_proba(chunk, tally)
+            suggested = join_tags(
+                found,
+                threshold=threshold,
+                top=output.top,
+                separator=output.separator,
+                at_least_one=output.threshold is None and model.at_least_one_ and not output.allow_empty,
+            )
+            empty += suggested.count("")
+            table.write(_rows(model, chunk, found, suggested, output, table.is_text))
+            if progress is not None:
+                progress("predicting", min(0.99, table.rows / expected))
+    return Predicted(table.rows, empty, [*tally.notes(model.encoder_.kinds_), *notes])
+
+
+def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
+    """Return how a file must be read so that its columns are what they were in training."""
+    kinds = model.encoder_.kinds_
+    plain = [name for name, kind in kinds.items() if kind == TEXT]
+    plain += [name for name in (model.id_, model.label_) if name is not None]
+    size = len(kinds) if Path(path).suffix.lower() in SVMLIGHT else None
+    return {"words": model.encoder_.words_, "plain": plain, "n_features": size}
+
+
+def _rows(
+    model: TableModel,
+    chunk: "pd.DataFrame",
+    found: "pd.DataFrame",
+    suggested: list[str],
+    output: Output,
+    is_text: bool,
+) -> "pd.DataFrame":
+    import pandas as pd
+
+    if model.id_ is not None and model.id_ in chunk.columns:
+        first: dict[str, Any] = {model.id_: as_words(chunk[model.id_])}
+    else:
+        first = {"row": chunk.index + 1}
+    parts = [pd.DataFrame(first, index=chunk.index)]
+    if output.probabilities:
+        parts.append(as_columns(found, shorten=is_text))
+    if output.sets:
+        parts.append(pd.DataFrame({"suggested": suggested}, index=chunk.index))
+    return pd.concat(parts, axis=1)
+
+
+def _notes_on_columns(model: TableModel, frame: "pd.DataFrame") -> list[str]:
+    """Say which columns training did not have (those that it left out are no news), and if the id is not there."""
+    encoder = model.encoder_
+    known = {*encoder.kinds_, *encoder.left_out_, *encoder.drop, model.id_, model.label_}
+    strange = [str(name) for name in frame.columns if name not in known]
+    notes = [f"columns that the model does not know are ignored: {shorten(strange, 5)}"] if strange else []
+    if model.id_ is not None and model.id_ not in frame.columns:
+        notes.append(f"there is no id column {model.id_!r}: rows are numbered from 1 on")
+    return notes
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """Rows, what is known and what is likely of each.
+
+    Attributes
+    ----------
+    written : DataFrame
+        The table as it stands in its file.
+    probabilities : DataFrame of shape (n_samples, n_labels)
+    known, observed_only : int8 arrays of shape (n_samples, n_labels)
+        1 observed or accepted, −1 rejected, 0 unknown; and the same without a reviewer's decisions.
+    suggested : list of str
+        The tags of each row, joined by ``separator``.
+    notes, column_notes : list of str
+        What to know about the tags, and about what was filled in or not recognised in columns.
+    """
+
+    model: TableModel
+    data: TableData
+    written: "pd.DataFrame"
+    probabilities: "pd.DataFrame"
+    known: NDArray[np.int8]
+    observed_only: NDArray[np.int8]
+    suggested: list[str]
+    separator: str
+    notes: list[str]
+    column_notes: list[str]
+
+    def ids(self) -> list[str]:
+        """Return the id of each row, or its number from 1 on."""
+        return [str(name) for name in row_ids(self.data.frame, self.model.id_)]
+
+    def observed(self) -> list[str | None]:
+        """Return the one tag that each row came with; None if there is none, or several."""
+        first = (self.observed_only > 0).argmax(axis=1)
+        one = (self.observed_only > 0).sum(axis=1) == 1
+        return [self.model.labels_[j] if single else None for j, single in zip(first, one, strict=True)]
+
+    def added(self) -> int:
+        """Return how many tags are suggested beside those that were known."""
+        sizes = [len(tags.split(self.separator)) if tags else 0 for tags in self.suggested]
+        return int(sum(sizes) - (self.known > 0).sum())
+
+    def write(self, path: str | Path) -> None:
+        """Write the table, ``p(label)`` columns and ``suggested``; columns of these names that it had are replaced."""
+        import pandas as pd
+
+        with TableWriter(path) as out:
+            found = as_columns(self.probabilities, shorten=out.is_text).reset_index(drop=True)
+            more = pd.concat([found, pd.DataFrame({"suggested": self.suggested})], axis=1)
+            table = self.written.reset_index(drop=True)
+            table = table.drop(columns=[name for name in more.columns if name in table.columns])
+            out.write(pd.concat([table, more], axis=1))
+
+
+def complete_table(
+    model: TableModel,
+    data: TableData,
+    *,
+    path: Path,
+    decisions: "pd.DataFrame | None" = None,
+    threshold: float | None = None,
+    top: int | None = None,
+    separator: str = ";",
+    at_least_one: bool | None = None,
+) -> Completion:
+    """Predict every label of every row and join what is known with what is likely.
+
+    Parameters
+    ----------
+    model : TableModel
+    data : TableData
+        The table, read as the model needs it.
+    path : Path
+        Its file, from which the output takes the other columns as they are written.
+    decisions, threshold, top, separator
+        As for ``apply_decisions`` and ``join_tags``; the threshold is the model's by default.
+    at_least_one : bool, optional
+        Put the best label into a set that would be empty, unless a threshold is given; default: as the model was told.
+    """
+    frame, tally = named(data.frame), Tally()
+    probabilities = model.predict_proba(frame, tally)
+    indicator, notes = _observed(model, data)
+    known = observed = indicator.to_numpy(dtype=np.int8)
+    if decisions is not None:
+        known = apply_decisions(indicator, row_ids(frame, model.id_), decisions)[0].to_numpy(dtype=np.int8)
+    # What is known outranks whatever the model thinks of it.
+    settled = probabilities.mask(known > 0, 2.0).mask(known < 0, -1.0)
+    limit = model.thresholds_ if threshold is None else threshold
+    filled = model.at_least_one_ if at_least_one is None else at_least_one
+    suggested = join_tags(
+        settled, threshold=limit, top=top, separator=separator, at_least_one=threshold is None and filled
+    )
+    written = frame if data.labels is not None else read_as_written(path)
+    of_columns = tally.notes(model.encoder_.kinds_)
+    return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, of_columns)
+
+
+def _observed(model: TableModel, data: TableData) -> tuple["pd.DataFrame", list[str]]:
+    """Return the labels that the table has, and what to know about them."""
+    import pandas as pd
+
+    if data.labels is not None:
+        return data.labels.reindex(columns=model.labels_, fill_value=0), []
+    if model.label_ is None or model.label_ not in data.frame.columns:
+        return pd.DataFrame(0, columns=model.labels_, index=data.frame.index), []
+    column = data.frame[model.label_]
+    strange = sorted(set(distinct_tags(column, model.separator_)) - set(model.labels_))
+    notes = [f"tags that the model does not know stay as they are: {', '.join(strange[:5])}"] if strange else []
+    return split_tags(column, model.separator_, model.labels_), notes

@@ -1,0 +1,268 @@
+"""From encoded rows to a trained estimator: settings, held-out rows, time, and the comparison with simple methods."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._utils.deadline import deadline, time_left
+from onepos._utils.launch import apart
+from onepos.exceptions import LabelWarning
+from onepos.label_sets.pooling import inverse_temperature, standardize_rows
+from onepos.methods._rows import hold_out
+from onepos.methods.registry import METHODS, make_classifier
+from onepos.table.scores import single_positive_values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from onepos.methods._base import OnePositiveClassifier
+
+
+#: Called with what is being done and the share of the work that is done.
+Progress = Callable[[str, float], None]
+#: Methods that predict every training row out of fold and keep the result as ``comparison_``: nothing is held out.
+COMPARE_THEMSELVES = frozenset({"auto"})
+FREQUENCY, BASELINE = "frequency", "logistic"
+#: What a user should know about a model that barely beats the ranking by frequency.
+BARELY = (
+    "The model barely beats a ranking by frequency alone: the columns say little about the tags, or something is wrong "
+    "with them. The doctor looks for reasons."
+)
+
+#: Share of the tagged rows held out, unless the method compares itself.
+_HELD_OUT = 0.1
+#: Share of the progress bar where training begins and ends; reading and scoring are the rest.
+_BEGIN, _END = 0.05, 0.95
+#: What auto gets at least, if reading and encoding took all of its time budget.
+_LEAST_SECONDS = 1.0
+#: A model that closes less than this share of what frequency leaves open barely beats it.
+_LEAST_GAIN = 0.03
+#: The baseline stops there with what it has.
+_MOST_SECONDS = 60.0
+#: Rows from which the mean size of label sets is computed.
+SET_ROWS = 2_000
+#: Columns of the table of trials that are no settings.
+_ABOUT_TRIALS = ("score", "epochs", "seconds", "state", "error")
+
+Scores = dict[str, float]
+
+
+@dataclass(eq=False)
+class Rows:
+    """Encoded rows, and which of them training sees.
+
+    Attributes
+    ----------
+    features : array or CSR matrix of shape (n_samples, n_features)
+    observed : int8 array of shape (n_samples, n_labels)
+    train, held : int arrays
+        Rows to train on, those without a tag among them, and rows held out.
+    most : int or None
+        Rows that may be in memory at a time; None if all are. Then training gets the features of all rows, and the
+        tags of held-out rows are hidden.
+    """
+
+    features: Any
+    observed: NDArray[np.int8]
+    train: NDArray[np.intp]
+    held: NDArray[np.intp]
+    most: int | None = None
+
+    def to_fit(self, labels: list[str]) -> tuple[Any, "pd.DataFrame"]:
+        """Return features and tags for ``fit``."""
+        import pandas as pd
+
+        if self.most is None:
+            return self.features[self.train], pd.DataFrame(self.observed[self.train], columns=labels)
+        seen = self.observed.copy()
+        seen[self.held] = 0
+        return self.features, pd.DataFrame(seen, columns=labels)
+
+    def some(self, rows: NDArray[np.intp], most: int | None = None) -> tuple[Any, NDArray[np.int8]]:
+        """Return features and tags of rows from all over the given ones, as many as may be read."""
+        most = most or self.most
+        chosen = rows if most is None else np.sort(rows)[:: max(1, len(rows) // most)]
+        part = self.features[chosen]
+        return part if self.most is None else np.asarray(part), self.observed[chosen]
+
+
+def split_rows(
+    observed: NDArray[np.int8], fraction: float, random_state: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows to train on, those without a tag among them, and the rows held out."""
+    everything = np.arange(len(observed))
+    tagged = np.flatnonzero((observed > 0).any(axis=1))
+    spare = len(tagged) - len(np.unique(observed[tagged].argmax(axis=1)))
+    if fraction == 0 or spare == 0:
+        return everything, np.empty(0, dtype=np.intp)
+    _, held = hold_out(observed, tagged, fraction, np.random.default_rng(random_state))
+    return np.setdiff1d(everything, held, assume_unique=True), held
+
+
+def held_out_share(method: str, fraction: float | None) -> float:
+    """Return the share of the rows to hold out."""
+    if fraction is None:
+        return 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
+    if not 0 <= fraction < 1:
+        raise ValueError(f"validation_fraction must be at least 0 and below 1; got {fraction}.")
+    return fraction
+
+
+def make_estimator(
+    method: str, params: dict[str, Any], random_state: int | None, n_positives: float | None
+) -> "OnePositiveClassifier":
+    """Build the estimator and validate its settings, before anything is read or trained."""
+    known = make_classifier(method).get_params(deep=False)
+    unknown = [name for name in params if name not in known]
+    if unknown:
+        with_it = [key for key in METHODS if unknown[0] in METHODS[key].load_class()._get_param_names()]
+        elsewhere = f" (a setting of {', '.join(with_it)})" if with_it else ""
+        raise ValueError(
+            f"method {method!r} has no setting {unknown[0]!r}{elsewhere}; it has: {', '.join(known) or 'none'}."
+        )
+    given = {} if n_positives is None else {"n_positives": n_positives}
+    estimator = make_classifier(method, **{"random_state": random_state, **given, **params})
+    estimator._validate_params()
+    estimator._check_processes()
+    return estimator
+
+
+def fit_in_time(
+    estimator: Any,
+    features: Any,
+    tags: Any,
+    *,
+    started: float,
+    progress: Progress,
+    checkpoint: str | Path | None = None,
+) -> None:
+    """Fit an estimator and report its progress; time since ``started`` is taken from its budget, if it has one."""
+
+    def told(step: str, share: float) -> None:
+        progress(step, _BEGIN + (_END - _BEGIN) * share)
+
+    arguments: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+    params = estimator.get_params(deep=False)
+    with _rows_without_tag_allowed():
+        if "time_budget" not in params:
+            with deadline(math.inf, lambda share: told("training", share)):
+                estimator.fit(features, tags, **arguments)
+            return
+        budget = params["time_budget"]
+        if budget is not None:
+            with deadline(started + budget):
+                estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
+        try:
+            estimator.fit(features, tags, progress=told, **arguments)
+        finally:
+            estimator.set_params(time_budget=budget)  # the model reports what the user asked for
+
+
+def search(tune: Callable[[Any, Any, Any], Any], estimator: Any, features: Any, tags: Any) -> Any:
+    """Choose the settings of an estimator: returns a ``onepos.tuning.TuneResult``."""
+    with _rows_without_tag_allowed():
+        return tune(estimator, features, tags)
+
+
+@contextmanager
+def _rows_without_tag_allowed() -> Iterator[None]:
+    """Do not warn of rows without a tag: a table may have some, and ``facts_`` counts them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
+        yield
+
+
+def compare(
+    estimator: "OnePositiveClassifier", method: str, rows: Rows, labels: list[str], random_state: int | None
+) -> dict[str, Any] | None:
+    """Return how the tags of rows that training did not see are ranked; None if there are no such rows.
+
+    Logistic regression is left out if the rows do not fit into memory.
+    """
+    if not len(rows.held):
+        found = getattr(estimator, "comparison_", None)
+        return comparison(method, found["methods"], rows=found["rows"], out_of_fold=True) if found else None
+    features, observed = rows.some(rows.held)
+    own, recalls = rank_held_out(estimator, features, observed)
+    methods = {method: own}
+    train, tags = rows.to_fit(labels)
+    with apart(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        if method != FREQUENCY:
+            fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
+            methods[FREQUENCY], _ = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)
+        if method != BASELINE and rows.most is None:
+            with deadline(time.monotonic() + _MOST_SECONDS):
+                fitted = make_classifier(BASELINE, random_state=random_state).fit(train, tags)
+            methods[BASELINE], _ = rank_held_out(fitted, features, observed)
+    return comparison(method, methods, rows=len(observed), out_of_fold=False) | recalls
+
+
+def rank_held_out(
+    estimator: "OnePositiveClassifier", features: Any, observed: NDArray[np.int8]
+) -> tuple[Scores, Scores]:
+    """Return how an estimator ranks the tags of rows: for the comparison, and recall at k.
+
+    The log-likelihood is that of softmax(τ·logits), with τ fitted on the same rows: methods differ in the scale of
+    their logits, and not every method means probabilities.
+    """
+    logits = np.asarray(estimator.decision_function(features))
+    means = {name: float(np.nanmean(value)) for name, value in single_positive_values(observed, logits).items()}
+    _, likelihood = inverse_temperature(standardize_rows(logits), observed)
+    return {"reciprocal_rank": means.pop("reciprocal_rank"), "log_likelihood": likelihood}, means
+
+
+def comparison(method: str, methods: dict[str, Scores], *, rows: int, out_of_fold: bool) -> dict[str, Any]:
+    """Return what ``TableModel.facts_["held_out"]`` holds about all methods.
+
+    Examples
+    --------
+    >>> frequency = {"reciprocal_rank": 0.30, "log_likelihood": -2.00}
+    >>> model = {"reciprocal_rank": 0.31, "log_likelihood": -1.98}
+    >>> found = comparison("auto", {"auto": model, "frequency": frequency}, rows=100, out_of_fold=True)
+    >>> found["barely_beats_frequency"]
+    True
+    """
+    own, frequency = methods[method], methods.get(FREQUENCY)
+    found = {"rows": rows, "out_of_fold": out_of_fold, "methods": methods, **own, "barely_beats_frequency": False}
+    if frequency is not None:
+        found["reciprocal_rank_by_frequency"] = frequency["reciprocal_rank"]
+        gain = own["reciprocal_rank"] - frequency["reciprocal_rank"]
+        likelier = own["log_likelihood"] - frequency["log_likelihood"]
+        least_gain = _LEAST_GAIN * (1.0 - frequency["reciprocal_rank"])
+        found["barely_beats_frequency"] = gain < least_gain or likelier < -_LEAST_GAIN * frequency["log_likelihood"]
+    return found
+
+
+def tuning_facts(found: Any) -> dict[str, Any]:
+    """Return what a ``onepos.tuning.TuneResult`` chose and tried, as values that a model file holds."""
+    trials = []
+    for record in found.trials.to_dict("records"):
+        about = {name: _plain(record.pop(name)) for name in _ABOUT_TRIALS}
+        trials.append({"settings": {name: _plain(value) for name, value in record.items()}, **about})
+    return {
+        "criterion": found.criterion,
+        "score": _plain(found.best_score),
+        "stopped": found.stopped,
+        "chosen": {name: _plain(value) for name, value in found.best_params.items()},
+        "trials": trials,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; None where there is none."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if value is None or str(value) == "<NA>" or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value
