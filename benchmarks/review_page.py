@@ -14,12 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 
-from devtools import Browser  # noqa: E402
-from onepos.pages.review import write_review  # noqa: E402
-from review_data import large  # noqa: E402
+from browser import Window, chromium
+from onepos.pages.review import write_review
+from review_data import large
 
 KEYS = ("j", "k", "1", "Shift+2", "a", "u", "Enter")
 # A key's handler runs when the event is dispatched; reading a height forces the layout; then a frame is painted.
@@ -48,12 +47,6 @@ new Promise((done) => {
 """
 
 
-def wait(browser, expression):
-    return browser.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)["result"][
-        "value"
-    ]
-
-
 def show(name, values):
     print(f"{name:42} median {statistics.median(values):7.1f}   highest {max(values):7.1f} ms   ({len(values)} times)")
 
@@ -68,12 +61,12 @@ def measure(browser, path, repeats):
     show("first contentful paint", paints)
     show("list and first example there", ready)
     for key in KEYS:
-        times = [wait(browser, MEASURE.replace("KEY", repr(key))) for _ in range(repeats)]
+        times = [browser.run(MEASURE.replace("KEY", repr(key))) for _ in range(repeats)]
         handled, laid, painted = zip(*times, strict=True)
         show(f"key {key}: handled", handled)
         show(f"key {key}: handled and laid out", laid)
         show(f"key {key}: until painted", painted)
-    show("search, with its pause of 80 ms", [wait(browser, SEARCH)])
+    show("search, with its pause of 80 ms", [browser.run(SEARCH)])
     print(f"complaints: {browser.complaints}; requests: {browser.foreign_requests(path)}")
 
 
@@ -91,11 +84,8 @@ def main():
         size = path.stat().st_size / 1e6
         print(f"{options.examples:,} examples, {options.labels} labels: {size:.1f} MB in {seconds:.2f} s")
         print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
-        browser = Browser(Path(folder) / "profile")
-        try:
-            measure(browser, path, options.repeats)
-        finally:
-            browser.close()
+        with chromium() as browser:
+            measure(Window(browser), path, options.repeats)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from browser import Window, chromium
 from onepos import kernels
 from onepos.cli import main
 
@@ -51,3 +52,18 @@ def run(capsys):
         return ended.value.code, captured.out, captured.err
 
     return run_command
+
+
+@pytest.fixture(scope="session")
+def chromium_browser():
+    """One browser for all tests of this process."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium_browser):
+    """A window without memory of earlier tests."""
+    window = Window(chromium_browser)
+    yield window
+    window.close()

@@ -2,19 +2,9 @@
 
 import pytest
 
-from devtools import CHROMIUM, Browser
 from model_page_data import LABELS, NASTY, nasty_model, nasty_texts
 from onepos.doctor import diagnose
 from onepos.pages import model_report
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install it to see the page in a real browser")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +85,4 @@ def test_it_fits_any_window_in_either_scheme(browser, pages, page, scheme, width
 
 def test_without_script_everything_is_there(browser, pages):
     assert browser.open(pages / "observed.html", script=False) == []
-    assert (
-        browser.call("Runtime.evaluate", expression="document.querySelectorAll('.labels tbody tr').length")["result"][
-            "value"
-        ]
-        == 4
-    )
+    assert browser.run("document.querySelectorAll('.labels tbody tr').length") == 4

@@ -81,7 +81,7 @@ def test_the_bill_of_materials_names_every_pin_once_and_refers_to_nothing_else()
     assert {name for edge in bill["dependencies"] for name in edge["dependsOn"]} <= known
     required = {component["name"] for component in bill["components"] if component["scope"] == "required"}
     assert {"numpy", "torch", "scikit-learn", "safetensors", "joblib"} <= required
-    assert not {"typer", "ray", "pytest"} & required
+    assert not {"typer", "dask", "pytest"} & required
 
 
 def test_the_files_are_what_the_script_makes_of_the_pinned_environment():

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import onepos
-from devtools import CHROMIUM, Browser
 from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.datasets import make_known_posterior
 from onepos.metrics import METRICS
@@ -86,21 +85,16 @@ def test_a_strict_policy_comes_before_anything_it_should_govern(pages, name):
     assert "http:" not in found[1]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install it to see the pages in a real browser")
-def test_nothing_runs_and_nothing_is_asked_for(pages, tmp_path):
-    browser = Browser(tmp_path / "profile")
-    try:
-        for name in PAGES:
-            path = pages / f"{name}.html"
-            assert browser.open(path) == [], name
-            assert browser.run("typeof window.hacked") == "undefined", name
-            assert browser.run("document.querySelectorAll('iframe, base, object, embed, math').length") == 0, name
-            assert browser.run("document.querySelectorAll('[onload], [onerror], [onfocus]').length") == 0, name
-            assert browser.run("document.querySelectorAll('a[href^=javascript]').length") == 0, name
-            assert browser.complaints == [], name
-            if name != "study":  # its hostile texts are those of its own tests
-                shown = browser.run("document.documentElement.innerText")
-                assert any(text in shown for text in INJECTIONS[:2]), name
-            assert browser.foreign_requests(path) == [], name
-    finally:
-        browser.close()
+def test_nothing_runs_and_nothing_is_asked_for(browser, pages):
+    for name in PAGES:
+        path = pages / f"{name}.html"
+        assert browser.open(path) == [], name
+        assert browser.run("typeof window.hacked") == "undefined", name
+        assert browser.run("document.querySelectorAll('iframe, base, object, embed, math').length") == 0, name
+        assert browser.run("document.querySelectorAll('[onload], [onerror], [onfocus]').length") == 0, name
+        assert browser.run("document.querySelectorAll('a[href^=javascript]').length") == 0, name
+        assert browser.complaints == [], name
+        if name != "study":  # its hostile texts are those of its own tests
+            shown = browser.run("document.documentElement.innerText")
+            assert any(text in shown for text in INJECTIONS[:2]), name
+        assert browser.foreign_requests(path) == [], name

@@ -46,8 +46,8 @@ def run(
     out: Out,
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 is one a core.")] = 0,
     backend: Annotated[
-        str, typer.Option("--backend", help="loky: processes of this machine. dask or ray: workers of a cluster.")
-    ] = "loky",
+        str, typer.Option("--backend", help="local: processes of this machine. dask: workers of a cluster.")
+    ] = "local",
     address: Annotated[
         str | None,
         typer.Option("--address", help="The cluster, as in tcp://host:8786; not given: one on this machine."),

@@ -19,16 +19,13 @@ from onepos.datasets import (
 from onepos.methods.registry import METHODS
 from onepos.study.spec import Parameters, Rule, Study, accepted_parameters, digest, settings_of
 
-# Data for a cell: a named data set or an embedded one, split by trial, with one positive a row.
-
-
 #: Data sets that need no file, and their numbers of rows.
 EMBEDDED = {"digit-scenes": 1000, "known-posterior": 1000}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The three parts of a trial; ``observed`` and ``observed_val`` show one positive a row."""
+    """The three parts of a trial; ``observed`` and ``observed_val`` show one positive per row."""
 
     X_train: Any
     Y_train: NDArray[np.uint8]
@@ -62,14 +59,13 @@ def _registered() -> Any:
 
 @lru_cache(maxsize=2)
 def data_set(name: str) -> tuple[Any, Any]:
-    """Return features and complete labels; the last two sets are kept, for cells that follow each other."""
+    """Return features and complete labels; the last two sets are cached for the next cell."""
     if name == "digit-scenes":
-        scenes = make_digit_scenes(EMBEDDED[name], random_state=0)
-        return scenes.X, scenes.Y
-    if name == "known-posterior":
+        data: Any = make_digit_scenes(EMBEDDED[name], random_state=0)
+    elif name == "known-posterior":
         data = make_known_posterior(EMBEDDED[name], 10, 8, random_state=0)
-        return data.X, data.Y
-    data = load_dataset(name)
+    else:
+        data = load_dataset(name)
     return data.X, data.Y
 
 
@@ -77,10 +73,10 @@ def data_set(name: str) -> tuple[Any, Any]:
 def load_trial(
     name: str, seed: int, trial: int, fractions: tuple[float, float, float], positive_rule: str, train_fraction: float
 ) -> Trial:
-    """Split a data set for a trial and draw its positives; the last two are kept, for cells that follow each other.
+    """Split a data set for a trial and draw its positives; the last two trials are cached for the next cell.
 
-    Part of the training rows is always the beginning of the same random order, so that smaller parts are in larger ones
-    and validation and test rows never change.
+    A training fraction takes the beginning of one random order: smaller parts lie in larger ones, and validation and
+    test rows never change.
     """
     X, Y = data_set(name)
     parts = split(X, Y, fractions=fractions, random_state=seed + trial)
@@ -178,14 +174,18 @@ def cells_of(study: Study) -> list[Cell]:
 
 
 def run_together(cells: list[Cell]) -> list[list[Cell]]:
-    """Group cells for one process each: those that differ in their rule only and can share what is fitted.
+    """Group the cells that one process runs: those that differ in their rule only and can share fits.
 
-    That is so where validation labels choose among finished fits, or are complete under either rule. Where they end
-    training or tell the number of positives, each rule has fits of its own.
+    Rules share fits where validation labels only choose among finished fits, or are complete under either rule.
     """
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        shares = "max_epochs" not in accepted_parameters(cell.key) or METHODS[cell.key].load_class()._y_is_full
-        differs = None if shares else cell.rule
-        groups.setdefault((cell.dataset, cell.method, cell.trial, cell.train_fraction, differs), []).append(cell)
+        shares = "max_epochs" not in accepted_parameters(cell.key) or sees_all_labels(cell.key)
+        rule = None if shares else cell.rule
+        groups.setdefault((cell.dataset, cell.method, cell.trial, cell.train_fraction, rule), []).append(cell)
     return list(groups.values())
+
+
+def sees_all_labels(key: str) -> bool:
+    """Return whether a method trains on complete labels: full supervision."""
+    return bool(METHODS[key].load_class()._y_is_full)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from onepos._utils.machine import machine, peak_megabytes, reset_peak_memory, versions
 from onepos._utils.result_cache import remember_work
@@ -18,76 +19,10 @@ from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import METHODS, make_classifier
 from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
 from onepos.rows.tensors import as_features
-from onepos.study.cells import Cell, Trial, load_trial, matches_paper
+from onepos.study.cells import Cell, Trial, load_trial, matches_paper, sees_all_labels
 from onepos.study.spec import Parameters, accepted_parameters
 from onepos.training import Callback, Objective
-
-# What a study measures beside the scores, for pictures alone: test scores by epoch, how D settles, how true D is.
-
-
-_ROWS = 4096
-
-
-class TestCurve(Callback):
-    """Average precision on the test rows after each epoch. Nothing is chosen by it."""
-
-    __test__ = False  # not a test case, whatever its name begins with
-
-    def __init__(self, X: Any, Y: NDArray[np.uint8]) -> None:
-        self.X, self.Y = X, Y
-        self.values: list[float] = []
-        self.features: Any = None
-        self.model: Any = None
-
-    def attach(self, model: Any) -> None:
-        """Note the model whose scaler the test rows need."""
-        self.model = model
-
-    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
-        """Score the network as it is."""
-        if self.features is None:
-            self.features = as_features(self.model.scaler_.transform(self.X))
-        with torch.no_grad():
-            logits = objective.network(self.features)
-        self.values.append(average_precision(self.Y, logits.numpy().astype(np.float64)))
-
-    def extra(self) -> dict[str, Any]:
-        """Return the curve."""
-        return {"test_curve": self.values}
-
-
-class SoftLabelChange(Callback):
-    """Mean |D_t − D_{t−1}| over all training entries after each epoch, for methods with a ``soft_labels`` of rows."""
-
-    def __init__(self) -> None:
-        self.values: list[float] = []
-        self.last: torch.Tensor | None = None
-
-    def attach(self, model: Any) -> None:
-        """Need nothing of the model."""
-
-    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
-        """Compare D with that of the epoch before."""
-        enhancement = getattr(objective, "enhancement", None)
-        if enhancement is None:
-            return
-        now = _soft_labels(enhancement.encoder)
-        if self.last is not None:
-            self.values.append(float((now - self.last).abs().mean()))
-        self.last = now
-
-    def extra(self) -> dict[str, Any]:
-        """Return the changes, and let D go."""
-        self.last = None
-        return {"soft_label_change": self.values}
-
-
-@torch.no_grad()
-def _soft_labels(encoder: Any) -> torch.Tensor:
-    rows = torch.arange(len(encoder.neighborhoods))
-    parts = [encoder(part) for part in torch.split(rows, _ROWS)]
-    return torch.cat([torch.sigmoid(log_alpha - log_beta) for log_alpha, log_beta in parts])
-
+from onepos.training.machine import limited_threads
 
 Row = dict[str, Any]
 
@@ -96,25 +31,27 @@ class _Fit(NamedTuple):
     setting: Parameters
     model: Any
     validation: float
-    watchers: tuple[Any, ...] = ()
+    watchers: Mapping[str, Any]
 
 
 def run_cells(cells: list[Cell], choices: list[Parameters | None]) -> list[Row]:
-    """Return the rows of cells from ``run_together``: fits are remembered from one to the next.
+    """Return the rows of cells from ``run_together``; later cells reuse the fits of earlier ones.
 
-    Full supervision sees complete labels under either rule, so that its rows are the same but for the rule.
+    One thread computes: results do not depend on the machine, and processes side by side do not compete for cores.
     """
     rows: list[Row] = []
-    for cell, choice in zip(cells, choices, strict=True):
-        if rows and rows[0]["status"] == "ok" and METHODS[cell.key].load_class()._y_is_full:
-            rows.append(rows[0] | {"cell": cell.id, "selection": cell.rule, "seconds": 0.0})
-        else:
-            rows.append(run_cell(cell, choice))
+    with threadpool_limits(1), limited_threads(1):
+        for cell, choice in zip(cells, choices, strict=True):
+            if rows and rows[0]["status"] == "ok" and sees_all_labels(cell.key):
+                # Both rules see complete labels here: the rows differ in the rule only.
+                rows.append(rows[0] | {"cell": cell.id, "selection": cell.rule, "seconds": 0.0})
+            else:
+                rows.append(run_cell(cell, choice))
     return rows
 
 
 def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
-    """Return the row of a cell; what goes wrong in it becomes a row with ``status`` "failed".
+    """Return the row of a cell; an error gives a row with ``status`` "failed".
 
     Parameters
     ----------
@@ -183,9 +120,7 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
     history = getattr(best.model, "history_", None)
     facts = history.facts if history is not None else {}
     scores = evaluate(trial.Y_test, best.model.predict_proba(trial.X_test))
-    extra: dict[str, Any] = {}
-    for watcher in best.watchers:
-        extra |= watcher.extra()
+    extra: dict[str, Any] = {name: watcher.values for name, watcher in best.watchers.items()}
     if hasattr(best.model, "soft_labels_"):
         extra["calibration"] = calibration_bins(best.model.soft_labels_, trial.Y_train, trial.observed)
     return {
@@ -201,9 +136,9 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
 
 
 def _choose(cell: Cell, trial: Trial, tried: list[dict[str, Any]]) -> _Fit:
-    """The best setting on validation rows: all are screened for a few epochs if asked for, the rest train to the end.
+    """Choose the best setting on validation rows; ties go to the first in the grid.
 
-    Screening is for methods with epochs; ties go to the setting that comes first in the grid.
+    With screening, settings are first compared after a few epochs, and only the best train to the end.
     """
     settings = list(cell.settings)
     groups = [tuple(setting.get(name) for name in cell.keep_each) for setting in settings]
@@ -231,40 +166,34 @@ def _choose(cell: Cell, trial: Trial, tried: list[dict[str, Any]]) -> _Fit:
 
 
 def _fit(cell: Cell, trial: Trial, setting: Parameters, *, watch: bool = True) -> _Fit:
-    """Fit one setting. Full supervision sees complete labels under either rule: it is the ceiling."""
-    complete = METHODS[cell.key].load_class()._y_is_full
+    """Fit one setting. Full supervision sees complete labels under either rule."""
+    complete = sees_all_labels(cell.key)
     clean = complete or cell.rule == "clean"
-    parameters = dict(setting)
-    if _takes_seed(cell.key):
-        parameters["random_state"] = cell.seed + cell.trial
     labels = trial.Y_val if clean else trial.observed_val
-    watchers: list[Any] = []
-    if watch and "max_epochs" in accepted_parameters(cell.key):
-        watchers += [TestCurve(trial.X_test, trial.Y_test)] if cell.test_curve else []
-        watchers += [SoftLabelChange()] if cell.soft_label_change else []
+    parameters = dict(setting)
+    if "random_state" in METHODS[cell.key].load_class()._get_param_names():
+        parameters["random_state"] = cell.seed + cell.trial
     model: Any = make_classifier(cell.key, **parameters)
-    for watcher in watchers:
-        watcher.attach(model)
+    watchers: dict[str, Any] = {}
+    if watch and "max_epochs" in accepted_parameters(cell.key):
+        watchers |= {"test_curve": TestCurve(model, trial.X_test, trial.Y_test)} if cell.test_curve else {}
+        watchers |= {"soft_label_change": SoftLabelChange()} if cell.soft_label_change else {}
     model.fit(
         trial.X_train,
         trial.Y_train if complete else trial.observed,
         validation=(trial.X_val, labels),
         validation_labels="full" if clean else "single",
-        **({"callbacks": watchers} if watchers else {}),
+        **({"callbacks": list(watchers.values())} if watchers else {}),
     )
     history = getattr(model, "history_", None)
     if history is not None and history.facts.get("stopped") == "interrupted":
-        raise KeyboardInterrupt  # the training loop keeps a usable model; a study has no use for half a training
+        raise KeyboardInterrupt  # the training loop keeps a usable model; a study must not store half a training
     validation = evaluate(labels, model.predict_proba(trial.X_val))[cell.metric]
-    return _Fit(setting, model, float(validation), tuple(watchers))
+    return _Fit(setting, model, float(validation), watchers)
 
 
 def _oriented(cell: Cell, value: Any) -> Any:
     return value if higher_is_better(cell.metric) else -value
-
-
-def _takes_seed(key: str) -> bool:
-    return "random_state" in METHODS[key].load_class()._get_param_names()
 
 
 def _curve(cell: Cell, history: Any, test: list[float] | None) -> dict[str, list[float]]:
@@ -273,3 +202,50 @@ def _curve(cell: Cell, history: Any, test: list[float] | None) -> dict[str, list
         return {}
     curve = {"epoch": history["epoch"], "validation": history[name], "loss": history["loss"]}
     return curve | ({"test": test} if test is not None else {})
+
+
+# Measurements for figures alone; no choice depends on them.
+
+
+class TestCurve(Callback):
+    """Average precision on the test rows after each epoch."""
+
+    __test__ = False  # not a test case, whatever its name begins with
+
+    def __init__(self, model: Any, X: Any, Y: NDArray[np.uint8]) -> None:
+        self.model, self.X, self.Y = model, X, Y
+        self.values: list[float] = []
+        self.features: Any = None
+
+    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
+        """Score the network as it is."""
+        if self.features is None:
+            self.features = as_features(self.model.scaler_.transform(self.X))
+        with torch.no_grad():
+            logits = objective.network(self.features)
+        self.values.append(average_precision(self.Y, logits.numpy().astype(np.float64)))
+
+
+class SoftLabelChange(Callback):
+    """Mean |D_t − D_{t−1}| over all training entries after each epoch, for methods with a label enhancement."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self.last: torch.Tensor | None = None
+
+    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
+        """Compare D with that of the previous epoch."""
+        enhancement = getattr(objective, "enhancement", None)
+        if enhancement is None:
+            return
+        now = _soft_labels(enhancement.encoder)
+        if self.last is not None:
+            self.values.append(float((now - self.last).abs().mean()))
+        self.last = now
+
+
+@torch.no_grad()
+def _soft_labels(encoder: Any) -> torch.Tensor:
+    rows = torch.arange(len(encoder.neighborhoods))
+    parts = [encoder(part) for part in torch.split(rows, 4096)]
+    return torch.cat([torch.sigmoid(log_alpha - log_beta) for log_alpha, log_beta in parts])

@@ -1,4 +1,4 @@
-"""Run what is missing of a study: in parallel, resumable, one writer, failures recorded and the rest goes on."""
+"""Run what is missing of a study: in parallel, resumable, one writer; failures are recorded and the rest goes on."""
 
 import json
 import os
@@ -6,16 +6,16 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from onepos.exceptions import StudyError
 from onepos.study.cells import Cell, cells_of, run_together
-from onepos.study.dispatch import run_on_cluster
-from onepos.study.engine import Engine, one_thread, open_engine
+from onepos.study.cluster import Cluster, Task, open_cluster
 from onepos.study.execute import Row, failed_row, run_cells
 from onepos.study.folder import ResultsFolder
 from onepos.study.spec import Parameters, Study
@@ -23,73 +23,24 @@ from onepos.study.spec import Parameters, Study
 if TYPE_CHECKING:
     import pandas as pd
 
-
-# Worker processes that end with their runner, however it ends, and not before: it says when they stop.
-
-
-_watched = False
-
-
-def this_process() -> tuple[str, int]:
-    """Return what identifies this process among those of several machines."""
-    return socket.gethostname(), os.getpid()
-
-
-def end_with_runner(runner: tuple[str, int], every: float = 1.0) -> None:
-    """In a worker on the runner's machine, watch the runner and leave as soon as it is gone; elsewhere do nothing.
-
-    Parameters
-    ----------
-    runner : from ``this_process`` in the runner
-    every : float
-        Seconds between looks.
-    """
-    global _watched
-    host, process = runner
-    if _watched or process == os.getpid() or host != socket.gethostname():
-        return
-    _watched = True
-    # A terminal and a service manager send these to the runner and its workers alike. The runner ends them; one that
-    # were gone before it would look like one that was killed for want of memory.
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), signal.SIG_IGN)
-    is_child = os.getppid() == process
-
-    def watch() -> None:
-        # A child has another parent as soon as its own ends; its number stays taken until somebody asks how it ended.
-        while os.getppid() == process if is_child else _alive(process):
-            time.sleep(every)
-        os._exit(1)  # nobody is left to take a result
-
-    threading.Thread(target=watch, name="end-with-runner", daemon=True).start()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)  # signal 0 asks only whether there is such a process
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+#: The names that ``--backend`` takes.
+BACKENDS = ("local", "dask")
 
 
 class Observer:
-    """Told what happens; the base class does nothing."""
+    """Callbacks of a run; the base class does nothing."""
 
     def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
         """Run once: how many cells have a good row, how many failed before and are tried again, of how many."""
 
     def on_cell(self, row: Row, done: int, failed: int, total: int) -> None:
-        """Run after each finished cell with its row and the counts of this moment."""
+        """Run after each finished cell, with its row and the present counts."""
 
     def on_worker_died(self, cells: list[str]) -> None:
-        """Run when a worker process was killed; these cells were under way."""
+        """Run when a worker process was killed while these cells were running."""
 
     def on_notice(self, text: str) -> None:
-        """Run when a cluster has something to say: that it has no worker, or one that cannot run a cell."""
+        """Run when a cluster has no worker, or a worker that cannot run a cell."""
 
     def on_end(self, done: int, failed: int, total: int) -> None:
         """Run once at the end, also when interrupted."""
@@ -101,7 +52,7 @@ def run_study(
     folder: ResultsFolder,
     *,
     jobs: int | None = None,
-    backend: str = "loky",
+    backend: str = "local",
     address: str | None = None,
     datasets: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
@@ -114,134 +65,153 @@ def run_study(
     ----------
     study, text : from ``read_study``
     folder : ResultsFolder
-    jobs : processes side by side; None for one a core. Each computes with one thread.
-    backend : "loky" for processes of this machine, "dask" or "ray" for the workers of a cluster
-    address : of the cluster; None starts one on this machine
+    jobs : processes side by side, each with one thread; None for one per core
+    backend : "local" for processes of this machine, "dask" for the workers of a cluster
+    address : of the cluster's scheduler; None starts a cluster on this machine
     datasets, methods : run only the cells of these; all when empty
-    reuse : results from ``load_results``; cells that are in there, with the very same protocol, are not run again
+    reuse : results from ``load_results``; cells with the same protocol are taken from there
     observer : Observer
 
     Returns
     -------
     done, failed : int
-        How many cells of the selection have a good row now, and how many a failed one.
+        How many of the selected cells now have a good row, and how many a failed one.
     """
     observer = observer or Observer()
-    with open_engine(backend, address, jobs) as engine, folder.locked():
-        folder.prepare(study, text)  # not before: the study file of a run under way is not to be touched
+    with _open_backend(backend, address, jobs) as cluster, folder.locked():
+        folder.prepare(study, text)  # under the lock: another run may be using the folder's study file
         cells = cells_of(study)
+        if reuse is not None:
+            # All cells, whatever is run now: an export of the folder must not lose what went into it.
+            _take_over(reuse, cells, folder)
         wanted = [
             cell
             for cell in cells
             if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
         ]
-        if reuse is not None:
-            # All of them, whatever is run now: an export of the folder shall not lose what went into it.
-            _take_over(reuse, cells, folder)
         state = _State(folder, study, wanted)
-        observer.on_begin(study, len(state.done), len(state.failed), len(wanted))
+        observer.on_begin(study, *state.counts)
         try:
-            while ready := state.ready():
-                place = engine or jobs or os.cpu_count() or 1
-                # Closed at once when this fails or is stopped: workers end before the lock is given up.
-                with closing(_run_all(ready, state, folder, place, observer)) as rows:
+            while tasks := [(task, state.choices_for(task)) for task in run_together(state.ready())]:
+                if cluster is not None:
+                    rows = cluster.run(tasks, folder, observer.on_notice)
+                else:
+                    rows = _run_here(tasks, folder, jobs or os.cpu_count() or 1, observer.on_worker_died)
+                # Closed at once on an error or a stop: workers end before the lock is released.
+                with closing(rows):
                     for row in rows:
                         folder.add(row)
                         state.note(row)
-                        observer.on_cell(row, len(state.done), len(state.failed), len(wanted))
+                        observer.on_cell(row, *state.counts)
         finally:
-            observer.on_end(len(state.done), len(state.failed), len(wanted))
+            observer.on_end(*state.counts)
     return len(state.done), len(state.failed)
+
+
+@contextmanager
+def _open_backend(backend: str, address: str | None, jobs: int | None) -> Iterator[Cluster | None]:
+    if backend not in BACKENDS:
+        raise StudyError(f"--backend must be one of {', '.join(BACKENDS)}; got {backend!r}.")
+    if backend == "local":
+        if address is not None:
+            raise StudyError("--address needs --backend dask; the local backend uses this machine only.")
+        yield None
+        return
+    if address is not None and jobs is not None:
+        raise StudyError(
+            "--jobs counts processes on this machine; a cluster at an --address has the workers that it was given."
+        )
+    with open_cluster(address, jobs) as cluster:
+        yield cluster
 
 
 def _take_over(reuse: "pd.DataFrame", cells: list[Cell], folder: ResultsFolder) -> None:
     missing = {cell.id for cell in cells if not folder.has_row(cell)}
-    for row in reuse[(reuse["status"] == "ok") & reuse["cell"].isin(missing)].to_dict("records"):
-        folder.add({str(name): value for name, value in row.items() if name not in ("study", "study_hash")})
+    known = reuse[(reuse["status"] == "ok") & reuse["cell"].isin(missing)]
+    for row in known.drop(columns=["study", "study_hash"]).to_dict("records"):
+        folder.add({str(name): value for name, value in row.items()})
 
 
 class _State:
     """Which cells are done, failed, or ready to run."""
 
     def __init__(self, folder: ResultsFolder, study: Study, wanted: list[Cell]) -> None:
-        self.wanted = wanted
+        self.wanted, self.known = wanted, {cell.id for cell in wanted}
         self.choices: dict[tuple[Any, ...], Parameters] = {}
         self.done: set[str] = set()
         self.failed: set[str] = set()
         self.attempted: set[str] = set()
-        frame = folder.frame(study)
-        known = {cell.id for cell in wanted}
-        for row in frame.to_dict("records"):
-            self._learn({str(name): value for name, value in row.items()}, known)
+        for row in folder.frame(study).to_dict("records"):
+            self._learn(row)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """The numbers of cells done, failed, and wanted."""
+        return len(self.done), len(self.failed), len(self.wanted)
 
     def ready(self) -> list[Cell]:
-        """Return the cells to run now: not done, not tried in this run, and with a choice to take over if they need."""
+        """Return the cells that are neither done nor tried in this run, and whose setting is known if they need one."""
         return [
             cell
             for cell in self.wanted
-            if cell.id not in self.done
-            and cell.id not in self.attempted
-            and (cell.takes_over is None or cell.chooser in self.choices)
+            if cell.id not in self.done | self.attempted and (cell.takes_over is None or cell.chooser in self.choices)
         ]
 
     def choices_for(self, task: list[Cell]) -> list[Parameters | None]:
-        """Return the settings that cells take over; None for one that chooses itself."""
+        """Return the settings that cells take over; None for a cell that chooses itself."""
         return [self.choices.get(cell.chooser) for cell in task]
 
     def note(self, row: Row) -> None:
         """Take a finished cell into account."""
         self.attempted.add(row["cell"])
         self.failed.discard(row["cell"])
-        self._learn(row, {row["cell"]})
+        self._learn(row)
 
-    def _learn(self, row: Row, known: set[str]) -> None:
-        if row["status"] == "ok":
+    def _learn(self, row: Any) -> None:
+        ok = row["status"] == "ok"
+        if ok:
             chooser = (row["dataset"], row["method"], row["selection"], row["train_fraction"], row["trial"])
             self.choices[chooser] = json.loads(row["setting"])
-        if row["cell"] in known:
-            (self.done if row["status"] == "ok" else self.failed).add(row["cell"])
+        if row["cell"] in self.known:
+            (self.done if ok else self.failed).add(row["cell"])
 
 
-def _run_all(
-    cells: list[Cell], state: _State, folder: ResultsFolder, place: Engine | int, observer: Observer
-) -> Generator[Row, None, None]:
-    """Yield the rows of cells from a cluster, or from so many processes of this machine."""
-    if isinstance(place, int):
-        return _run_here(cells, state, folder, place, observer)
-    tasks = [(task, state.choices_for(task)) for task in run_together(cells)]
-    return run_on_cluster(place, tasks, folder, observer.on_notice)
+# Processes of this machine.
 
 
 def _run_here(
-    cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int, observer: Observer
+    tasks: list[Task], folder: ResultsFolder, jobs: int, on_worker_died: Callable[[list[str]], None]
 ) -> Generator[Row, None, None]:
-    """Yield rows as they come. When a worker is killed, the cells under way are tried again one at a time.
+    """Yield rows as they come. When a worker is killed, the tasks that were running are tried again one at a time.
 
-    The death of one worker takes the others with it, so that only a cell that dies alone is known to be the cause.
+    The death of one worker ends the others too. Only a task that dies alone is known to be the cause.
     """
-    left = {cell.id: cell for cell in cells}
+    left = tasks
     while left:
         try:
-            for row in _pool(list(left.values()), state, folder, jobs):
-                del left[row["cell"]]
-                yield row
+            for rows in _pool(left, folder, jobs):
+                left = [task for task in left if task[0][0].id != rows[0]["cell"]]
+                yield from rows
         except TerminatedWorkerError:
-            under_way = [note["cell"] for note in folder.running() if note["cell"] in left]
-            observer.on_worker_died(under_way)
-            for name in under_way or list(left)[:1]:
-                cell = left.pop(name)
+            running = {note["cell"] for note in folder.running()}
+            suspects = [task for task in left if task[0][0].id in running] or left[:1]
+            on_worker_died([cell.id for cells, _ in suspects for cell in cells])
+            left = [task for task in left if task not in suspects]
+            for task in suspects:
                 try:
-                    yield from _pool([cell], state, folder, jobs)
+                    for rows in _pool([task], folder, jobs):
+                        yield from rows
                 except TerminatedWorkerError:
-                    folder.note_end(name)
-                    yield failed_row(cell, "its process was killed twice, perhaps for want of memory; try fewer --jobs")
+                    for cell in task[0]:
+                        folder.note_end(cell.id)
+                        yield failed_row(cell, "its process was killed twice, perhaps out of memory; try fewer --jobs")
 
 
-def _pool(cells: list[Cell], state: _State, folder: ResultsFolder, jobs: int) -> Iterator[Row]:
+def _pool(tasks: list[Task], folder: ResultsFolder, jobs: int) -> Iterator[list[Row]]:
+    runner = (socket.gethostname(), os.getpid())
     with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, idle_worker_timeout=60):
-        work = (delayed(_work)(task, state.choices_for(task), folder, this_process()) for task in run_together(cells))
-        for rows in Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work):
-            yield from rows
+        work = (delayed(_work)(cells, choices, folder, runner) for cells, choices in tasks)
+        yield from Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work)
 
 
 def _work(
@@ -250,5 +220,47 @@ def _work(
     end_with_runner(runner)
     for cell in cells:
         folder.note_start(cell)
-    with one_thread():
-        return run_cells(cells, choices)
+    return run_cells(cells, choices)
+
+
+_watched = False
+
+
+def end_with_runner(runner: tuple[str, int], every: float = 1.0) -> None:
+    """In a worker process, watch the runner and exit as soon as it is gone.
+
+    Parameters
+    ----------
+    runner : host name and process id
+    every : float
+        Seconds between checks.
+    """
+    global _watched
+    host, process = runner
+    if _watched or process == os.getpid() or host != socket.gethostname():
+        return
+    _watched = True
+    # A terminal or service manager signals the runner and its workers alike. The runner ends its workers; a worker that
+    # ended first would look like one that was killed for want of memory.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+    is_child = os.getppid() == process
+
+    def watch() -> None:
+        # A child gets another parent as soon as its own ends, even while the parent's process id is still taken.
+        while os.getppid() == process if is_child else _alive(process):
+            time.sleep(every)
+        os._exit(1)  # nobody is left to take a result
+
+    threading.Thread(target=watch, name="end-with-runner", daemon=True).start()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # signal 0 only asks whether the process exists
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,20 +1,9 @@
-"""One browser for the whole folder, and a small page in it."""
+"""A small review page, and the page opened in a browser."""
 
 import pytest
 
-from devtools import CHROMIUM, Browser
 from onepos.pages.review import write_review
 from review_data import SMALL
-from review_keys import forget
-
-
-@pytest.fixture(scope="session")
-def review_browser(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("no Chromium: install it to see the page in a real browser")
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +12,9 @@ def small_page(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(review_browser, small_page):
+def opened(browser, small_page):
     """The page, newly opened and without memory; what a test does to it must bring no complaint and no request."""
-    assert forget(review_browser, small_page) == []
-    yield review_browser
-    assert review_browser.complaints == []
-    assert review_browser.foreign_requests(small_page) == []
+    assert browser.open(small_page) == []
+    yield browser
+    assert browser.complaints == []
+    assert browser.foreign_requests(small_page) == []

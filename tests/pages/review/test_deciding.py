@@ -1,7 +1,7 @@
 """The review page in a real browser: decided by key and by mouse."""
 
 from review_data import LABELS
-from review_keys import choices, choose, listed, name, press, reopen, text, wait_for
+from review_window import choices, choose, listed, name, text, wait_for
 
 
 def test_an_example_is_shown_with_its_given_label_and_suggestions_surest_first(opened):
@@ -15,8 +15,8 @@ def test_an_example_is_shown_with_its_given_label_and_suggestions_surest_first(o
     assert opened.run("document.querySelectorAll('.suggestion.likely').length") == 2
     assert text(opened, "#position") == "1 of 3"
     assert text(opened, "#progress-text") == "0 of 3 decided"
-    press(opened, "j")
-    press(opened, "j")
+    opened.press("j")
+    opened.press("j")
     assert text(opened, "#given") == "No label was given."
 
 
@@ -29,45 +29,45 @@ def test_keys_move_accept_reject_and_take_back(opened):
         ("ArrowUp", "one"),
         ("k", "one"),
     ):
-        press(opened, key)
+        opened.press(key)
         assert name(opened) == expected
-    press(opened, "1")
-    press(opened, "Shift+2")
+    opened.press("1")
+    opened.press("Shift+2")
     assert choices(opened) == {"night": "accept", "dog": "reject", "snow": "open"}
     assert text(opened, "#status") == "dog: rejected"
-    press(opened, "2")
+    opened.press("2")
     assert choices(opened)["dog"] == "accept"
-    press(opened, "2")
+    opened.press("2")
     assert choices(opened)["dog"] == "open"
-    press(opened, "9")
+    opened.press("9")
     assert text(opened, "#status") == "There is no suggestion 9."
     for expected in ("accept", "reject", "open"):
-        press(opened, "u")
+        opened.press("u")
         assert choices(opened)["dog"] == expected
-    press(opened, "u")
+    opened.press("u")
     assert set(choices(opened).values()) == {"open"}
-    press(opened, "u")
+    opened.press("u")
     assert text(opened, "#status") == "Nothing to undo."
 
 
 def test_a_accepts_the_likely_and_enter_is_done(opened):
-    press(opened, "Shift+1")
-    press(opened, "a")
+    opened.press("Shift+1")
+    opened.press("a")
     assert name(opened) == "two"
-    press(opened, "Enter")
+    opened.press("Enter")
     assert name(opened) == "three"
     assert text(opened, "#progress-text") == "2 of 3 decided"
     assert opened.run("document.getElementById('progress').value") == 2
-    press(opened, "k")
+    opened.press("k")
     assert choices(opened) == {"night": "open", "beach": "open"}
     assert text(opened, "#example-state") == "✓ decided"
-    press(opened, "k")
+    opened.press("k")
     # Rejected stays rejected; below the threshold stays open.
     assert choices(opened) == {"night": "reject", "dog": "accept", "snow": "open"}
-    press(opened, "u")
+    opened.press("u")
     assert name(opened) == "two"
     assert text(opened, "#example-state") == "○ open"
-    press(opened, "u")
+    opened.press("u")
     assert name(opened) == "one"
     assert choices(opened) == {"night": "reject", "dog": "open", "snow": "open"}
 
@@ -75,7 +75,7 @@ def test_a_accepts_the_likely_and_enter_is_done(opened):
 def test_an_example_whose_every_suggestion_is_decided_is_decided(opened):
     for key in ("1", "Shift+2", "Shift+3"):
         assert text(opened, "#example-state") == "○ open"
-        press(opened, key)
+        opened.press(key)
     assert text(opened, "#example-state") == "✓ decided"
 
 
@@ -87,7 +87,7 @@ def test_the_mouse_is_enough(opened):
     opened.click(".suggestion:nth-child(2) .accept")
     assert choices(opened)["dog"] == "open"
     # After a click, Enter means done and not the button again.
-    press(opened, "Enter")
+    opened.press("Enter")
     assert name(opened) == "two"
     opened.click("#previous")
     opened.click("#reopen")
@@ -104,51 +104,51 @@ def test_the_mouse_is_enough(opened):
 
 def test_buttons_work_by_keyboard_and_keep_the_focus(opened):
     opened.run("document.querySelector('.suggestion:nth-child(2) .reject').focus()")
-    press(opened, "Enter")
+    opened.press("Enter")
     assert choices(opened)["dog"] == "reject"
     assert opened.run("document.activeElement.getAttribute('aria-label')") == "Reject dog, 62.0 %"
     assert opened.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    press(opened, "j")
+    opened.press("j")
     assert opened.run("document.activeElement.id") == "example-name"
 
 
 def test_a_label_that_was_not_suggested_can_be_added(opened):
-    press(opened, "j")
+    opened.press("j")
     options = opened.run("Array.from(document.getElementById('add').options).filter(o => !o.hidden).map(o => o.text)")
     assert options == ["choose…", "snow"]
     choose(opened, "add", LABELS.index("snow"))
     assert choices(opened) == {"night": "open", "beach": "open", "snow": "accept"}
-    press(opened, "Shift+3")
+    opened.press("Shift+3")
     assert choices(opened)["snow"] == "reject"
 
 
 def test_help_and_search_by_key(opened):
-    press(opened, "Shift+?")
+    opened.press("Shift+?")
     assert opened.run("document.getElementById('help').open")
-    press(opened, "1")
-    press(opened, "Escape")
+    opened.press("1")
+    opened.press("Escape")
     assert not opened.run("document.getElementById('help').open")
     assert set(choices(opened).values()) == {"open"}
-    press(opened, "/")
+    opened.press("/")
     assert opened.run("document.activeElement.id") == "search"
     opened.type("SLEEPS dog")
     wait_for(lambda: listed(opened) == ["two"])
-    press(opened, "Escape")
+    opened.press("Escape")
     assert name(opened) == "two"
-    press(opened, "1")
+    opened.press("1")
     assert choices(opened)["night"] == "accept"
 
 
 def test_single_keys_can_be_switched_off(opened, small_page):
-    press(opened, "Shift+?")
+    opened.press("Shift+?")
     opened.click("#keys-on")
-    press(opened, "Escape")
-    press(opened, "1")
-    press(opened, "j")
+    opened.press("Escape")
+    opened.press("1")
+    opened.press("j")
     assert name(opened) == "one"
     assert choices(opened)["night"] == "open"
-    press(opened, "ArrowDown")
+    opened.press("ArrowDown")
     assert name(opened) == "two"
-    reopen(opened, small_page)
-    press(opened, "j")
+    opened.open(small_page)
+    opened.press("j")
     assert name(opened) == "one"

@@ -8,76 +8,71 @@ import pytest
 from hostile_texts import INJECTIONS
 from onepos.pages.review import read_decisions, write_review
 from review_data import SMALL
-from review_keys import choices, forget, press, reopen, text, wait_for
+from review_window import choices, text
 
 
-@pytest.fixture
-def folder(review_browser, tmp_path):
-    review_browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    return tmp_path
-
-
-def save(browser, path):
-    browser.click("#save")
-    saved = path.with_name(f"{path.stem}-decisions.csv")
-    wait_for(lambda: saved.exists() and saved.read_bytes().endswith(b"\r\n"))
+def save(browser, folder):
+    with browser.page.expect_download() as download:
+        browser.click("#save")
+    saved = folder / download.value.suggested_filename
+    download.value.save_as(saved)
     return saved
 
 
 def load(browser, path):
-    chosen = browser.call("Runtime.evaluate", expression="document.getElementById('load-file')")["result"]["objectId"]
     browser.run("document.getElementById('notice').hidden = true")
-    browser.call("DOM.setFileInputFiles", files=[str(path)], objectId=chosen)
-    wait_for(lambda: not browser.run("document.getElementById('notice').hidden"))
+    browser.page.set_input_files("#load-file", path)
+    browser.page.wait_for_selector("#notice", state="visible")
     return text(browser, "#notice")
 
 
-def test_what_is_saved_is_read_and_loaded(review_browser, folder):
+def test_what_is_saved_is_read_and_loaded(browser, tmp_path):
     names = [*INJECTIONS, " blanks ", "ünïcode 😀", "@SUM(A1)"]
     n = len(names)
     path = write_review(
-        folder / "my page.html",
+        tmp_path / "my page.html",
         ids=names,
         observed=[None] * n,
         labels=names,
         probabilities=np.full((n, n), 0.6),
     )
-    forget(review_browser, path)
+    browser.open(path)
     expected = []
     for identity in names:
-        press(review_browser, "1")
-        press(review_browser, "Shift+9")
+        browser.press("1")
+        browser.press("Shift+9")
         expected += [(identity, names[0], "accept"), (identity, names[8], "reject")]
-        press(review_browser, "Enter")
+        browser.press("Enter")
     # The last label of all examples but one, by mouse.
-    review_browser.click(f".suggestion:nth-child({n}) .accept")
+    browser.click(f".suggestion:nth-child({n}) .accept")
     expected.append((names[-1], names[-1], "accept"))
 
-    saved = save(review_browser, path)
+    saved = save(browser, tmp_path)
+    assert saved.name == "my page-decisions.csv"
     frame = read_decisions(saved)
     assert [tuple(row) for row in frame.itertuples(index=False)] == expected
     raw = saved.read_bytes()
     assert raw.startswith(b"id,label,decision\r\n")
     assert raw.endswith(b",accept\r\n")
 
-    forget(review_browser, path)
-    assert text(review_browser, "#progress-text") == f"0 of {n} decided"
-    assert load(review_browser, saved) == f"{len(expected)} decisions loaded from {saved.name}."
-    assert text(review_browser, "#progress-text") == f"{n} of {n} decided"
-    saved.unlink()
-    assert save(review_browser, path).read_bytes() == raw
+    browser.run("localStorage.clear()")
+    browser.open(path)
+    assert text(browser, "#progress-text") == f"0 of {n} decided"
+    assert load(browser, saved) == f"{len(expected)} decisions loaded from {saved.name}."
+    assert text(browser, "#progress-text") == f"{n} of {n} decided"
+    assert save(browser, tmp_path).read_bytes() == raw
     # And it was kept.
-    reopen(review_browser, path)
-    assert text(review_browser, "#progress-text") == f"{n} of {n} decided"
-    assert review_browser.complaints == []
+    browser.open(path)
+    assert text(browser, "#progress-text") == f"{n} of {n} decided"
+    assert browser.complaints == []
 
 
-def test_rows_of_a_file_win_and_undo_takes_the_whole_file_back(review_browser, folder):
-    path = write_review(folder / "page.html", **SMALL)
-    forget(review_browser, path)
-    press(review_browser, "1")
-    press(review_browser, "Shift+3")
-    given = folder / "given.csv"
+def test_rows_of_a_file_win_and_undo_takes_the_whole_file_back(browser, tmp_path):
+    path = write_review(tmp_path / "page.html", **SMALL)
+    browser.open(path)
+    browser.press("1")
+    browser.press("Shift+3")
+    given = tmp_path / "given.csv"
     rows = [
         ("id", "label", "decision"),
         ("one", "night", "reject"),
@@ -90,14 +85,14 @@ def test_rows_of_a_file_win_and_undo_takes_the_whole_file_back(review_browser, f
     ]
     with given.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
-    notice = load(review_browser, given)
+    notice = load(browser, given)
     assert notice == "4 decisions loaded from given.csv. 3 rows about other examples or labels left out."
-    assert choices(review_browser) == {"night": "reject", "dog": "open", "snow": "reject"}
-    press(review_browser, "j")
-    assert choices(review_browser) == {"night": "open", "beach": "open", "snow": "accept"}
-    press(review_browser, "u")
-    assert choices(review_browser) == {"night": "accept", "dog": "open", "snow": "reject"}
-    assert text(review_browser, "#progress-text") == "0 of 3 decided"
+    assert choices(browser) == {"night": "reject", "dog": "open", "snow": "reject"}
+    browser.press("j")
+    assert choices(browser) == {"night": "open", "beach": "open", "snow": "accept"}
+    browser.press("u")
+    assert choices(browser) == {"night": "accept", "dog": "open", "snow": "reject"}
+    assert text(browser, "#progress-text") == "0 of 3 decided"
 
 
 @pytest.mark.parametrize(
@@ -114,13 +109,13 @@ def test_rows_of_a_file_win_and_undo_takes_the_whole_file_back(review_browser, f
         ('id,label,decision\n"one"x,night,accept\n', "line 2: text after a closing quotation mark"),
     ],
 )
-def test_a_file_of_another_form_changes_nothing(review_browser, folder, content, message):
-    path = write_review(folder / "page.html", **SMALL)
-    forget(review_browser, path)
-    bad = folder / "bad.csv"
+def test_a_file_of_another_form_changes_nothing(browser, tmp_path, content, message):
+    path = write_review(tmp_path / "page.html", **SMALL)
+    browser.open(path)
+    bad = tmp_path / "bad.csv"
     bad.write_text(content, encoding="utf-8")
-    assert load(review_browser, bad) == f"bad.csv was not loaded: {message}"
-    assert set(choices(review_browser).values()) == {"open"}
-    assert review_browser.run("localStorage.length") == 0
+    assert load(browser, bad) == f"bad.csv was not loaded: {message}"
+    assert set(choices(browser).values()) == {"open"}
+    assert browser.run("localStorage.length") == 0
     with pytest.raises(ValueError, match="line"):
         read_decisions(bad)

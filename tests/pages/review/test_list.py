@@ -4,7 +4,7 @@ import json
 
 from onepos.pages.review import write_review
 from review_data import LABELS, large
-from review_keys import choose, listed, name, press, text
+from review_window import choose, listed, name, text
 
 
 def test_filters_and_orders(opened):
@@ -33,39 +33,39 @@ def test_filters_and_orders(opened):
 def test_what_is_decided_leaves_the_list_of_open_ones_when_one_goes_on(opened):
     choose(opened, "state", "open")
     for key in ("1", "2", "3"):
-        press(opened, key)
+        opened.press(key)
     assert listed(opened) == ["one", "two", "three"]
-    press(opened, "Enter")
+    opened.press("Enter")
     assert (name(opened), listed(opened)) == ("two", ["two", "three"])
-    press(opened, "j")
-    press(opened, "Enter")
+    opened.press("j")
+    opened.press("Enter")
     assert (name(opened), listed(opened)) == ("two", ["two"])
-    press(opened, "a")
+    opened.press("a")
     assert (name(opened), listed(opened)) == ("No example matches", [])
     assert text(opened, "#example") == "Every example is decided. Save the decisions as CSV."
-    press(opened, "1")
-    press(opened, "u")
+    opened.press("1")
+    opened.press("u")
     assert (name(opened), listed(opened)) == ("two", ["two"])
     choose(opened, "state", "decided")
     assert listed(opened) == ["one", "three"]
 
 
-def test_five_thousand_examples_keep_few_elements(review_browser, tmp_path):
+def test_five_thousand_examples_keep_few_elements(browser, tmp_path):
     path = write_review(tmp_path / "large.html", **large())
-    assert review_browser.open(path) == []
-    assert text(review_browser, "#example-name") == "example-00000"
-    assert text(review_browser, "#count") == "5,000 of 5,000 examples listed"
-    assert review_browser.run("document.querySelectorAll('.row').length") < 60
-    ready = review_browser.run("performance.getEntriesByName('review-ready')[0].startTime")
-    review_browser.run("document.getElementById('list').focus()")
-    press(review_browser, "End")
-    assert text(review_browser, "#example-name") == "example-04999"
-    assert listed(review_browser)[-1] == "example-04999"
-    taken = review_browser.run(
+    assert browser.open(path) == []
+    assert text(browser, "#example-name") == "example-00000"
+    assert text(browser, "#count") == "5,000 of 5,000 examples listed"
+    assert browser.run("document.querySelectorAll('.row').length") < 60
+    ready = browser.run("performance.getEntriesByName('review-ready')[0].startTime")
+    browser.run("document.getElementById('list').focus()")
+    browser.press("End")
+    assert text(browser, "#example-name") == "example-04999"
+    assert listed(browser)[-1] == "example-04999"
+    taken = browser.run(
         "(() => { const start = performance.now();"
         " document.dispatchEvent(new KeyboardEvent('keydown', {key: 'k', code: 'KeyK'}));"
         " document.body.offsetHeight; return performance.now() - start; })()"
     )
-    assert text(review_browser, "#example-name") == "example-04998"
-    assert review_browser.complaints == []
+    assert text(browser, "#example-name") == "example-04998"
+    assert browser.complaints == []
     print(json.dumps({"ready_ms": round(ready), "key_ms": round(taken, 1)}))  # noqa: T201

@@ -4,46 +4,46 @@ import json
 
 from onepos.pages.review import write_review
 from review_data import SMALL
-from review_keys import choices, name, press, reopen, text
+from review_window import choices, name, text
 
 
 def test_decisions_survive_a_reload_and_do_not_mix_with_other_data(opened, small_page, tmp_path):
-    press(opened, "1")
-    press(opened, "Shift+2")
-    press(opened, "Enter")
-    press(opened, "Shift+1")
-    assert reopen(opened, small_page) == []
+    opened.press("1")
+    opened.press("Shift+2")
+    opened.press("Enter")
+    opened.press("Shift+1")
+    assert opened.open(small_page) == []
     assert name(opened) == "two"  # the first that is open
     assert choices(opened) == {"night": "reject", "beach": "open"}
-    press(opened, "k")
+    opened.press("k")
     assert choices(opened) == {"night": "accept", "dog": "reject", "snow": "open"}
     assert text(opened, "#progress-text") == "1 of 3 decided"
 
     other = write_review(tmp_path / "other.html", **SMALL | {"texts": ["a", "b", "c"]})
-    reopen(opened, other)
+    opened.open(other)
     assert text(opened, "#progress-text") == "0 of 3 decided"
     assert set(choices(opened).values()) == {"open"}
-    reopen(opened, small_page)
+    opened.open(small_page)
     assert text(opened, "#progress-text") == "1 of 3 decided"
 
 
 def test_a_broken_entry_of_the_storage_is_ignored(opened, small_page):
-    press(opened, "Enter")
+    opened.press("Enter")
     opened.run("Object.keys(localStorage).forEach(key => localStorage.setItem(key, '<broken>'))")
-    reopen(opened, small_page)
+    opened.open(small_page)
     assert text(opened, "#progress-text") == "0 of 3 decided"
 
 
 def test_a_browser_that_keeps_nothing_says_so(opened):
-    opened.run("Storage.prototype.setItem = () => { throw new Error('full'); }")
-    press(opened, "1")
+    opened.run("(() => { Storage.prototype.setItem = () => { throw new Error('full'); }; })()")
+    opened.press("1")
     assert choices(opened)["night"] == "accept"
     assert opened.run("document.getElementById('notice').checkVisibility()")
     assert "does not keep decisions" in text(opened, "#notice")
 
 
 def test_another_window_with_the_same_page_is_followed(opened):
-    press(opened, "1")
+    opened.press("1")
     key = opened.run("Object.keys(localStorage)[0]")
     opened.run(f"dispatchEvent(new StorageEvent('storage', {{key: {json.dumps(key)}, newValue: 'd1-'}}))")
     assert choices(opened) == {"night": "open", "dog": "reject", "snow": "open"}
@@ -51,11 +51,11 @@ def test_another_window_with_the_same_page_is_followed(opened):
 
 
 def test_all_decisions_can_be_forgotten_and_brought_back(opened):
-    press(opened, "a")
-    press(opened, "a")
-    press(opened, "?")
+    opened.press("a")
+    opened.press("a")
+    opened.press("?")
     opened.click("#forget")
     assert text(opened, "#progress-text") == "0 of 3 decided"
     assert opened.run("localStorage.length") == 0
-    press(opened, "u")
+    opened.press("u")
     assert text(opened, "#progress-text") == "2 of 3 decided"

@@ -3,55 +3,54 @@
 from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.pages.review import write_review
 from review_data import SMALL
-from review_keys import choices, press, text, wait_for
+from review_window import choices, text, wait_for
 
 
-def test_markup_and_script_in_any_place_are_text(review_browser, tmp_path):
+def test_markup_and_script_in_any_place_are_text(browser, tmp_path):
     path = write_hostile_review(tmp_path / "nasty.html")
-    assert review_browser.open(path) == []
-    assert review_browser.run("document.title") == INJECTIONS[1]
+    assert browser.open(path) == []
+    assert browser.run("document.title") == INJECTIONS[1]
     # Suggestions are stored up to the twentieth, so all others are on show.
     for place, injection in enumerate(INJECTIONS):
-        assert text(review_browser, "#example-name") == injection
-        assert text(review_browser, "#example .text") == injection
-        assert text(review_browser, "#given bdi") == injection
-        assert sorted(choices(review_browser)) == sorted(INJECTIONS[:place] + INJECTIONS[place + 1 :])
+        assert text(browser, "#example-name") == injection
+        assert text(browser, "#example .text") == injection
+        assert text(browser, "#given bdi") == injection
+        assert sorted(choices(browser)) == sorted(INJECTIONS[:place] + INJECTIONS[place + 1 :])
         names = "Array.from(document.querySelectorAll('.features th'), e => e.textContent)"
-        assert review_browser.run(names) == INJECTIONS
-        press(review_browser, "1")
-        press(review_browser, "Enter")
-    assert review_browser.run("typeof hacked") == "undefined"
-    assert review_browser.run("document.scripts.length") == 2
-    assert review_browser.run("document.querySelectorAll('iframe, #pane svg, #pane img, #list img').length") == 0
-    assert review_browser.complaints == []
-    assert review_browser.foreign_requests(path) == []
+        assert browser.run(names) == INJECTIONS
+        browser.press("1")
+        browser.press("Enter")
+    assert browser.run("typeof hacked") == "undefined"
+    assert browser.run("document.scripts.length") == 2
+    assert browser.run("document.querySelectorAll('iframe, #pane svg, #pane img, #list img').length") == 0
+    assert browser.complaints == []
+    assert browser.foreign_requests(path) == []
 
 
-def test_the_policy_stops_what_the_page_does_not_do(review_browser, small_page):
-    review_browser.open(small_page)
-    review_browser.run(
+def test_the_policy_stops_what_the_page_does_not_do(browser, small_page):
+    browser.open(small_page)
+    browser.run(
         "window.stopped = new Promise(done =>"
         " document.addEventListener('securitypolicyviolation', e => done(e.effectiveDirective)));"
         "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/a.png'}))"
     )
-    answer = review_browser.call("Runtime.evaluate", expression="stopped", awaitPromise=True)
-    assert answer["result"]["value"] == "img-src"
-    answer = review_browser.run(
+    assert browser.run("stopped") == "img-src"
+    answer = browser.run(
         "(() => { try { document.body.innerHTML = '<b>x</b>'; return 'done' } catch (e) { return e.name } })()"
     )
     assert answer == "TypeError"
 
 
-def test_pictures_by_path_and_inside(review_browser, tmp_path):
+def test_pictures_by_path_and_inside(browser, tmp_path):
     from PIL import Image
 
     Image.new("RGB", (40, 30), "red").save(tmp_path / "a #1.png")
     inside = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
     path = write_review(tmp_path / "p.html", **SMALL | {"images": ["a #1.png", inside, "gone.png"], "texts": None})
-    assert review_browser.open(path) == [(tmp_path / "a #1.png").as_uri()]
+    assert browser.open(path) == [(tmp_path / "a #1.png").as_uri()]
     loaded = "document.querySelector('#example img').naturalWidth"
-    wait_for(lambda: review_browser.run(loaded) == 40)
-    press(review_browser, "j")
-    wait_for(lambda: review_browser.run(loaded) == 1)
-    press(review_browser, "j")
-    wait_for(lambda: "could not be shown: gone.png" in text(review_browser, "#example"))
+    wait_for(lambda: browser.run(loaded) == 40)
+    browser.press("j")
+    wait_for(lambda: browser.run(loaded) == 1)
+    browser.press("j")
+    wait_for(lambda: "could not be shown: gone.png" in text(browser, "#example"))

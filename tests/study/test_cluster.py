@@ -12,28 +12,24 @@ import pytest
 
 from onepos.exceptions import StudyError
 from onepos.study import Observer, ResultsFolder, cells_of, parse_study
-from onepos.study import dispatch as dispatch_module
+from onepos.study import cluster as cluster_module
 from onepos.study.cells import data_set, run_together
-from onepos.study.dispatch import DIED, run_on_cluster
-from onepos.study.engine import Engine, Unfit, Worker, work_on_cluster
+from onepos.study.cluster import DIED, Cluster, Unfit, work_on_cluster
 from tiny_study import study_text
 
 TEXT = study_text("frequency", "an", "smile", rules=("clean", "single-positive"))
 
 
-class Threads(Engine):
+class Threads(Cluster):
     """A cluster whose workers are played: ``behave(worker, cells)`` says what comes of cells on a worker."""
 
     def __init__(self, behave, names=("a", "b")):
-        super().__init__("the cluster of threads")
+        super().__init__(None, "the cluster of threads")
         self.behave, self.names = behave, frozenset(names)
-        self.pool, self.connected, self.stranded = ThreadPoolExecutor(1), True, set()
-        self.cancelled = []
+        self.pool, self.connected, self.cancelled = ThreadPoolExecutor(1), True, []
 
-    def submit(self, name, avoid, function, *arguments):
-        assert function is work_on_cluster
-        fit = sorted(self.names - avoid)
-        return self.pool.submit(self.behave, fit[0], arguments[0])
+    def submit(self, name, fit, *arguments):
+        return self.pool.submit(self.behave, min(self.names if fit is None else fit), arguments[0])
 
     def cancel(self, futures):
         self.cancelled += futures
@@ -41,18 +37,11 @@ class Threads(Engine):
     def workers(self):
         return self.names
 
-    def is_stranded(self, future):
-        return future in self.stranded
-
     def is_death(self, error):
         return isinstance(error, MemoryError)
 
     def is_connected(self):
         return self.connected
-
-    @staticmethod
-    def this_worker():
-        return Worker("a", 1)
 
 
 def rows(worker, cells):
@@ -63,7 +52,7 @@ def drive(engine, folder):
     notices = []
     cells = cells_of(parse_study(TEXT))
     tasks = [(task, [None] * len(task)) for task in run_together(cells)]
-    made = list(run_on_cluster(engine, tasks, ResultsFolder(folder), notices.append))
+    made = list(engine.run(tasks, ResultsFolder(folder), notices.append))
     assert sorted(row["cell"] for row in made) == sorted(cell.id for cell in cells)
     return made, notices
 
@@ -111,48 +100,52 @@ def test_what_a_worker_cannot_begin_ends_the_run_and_cancels_the_rest(tmp_path):
 
 
 def test_a_cluster_that_is_gone_ends_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatch_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.01)
     engine = Threads(lambda worker, cells: time.sleep(0.2))
     engine.connected = False
-    with pytest.raises(StudyError, match=r"cluster of threads is gone; finished cells are stored"):
+    with pytest.raises(StudyError, match=r"cluster of threads is gone. Finished cells are stored"):
         drive(engine, tmp_path)
 
 
 def test_a_cell_that_waits_for_workers_that_left_is_handed_out_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatch_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.01)
     engine = Threads(rows)
+    engine.unfit["known-posterior"].add("a")
     submit, never = engine.submit, Future()
 
     def strand_the_first(*arguments):
-        if not engine.stranded:
-            engine.stranded.add(never)
+        if engine.names != {"c"}:  # the one fit worker leaves, another one comes
+            engine.names = frozenset({"c"})
             return never
         return submit(*arguments)
 
     engine.submit = strand_the_first
-    drive(engine, tmp_path)
+    made, _ = drive(engine, tmp_path)
+    assert {row["worker"] for row in made} == {"c"}
     assert never in engine.cancelled
 
 
 def test_an_empty_cluster_is_waited_for(tmp_path):
     engine = Threads(rows)
-    engine.workers = frozenset
+    engine.workers = frozenset  # none
     _, notices = drive(engine, tmp_path)
     assert notices == ["the cluster of threads has no worker yet; waiting for one"]
 
 
-def test_data_are_loaded_once_in_a_worker(tmp_path):
+def test_data_are_loaded_once_in_a_worker(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster_module, "_this_worker", lambda: ("w", 1))
     tasks = run_together(cells_of(parse_study(TEXT)))[:2]
     data_set.cache_clear()
     for task in tasks:
-        made = work_on_cluster(task, [None] * len(task), ResultsFolder(tmp_path), Threads.this_worker)
+        made = work_on_cluster(task, [None] * len(task), ResultsFolder(tmp_path))
         assert {row["status"] for row in made} == {"ok"}
     assert data_set.cache_info().misses == 1
 
 
-def test_a_worker_with_several_threads_is_unfit(tmp_path):
+def test_a_worker_with_several_threads_is_unfit(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster_module, "_this_worker", lambda: ("w", 4))
     task = run_together(cells_of(parse_study(TEXT)))[0]
-    answer = work_on_cluster(task, [None] * len(task), ResultsFolder(tmp_path), lambda: Worker("w", 4))
+    answer = work_on_cluster(task, [None] * len(task), ResultsFolder(tmp_path))
     assert answer == Unfit("w", socket.gethostname(), answer.reason)
     assert re.match(r"has 4 threads, and a cell needs a process to itself: start it with --nthreads 1", answer.reason)
 

@@ -1,13 +1,9 @@
-"""Studies on clusters: real Dask and Ray on loopback give the rows of the local run, whatever happens to workers."""
+"""Studies on a real Dask cluster on loopback: the rows of the local run, whatever happens to workers."""
 
-import importlib.util
 import json
 import os
-import secrets
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -22,12 +18,6 @@ TEXT = study_text("frequency", "an", "smile", rules=("clean", "single-positive")
 #: Seconds until a run counts as stuck: many times what it takes, as the machine may be busy with other tests.
 PATIENCE = 600
 PROGRAMS = Path(sys.executable).parent
-#: Ray asks for a token: one of this test alone, so that Ray neither reads nor makes one in the user's home.
-ENVIRONMENT = os.environ | {
-    "RAY_AUTH_MODE": "token",
-    "RAY_AUTH_TOKEN": secrets.token_hex(32),
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
 
 
 class Cluster:
@@ -36,7 +26,22 @@ class Cluster:
     def __init__(self, folder):
         self.folder, self.processes = folder, []
         # Workers have an empty data folder and must not fill it: the embedded sets need none.
-        self.environment = ENVIRONMENT | {"ONEPOS_DATA": str(folder / "empty"), "ONEPOS_OFFLINE": "1"}
+        self.environment = os.environ | {"ONEPOS_DATA": str(folder / "empty"), "ONEPOS_OFFLINE": "1"}
+        (folder / "empty").mkdir()
+        file = folder / "scheduler.json"
+        self.start(
+            "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file
+        )
+        deadline = time.monotonic() + PATIENCE
+        while not file.exists():
+            assert time.monotonic() < deadline, "the scheduler did not start"
+            time.sleep(0.1)
+        self.address = json.loads(file.read_text())["address"]
+        for _ in range(2):
+            self.join()
+
+    def join(self):
+        self.start("dask", "worker", self.address, "--nthreads", 1, "--no-nanny", "--no-dashboard")
 
     def start(self, *command):
         process = psutil.Popen(
@@ -69,70 +74,14 @@ def _children(process):
     return process.children(recursive=True) if process.is_running() else []
 
 
-class DaskCluster(Cluster):
-    backend = "dask"
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        file = folder / "scheduler.json"
-        self.start(
-            "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file
-        )
-        _wait_for(file.exists)
-        self.address = json.loads(file.read_text())["address"]
-        for _ in range(2):
-            self.join()
-
-    def join(self):
-        self.start("dask", "worker", self.address, "--nthreads", 1, "--no-nanny", "--no-dashboard")
-
-
-class RayCluster(Cluster):
-    backend = "ray"
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.address = f"127.0.0.1:{port}"
-        sizes = ("--num-cpus", 2, "--object-store-memory", 100_000_000)
-        place = ("--node-ip-address", "127.0.0.1", "--port", port, "--temp-dir", folder)
-        self.start("ray", "start", "--head", "--block", "--include-dashboard=false", *sizes, *place)
-        _wait_for(lambda: _answers(port))
-
-    def join(self):
-        """Leave it to Ray, which replaces a process that died."""
-
-
-def _wait_for(condition, seconds=PATIENCE):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the cluster did not start"
-        time.sleep(0.1)
-
-
-def _answers(port):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    pytest.importorskip("distributed", reason="onepos[dask] is not installed")
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-@pytest.fixture(scope="module", params=[DaskCluster, RayCluster], ids=["dask", "ray"])
-def cluster(request):
-    module = {"dask": "distributed"}.get(request.param.backend, request.param.backend)
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed: pip install 'onepos[{request.param.backend}]'")
-    # A short name: Ray puts sockets below it, whose paths may have no more than about a hundred characters.
-    with tempfile.TemporaryDirectory(prefix="op-", ignore_cleanup_errors=True) as folder:
-        (Path(folder) / "empty").mkdir()
-        made = request.param(Path(folder))
-        try:
-            yield made
-        finally:
-            made.close()
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture(scope="module")
@@ -148,23 +97,14 @@ def local(tmp_path_factory):
 
 def start(study, out, *options):
     command = [sys.executable, "-m", "onepos", "bench", "run", str(study), "--out", str(out), *map(str, options)]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.mark.slow
-def test_smoke_has_the_rows_of_the_local_run(cluster, smoke_results, tmp_path):
-    process = start("smoke", tmp_path, "--backend", cluster.backend, "--address", cluster.address)
-    _, err = process.communicate(timeout=3 * PATIENCE)
-    assert process.returncode == 0, err
-    pd.testing.assert_frame_equal(stable(load_results(tmp_path)), stable(load_results(smoke_results)))
-    assert not list((tmp_path / "running").iterdir())
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
 def test_a_killed_worker_loses_nothing_and_a_new_one_finds_work(cluster, local, tmp_path):
     (tmp_path / "tiny.toml").write_text(TEXT)
     out = tmp_path / "out"
-    process = start(tmp_path / "tiny.toml", out, "--backend", cluster.backend, "--address", cluster.address)
+    process = start(tmp_path / "tiny.toml", out, "--backend", "dask", "--address", cluster.address)
     victims = []
     while not victims and process.poll() is None:
         notes = ResultsFolder(out).running() if out.exists() else []
@@ -176,13 +116,14 @@ def test_a_killed_worker_loses_nothing_and_a_new_one_finds_work(cluster, local, 
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     pd.testing.assert_frame_equal(stable(load_results(out)), local)
+    assert not list((out / "running").iterdir())
 
 
 @pytest.mark.slow
 def test_workers_without_the_data_say_what_to_do(cluster, tmp_path):
     (tmp_path / "cal.toml").write_text(TEXT.replace("known-posterior", "CAL500"))
     out = tmp_path / "out"
-    options = ("--backend", cluster.backend, "--address", cluster.address, "--methods", "frequency")
+    options = ("--backend", "dask", "--address", cluster.address, "--methods", "frequency")
     process = start(tmp_path / "cal.toml", out, *options)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
@@ -195,12 +136,11 @@ def test_workers_without_the_data_say_what_to_do(cluster, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("backend", "module"), [("dask", "distributed"), ("ray", "ray")])
-def test_without_an_address_a_cluster_is_started_here_and_ended(backend, module, local, tmp_path):
-    pytest.importorskip(module, reason=f"onepos[{backend}] is not installed")
+def test_without_an_address_a_cluster_is_started_here_and_ended(local, tmp_path):
+    pytest.importorskip("distributed", reason="onepos[dask] is not installed")
     (tmp_path / "tiny.toml").write_text(TEXT)
     out = tmp_path / "out"
-    process = start(tmp_path / "tiny.toml", out, "--backend", backend, "--jobs", 1, "--methods", "frequency")
+    process = start(tmp_path / "tiny.toml", out, "--backend", "dask", "--jobs", 1, "--methods", "frequency")
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     pd.testing.assert_frame_equal(
@@ -211,23 +151,22 @@ def test_without_an_address_a_cluster_is_started_here_and_ended(backend, module,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--address", "tcp://127.0.0.1:9"), "--address needs --backend dask or --backend ray"),
-        (("--backend", "slurm"), "--backend must be one of loky, dask, ray; got 'slurm'"),
+        (("--address", "tcp://127.0.0.1:9"), "--address needs --backend dask"),
+        (("--backend", "slurm"), "--backend must be one of local, dask; got 'slurm'"),
         (("--backend", "dask", "--address", "tcp://127.0.0.1:9", "--jobs", 2), "--jobs counts processes"),
         (("--backend", "dask", "--address", "tcp://127.0.0.1:9"), "nothing answers at tcp://127.0.0.1:9"),
-        (("--backend", "ray", "--address", "127.0.0.1:9"), "nothing answers at 127.0.0.1:9"),
-        (("--backend", "ray", "--address", "ray://"), "nothing answers at ray:// (it names no host)"),
+        (("--backend", "dask", "--address", "127.0.0.1:9"), "nothing answers at 127.0.0.1:9"),
+        (("--backend", "dask", "--address", "tcp://"), "nothing answers at tcp:// (it names no host)"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(run, tmp_path, options, message):
     _check_mistake(run, tmp_path, options, message)
 
 
-@pytest.mark.parametrize(("backend", "module"), [("dask", "distributed"), ("ray", "ray")])
-def test_a_missing_extra_is_named(run, tmp_path, monkeypatch, backend, module):
-    monkeypatch.setitem(sys.modules, module, None)
-    message = f'--backend {backend} needs {module}, which is not installed: pip install "onepos[{backend}]"'
-    _check_mistake(run, tmp_path, ("--backend", backend), message)
+def test_a_missing_extra_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    message = '--backend dask needs distributed, which is not installed: pip install "onepos[dask]"'
+    _check_mistake(run, tmp_path, ("--backend", "dask"), message)
 
 
 def _check_mistake(run, folder, options, message):
