@@ -13,8 +13,9 @@ from torch import nn
 from onepos._utils.files import write_durably
 from onepos._utils.optional import require
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._classical import LOGIT_SLOPE
+from onepos.methods._classical import LOGIT_SLOPE, ClassicalClassifier
 from onepos.methods._neural import NeuralClassifier
+from onepos.methods._shares import SharesClassifier
 from onepos.methods.capped_softmax import CappedSoftmaxClassifier
 from onepos.methods.d2ml import D2MLClassifier
 from onepos.methods.forest import ForestClassifier
@@ -211,10 +212,11 @@ def add_logits(graph: Graph, model: Any) -> str:
     return recipe(graph, model)
 
 
-def _scoring(kind: type) -> Any:
-    """Return the function that tells how a class scores rows; for networks it is what they make of their output."""
-    if issubclass(kind, NeuralClassifier) and kind._logits is NeuralClassifier._logits:
-        return kind._from_network
+def _scoring(kind: Any) -> Any:
+    """Return the function that tells how a class scores rows: the step that its base class leaves to it."""
+    for base, step in _STEPS.items():
+        if issubclass(kind, base) and kind._logits is base._logits:
+            return getattr(kind, step)
     return getattr(kind, "_logits", None)
 
 
@@ -295,13 +297,18 @@ _RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
     SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
     CappedSoftmaxClassifier._from_network: _capped,
     LinearClassifier._logits: _linear,
-    LogisticClassifier._logits: _logistic,
-    ForestClassifier._logits: _forest,
-    KernelClassifier._logits: _kernel,
-    GLOCALClassifier._logits: _linear,
-    D2MLClassifier._logits: _linear,
+    LogisticClassifier._log_shares: _logistic,
+    ForestClassifier._log_shares: _forest,
+    KernelClassifier._log_shares: _kernel,
+    GLOCALClassifier._scores: _linear,
+    D2MLClassifier._scores: _linear,
     FrequencyClassifier._logits: _frequency,
-    MLMLClassifier._logits: _neighbors,
+    MLMLClassifier._scores: _neighbors,
+}
+_STEPS: dict[Any, str] = {
+    NeuralClassifier: "_from_network",
+    SharesClassifier: "_log_shares",
+    ClassicalClassifier: "_scores",
 }
 
 
