@@ -12,10 +12,9 @@ from onepos.methods._glocal_solver import (
     Coefficients,
     Design,
     Factors,
-    Schedule,
+    Limits,
     correlation_step,
     fit_glocal,
-    gradients,
     group_rows,
     label_step,
     latent_step,
@@ -87,6 +86,28 @@ def test_objective_is_the_published_one():
     assert objective(design, targets, coefficients, factors) == pytest.approx(value)
 
 
+def gradients(design, targets, coefficients, factors):
+    """Euclidean gradients of ``objective`` in V, U, W and Z_m: what the closed forms must make zero."""
+    latent, labels, weights, correlations = factors
+    weight, listed = targets.weight, targets.listed.toarray()
+    residual = (weight + (1 - weight) * listed) * (latent @ labels.T) - targets.times(np.eye(targets.shape[1]))
+    error = latent - design.features @ weights
+    in_latent = residual @ labels + coefficients.latent * error + coefficients.latent_ridge * latent
+    in_labels = residual.T @ latent + coefficients.label_ridge * labels
+    in_weights = coefficients.feature_ridge * weights - coefficients.latent * (design.features.T @ error)
+    parts = design.gram_times(weights)
+    total = np.sum(parts, axis=0)
+    in_correlations = []
+    for z, mixture, part, share in zip(
+        correlations, design.mixtures(weights, coefficients), parts, design.shares, strict=True
+    ):
+        projected = labels.T @ z
+        in_labels += z @ projected.T @ mixture
+        in_weights += (coefficients.overall * share * total + coefficients.local * part) @ (projected @ projected.T)
+        in_correlations.append(labels @ (mixture @ projected))
+    return Factors(in_latent, in_labels, np.asarray(in_weights), tuple(in_correlations))
+
+
 @pytest.mark.parametrize("unobserved", WEIGHTS)
 @pytest.mark.parametrize("block", ["latent", "labels", "weights", "first group", "second group"])
 def test_gradients_match_finite_differences(unobserved, block):
@@ -154,7 +175,7 @@ def test_objective_never_increases(unobserved):
         rank=K,
         correlation_rank=4,
         groups=design.groups,
-        schedule=Schedule(10, 25, 30, 0.0),
+        limits=Limits(10, 25, 30, 0.0),
         generator=np.random.default_rng(0),
     )
     for phase in (1.0, 0.0):
@@ -175,7 +196,7 @@ def test_without_correlations_it_is_low_rank_ridge():
         rank=C,
         correlation_rank=C,
         groups=[np.arange(N)],
-        schedule=Schedule(0, 5000, 1, 1e-15),
+        limits=Limits(0, 5000, 1, 1e-15),
         generator=np.random.default_rng(0),
     )
     X, Y = design.features, np.where(observed > 0, 1.0, -1.0)
@@ -206,7 +227,7 @@ def test_without_correlations_its_iterates_are_those_of_weighted_alternating_rid
         rank=K,
         correlation_rank=4,
         groups=design.groups,
-        schedule=Schedule(0, 7, 1, 0.0),
+        limits=Limits(0, 7, 1, 0.0),
         generator=np.random.default_rng(5),
     )
     assert len(history) == 7

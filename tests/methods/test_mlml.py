@@ -8,18 +8,19 @@ from scipy.special import expit
 import onepos
 from onepos.datasets import make_single_positive
 from onepos.exceptions import LabelWarning
+from onepos.methods._classical import pack, squared_lengths, unpack
 from onepos.methods._mlml_solver import (
     instance_weights,
     kernel_average,
     label_weights,
     laplacian,
     make_reference,
+    nearest_rows,
     objective,
     on_sphere,
     solve_decoupled,
     solve_dense,
 )
-from onepos.methods._stored_features import nearest_rows, pack, squared_lengths, unpack
 from onepos.methods.mlml import MLMLClassifier
 from onepos.metrics import average_precision
 

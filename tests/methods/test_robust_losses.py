@@ -10,16 +10,15 @@ from torch.autograd import gradcheck
 
 from label_case import label_case
 from onepos.datasets import make_known_posterior
-from onepos.methods.generalized_robust import GeneralizedRobustClassifier, RobustSchedule
-from onepos.methods.hill import (
+from onepos.methods.generalized_robust import (
+    GeneralizedRobustClassifier,
+    RobustSchedule,
     RobustShape,
-    focal_margin,
     generalized_cross_entropy,
     generalized_robust,
-    hill,
-    self_paced_correction,
 )
-from onepos.methods.splc import SelfPacedCorrectionObjective
+from onepos.methods.hill import focal_margin, hill
+from onepos.methods.splc import SelfPacedCorrectionObjective, self_paced_correction
 from onepos.training import Batch
 from onepos.training.losses import assume_negative
 
@@ -139,7 +138,7 @@ class TestHill:
 class TestSelfPacedCorrection:
     def _losses(self, epoch, warm_up_epochs=1):
         logits, observed = _case()
-        objective = SelfPacedCorrectionObjective(torch.nn.Identity(), 0.6, warm_up_epochs, 1.0, 2.0)
+        objective = SelfPacedCorrectionObjective(torch.nn.Identity(), 0.6, warm_up_epochs, margin=1.0, focusing=2.0)
         objective.begin_epoch(epoch)
         ((_, loss),) = objective.losses(Batch(torch.arange(5), logits, observed))
         shape = {"margin": 1.0, "focusing": 2.0}

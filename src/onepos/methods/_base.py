@@ -1,20 +1,23 @@
-"""What every onepos classifier shares: scikit-learn's contract for 1-D y, the multi-label one for 2-D y."""
+"""What every onepos classifier shares: scikit-learn's contract for a 1-D y, the multi-label one for a 2-D y."""
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onepos._utils.launch import launched
+from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.validation import Labels, check_labels, check_validation_labels
 from onepos.exceptions import LabelWarning
 from onepos.label_sets.calibration import Calibration, fit_calibration
@@ -22,52 +25,36 @@ from onepos.label_sets.cardinality import resolve_n_positives
 from onepos.label_sets.thresholds import Measure, cardinality_threshold, label_sets, rate_thresholds, sample_thresholds
 from onepos.metrics import average_precision
 from onepos.rows.items import DatasetRows, is_dataset
+from onepos.rows.scaling import SCALE_KINDS, FeatureScaler
 from onepos.rows.stored import DiskRows, check_finite, on_disk
 
-# A fitted model in a few lines, for notebooks.
+if TYPE_CHECKING:
+    from onepos.training import History
+
+#: What a method stores: arrays by name, and facts that JSON can hold.
+State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
+#: Constraints on parameters by name, as scikit-learn has them.
+Constraints = dict[str, list[Any]]
+
+COUNT, COUNT_OR_ZERO = Interval(Integral, 1, None, closed="left"), Interval(Integral, 0, None, closed="left")
+POSITIVE, POSITIVE_OR_ZERO = Interval(Real, 0, None, closed="neither"), Interval(Real, 0, None, closed="left")
+AT_LEAST_ONE, NUMBER = Interval(Real, 1, None, closed="left"), Interval(Real, None, None, closed="neither")
+FRACTION, SHARE = Interval(Real, 0, 1, closed="neither"), Interval(Real, 0, 1, closed="right")
+PROBABILITY = Interval(Real, 0, 1, closed="both")
 
 
-#: Label names shown; the others are counted.
-_SHOWN = 5
+def below(limit: float) -> Interval:
+    """Constraint of a parameter from 0 to less than a limit."""
+    return Interval(Real, 0, limit, closed="left")
 
 
-def fitted_facts(estimator: Any) -> dict[str, str]:
-    """Return what is worth seeing at a glance of a fitted classifier."""
-    names = [str(name) for name in estimator.classes_[:_SHOWN]]
-    more = ", …" if len(estimator.classes_) > _SHOWN else ""
-    facts = {
-        "labels": f"{len(estimator.classes_):,}: {', '.join(names)}{more}",
-        "features": f"{estimator.n_features_in_:,}",
-    }
-    history = getattr(estimator, "history_", None)
-    if history is not None and len(history):
-        facts["epochs" if "epoch" in history.records[0] else "iterations"] = f"{len(history):,}"
-        best = history.facts.get("best_epoch")
-        score = next((name for name in history.facts if name.startswith("best_") and name != "best_epoch"), None)
-        if best is not None and score is not None:
-            metric = score.removeprefix("best_").replace("_", " ")
-            facts["best validation score"] = f"{metric} {history.facts[score]:.4f} in epoch {best}"
-    if hasattr(estimator, "thresholds_"):
-        low, high = estimator.thresholds_.min(), estimator.thresholds_.max()
-        facts["thresholds"] = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    elif not estimator.single_label_:
-        facts["thresholds"] = "½"
-    if hasattr(estimator, "calibration_"):
-        facts["calibrated on"] = f"{estimator.calibration_.n_rows:,} rows with complete labels"
-    return facts
-
-
-def facts_html(title: str, facts: Mapping[str, str]) -> str:
-    """Return a table of facts; every text is escaped."""
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(value)}</td></tr>'
-        for name, value in facts.items()
-    )
-    return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'
+def one_of(*names: str) -> StrOptions:
+    """Constraint of a parameter that takes one of some names."""
+    return StrOptions(set(names))
 
 
 class _Fitted(ClassifierMixin, BaseEstimator):
-    """Learnt attributes, declared apart from the parameters of the dataclass below."""
+    """Learnt attributes, apart from the parameters of the dataclass below; not every method has the last ones."""
 
     classes_: NDArray[Any]
     n_features_in_: int
@@ -78,9 +65,12 @@ class _Fitted(ClassifierMixin, BaseEstimator):
     n_positives_: float
     n_positives_from_: str
     calibration_: Calibration
+    scaler_: FeatureScaler
+    history_: "History"
+    soft_labels_: NDArray[np.float32]
 
 
-#: What belongs to the model of one fit.
+#: Attributes that belong to one fit.
 _FORGOTTEN = ("thresholds_", "at_least_one_", "thresholds_from_", "n_positives_", "n_positives_from_", "calibration_")
 
 
@@ -106,6 +96,14 @@ class OnePositiveClassifier(_Fitted):
     n_positives: Any = None
     at_least_one: bool = True
 
+    #: Of parameters that several methods have. A subclass adds its own, and inherits these.
+    _parameter_constraints: ClassVar[Constraints] = {
+        "validation_fraction": [FRACTION],
+        "scale": [one_of(*SCALE_KINDS)],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
 
@@ -114,6 +112,11 @@ class OnePositiveClassifier(_Fitted):
 
     #: Whether the processes that torchrun started train one model together.
     _trains_together: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        inherited = super(cls, cls)._parameter_constraints
+        cls._parameter_constraints = {**inherited, **cls.__dict__.get("_parameter_constraints", {})}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -136,6 +139,14 @@ class OnePositiveClassifier(_Fitted):
         for name in _FORGOTTEN:
             self.__dict__.pop(name, None)
         return X, labels
+
+    def _check_fit(
+        self, X: Any, y: Any, validation: Any, kind: str
+    ) -> tuple[Any, Labels, tuple[Any, NDArray[np.int8]] | None, NDArray[np.int8] | None]:
+        """Validate the arguments of ``fit``: X, labels, validation rows, and the labels of these if complete."""
+        X, labels = self._check_training(X, y)
+        given = self._check_validation(validation, kind, labels)
+        return X, labels, given, given[1] if given is not None and kind == "full" else None
 
     def _cut_at(
         self, logits: NDArray[np.float64], *, complete: NDArray[np.int8] | None = None, rows: str = "held-out rows"
@@ -287,7 +298,7 @@ class OnePositiveClassifier(_Fitted):
         """
         probabilities = expit(self._final_logits(X))
         if self.single_label_:
-            raise ValueError("thresholds are for label sets; this model was fitted on one class a row (a 1-D y).")
+            raise ValueError("thresholds are for label sets; this model was fitted on one class per row (a 1-D y).")
         if sum(given is not None for given in (n_positives, rates, labels)) != 1:
             raise ValueError("give exactly one of n_positives, rates and labels: what the thresholds shall follow.")
         if n_positives is not None:
@@ -332,7 +343,7 @@ class OnePositiveClassifier(_Fitted):
         """
         logits = self._logits(self._check_features(X))
         if self.single_label_:
-            raise ValueError("calibration is for label sets; this model was fitted on one class a row (a 1-D y).")
+            raise ValueError("calibration is for label sets; this model was fitted on one class per row (a 1-D y).")
         truth = check_validation_labels(Y, self.classes_)
         if len(truth) != len(logits):
             raise ValueError(f"X and Y must have the same number of rows; got {len(logits)} and {len(truth)}.")
@@ -358,11 +369,26 @@ class OnePositiveClassifier(_Fitted):
         return [rates[label] for label in self.classes_.tolist()]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Average precision on fully labelled rows; for a 1-D y the accuracy, as scikit-learn has it."""
+        """Average precision on fully labelled rows; for a 1-D y the accuracy, as scikit-learn has it.
+
+        ``sample_weight`` has one weight per row. Rows without a positive label do not count.
+        """
         check_is_fitted(self)
         if self.single_label_:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
-        return average_precision(y, np.asarray(self.decision_function(X)))
+        truth = y if sparse.issparse(y) else np.asarray(y)
+        scores = np.asarray(self.decision_function(X))
+        if sample_weight is None:
+            return average_precision(truth, scores)
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        if weights.shape != (len(scores),) or not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError(f"sample_weight must be {len(scores)} numbers, one per row, finite and >= 0.")
+        counted = np.where(np.asarray((truth > 0).sum(axis=1)).ravel() > 0, weights, 0.0)
+        if not counted.any():
+            raise ValueError("no row with a positive label has a weight above 0: there is nothing to score.")
+        groups = [np.flatnonzero(counted == weight) for weight in np.unique(counted[counted > 0])]
+        parts = [counted[rows].sum() * average_precision(truth[rows], scores[rows]) for rows in groups]
+        return float(sum(parts) / counted.sum())
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the container of predictions: ``transform="pandas"`` for DataFrames with the label names as columns.
@@ -402,10 +428,61 @@ class OnePositiveClassifier(_Fitted):
 
         return save(self, path)
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return what prediction needs: arrays by name, and JSON-able facts."""
+    def _state(self) -> State:
+        """Return what prediction needs: arrays by name, and facts that JSON can hold."""
         raise NotImplementedError(f"{type(self).__name__} must say what to store.")
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         """Take back what ``_state`` gave."""
         raise NotImplementedError(f"{type(self).__name__} must say how to restore itself.")
+
+
+def scaler_state(scaler: FeatureScaler) -> State:
+    """Return a scaler as ``_state`` stores it."""
+    if scaler.shift is None or scaler.factor is None:
+        return {}, {"scale": scaler.kind}
+    return {"scaler.shift": scaler.shift, "scaler.factor": scaler.factor}, {"scale": scaler.kind}
+
+
+def stored_scaler(arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> FeatureScaler:
+    """Take back what ``scaler_state`` gave."""
+    return FeatureScaler(facts["scale"], arrays.get("scaler.shift"), arrays.get("scaler.factor"))
+
+
+#: Label names shown; the others are counted.
+_SHOWN = 5
+
+
+def fitted_facts(estimator: Any) -> dict[str, str]:
+    """Return what is worth seeing at a glance of a fitted classifier."""
+    names = [str(name) for name in estimator.classes_[:_SHOWN]]
+    more = ", …" if len(estimator.classes_) > _SHOWN else ""
+    facts = {
+        "labels": f"{len(estimator.classes_):,}: {', '.join(names)}{more}",
+        "features": f"{estimator.n_features_in_:,}",
+    }
+    history = getattr(estimator, "history_", None)
+    if history is not None and len(history):
+        facts["epochs" if "epoch" in history.records[0] else "iterations"] = f"{len(history):,}"
+        best = history.facts.get("best_epoch")
+        score = next((name for name in history.facts if name.startswith("best_") and name != "best_epoch"), None)
+        if best is not None and score is not None:
+            metric = score.removeprefix("best_").replace("_", " ")
+            facts["best validation score"] = f"{metric} {history.facts[score]:.4f} in epoch {best}"
+    if hasattr(estimator, "thresholds_"):
+        low, high = estimator.thresholds_.min(), estimator.thresholds_.max()
+        facts["thresholds"] = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+    elif not estimator.single_label_:
+        facts["thresholds"] = "½"
+    if hasattr(estimator, "calibration_"):
+        facts["calibrated on"] = f"{estimator.calibration_.n_rows:,} rows with complete labels"
+    return facts
+
+
+def facts_html(title: str, facts: Mapping[str, str]) -> str:
+    """Return a table of facts; every text is escaped."""
+    rows = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(value)}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'

@@ -1,47 +1,52 @@
 """What the classical missing-label methods share: one fit that scales, chooses one strength, and keeps the winner."""
 
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos import metrics
-from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from
 from onepos._utils.result_cache import recall
-from onepos.methods._base import OnePositiveClassifier
+from onepos._utils.validation import MatrixLike
+from onepos.methods._base import PROBABILITY, OnePositiveClassifier, State, one_of, scaler_state, stored_scaler
 from onepos.methods._rows import hold_out
-from onepos.rows.scaling import FeatureScaler, fit_scaler
+from onepos.rows.scaling import fit_scaler
 from onepos.training import History
+
+Matrix = NDArray[np.float64]
 
 #: Training rows that label sets are cut by where none are held out.
 _CUT_ROWS = 2000
 
+#: The value of the constant feature.
+CONSTANT = 10.0
 
-class _Held(NamedTuple):
-    """Scaled rows to choose on, and their labels."""
+#: A score F about ±1 stands for the probability (1 + F)/2; the logit of that has slope 2 at F = 0. Unlike the logit
+#: itself, 2F is finite everywhere, so it never ties or reorders labels.
+LOGIT_SLOPE = 2.0
 
-    features: Any
-    truth: NDArray[np.int8]
+#: What ``unobserved`` may be, for ``_parameter_constraints``.
+UNOBSERVED: list[Any] = [one_of("negative", "ignore"), PROBABILITY]
 
 
 class ClassicalClassifier(OnePositiveClassifier):
     """Base of methods without a network.
 
     Subclasses implement ``_solve``, which returns a solution and a history, ``_scores`` of a solution on scaled rows,
-    and ``_keep``, and name their one parameter that may be a sequence in ``_candidates``.
+    and ``_keep``, and name their one parameter that may be a sequence in ``_strength``.
     """
 
+    #: Name of the parameter that may be a sequence.
+    _strength: ClassVar[str]
     scale: str
     validation_fraction: float
     random_state: Any
-    scaler_: FeatureScaler
-    history_: History
     n_iter_: int
     validation_scores_: dict[float, float]
+    _solution: Any
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
@@ -54,52 +59,54 @@ class ClassicalClassifier(OnePositiveClassifier):
         y : indicator (n_samples, n_labels), or vector of classes (n_samples,)
             1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels.
         validation : (X_val, Y_val), optional
-            Rows to choose a strength on when a sequence of them was given; otherwise it is checked and not needed.
-            Without it ``validation_fraction`` of the rows is held out and the winner refitted on all rows.
+            Rows to choose a strength on when a sequence of them was given. Without it ``validation_fraction`` of the
+            rows is held out and the winner refitted on all rows.
         validation_labels : {"single", "full"}
             Whether ``Y_val`` shows one positive per row or all of them.
         """
-        X, labels = self._check_training(X, y)
-        given = self._check_validation(validation, validation_labels, labels)
+        X, labels, given, complete = self._check_fit(X, y, validation, validation_labels)
         seed = seed_from(self.random_state)
-        candidates = sorted({float(value) for value in np.atleast_1d(self._candidates())}, reverse=True)
-        if not candidates or not all(np.isfinite(value) and value >= 0 for value in candidates):
-            raise ValueError(f"{type(self).__name__} needs at least one strength, all finite and >= 0: {candidates}.")
+        strengths = sorted({float(value) for value in np.atleast_1d(getattr(self, self._strength))}, reverse=True)
+        if not strengths or not all(np.isfinite(value) and value >= 0 for value in strengths):
+            raise ValueError(f"{self._strength} must be one or several numbers, finite and >= 0; got {strengths}.")
         self.scaler_ = fit_scaler(X, self.scale)
-        features = self.scaler_.transform(X)
+        features, observed = self.scaler_.transform(X), labels.observed
+        held = None if given is None else (self.scaler_.transform(given[0]), given[1])
         self.validation_scores_ = {}
-        held = None if given is None else _Held(self.scaler_.transform(given[0]), given[1])
-        if len(candidates) == 1:
-            judged, history = self._solve_once(features, labels.observed, candidates[0], seed)
-            solution = judged
+        if len(strengths) == 1:
+            solution, history = self._solve_once(features, observed, strengths[0], seed)
+            judged = solution
         elif held is not None:
-            _, judged, history = self._search(features, labels.observed, candidates, held, seed)
-            solution = judged
+            _, solution, history = self._search(features, observed, strengths, held, seed)
+            judged = solution
         else:
             generator = np.random.default_rng(seed)
-            _, out = hold_out(labels.observed, np.flatnonzero(labels.labelled), self.validation_fraction, generator)
-            kept = np.setdiff1d(np.arange(X.shape[0]), out, assume_unique=True)
-            held = _Held(features[out], labels.observed[out])
-            best, judged, _ = self._search(features[kept], labels.observed[kept], candidates, held, seed)
-            solution, history = self._solve_once(features, labels.observed, best, seed)
+            _, out = hold_out(observed, np.flatnonzero(labels.labelled), self.validation_fraction, generator)
+            kept = np.setdiff1d(np.arange(len(observed)), out, assume_unique=True)
+            held = features[out], observed[out]
+            best, judged, _ = self._search(features[kept], observed[kept], strengths, held, seed)
+            solution, history = self._solve_once(features, observed, best, seed)
         self.history_ = History(list(history.records), history.facts | {"scale": self.scaler_.kind})
         self.n_iter_ = max(1, len(history))
         # By the solution that did not see the held-out rows.
-        scores = self._scores(judged, features[:_CUT_ROWS] if held is None else held.features)
+        scores = self._scores(judged, features[:_CUT_ROWS] if held is None else held[0])
         self._keep(solution)
-        complete = given[1] if given is not None and validation_labels == "full" else None
-        rows = "training rows" if held is None else "held-out rows"
-        self._cut_at(LOGIT_SLOPE * scores, complete=complete, rows=rows)
+        self._cut_at(LOGIT_SLOPE * scores, complete=complete, rows="training rows" if held is None else "held-out rows")
         return self
 
     def _search(
-        self, features: Any, observed: NDArray[np.int8], candidates: list[float], held: _Held, seed: int
+        self,
+        features: Any,
+        observed: NDArray[np.int8],
+        strengths: list[float],
+        held: tuple[Any, NDArray[np.int8]],
+        seed: int,
     ) -> tuple[float, Any, History]:
-        """Fit every candidate; return the best one with its solution and history."""
+        """Fit every strength; return the best one with its solution and history."""
         best: tuple[float, Any, History] | None = None
-        for value in candidates:
+        for value in strengths:
             solution, history = self._solve_once(features, observed, value, seed)
-            score = metrics.average_precision(held.truth, self._scores(solution, held.features))
+            score = metrics.average_precision(held[1], self._scores(solution, held[0]))
             if best is None or score > max(self.validation_scores_.values()):
                 best = (value, solution, history)
             self.validation_scores_[value] = score
@@ -109,43 +116,33 @@ class ClassicalClassifier(OnePositiveClassifier):
     def _solve_once(self, features: Any, observed: NDArray[np.int8], strength: float, seed: int) -> tuple[Any, History]:
         """``_solve``, unless the same was solved before within ``remember_work``."""
         settings = {name: value for name, value in self.get_params().items() if name != "random_state"}
-        return recall(
-            lambda: self._solve(features, observed, strength, np.random.default_rng(seed)),
-            type(self).__name__,
-            features,
-            observed,
-            strength,
-            seed,
-            settings,
-        )
-
-    def _candidates(self) -> Any:
-        """Return the strength, or the strengths to choose from."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to name its strengths.")
+        inputs = (type(self).__name__, features, observed, strength, seed, settings)
+        return recall(lambda: self._solve(features, observed, strength, np.random.default_rng(seed)), *inputs)
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
     ) -> tuple[Any, History]:
         """Fit scaled features with one strength."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to solve for one strength.")
+        raise NotImplementedError(f"{type(self).__name__} must solve for one strength.")
 
-    def _scores(self, solution: Any, features: Any) -> NDArray[np.float64]:
+    def _scores(self, solution: Any, features: Any) -> Matrix:
         """Score scaled rows, shape (n_samples, n_labels): about −1 for absent, +1 for present."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to score rows.")
+        raise NotImplementedError(f"{type(self).__name__} must score rows.")
 
     def _keep(self, solution: Any) -> None:
         """Set the fitted attributes."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to keep its solution.")
+        self._solution = solution
 
-    def _common_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays: dict[str, NDArray[Any]] = {}
-        if self.scaler_.shift is not None and self.scaler_.factor is not None:
-            arrays = {"scaler.shift": self.scaler_.shift, "scaler.factor": self.scaler_.factor}
+    def _logits(self, X: Any) -> Matrix:
+        return LOGIT_SLOPE * self._scores(self._solution, self.scaler_.transform(X))
+
+    def _state(self) -> State:
+        arrays, facts = scaler_state(self.scaler_)
         history = {"records": self.history_.records, "facts": self.history_.facts}
-        return arrays, {"scale": self.scaler_.kind, "n_iter": self.n_iter_, "history": history}
+        return arrays, facts | {"n_iter": self.n_iter_, "history": history}
 
-    def _common_restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.scaler_ = FeatureScaler(facts["scale"], arrays.get("scaler.shift"), arrays.get("scaler.factor"))
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self.scaler_ = stored_scaler(arrays, facts)
         self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
         self.n_iter_ = facts["n_iter"]
         self.validation_scores_ = {}
@@ -161,21 +158,6 @@ def with_constant(features: Any) -> Any:
         constant = sparse.csr_array(np.full((features.shape[0], 1), CONSTANT))
         return sparse.csr_array(sparse.hstack([features.astype(np.float64), constant]))
     return np.column_stack([features.astype(np.float64), np.full(features.shape[0], CONSTANT)])
-
-
-#: The value of the constant feature.
-CONSTANT = 10.0
-
-#: A score F about ±1 stands for the probability (1 + F)/2; the logit of that has slope 2 at F = 0. Unlike the logit
-#: itself, 2F is finite everywhere, so it never ties or reorders labels.
-LOGIT_SLOPE = 2.0
-
-
-# Targets ±1 and their weights J without ever forming an n×c array of floats.
-
-
-#: What ``unobserved`` may be, for ``_parameter_constraints``.
-UNOBSERVED: list[Any] = [StrOptions({"negative", "ignore"}), Interval(Real, 0, 1, closed="both")]
 
 
 def unobserved_weight(unobserved: str | float) -> float:
@@ -209,7 +191,7 @@ class WeightedLabels:
     weight: float
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
-    values: NDArray[np.float64]
+    values: Matrix
     shape: tuple[int, int]
 
     @classmethod
@@ -230,32 +212,32 @@ class WeightedLabels:
         """S, the 0/1 CSR matrix of listed entries; J = w + (1 − w) S."""
         return self._at_listed(np.ones(len(self.values)))
 
-    def times(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    def times(self, matrix: Matrix) -> Matrix:
         """Return (J∘Y) B for B of shape (n_labels, k)."""
         return np.asarray(self._excess @ matrix - self.weight * matrix.sum(axis=0))
 
-    def transposed_times(self, matrix: Any) -> NDArray[np.float64]:
+    def transposed_times(self, matrix: Any) -> Matrix:
         """Return (J∘Y)ᵀ B for B of shape (n_samples, k), dense or CSR."""
         product = self._excess.T @ matrix
         dense = product.toarray() if sparse.issparse(product) else np.asarray(product)
         return np.asarray(dense - self.weight * np.asarray(matrix.sum(axis=0)).ravel())
 
-    def masked(self, scores: NDArray[np.float64]) -> Any:
+    def masked(self, scores: Matrix) -> Any:
         """Return S∘F as CSR for F of shape (n_samples, n_labels)."""
         return self._at_listed(scores[self.rows, self.columns])
 
-    def loss(self, scores: NDArray[np.float64]) -> float:
+    def loss(self, scores: Matrix) -> float:
         """½ Σ_ij J_ij (Y_ij − F_ij)² for F given in full."""
         everywhere = np.vdot(scores, scores) + 2.0 * scores.sum() + scores.size if self.weight else 0.0
         return self._loss(float(everywhere), scores[self.rows, self.columns])
 
-    def factored_loss(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    def factored_loss(self, left: Matrix, right: Matrix) -> float:
         """½ Σ_ij J_ij (Y_ij − F_ij)² for F = A Bᵀ, A (n_samples, k), B (n_labels, k); F is not formed."""
         everywhere = np.vdot(left.T @ left, right.T @ right) + 2.0 * left.sum(axis=0) @ right.sum(axis=0)
         at_listed = np.einsum("ij,ij->i", left[self.rows], right[self.columns])
         return self._loss(float(everywhere) + self.shape[0] * self.shape[1], at_listed)
 
-    def _loss(self, everywhere: float, at_listed: NDArray[np.float64]) -> float:
+    def _loss(self, everywhere: float, at_listed: Matrix) -> float:
         correction = (self.values - at_listed) ** 2 - self.weight * (1.0 + at_listed) ** 2
         return float(0.5 * (self.weight * everywhere + correction.sum()))
 
@@ -264,5 +246,44 @@ class WeightedLabels:
         """J∘Y + w, which is zero outside the listed entries."""
         return self._at_listed(self.values + self.weight)
 
-    def _at_listed(self, values: NDArray[np.float64]) -> Any:
+    def _at_listed(self, values: Matrix) -> Any:
         return sparse.csr_array((values, (self.rows, self.columns)), shape=self.shape)
+
+
+def pack(name: str, features: MatrixLike) -> dict[str, NDArray[Any]]:
+    """Dense or CSR features as named arrays for ``_state``."""
+    if not sparse.issparse(features):
+        return {name: np.asarray(features)}
+    return {
+        f"{name}.data": np.asarray(features.data),
+        f"{name}.indices": np.asarray(features.indices),
+        f"{name}.indptr": np.asarray(features.indptr),
+        f"{name}.shape": np.asarray(features.shape, dtype=np.int64),
+    }
+
+
+def unpack(name: str, arrays: dict[str, NDArray[Any]]) -> MatrixLike:
+    """Take back what ``pack`` gave."""
+    if name in arrays:
+        return arrays[name]
+    parts = (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"])
+    n_rows, n_columns = (int(v) for v in arrays[f"{name}.shape"])
+    return sparse.csr_array(parts, shape=(n_rows, n_columns))
+
+
+def squared_lengths(features: MatrixLike) -> Matrix:
+    """‖x_i‖² in float64, shape (n,)."""
+    if sparse.issparse(features):
+        wide = features.astype(np.float64)
+        return np.asarray(wide.multiply(wide).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->i", features, features, dtype=np.float64))
+
+
+def products(left: MatrixLike, right: MatrixLike) -> Matrix:
+    """All dot products of two sets of rows, shape (n_left, n_right), dense float64."""
+    if sparse.issparse(left) and not sparse.issparse(right):
+        return np.asarray(left.astype(np.float64) @ right.T.astype(np.float64))
+    if sparse.issparse(right) and not sparse.issparse(left):
+        return np.asarray((right.astype(np.float64) @ left.T.astype(np.float64)).T)
+    product = left.astype(np.float64) @ right.T.astype(np.float64)
+    return np.asarray(product.toarray() if sparse.issparse(product) else product)

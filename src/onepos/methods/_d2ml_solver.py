@@ -8,12 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
-from onepos.methods._classical import WeightedLabels
-from onepos.methods._stored_features import products, squared_lengths
+from onepos.methods._classical import Matrix, WeightedLabels, products, squared_lengths
 from onepos.training import History
-
-# Nuclear norms of row blocks and their proximal step, singular-value thresholding.
-
 
 #: Below this part of ‖M‖ a threshold needs singular values that the Gram matrix has lost; then the SVD is taken.
 _GRAM_ACCURACY = 1e-5
@@ -29,11 +25,11 @@ class Blocks(NamedTuple):
     rows: NDArray[np.intp] | None
     summing: Any = None  # 0/1 CSR matrix that sums the stacked rows back, None when ``rows`` is
 
-    def gather(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gather(self, matrix: Matrix) -> Matrix:
         """Stack the X_k (or X_k W); a view when every row is in one block."""
         return matrix if self.rows is None else matrix[self.rows]
 
-    def scatter(self, stacked: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scatter(self, stacked: Matrix) -> Matrix:
         """Sum stacked rows back into the design's rows, the transpose of ``gather``."""
         return stacked if self.rows is None else np.asarray(self.summing @ stacked)
 
@@ -55,18 +51,11 @@ def make_blocks(observed: NDArray[np.int8]) -> tuple[NDArray[np.intp], Blocks]:
     return np.arange(len(observed)), Blocks(bounds, rows, summing)
 
 
-def threshold_singular_values(matrix: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+def threshold_singular_values(matrix: Matrix, threshold: float) -> Matrix:
     """SVT_τ(M) = P (Σ − τ)₊ Qᵀ, which minimises τ‖Z‖_* + ½‖Z − M‖².
 
     Computed from the eigenvalues of the smaller of MMᵀ and MᵀM, much cheaper than an SVD when a block has a few rows
     and many columns; with a threshold too small for that, from the SVD.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> threshold_singular_values(np.diag([3.0, 1.0]), 2.0)
-    array([[1., 0.],
-           [0., 0.]])
     """
     if threshold <= 0.0:
         return matrix
@@ -83,7 +72,7 @@ def threshold_singular_values(matrix: NDArray[np.float64], threshold: float) -> 
     return np.asarray(shrunk @ (basis.T @ matrix) if wide else (matrix @ shrunk) @ basis.T)
 
 
-def nuclear_norm(matrix: NDArray[np.float64]) -> float:
+def nuclear_norm(matrix: Matrix) -> float:
     """‖M‖_*, the sum of singular values, from the smaller Gram matrix; rounding noise in it counts as zero."""
     gram = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
     squares = np.linalg.eigvalsh(gram)
@@ -91,7 +80,7 @@ def nuclear_norm(matrix: NDArray[np.float64]) -> float:
     return float(np.sqrt(squares[squares > noise]).sum())
 
 
-def threshold_blocks(stacked: NDArray[np.float64], blocks: Blocks, threshold: float) -> NDArray[np.float64]:
+def threshold_blocks(stacked: Matrix, blocks: Blocks, threshold: float) -> Matrix:
     """SVT of every block: the proximal step of τ Σ_k ‖Z_k‖_*, as blocks share no entry."""
     result = np.empty_like(stacked)
     for start, stop in pairwise(blocks.bounds):
@@ -99,12 +88,9 @@ def threshold_blocks(stacked: NDArray[np.float64], blocks: Blocks, threshold: fl
     return result
 
 
-def blocks_norm(stacked: NDArray[np.float64], blocks: Blocks) -> float:
+def blocks_norm(stacked: Matrix, blocks: Blocks) -> float:
     """Σ_k ‖Z_k‖_*."""
     return sum(nuclear_norm(stacked[start:stop]) for start, stop in pairwise(blocks.bounds))
-
-
-# D2ML's objective and the convex bound of it that the concave-convex procedure lowers.
 
 
 class Problem:
@@ -115,12 +101,7 @@ class Problem:
     """
 
     def __init__(
-        self,
-        features: Any,
-        targets: WeightedLabels,
-        blocks: Blocks,
-        rank_weight: float,
-        ridge: float | NDArray[np.float64],
+        self, features: Any, targets: WeightedLabels, blocks: Blocks, rank_weight: float, ridge: float | Matrix
     ) -> None:
         self.features, self.targets, self.blocks = features, targets, blocks
         self.rank_weight = rank_weight
@@ -132,7 +113,7 @@ class Problem:
         self.root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
         self.pulled = targets.transposed_times(features).T
 
-    def objective(self, weights: NDArray[np.float64], fitted: NDArray[np.float64] | None = None) -> float:
+    def objective(self, weights: Matrix, fitted: Matrix | None = None) -> float:
         """Evaluate the whole, concave part included; it is bounded below, as Σ_k ‖X_k W‖_* ≥ ‖XW‖_*."""
         fitted = self.fitted(weights) if fitted is None else fitted
         value = self.targets.loss(fitted) + 0.5 * float(self.ridge @ np.einsum("ij,ij->i", weights, weights))
@@ -141,11 +122,11 @@ class Problem:
             value += self.rank_weight * (blocks_norm(self.blocks.gather(fitted), self.blocks) - spread)
         return value
 
-    def fitted(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def fitted(self, weights: Matrix) -> Matrix:
         """XW."""
         return np.asarray(self.features @ weights)
 
-    def system(self, penalty: float) -> NDArray[np.float64]:
+    def system(self, penalty: float) -> Matrix:
         """XᵀX + ρ Σ_k X_kᵀX_k + diag(ε)."""
         return np.asarray(self.gram + penalty * self.block_gram + np.diag(self.ridge))
 
@@ -157,9 +138,9 @@ class Bound(NamedTuple):
     """
 
     problem: Problem
-    linear: NDArray[np.float64]
+    linear: Matrix
 
-    def value(self, weights: NDArray[np.float64], fitted: NDArray[np.float64]) -> float:
+    def value(self, weights: Matrix, fitted: Matrix) -> float:
         """Evaluate the bound at W, given XW."""
         problem = self.problem
         value = 0.5 * float(np.vdot(weights, problem.gram @ weights + problem.ridge[:, None] * weights))
@@ -169,7 +150,7 @@ class Bound(NamedTuple):
         return value
 
 
-def expansion_gradient(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def expansion_gradient(problem: Problem, weights: Matrix) -> Matrix:
     """G_t = XᵀPQᵀ for the SVD XW_t = PΣQᵀ, a subgradient of ‖XW‖_* at W_t.
 
     XᵀPQᵀ = Rᵀ·(the same of RW), because X = BR with BᵀB = I on the range of R: no n×c SVD is needed.
@@ -179,7 +160,7 @@ def expansion_gradient(problem: Problem, weights: NDArray[np.float64]) -> NDArra
     return np.asarray(problem.root.T @ (left[:, kept] @ right[kept]))
 
 
-def bound_at(problem: Problem, weights: NDArray[np.float64]) -> Bound:
+def bound_at(problem: Problem, weights: Matrix) -> Bound:
     """Return the bound at W_t: −‖XW‖_* is replaced by its tangent, and a loss with J < 1 by the full square loss.
 
     As 0 ≤ J ≤ 1, ½ Σ J(F − Y)² ≤ ½‖F − Ỹ‖² + const with Ỹ = F_t + J∘(Y − F_t), equal at F_t. So the system matrix
@@ -195,12 +176,12 @@ def bound_at(problem: Problem, weights: NDArray[np.float64]) -> Bound:
     return Bound(problem, linear)
 
 
-def gram_of(features: Any) -> NDArray[np.float64]:
+def gram_of(features: Any) -> Matrix:
     """XᵀX of dense or CSR features."""
     return as_dense(features.T @ features)
 
 
-def as_dense(matrix: Any) -> NDArray[np.float64]:
+def as_dense(matrix: Any) -> Matrix:
     """Return a product, which is sparse if both factors were, as an array."""
     return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
@@ -218,11 +199,9 @@ class Splitting:
     def __init__(self, problem: Problem, penalty: float) -> None:
         self.problem, self.penalty = problem, penalty
         self.factor = cho_factor(problem.system(penalty if problem.rank_weight else 0.0))
-        self.multipliers: NDArray[np.float64] | None = None
+        self.multipliers: Matrix | None = None
 
-    def minimise(
-        self, bound: Bound, weights: NDArray[np.float64], max_iter: int, early: float, enough: float
-    ) -> tuple[NDArray[np.float64], int]:
+    def minimise(self, bound: Bound, weights: Matrix, max_iter: int, early: float, enough: float) -> tuple[Matrix, int]:
         """Lower the bound from W: the best iterate met, which is never worse than the start, and the iterations.
 
         Stops when five iterations lower the bound by no more than ``enough`` + ``early`` · (what was reached so far).
@@ -247,7 +226,7 @@ class Splitting:
             last = value
         return best, iteration
 
-    def _iterate(self, bound: Bound, fitted: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _iterate(self, bound: Bound, fitted: Matrix) -> tuple[Matrix, Matrix]:
         """Z_k ← SVT(X_kW + Λ_k), W ← solve, Λ_k ← Λ_k + X_kW − Z_k, with ``multipliers`` as Λ."""
         problem, blocks = self.problem, self.problem.blocks
         assert self.multipliers is not None
@@ -262,7 +241,7 @@ class Splitting:
 
 def fit_d2ml(
     problem: Problem, *, max_iter: int, inner_iter: int, penalty: float, tolerance: float
-) -> tuple[NDArray[np.float64], History]:
+) -> tuple[Matrix, History]:
     """Run the procedure from ridge regression; the objective never rises. Weights are (n_features, n_labels).
 
     Stops when a step lowers the objective by no more than ``tolerance`` times all that it was lowered by: the part of
@@ -289,9 +268,6 @@ def fit_d2ml(
     return weights, history
 
 
-# The ridge ε by generalised cross-validation of ridge regression, D2ML without its rank terms.
-
-
 #: ε is sought between these parts of the centred features' mean squared column length, four values a decade.
 _LOWEST, _HIGHEST, _PER_DECADE = 1e-4, 1e3, 4
 
@@ -302,20 +278,6 @@ def cross_validated_ridge(features: Any, positive: NDArray[np.bool_]) -> float:
     With H the smoother of ridge regression, df = tr H; GCV is the mean squared leave-one-out error with all leverages
     set to their mean (Golub, Heath, Wahba 1979). Everything comes from the eigenvalues of the centred XᵀX, so all ε
     together cost no more than one. No row needs to be held out, which matters where a row shows one label.
-
-    Parameters
-    ----------
-    features : dense or CSR array of shape (n_samples, n_features), float64
-    positive : bool array of shape (n_samples, n_labels)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((200, 5))
-    >>> noise, signal = rng.random((200, 1)) < 0.5, X[:, :1] > 0
-    >>> bool(cross_validated_ridge(X, noise) > cross_validated_ridge(X, signal))
-    True
     """
     n = features.shape[0]
     mean = np.asarray(features.mean(axis=0)).ravel()
@@ -331,23 +293,16 @@ def cross_validated_ridge(features: Any, positive: NDArray[np.bool_]) -> float:
         return 1.0
     decades = np.log10(_HIGHEST / _LOWEST)
     candidates = unit * _LOWEST * 10.0 ** np.linspace(0.0, decades, round(decades * _PER_DECADE) + 1)
-    scores = [_criterion(ridge, values, power, total, n) for ridge in candidates]
+    scores = []
+    for ridge in candidates:
+        residual = total - float((power * (values + 2.0 * ridge) / (values + ridge) ** 2).sum())
+        freedom = 1.0 + float((values / (values + ridge)).sum())  # the intercept is one degree of freedom
+        scores.append(residual / max(1.0 - freedom / n, 1e-12) ** 2)
     return float(candidates[int(np.argmin(scores))])
 
 
-def _criterion(
-    ridge: float, values: NDArray[np.float64], power: NDArray[np.float64], total: float, n_samples: int
-) -> float:
-    """GCV(ε); the intercept is one degree of freedom."""
-    residual = total - float((power * (values + 2.0 * ridge) / (values + ridge) ** 2).sum())
-    freedom = 1.0 + float((values / (values + ridge)).sum())
-    return residual / max(1.0 - freedom / n_samples, 1e-12) ** 2
-
-
-# The kernel variant as a feature map: exact when every training row is a landmark, Nyström's otherwise.
-
-
-_CHUNK = 4096
+#: Rows of a kernel that are computed at once.
+CHUNK = 4096
 
 
 class FeatureMap(NamedTuple):
@@ -357,19 +312,19 @@ class FeatureMap(NamedTuple):
     """
 
     landmarks: Any
-    projection: NDArray[np.float64]
+    projection: Matrix
     gamma: float
 
-    def __call__(self, features: Any) -> NDArray[np.float64]:
+    def __call__(self, features: Any) -> Matrix:
         """φ of every row, shape (n_samples, rank)."""
         mapped = np.empty((features.shape[0], self.projection.shape[1]))
-        for start in range(0, features.shape[0], _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for start in range(0, features.shape[0], CHUNK):
+            part = slice(start, start + CHUNK)
             mapped[part] = rbf(features[part], self.landmarks, self.gamma) @ self.projection
         return mapped
 
 
-def rbf(left: Any, right: Any, gamma: float) -> NDArray[np.float64]:
+def rbf(left: Any, right: Any, gamma: float) -> Matrix:
     """k(x, x') = exp(−γ‖x − x'‖²), shape (n_left, n_right)."""
     squared = squared_lengths(left)[:, None] + squared_lengths(right)[None, :] - 2.0 * products(left, right)
     return np.asarray(np.exp(-gamma * np.maximum(squared, 0.0)))

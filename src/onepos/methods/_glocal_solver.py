@@ -1,7 +1,11 @@
-"""GLOCAL's alternating minimisation: warm-up without correlations, then Z_m → V → U → W until nothing changes."""
+"""GLOCAL's alternating minimisation: warm-up without correlations, then Z_m → V → U → W until nothing changes.
+
+Matrices are in row layout: X (n, q), V (n, k), U (c, k), W (q, k), Z_m (c, k₂). Each step solves, or lowers, the
+objective in one unknown with the others fixed.
+"""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,11 +14,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
-from onepos.methods._classical import WeightedLabels
+from onepos.methods._classical import Matrix, WeightedLabels
 from onepos.training import History
 
-# GLOCAL's objective and gradients, in row layout: X (n, q), V (n, k), U (c, k), W (q, k), Z_m (c, k₂).
-
+Map: TypeAlias = Callable[[Matrix], Matrix]
+#: Eigenvalues and eigenvectors of XᵀX; None with too many features.
+Spectrum: TypeAlias = tuple[Matrix, Matrix] | None
 
 #: Up to this many features the Gram matrices XᵀX and X_mᵀX_m are formed; above, products with X take their place.
 GRAM_LIMIT = 4096
@@ -34,10 +39,10 @@ class Coefficients(NamedTuple):
 class Factors(NamedTuple):
     """The unknowns: V (n, k), U (c, k), W (q, k) and one Z_m (c, k₂) with unit rows for each group."""
 
-    latent: NDArray[np.float64]
-    labels: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    correlations: tuple[NDArray[np.float64], ...]
+    latent: Matrix
+    labels: Matrix
+    weights: Matrix
+    correlations: tuple[Matrix, ...]
 
 
 def normalise(raw: Coefficients, targets: WeightedLabels, n_features: int, rank: int, n_groups: int) -> Coefficients:
@@ -67,22 +72,22 @@ class Design:
     def __post_init__(self) -> None:
         self.n_samples, self.n_features = self.features.shape
         self.shares = [len(rows) / self.n_samples for rows in self.groups]  # β_m
-        self._grams: list[NDArray[np.float64]] | None = None
+        self._grams: list[Matrix] | None = None
         if self.n_features <= GRAM_LIMIT:
             self._grams = [_gram(self.features[rows]) for rows in self.groups]
 
     @property
-    def gram(self) -> NDArray[np.float64] | None:
+    def gram(self) -> Matrix | None:
         """XᵀX, or None when there are too many features to form it."""
         return None if self._grams is None else np.sum(self._grams, axis=0)
 
-    def gram_times(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def gram_times(self, weights: Matrix) -> list[Matrix]:
         """X_mᵀX_m W for every group; the groups' sum is XᵀX W."""
         if self._grams is not None:
             return [gram @ weights for gram in self._grams]
         return [np.asarray(part.T @ (part @ weights)) for part in (self.features[rows] for rows in self.groups)]
 
-    def mixtures(self, weights: NDArray[np.float64], coefficients: Coefficients) -> list[NDArray[np.float64]]:
+    def mixtures(self, weights: Matrix, coefficients: Coefficients) -> list[Matrix]:
         """A_m = λ₂β_m WᵀXᵀXW + λ₁ WᵀX_mᵀX_mW for every group, k×k."""
         parts = [weights.T @ part for part in self.gram_times(weights)]
         total = np.sum(parts, axis=0)
@@ -92,7 +97,7 @@ class Design:
         ]
 
 
-def _gram(features: Any) -> NDArray[np.float64]:
+def _gram(features: Any) -> Matrix:
     gram = features.T @ features
     return np.asarray(gram.toarray() if not isinstance(gram, np.ndarray) else gram)
 
@@ -110,111 +115,38 @@ def objective(design: Design, targets: WeightedLabels, coefficients: Coefficient
     return value + 0.5 * coefficients.feature_ridge * _square(weights)
 
 
-def gradients(design: Design, targets: WeightedLabels, coefficients: Coefficients, factors: Factors) -> Factors:
-    """Return the Euclidean gradients of ``objective`` in V, U, W and Z_m.
-
-    The solver uses closed forms; these are what its steps must make zero. Forms n×c arrays.
-    """
-    latent, labels, weights, correlations = factors
-    weight, listed = targets.weight, targets.listed.toarray()
-    residual = (weight + (1 - weight) * listed) * (latent @ labels.T) - targets.times(np.eye(targets.shape[1]))
-    error = latent - design.features @ weights
-    in_latent = residual @ labels + coefficients.latent * error + coefficients.latent_ridge * latent
-    in_labels = residual.T @ latent + coefficients.label_ridge * labels
-    in_weights = coefficients.feature_ridge * weights - coefficients.latent * (design.features.T @ error)
-    parts = design.gram_times(weights)
-    total = np.sum(parts, axis=0)
-    in_correlations = []
-    for z, mixture, part, share in zip(
-        correlations, design.mixtures(weights, coefficients), parts, design.shares, strict=True
-    ):
-        projected = labels.T @ z
-        in_labels += z @ projected.T @ mixture
-        in_weights += (coefficients.overall * share * total + coefficients.local * part) @ (projected @ projected.T)
-        in_correlations.append(labels @ (mixture @ projected))
-    return Factors(in_latent, in_labels, np.asarray(in_weights), tuple(in_correlations))
-
-
-def _square(matrix: NDArray[np.float64]) -> float:
+def _square(matrix: Matrix) -> float:
     return float(np.vdot(matrix, matrix))
 
 
-# Preconditioned conjugate gradients on a matrix unknown: one system, or one per column, all at once.
+def conjugate_gradient(operator: Map, right_side: Matrix, start: Matrix, precondition: Map, tolerance: float) -> Matrix:
+    """Solve A(B) = R for a symmetric positive-definite linear map A of matrices, given an approximate inverse of A.
 
-
-Matrix: TypeAlias = NDArray[np.float64]
-Map: TypeAlias = Callable[[Matrix], Matrix]
-
-
-def conjugate_gradient(
-    operator: Map,
-    right_side: Matrix,
-    start: Matrix,
-    precondition: Map,
-    *,
-    by_column: bool = False,
-    tolerance: float = 1e-10,
-    max_iter: int = 500,
-) -> tuple[Matrix, int]:
-    """Solve A(B) = R for a symmetric positive-definite linear map A of matrices.
-
-    Parameters
-    ----------
-    operator, precondition : callable
-        A and an approximation of its inverse, symmetric positive definite too.
-    right_side, start : arrays of one shape
-        R and the first guess. Each iteration lowers ½⟨B, A(B)⟩ − ⟨B, R⟩ from there.
-    by_column : bool
-        Whether A acts on every column by itself: each column then has its own step lengths.
-    tolerance : float
-        Stop when every residual is at most this part of its right-hand side (Frobenius).
-
-    Returns
-    -------
-    solution, number of iterations
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> solution, _ = conjugate_gradient(
-    ...     lambda b: 2 * b, np.ones((2, 1)), np.zeros((2, 1)), lambda r: r
-    ... )
-    >>> solution.ravel().tolist()
-    [0.5, 0.5]
+    Each iteration lowers ½⟨B, A(B)⟩ − ⟨B, R⟩. Stops when the residual is at most ``tolerance`` · ‖R‖.
     """
-    axis = 0 if by_column else None
-
-    def inner(left: Matrix, right: Matrix) -> Matrix:
-        return np.asarray(np.einsum("ij,ij->j", left, right) if by_column else np.vdot(left, right))
-
     solution = start.copy()
     residual = right_side - operator(solution)
-    limit = tolerance**2 * inner(right_side, right_side)
+    limit = tolerance**2 * _square(right_side)
     direction = precondition(residual)
-    slope = inner(residual, direction)
-    for iteration in range(max_iter):
-        if np.all(np.sum(residual * residual, axis=axis) <= limit):
-            return solution, iteration
+    slope = float(np.vdot(residual, direction))
+    for _ in range(_MOST_STEPS):
+        if np.sum(residual * residual) <= limit:
+            break
         image = operator(direction)
-        curvature = inner(direction, image)
-        # A column that is solved has direction zero; it stays where it is.
-        step = np.divide(slope, curvature, out=np.zeros_like(curvature), where=curvature > 0)
+        curvature = float(np.vdot(direction, image))
+        step = slope / curvature if curvature > 0 else 0.0
         solution += step * direction
         residual -= step * image
         improved = precondition(residual)
-        new_slope = inner(residual, improved)
-        ratio = np.divide(new_slope, slope, out=np.zeros_like(slope), where=slope > 0)
-        direction = improved + ratio * direction
+        new_slope = float(np.vdot(residual, improved))
+        direction = improved + (new_slope / slope if slope > 0 else 0.0) * direction
         slope = new_slope
-    return solution, max_iter
-
-
-# GLOCAL's steps for U, W and Z_m: each solves, or lowers, the objective in one unknown with the others fixed.
+    return solution
 
 
 def label_step(
     design: Design, targets: WeightedLabels, coefficients: Coefficients, factors: Factors, tolerance: float
-) -> NDArray[np.float64]:
+) -> Matrix:
     """U: (J∘(UVᵀ))V + λ₄U + Σ_m Z_m Z_mᵀ U A_m = (J∘Y)ᵀV, by conjugate gradients.
 
     The preconditioner inverts the diagonal blocks, which are exact because diag(Z_m Z_mᵀ) = 1; without
@@ -230,28 +162,25 @@ def label_step(
         hessians = hessians + (1.0 - targets.weight) * _label_outers(targets, latent)
     inverses = np.linalg.inv(hessians + np.sum(mixtures, axis=0))
 
-    def operator(candidate: NDArray[np.float64]) -> NDArray[np.float64]:
-        image: NDArray[np.float64] = np.einsum("jk,jkl->jl", candidate, hessians)
+    def operator(candidate: Matrix) -> Matrix:
+        image: Matrix = np.einsum("jk,jkl->jl", candidate, hessians)
         for z, mixture in zip(correlations, mixtures, strict=True):
             image += z @ ((z.T @ candidate) @ mixture)
         return image
 
-    def precondition(residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def precondition(residual: Matrix) -> Matrix:
         return np.asarray(np.einsum("jk,jkl->jl", residual, inverses))
 
-    solution, _ = conjugate_gradient(
-        operator, targets.transposed_times(latent), labels, precondition, tolerance=tolerance
-    )
-    return solution
+    return conjugate_gradient(operator, targets.transposed_times(latent), labels, precondition, tolerance)
 
 
 def weight_step(
     design: Design,
     coefficients: Coefficients,
     factors: Factors,
-    spectrum: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
+    spectrum: Spectrum,
     tolerance: float,
-) -> NDArray[np.float64]:
+) -> Matrix:
     """W: λXᵀXW + λ₅W + Σ_m (λ₂β_m XᵀX + λ₁X_mᵀX_m) W B_m = λXᵀV with B_m = UᵀZ_mZ_mᵀU, by conjugate gradients.
 
     With X_mᵀX_m ≈ β_m XᵀX the equation is XᵀX W S + λ₅W = R for a k×k matrix S, solved exactly in the eigenbases of
@@ -260,10 +189,12 @@ def weight_step(
     latent, labels, weights, correlations = factors
     projections = [labels.T @ z for z in correlations]
     inner = [p @ p.T for p in projections]  # B_m
-    share_weighted = _weighted_sum(inner, design.shares, weights.shape[1])
+    share_weighted = np.zeros((weights.shape[1],) * 2)
+    for share, b in zip(design.shares, inner, strict=True):
+        share_weighted += share * b
     everywhere = coefficients.latent * np.eye(weights.shape[1]) + coefficients.overall * share_weighted
 
-    def operator(candidate: NDArray[np.float64]) -> NDArray[np.float64]:
+    def operator(candidate: Matrix) -> Matrix:
         parts = design.gram_times(candidate)
         image = np.sum(parts, axis=0) @ everywhere + coefficients.feature_ridge * candidate
         if coefficients.local:
@@ -273,17 +204,16 @@ def weight_step(
 
     precondition = _two_sided(design, everywhere + coefficients.local * share_weighted, coefficients, spectrum)
     right = coefficients.latent * np.asarray(design.features.T @ latent)
-    solution, _ = conjugate_gradient(operator, right, weights, precondition, tolerance=tolerance)
-    return solution
+    return conjugate_gradient(operator, right, weights, precondition, tolerance)
 
 
 def correlation_step(
-    mixture: NDArray[np.float64],
-    labels: NDArray[np.float64],
-    correlation: NDArray[np.float64],
+    mixture: Matrix,
+    labels: Matrix,
+    correlation: Matrix,
     max_iter: int,
     tolerance: float,
-) -> NDArray[np.float64]:
+) -> Matrix:
     """Z_m: lower ½ tr(ZᵀNZ), N = U A_m Uᵀ, over rows of unit length.
 
     With L ≥ ‖N‖ and ‖Z‖² = c fixed, the objective is ½ tr(Zᵀ(N − L I)Z) plus a constant, concave, so its tangent is
@@ -306,7 +236,7 @@ def correlation_step(
     return correlation
 
 
-def unit_rows(matrix: NDArray[np.float64], fallback: NDArray[np.float64]) -> NDArray[np.float64]:
+def unit_rows(matrix: Matrix, fallback: Matrix) -> Matrix:
     """Rows divided by their length; a row of zeros, for which every direction is as good, keeps ``fallback``'s."""
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, None]
     if lengths.all():
@@ -314,7 +244,7 @@ def unit_rows(matrix: NDArray[np.float64], fallback: NDArray[np.float64]) -> NDA
     return np.where(lengths > 0, matrix / np.where(lengths > 0, lengths, 1.0), fallback)
 
 
-def _label_outers(targets: WeightedLabels, latent: NDArray[np.float64]) -> NDArray[np.float64]:
+def _label_outers(targets: WeightedLabels, latent: Matrix) -> Matrix:
     """Σ v_i v_iᵀ over the rows i that list label j, for every j, shape (c, k, k)."""
     n_labels, rank = targets.shape[1], latent.shape[1]
     order = np.argsort(targets.columns, kind="stable")
@@ -326,18 +256,11 @@ def _label_outers(targets: WeightedLabels, latent: NDArray[np.float64]) -> NDArr
     return total
 
 
-def _weighted_sum(matrices: Sequence[NDArray[np.float64]], weights: Sequence[float], size: int) -> NDArray[np.float64]:
-    total = np.zeros((size, size))
-    for matrix, weight in zip(matrices, weights, strict=True):
-        total += weight * matrix
-    return total
-
-
 def _two_sided(
     design: Design,
-    right: NDArray[np.float64],
+    right: Matrix,
     coefficients: Coefficients,
-    spectrum: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
+    spectrum: Spectrum,
 ) -> Map:
     """Return the inverse of W ↦ XᵀX W S + λ₅W; with too many features for XᵀX, the identity over its scale."""
     if spectrum is None:
@@ -347,21 +270,16 @@ def _two_sided(
     scale = gram_values[:, None] * right_values[None, :] + coefficients.feature_ridge
     scale = np.maximum(scale, 1e-12 * scale.max())
 
-    def apply(residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def apply(residual: Matrix) -> Matrix:
         return np.asarray(gram_vectors @ ((gram_vectors.T @ residual @ right_vectors) / scale) @ right_vectors.T)
 
     return apply
 
 
-# GLOCAL's step for the latent labels V: a k×k ridge system for every row.
-
-
 _ROWS_AT_ONCE = 4096
 
 
-def latent_step(
-    design: Design, targets: WeightedLabels, coefficients: Coefficients, factors: Factors
-) -> NDArray[np.float64]:
+def latent_step(design: Design, targets: WeightedLabels, coefficients: Coefficients, factors: Factors) -> Matrix:
     """V: every row v_i solves (Uᵀ diag(J_i) U + (λ + λ₃) I) v_i = Uᵀ(J_i∘y_i) + λ Wᵀx_i.
 
     The matrix is A + (1 − w) Σ_j u_j u_jᵀ over the row's listed labels j, with A = wUᵀU + (λ + λ₃)I the same for all
@@ -384,35 +302,21 @@ def latent_step(
     scale = extra / (1.0 + extra * np.einsum("jk,jk->j", labels, solved))
     along = np.einsum("ik,ik->i", labels[columns], latent[rows])
     latent[rows] -= (scale[columns] * along)[:, None] * solved[columns]
-    _solve_several(latent, right, shared, targets, labels, np.flatnonzero(counts > 1))
+    several = np.flatnonzero(counts > 1)
+    outer = (labels[:, :, None] * labels[:, None, :]).reshape(len(labels), -1)
+    for start in range(0, len(several), _ROWS_AT_ONCE):
+        part = several[start : start + _ROWS_AT_ONCE]
+        systems = shared + extra * (targets.listed[part] @ outer).reshape(-1, *shared.shape)
+        latent[part] = np.linalg.solve(systems, right[part, :, None])[:, :, 0]
     return latent
 
 
-def _solve_several(
-    latent: NDArray[np.float64],
-    right: NDArray[np.float64],
-    shared: NDArray[np.float64],
-    targets: WeightedLabels,
-    labels: NDArray[np.float64],
-    rows: NDArray[np.intp],
-) -> None:
-    """Overwrite the rows given, a batch of k×k systems at a time."""
-    if not len(rows):
-        return
-    outer = (labels[:, :, None] * labels[:, None, :]).reshape(len(labels), -1)
-    listed = targets.listed[rows]
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(start, start + _ROWS_AT_ONCE)
-        own = (listed[part] @ outer).reshape(-1, *shared.shape)
-        systems = shared + (1.0 - targets.weight) * own
-        latent[rows[part]] = np.linalg.solve(systems, right[rows[part], :, None])[:, :, 0]
-
-
+_MOST_STEPS = 500  # of conjugate gradients
 _STALL = 3  # iterations over which the objective has to change
 _INNER_TOLERANCE = 1e-9
 
 
-class Schedule(NamedTuple):
+class Limits(NamedTuple):
     """Limits: iterations without correlations, with them, of each Z_m step, and the relative change to stop at."""
 
     warm_up_iter: int
@@ -429,45 +333,37 @@ def fit_glocal(
     rank: int,
     correlation_rank: int,
     groups: list[NDArray[np.intp]],
-    schedule: Schedule,
+    limits: Limits,
     generator: np.random.Generator,
 ) -> tuple[Factors, History]:
     """Minimise GLOCAL's objective from U, V, Z ~ U(0, 1) and W = 0.
 
-    Parameters
-    ----------
-    features : float64 array or CSR of shape (n_samples, n_features)
-        X, with its column of ones if an intercept is wanted.
-    targets : WeightedLabels
-        Y and J.
-    raw : Coefficients
-        λ … λ₅ before normalisation.
-    rank, correlation_rank : int
-        k and k₂.
-    groups : list of int arrays
-        Rows of each group, disjoint and together all rows.
+    ``features`` is X, with a constant column if an intercept is wanted, ``raw`` has λ … λ₅ before normalisation, and
+    ``groups`` the rows of each group.
     """
     design = Design(features, groups)
     coefficients = normalise(raw, targets, design.n_features, rank, len(groups))
     n_labels = targets.shape[1]
-    start = generator.random((n_labels, rank)), generator.random((design.n_samples, rank))
+    labels, latent = generator.random((n_labels, rank)), generator.random((design.n_samples, rank))
     z = tuple(generator.random((n_labels, correlation_rank)) for _ in groups)
-    factors = Factors(start[1], start[0], np.zeros((design.n_features, rank)), tuple(unit_rows(m, m) for m in z))
-    spectrum = None if design.gram is None else _spectrum(design.gram)
+    factors = Factors(latent, labels, np.zeros((design.n_features, rank)), tuple(unit_rows(m, m) for m in z))
+    spectrum: Spectrum = None
+    if design.gram is not None:
+        values, vectors = np.linalg.eigh(design.gram)
+        spectrum = np.maximum(values, 0.0), vectors
     history = History()
     correlated = bool(coefficients.local or coefficients.overall)
     bare = coefficients._replace(local=0.0, overall=0.0)
-    phases = [(bare, schedule.warm_up_iter)]
-    phases += [(coefficients, schedule.max_iter)] if correlated else [(bare, schedule.max_iter)]
+    phases = [(bare, limits.warm_up_iter), (coefficients if correlated else bare, limits.max_iter)]
     for phase, (current, limit) in enumerate(phases):
-        values: list[float] = []
+        reached: list[float] = []
         for _ in range(limit):
-            factors = _sweep(design, targets, current, factors, spectrum, schedule.correlation_iter)
-            values.append(objective(design, targets, current, factors))
-            history.append({"objective": values[-1], "warm_up": float(phase == 0)})
-            if _stalled(values, schedule.tolerance):
+            factors = _sweep(design, targets, current, factors, spectrum, limits.correlation_iter)
+            reached.append(objective(design, targets, current, factors))
+            history.append({"objective": reached[-1], "warm_up": float(phase == 0)})
+            if _stalled(reached, limits.tolerance):
                 break
-        converged = _stalled(values, schedule.tolerance)
+        converged = _stalled(reached, limits.tolerance)
         if converged and phase == 0 and not correlated:
             break
     history.facts["stopped"] = "converged" if converged else "max_iter"
@@ -479,7 +375,7 @@ def _sweep(
     targets: WeightedLabels,
     coefficients: Coefficients,
     factors: Factors,
-    spectrum: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
+    spectrum: Spectrum,
     correlation_iter: int,
 ) -> Factors:
     if coefficients.local or coefficients.overall:
@@ -496,11 +392,6 @@ def _sweep(
 
 def _stalled(values: list[float], tolerance: float) -> bool:
     return len(values) > _STALL and abs(values[-1 - _STALL] - values[-1]) <= tolerance * abs(values[-1])
-
-
-def _spectrum(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    values, vectors = np.linalg.eigh(gram)
-    return np.maximum(values, 0.0), vectors
 
 
 def group_rows(features: Any, n_groups: int, generator: np.random.Generator) -> list[NDArray[np.intp]]:

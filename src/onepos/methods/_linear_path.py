@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._utils.deadline import time_left
+from onepos._utils.deadline import tell, time_left
+from onepos.exceptions import ModelFileError
+from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
 
 #: What a step promises per row when a strength is solved: well enough to choose between strengths, and to keep.
 PATH_TOLERANCE, FINAL_TOLERANCE = 3e-4, 3e-6
@@ -28,6 +30,42 @@ class Fit(NamedTuple):
     weights: NDArray[Any]
     l2: float
     n_iter: int
+
+
+class LinearWeights(OnePositiveClassifier):
+    """Base of methods that are linear in the scaled features."""
+
+    coef_: NDArray[Any]  # (q, c)
+    intercept_: NDArray[Any]  # (c,)
+    l2_: float
+    n_iter_: int
+    validation_scores_: dict[float, float]
+
+    def _keep(self, weights: NDArray[Any], fit: Fit) -> None:
+        self.coef_, self.intercept_ = weights[:-1], weights[-1]
+        self.l2_, self.n_iter_ = fit.l2, max(1, fit.n_iter)
+        tell(1.0)
+
+    def _weights(self) -> NDArray[Any]:
+        return np.vstack([self.coef_, self.intercept_])
+
+    def _linear(self, X: Any) -> NDArray[np.float64]:
+        features = self.scaler_.transform(X).astype(np.float64)
+        return np.asarray(features @ self.coef_.astype(np.float64) + self.intercept_)
+
+    def _state(self) -> State:
+        arrays, facts = scaler_state(self.scaler_)
+        arrays |= {"coef": self.coef_, "intercept": self.intercept_}
+        return arrays, facts | {"l2": self.l2_, "n_iter": self.n_iter_}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
+        n_labels = len(self.classes_)
+        if self.coef_.shape != (self.n_features_in_, n_labels) or self.intercept_.shape != (n_labels,):
+            raise ModelFileError(f"the weights do not fit {self.n_features_in_} features and {n_labels} labels.")
+        self.l2_, self.n_iter_ = float(facts["l2"]), int(facts["n_iter"])
+        self.scaler_ = stored_scaler(arrays, facts)
+        self.validation_scores_ = {}
 
 
 class Loss(Protocol):

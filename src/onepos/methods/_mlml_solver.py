@@ -14,7 +14,7 @@ from scipy.special import softmax
 from sklearn.preprocessing import normalize
 
 from onepos.graph.exact import Metric, find_neighbors
-from onepos.methods._stored_features import nearest_rows, squared_lengths
+from onepos.methods._classical import Matrix, products, squared_lengths
 
 #: Columns solved at once: enough for the sparse product to reuse the graph, few enough for the arrays to stay in cache.
 _COLUMNS_AT_ONCE = 16
@@ -23,14 +23,7 @@ _COLUMNS_AT_ONCE = 16
 _MAX_STEPS = 1000
 
 
-def objective(
-    soft: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    rows: Any,
-    labels: NDArray[np.float64] | None,
-    instance: float,
-    label: float,
-) -> float:
+def objective(soft: Matrix, targets: Matrix, rows: Any, labels: Matrix | None, instance: float, label: float) -> float:
     """Evaluate ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ), a block of rows at a time."""
     value = 0.0
     for start in range(0, len(soft), 4096):
@@ -43,13 +36,7 @@ def objective(
     return value
 
 
-def solve_dense(
-    targets: NDArray[np.float64],
-    rows: Any,
-    labels: NDArray[np.float64] | None,
-    instance: float,
-    label: float,
-) -> NDArray[np.float64]:
+def solve_dense(targets: Matrix, rows: Any, labels: Matrix | None, instance: float, label: float) -> Matrix:
     """Solve the Sylvester equation with dense matrices: O(n³ + c³), for small n."""
     n, c = targets.shape
     left = np.eye(n) + instance * rows.toarray()
@@ -58,40 +45,30 @@ def solve_dense(
 
 
 def solve_decoupled(
-    targets: NDArray[np.float64],
-    rows: Any,
-    labels: NDArray[np.float64] | None,
-    instance: float,
-    label: float,
-    tolerance: float,
-) -> NDArray[np.float64]:
+    targets: Matrix, rows: Any, labels: Matrix | None, instance: float, label: float, tolerance: float
+) -> Matrix:
     """L_C = QΛQᵀ; then ((1 + λ_C Λ_j) I + λ_X L_X) z̃_j = (YQ)_j for every j, and Z = Z̃Qᵀ.
 
     The systems share L_X, so conjugate gradients run on many columns at once, each with its own shift and step. Their
     condition is at most 1 + 2λ_X. No preconditioner: the diagonal of a normalised Laplacian is constant.
     """
-    rotated = labels is not None and label > 0
-    if rotated and labels is not None:
+    vectors = None
+    shifts, solution = np.ones(targets.shape[1]), np.array(targets, dtype=np.float64)
+    if labels is not None and label > 0:
         values, vectors = np.linalg.eigh(labels)
-        shifts = 1.0 + label * np.maximum(values, 0.0)
-        solution = np.asarray(targets @ vectors)
-    else:
-        shifts = np.ones(targets.shape[1])
-        solution = np.array(targets, dtype=np.float64)
+        shifts, solution = 1.0 + label * np.maximum(values, 0.0), np.asarray(targets @ vectors)
     scaled = sparse.csr_array(instance * rows)
     for start in range(0, len(shifts), _COLUMNS_AT_ONCE):
         part = slice(start, start + _COLUMNS_AT_ONCE)
         solution[:, part] = _solve_columns(solution[:, part], scaled, shifts[part], tolerance)
-    if not rotated:
+    if vectors is None:
         return solution
     for start in range(0, len(solution), 4096):  # in place: n×c is the largest array there is
         solution[start : start + 4096] = solution[start : start + 4096] @ vectors.T
     return solution
 
 
-def _solve_columns(
-    right: NDArray[np.float64], matrix: Any, shifts: NDArray[np.float64], tolerance: float
-) -> NDArray[np.float64]:
+def _solve_columns(right: Matrix, matrix: Any, shifts: Matrix, tolerance: float) -> Matrix:
     """Conjugate gradients from zero for (s_j I + M) z_j = y_j, every column j with its own step lengths.
 
     Written out here, in place, because the vector operations cost as much as the product with a sparse M.
@@ -117,11 +94,8 @@ def _solve_columns(
     return solution
 
 
-def _column_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def _column_products(left: Matrix, right: Matrix) -> Matrix:
     return np.asarray(np.einsum("ij,ij->j", left, right))
-
-
-# MLML's two graphs: rows that lie near each other, and labels whose columns are alike.
 
 
 #: Stands for an infinite exponent; finite, so that a softmax of nothing else is uniform and not NaN.
@@ -132,9 +106,7 @@ _FAR = 1e300
 _ORTHOGONAL = 1.0 - 1e-6
 
 
-def kernel_exponents(
-    distances: NDArray[np.float64], scales: NDArray[np.float64], metric: Metric
-) -> NDArray[np.float64]:
+def kernel_exponents(distances: Matrix, scales: Matrix, metric: Metric) -> Matrix:
     """d²/(σ_i σ_j), finite: 0 for equal rows even where σ is 0, and a very large number for others there.
 
     The same large number, so no weight at all, for rows at cosine distance 1 or more.
@@ -145,27 +117,20 @@ def kernel_exponents(
     return np.where(squared == 0, 0.0, np.minimum(ratio, _FAR))
 
 
-def strangers(distances: NDArray[np.float64], metric: Metric) -> NDArray[np.bool_]:
+def strangers(distances: Matrix, metric: Metric) -> NDArray[np.bool_]:
     """Pairs of rows that have nothing in common: orthogonal or more under cosine, none under the Euclidean metric."""
     return distances >= (_ORTHOGONAL if metric == "cosine" else np.inf)
 
 
-def local_scales(distances: NDArray[np.float64], scale_neighbor: int) -> NDArray[np.float64]:
+def local_scales(distances: Matrix, scale_neighbor: int) -> Matrix:
     """σ_i, the distance to the ``scale_neighbor``-th nearest row (the last one if there are fewer)."""
     return distances[:, min(scale_neighbor, distances.shape[1]) - 1]
 
 
-def instance_weights(
-    features: Any, n_neighbors: int, scale_neighbor: int, metric: Metric
-) -> tuple[Any, NDArray[np.float64]]:
-    """V_X and σ: exp(−d²(x_i, x_j)/(σ_i σ_j)) where either row is among the k nearest of the other, else 0.
+def instance_weights(features: Any, n_neighbors: int, scale_neighbor: int, metric: Metric) -> tuple[Any, Matrix]:
+    """V_X, sparse, and σ: exp(−d²(x_i, x_j)/(σ_i σ_j)) where either row is among the k nearest of the other, else 0.
 
     Rows at cosine distance 1 or more have no edge.
-
-    Returns
-    -------
-    weights : CSR of shape (n, n), symmetric, zero diagonal
-    scales : array of shape (n,)
     """
     indices, distances = find_neighbors(features, n_neighbors, metric=metric)
     n = len(indices)
@@ -178,19 +143,12 @@ def instance_weights(
     return sparse.csr_array(listed.maximum(listed.T)), scales
 
 
-def label_weights(columns: NDArray[np.float64], sharpness: float) -> NDArray[np.float64]:
-    """V_C: exp(−η(1 − cos(Z_·i, Z_·j))) between columns, zero diagonal; a column of zeros has cosine 0 with all.
-
-    Parameters
-    ----------
-    columns : array of shape (n_samples, n_labels)
-    sharpness : float
-        η.
-    """
-    products = columns.T @ columns
-    lengths = np.sqrt(np.diagonal(products))
+def label_weights(columns: Matrix, sharpness: float) -> Matrix:
+    """V_C: exp(−η(1 − cos(Z_·i, Z_·j))) between columns, zero diagonal; a column of zeros has cosine 0 with all."""
+    gram = columns.T @ columns
+    lengths = np.sqrt(np.diagonal(gram))
     scale = np.where(lengths > 0, lengths, 1.0)
-    weights = np.exp(-sharpness * (1.0 - products / (scale[:, None] * scale[None, :])))
+    weights = np.exp(-sharpness * (1.0 - gram / (scale[:, None] * scale[None, :])))
     np.fill_diagonal(weights, 0.0)
     return np.asarray((weights + weights.T) / 2)
 
@@ -209,43 +167,30 @@ def laplacian(weights: Any) -> Any:
     return np.diag(joined.astype(np.float64)) - root[:, None] * weights * root[None, :]
 
 
-# MLML's training rows as it compares them: which distance, directions for cosine, and their graph.
-
-
 #: From this many features on "auto" compares directions: the length is then one of many dimensions.
 _COSINE_FEATURES = 10
 
 
 class RowGraph(NamedTuple):
-    """What the graph was asked for (scaled rows and settings), and what came out.
-
-    Rows as compared, L_X, σ, the neighbours in the graph and the metric.
-    """
+    """The scaled rows it was made of, rows as compared, L_X, σ, the neighbours in the graph and the metric."""
 
     source: Any
-    settings: tuple[int, int, str]
     features: Any
     laplacian: Any
-    scales: NDArray[np.float64]
+    scales: Matrix
     n_neighbors: int
     metric: Metric
 
 
-def build_row_graph(features: Any, settings: tuple[int, int, str]) -> RowGraph:
-    """Build the graph of scaled rows for (n_neighbors, scale_neighbor, metric); the metric may be "auto"."""
-    n_neighbors, scale_neighbor, metric = settings
+def build_row_graph(features: Any, n_neighbors: int, scale_neighbor: int, metric: str) -> RowGraph:
+    """Build the graph of scaled rows; "auto" compares directions from ten features on, however they are stored."""
     n_neighbors = min(n_neighbors, features.shape[0] - 1)
-    chosen = _choose_metric(features, metric)
+    if metric == "auto":
+        metric = "cosine" if features.shape[1] >= _COSINE_FEATURES else "euclidean"
+    chosen: Metric = "cosine" if metric == "cosine" else "euclidean"
     placed = on_sphere(features, chosen)
     weights, scales = instance_weights(placed, n_neighbors, scale_neighbor, chosen)
-    return RowGraph(features, settings, placed, laplacian(weights), scales, n_neighbors, chosen)
-
-
-def _choose_metric(features: Any, metric: str) -> Metric:
-    """Decide "auto": cosine for 10 or more features, else Euclidean; how they are stored does not matter."""
-    if metric == "auto":
-        return "cosine" if features.shape[1] >= _COSINE_FEATURES else "euclidean"
-    return "cosine" if metric == "cosine" else "euclidean"
+    return RowGraph(features, placed, laplacian(weights), scales, n_neighbors, chosen)
 
 
 def on_sphere(features: Any, metric: Metric) -> Any:
@@ -263,9 +208,6 @@ def on_sphere(features: Any, metric: Metric) -> Any:
     return np.column_stack([unit, ~unit.any(axis=1)]).astype(unit.dtype)
 
 
-# MLML's rule for rows that were not in the graph: a kernel-weighted mean of the nearest training rows' soft labels.
-
-
 #: Rough limit of temporary memory for the search.
 _CHUNK_BYTES = 1 << 27
 
@@ -274,14 +216,12 @@ class Reference(NamedTuple):
     """What a query is compared with: training rows (of unit length for cosine), σ_i, ‖x_i‖², and Z."""
 
     features: Any
-    scales: NDArray[np.float64]
-    lengths: NDArray[np.float64]
+    scales: Matrix
+    lengths: Matrix
     soft: NDArray[np.float32]
 
 
-def kernel_average(
-    queries: Any, reference: Reference, n_neighbors: int, scale_neighbor: int, metric: Metric
-) -> NDArray[np.float64]:
+def kernel_average(queries: Any, reference: Reference, n_neighbors: int, scale_neighbor: int, metric: Metric) -> Matrix:
     """z(x) = Σ_i v_i Z_i / Σ_i v_i over the k training rows nearest to x, v_i = exp(−d²(x, x_i)/(σ_x σ_i)).
 
     σ_x is the distance from x to its ``scale_neighbor``-th nearest training row. The weights are a softmax of
@@ -308,6 +248,37 @@ def kernel_average(
     return result
 
 
-def make_reference(features: Any, scales: NDArray[np.float64], soft: NDArray[np.float64]) -> Reference:
+def make_reference(features: Any, scales: Matrix, soft: Matrix) -> Reference:
     """Bundle training rows for ``kernel_average``; soft labels are kept in float32."""
     return Reference(features, scales, squared_lengths(features), soft.astype(np.float32))
+
+
+def nearest_rows(queries: Any, features: Any, lengths: Matrix, n_neighbors: int) -> tuple[NDArray[np.intp], Matrix]:
+    """Find the k rows of ``features`` nearest to each query, exactly; squared distances, nearest first.
+
+    One product gives all distances up to rounding; whatever could be among the k nearest within the bound on that
+    rounding is measured again from direct differences, so the answer for a row does not depend on its batch. Ties go to
+    the lower index. Memory: a few arrays of (n_queries, n_features_rows); the caller chunks.
+    """
+    own = squared_lengths(queries)
+    near = products(queries, features)
+    near *= -2.0
+    near += lengths
+    kth = np.partition(near, n_neighbors - 1, axis=1)[:, n_neighbors - 1]
+    slack = 4.0 * (features.shape[1] + 16) * np.finfo(np.float64).eps * (own + lengths.max(initial=0.0)) + 1e-30
+    rows, columns = np.nonzero(near <= (kth + slack)[:, None])
+    exact = _direct(queries, features, rows, columns)
+    order = np.lexsort((columns, exact, rows))
+    sizes = np.bincount(rows, minlength=len(kth))
+    first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(n_neighbors)
+    return columns[order][first], exact[order][first]
+
+
+def _direct(queries: Any, features: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Matrix:
+    """‖a_i − b_j‖² for pairs, from differences in float64, a few thousand pairs at a time."""
+    result = np.empty(len(rows))
+    step = max(1, (1 << 21) // max(1, features.shape[1])) if not sparse.issparse(features) else 1 << 14
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        result[part] = squared_lengths(queries[rows[part]].astype(np.float64) - features[columns[part]])
+    return result

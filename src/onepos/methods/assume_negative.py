@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
-from onepos._utils.private_names import Interval, StrOptions
+from onepos.methods._base import POSITIVE_OR_ZERO, Constraints, below, one_of
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Logits, Loss, Objective
 from onepos.training.losses import assumed_targets
@@ -63,10 +62,9 @@ class AssumeNegativeClassifier(NeuralClassifier):
     unobserved_weight: float | str = 1.0
     label_smoothing: float = 0.0
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "unobserved_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "label_smoothing": [Interval(Real, 0, 0.5, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "unobserved_weight": [one_of("auto"), POSITIVE_OR_ZERO],
+        "label_smoothing": [below(0.5)],
     }
 
     def _make_objective(self, context: Context) -> Objective:
@@ -74,9 +72,6 @@ class AssumeNegativeClassifier(NeuralClassifier):
         if isinstance(weight, str):
             weight = 1.0 / max(context.n_labels - 1, 1)
         return AssumeNegativeObjective(context.network, float(weight), self.label_smoothing)
-
-
-# Full supervision: the ceiling that single-positive methods are measured against.
 
 
 class FullSupervisionObjective(Objective):

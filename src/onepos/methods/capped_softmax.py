@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,14 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from onepos._utils.private_names import Interval, StrOptions
 from onepos.label_sets.pooling import marginal_logits
+from onepos.methods._base import AT_LEAST_ONE, Constraints, State, one_of
 from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Logits, Loss, Objective
-
-# The likelihood of the observed label when a row has m labels, as a pure function of logits.
-
 
 _MOST_STEPS = 100
 
@@ -28,15 +24,7 @@ def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> T
     """L = −1/B Σ_i log f_iγ(i), with f = σ(z + b(z)) and Σ_j f_ij = m; a row's several observed labels share it.
 
     Labels known to be absent have no part in the sum. For m → 0 this is the cross-entropy of a softmax, less log m.
-
-    Parameters
-    ----------
-    logits : Tensor of shape (batch, n_labels)
-        z.
-    observed : Tensor of shape (batch, n_labels)
-        1 observed, 0 unknown, −1 known absent.
-    n_positives : float
-        m; at least half a label less than a row may have.
+    ``n_positives`` is m, at least half a label less than a row may have.
 
     Examples
     --------
@@ -121,12 +109,8 @@ class CappedSoftmaxObjective(Objective):
         yield "capped_likelihood", logits.with_slopes(*found)
 
 
-class _FittedCappedSoftmax(NeuralClassifier):
-    n_positives_: float
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class CappedSoftmaxClassifier(_FittedCappedSoftmax):
+class CappedSoftmaxClassifier(NeuralClassifier):
     """A softmax whose shares cannot exceed 1/m: learn which of m labels was observed. Key: ``capped``.
 
     Every row is taken to have m labels, of which one was observed, each as likely as the other. The probabilities of a
@@ -136,9 +120,7 @@ class CappedSoftmaxClassifier(_FittedCappedSoftmax):
     Parameters
     ----------
     n_positives : float, "estimate" or None
-        m, the mean number of positive labels per example, as in ``ROLEClassifier``: None takes it from a fully labelled
-        validation set if there is one, else 2 (fewer if there are only two labels); a 1-D y has one; "estimate" guesses
-        from how often nearest neighbours show the same label.
+        m, the mean number of positive labels per row; see ``ROLEClassifier``.
     network, learning_rate, … :
         See ``NeuralClassifier``.
 
@@ -163,9 +145,8 @@ class CappedSoftmaxClassifier(_FittedCappedSoftmax):
 
     _uses_graph_features: ClassVar[bool] = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_positives": [AT_LEAST_ONE, one_of("estimate"), None],
     }
 
     def _make_objective(self, context: Context) -> Objective:
@@ -182,7 +163,7 @@ class CappedSoftmaxClassifier(_FittedCappedSoftmax):
         """Shifted so that the probabilities of a row add up to m."""
         return logits if self.single_label_ else marginal_logits(logits, self.n_positives_)
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _state(self) -> State:
         arrays, facts = super()._state()
         return arrays, facts | {"n_positives": self.n_positives_}
 

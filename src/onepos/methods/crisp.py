@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,13 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from onepos._utils.private_names import Interval, StrOptions
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, State, one_of
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._rows import logits_of_all
 from onepos.training import Batch, Logits, Loss, Objective, Rows
 from onepos.training.losses import assumed_targets
-
-# How often a label is there, from rows on which it was observed: the top-bin estimator of CRISP.
 
 
 def class_prior(
@@ -28,7 +25,7 @@ def class_prior(
     confidence: float = 0.01,
     slack: float = 0.01,
 ) -> float:
-    """Estimate the share of rows that have a label.
+    """Estimate the share of rows that have a label from rows on which it was observed: the top-bin estimator of CRISP.
 
     Parameters
     ----------
@@ -75,17 +72,14 @@ def class_prior(
     return float(np.clip(above[best] / above_positive[best], n_positive / n_samples, 1.0))
 
 
-# CRISP's risk: the absolute loss of all labels from observed ones and class priors (Liu et al., NeurIPS 2025).
-
-
 def class_prior_risk(
     logits: Tensor, observed: Tensor, priors: Tensor, weights: Tensor, means: Tensor | None = None
 ) -> Tensor:
     """R̂ = Σ_j [ (2π_j/n_j) Σ_{i∈S_j} (1 − f_ij) + | mean_i f_ij − π_j | ], on a batch; f = σ(logits).
 
-    With the absolute loss |y − f| the risk of a label is π E₊[1−f] + (E[f] − π E₊[f]) = 2π E₊[1−f] + (E[f] − π). The
-    bracket is (1−π) E₋[f] − π E₊[1−f]; by its modulus it cannot be driven below zero by a network that forgets. Entries
-    known to be absent add their own absolute loss f; the paper has none.
+    With the absolute loss |y − f| the risk of a label is 2π E₊[1−f] + (E[f] − π). The bracket is
+    (1−π) E₋[f] − π E₊[1−f]; its modulus keeps a network that overfits from driving it below zero. Entries known to be
+    absent add their own absolute loss f; the paper has none.
 
     Parameters
     ----------
@@ -93,12 +87,11 @@ def class_prior_risk(
     priors : Tensor of shape (n_labels,)
         π̂.
     weights : Tensor of shape (batch, n_labels)
-        Weight of 1 − f at the observed entries, 0 elsewhere: 2π̂_j·n/n_j, so that the mean over all rows is the
-        first sum.
+        Weight of 1 − f at the observed entries, 0 elsewhere: 2π̂_j·n/n_j.
     means : Tensor of shape (n_labels,), optional
-        Mean of f over all rows, without gradient. If given, it says on which side of π̂ the mean is, and the batch only
-        in which direction it moves: the modulus of a small batch's own mean has another minimum than that of
-        the set's, since a rare label is in few batches.
+        Mean of f over all rows, without gradient. If given, it tells on which side of π̂ the mean is, and the batch
+        gives only the direction: a rare label is in few batches, and the modulus of their own means has another
+        minimum.
 
     Examples
     --------
@@ -115,35 +108,21 @@ def class_prior_risk(
     return found + (mean - priors).abs().sum() + absent
 
 
-# How likely a label that is there is observed, if the observed one is drawn uniformly from the row's labels.
-
-
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
 def selection_propensity(
     probabilities: NDArray[np.floating], rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """e_j(x) = E[ 1/|Y| | x, y_j = 1 ] at the given entries, labels independent given x.
+    """e_j(x) = E[ 1/|Y| | x, y_j = 1 ] at the given entries, labels independent given x, shape (n_entries,).
 
-    With label j there, |Y| = 1 + N, N a sum of independent indicators with the other labels' probabilities p_k. Since
-    1/(1+N) = ∫₀¹ u^N du,
+    The observed label is a uniform draw from the row's labels. With label j there, |Y| = 1 + N, N a sum of independent
+    indicators with the other labels' ``probabilities`` p_k. Since 1/(1+N) = ∫₀¹ u^N du,
 
         e_j(x) = ∫₀¹ Π_{k≠j} (1 − p_k + p_k·u) du,
 
     a polynomial of degree c − 1: Gauss and Legendre's rule with 32 nodes is exact up to 64 labels. With a thousand
     labels it is off by less than 1e-9 of its value if 50 are expected in a row, by 1e-5 if 300 are.
-
-    Parameters
-    ----------
-    probabilities : array of shape (n_samples, n_labels)
-        P(y_k = 1 | x), or what a classifier takes for it.
-    rows, columns : int arrays of shape (n_entries,)
-
-    Returns
-    -------
-    float64 array of shape (n_entries,)
-        Between 1/n_labels and 1.
 
     Examples
     --------
@@ -184,14 +163,12 @@ class CRISPObjective(Objective):
 
     def __init__(self, network: nn.Module, rows: Rows, settings: PriorSettings, *, batch_mean: bool) -> None:
         super().__init__(network)
-        self.rows = rows
-        self.settings = settings
-        self.batch_mean = batch_mean
-        shape = rows.observed.shape
+        self.rows, self.settings, self.batch_mean = rows, settings, batch_mean
+        zeros = torch.zeros(rows.observed.shape[1], device=rows.observed.device)
         #: Part of the state, so that the restored epoch has its own.
-        self.register_buffer("priors", torch.zeros(shape[1], device=rows.observed.device))
-        self.register_buffer("weights", torch.zeros(0, device=rows.observed.device), persistent=False)
-        self.register_buffer("means", torch.zeros(shape[1], device=rows.observed.device), persistent=False)
+        self.register_buffer("priors", zeros)
+        self.register_buffer("weights", zeros[:0], persistent=False)
+        self.register_buffer("means", zeros.clone(), persistent=False)
 
     def begin_epoch(self, epoch: int) -> None:
         """Note the epoch and estimate the priors when they are due."""
@@ -256,19 +233,14 @@ def estimate_priors(
         priors = positive.mean(axis=0)
     else:
         options = {"confidence": settings.confidence, "slack": settings.slack}
-        priors = np.array(
-            [class_prior(scores[:, j], positive[:, j], inverse[positive[:, j], j], **options) for j in range(n_labels)]
-        )
+        columns_of = zip(scores.T, positive.T, inverse.T, strict=True)
+        priors = np.array([class_prior(f, seen, weight[seen], **options) for f, seen, weight in columns_of])
     total = inverse.sum(axis=0)
     return priors, inverse * np.divide(2.0 * priors * n_samples, total, out=np.zeros(n_labels), where=total > 0)
 
 
-class _FittedCRISP(NeuralClassifier):
-    class_priors_: NDArray[np.float64]
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class CRISPClassifier(_FittedCRISP):
+class CRISPClassifier(NeuralClassifier):
     """CRISP: estimate how often each label is there, then minimise the risk that this makes computable. Key: ``crisp``.
 
     Parameters
@@ -322,14 +294,13 @@ class CRISPClassifier(_FittedCRISP):
     selection_correction: bool = False
     mean: str = "batch"
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "warm_up_epochs": [Interval(Integral, 0, None, closed="left")],
-        "refresh_epochs": [Interval(Integral, 1, None, closed="left")],
-        "confidence": [Interval(Real, 0, 1, closed="neither")],
-        "slack": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "warm_up_epochs": [COUNT_OR_ZERO],
+        "refresh_epochs": [COUNT],
+        "confidence": [FRACTION],
+        "slack": [POSITIVE_OR_ZERO],
         "selection_correction": ["boolean"],
-        "mean": [StrOptions({"batch", "set"})],
+        "mean": [one_of("batch", "set")],
     }
 
     def _make_objective(self, context: Context) -> Objective:
@@ -351,7 +322,7 @@ class CRISPClassifier(_FittedCRISP):
             self.network_.cpu()
         self.class_priors_ = objective.priors.cpu().numpy().astype(np.float64)
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _state(self) -> State:
         arrays, facts = super()._state()
         return {**arrays, "class_priors": self.class_priors_}, facts
 

@@ -1,24 +1,25 @@
 """D2ML (DM2L): predictions of low rank within each label's rows and of high rank over all rows."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from onepos._utils.private_names import Interval, StrOptions
+from onepos.methods._base import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
 from onepos.methods._classical import (
     CONSTANT,
-    LOGIT_SLOPE,
     UNOBSERVED,
     ClassicalClassifier,
+    Matrix,
     WeightedLabels,
+    pack,
+    unpack,
     with_constant,
 )
 from onepos.methods._d2ml_solver import (
-    FeatureMap,
+    CHUNK,
     Problem,
     cross_validated_ridge,
     default_gamma,
@@ -27,25 +28,25 @@ from onepos.methods._d2ml_solver import (
     make_feature_map,
     rbf,
 )
-from onepos.methods._stored_features import pack, unpack
-from onepos.rows.scaling import SCALE_KINDS
 from onepos.training import History
 
 #: XᵀX is formed and factorised; above this many features that no longer fits.
 _MAX_FEATURES = 8192
 
 
-class _FittedD2ML(ClassicalClassifier):
-    coef_: NDArray[np.float64]  # (q, c), or (landmarks, c) with a kernel
-    intercept_: NDArray[np.float64]  # (c,)
-    landmarks_: Any
-    gamma_: float | None
-    rank_weight_: float
-    ridge_: float
+class _Solution(NamedTuple):
+    """Weights, intercepts, the kernel's landmarks and γ (None when linear), λ_d and ε."""
+
+    coef: Matrix
+    intercept: Matrix
+    landmarks: Any
+    gamma: float | None
+    rank_weight: float
+    ridge: float
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class D2MLClassifier(_FittedD2ML):
+class D2MLClassifier(ClassicalClassifier):
     """Discriminant learning by ranks: shrink within a label's rows, expand over all. Key: ``d2ml``.
 
     Minimises ½ Σ J∘(XW − Y)² + λ_d (Σ_k ‖X_k W‖_* − ‖XW‖_*) + ½ε‖W‖², X_k the rows with observed label k, by the
@@ -111,28 +112,24 @@ class D2MLClassifier(_FittedD2ML):
     scale: str = "auto"
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "rank_weight": ["array-like", Interval(Real, 0, None, closed="left")],
-        "ridge": [None, Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"linear", "rbf"})],
-        "gamma": [None, Interval(Real, 0, None, closed="neither")],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "unobserved": UNOBSERVED,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "inner_iter": [Interval(Integral, 1, None, closed="left")],
-        "penalty": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "scale": [StrOptions(set(SCALE_KINDS))],
-        "random_state": ["random_state", np.random.Generator],
-    }
+    _strength: ClassVar[str] = "rank_weight"
 
-    def _candidates(self) -> Any:
-        return self.rank_weight
+    _parameter_constraints: ClassVar[Constraints] = {
+        "rank_weight": ["array-like", POSITIVE_OR_ZERO],
+        "ridge": [None, POSITIVE],
+        "kernel": [one_of("linear", "rbf")],
+        "gamma": [None, POSITIVE],
+        "n_landmarks": [COUNT],
+        "unobserved": UNOBSERVED,
+        "max_iter": [COUNT],
+        "inner_iter": [COUNT],
+        "penalty": [POSITIVE],
+        "tol": [POSITIVE_OR_ZERO],
+    }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
-    ) -> "tuple[_Solution, History]":
+    ) -> tuple[_Solution, History]:
         if self.kernel == "linear" and features.shape[1] > _MAX_FEATURES:
             raise ValueError(
                 f"kernel='linear' factorises an n_features × n_features matrix, up to {_MAX_FEATURES} features; got "
@@ -145,7 +142,10 @@ class D2MLClassifier(_FittedD2ML):
         # Hundreds of small decompositions a step: BLAS threads wait for each other longer than they compute, on a busy
         # machine several times as long.
         with threadpool_limits(limits=1, user_api="blas"):
-            mapping = self._make_map(features, generator)
+            mapping = None
+            if self.kernel == "rbf":
+                gamma = self.gamma if self.gamma is not None else default_gamma(features)
+                mapping = make_feature_map(features, gamma, self.n_landmarks, generator)
             design = with_constant(features if mapping is None else mapping(features))
             ridge = self.ridge if self.ridge is not None else cross_validated_ridge(design[:, :-1], observed > 0)
             problem = Problem(design, targets, blocks, strength, np.append(np.full(design.shape[1] - 1, ridge), 0.0))
@@ -158,53 +158,29 @@ class D2MLClassifier(_FittedD2ML):
         coef = mapping.projection @ weights[:-1]
         return _Solution(coef, intercept, mapping.landmarks, mapping.gamma, strength, ridge), history
 
-    def _make_map(self, features: Any, generator: np.random.Generator) -> FeatureMap | None:
-        if self.kernel == "linear":
-            return None
-        gamma = self.gamma if self.gamma is not None else default_gamma(features)
-        return make_feature_map(features, gamma, self.n_landmarks, generator)
-
-    def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
+    def _scores(self, solution: _Solution, features: Any) -> Matrix:
         if solution.gamma is None:
             return np.asarray(features.astype(np.float64) @ solution.coef + solution.intercept)
         scores = np.empty((features.shape[0], solution.coef.shape[1]))
-        for start in range(0, len(scores), 4096):
-            part = slice(start, start + 4096)
+        for start in range(0, len(scores), CHUNK):
+            part = slice(start, start + CHUNK)
             scores[part] = rbf(features[part], solution.landmarks, solution.gamma) @ solution.coef
         return scores + solution.intercept
 
-    def _keep(self, solution: "_Solution") -> None:
+    def _keep(self, solution: _Solution) -> None:
+        super()._keep(solution)
         self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_, self.ridge_ = solution
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        return LOGIT_SLOPE * self._scores(self._fitted, self.scaler_.transform(X))
-
-    @property
-    def _fitted(self) -> "_Solution":
-        found = (self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_, self.ridge_)
-        return _Solution(*found)
-
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = self._common_state()
+    def _state(self) -> State:
+        arrays, facts = super()._state()
         arrays |= {"coef": self.coef_, "intercept": self.intercept_}
         if self.gamma_ is not None:
             arrays |= pack("landmarks", self.landmarks_)
         return arrays, facts | {"gamma": self.gamma_, "rank_weight": self.rank_weight_, "ridge": self.ridge_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self._common_restore(arrays, facts)
+        super()._restore(arrays, facts)
         gamma = facts["gamma"]
         landmarks = None if gamma is None else unpack("landmarks", arrays)
         strengths = (facts["rank_weight"], facts["ridge"])
         self._keep(_Solution(arrays["coef"], arrays["intercept"], landmarks, gamma, *strengths))
-
-
-class _Solution(NamedTuple):
-    """Weights, intercepts, the kernel's landmarks and γ (None when linear), λ_d and ε."""
-
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-    landmarks: Any
-    gamma: float | None
-    rank_weight: float
-    ridge: float

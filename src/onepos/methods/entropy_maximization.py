@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from onepos._utils.private_names import Interval
+from onepos.methods._base import COUNT_OR_ZERO, POSITIVE_OR_ZERO, PROBABILITY, Constraints
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._rows import logits_of_all
 from onepos.training import Batch, Objective, Rows
-
-# Entropy maximisation on unknown labels, as pure functions of logits (Zhou et al., ECCV 2022).
 
 
 def binary_entropy(logits: Tensor) -> Tensor:
@@ -36,15 +33,11 @@ def entropy_maximization(
 
     Parameters
     ----------
-    logits : Tensor of shape (batch, n_labels)
-    observed : Tensor of shape (batch, n_labels)
-        1 observed, 0 unknown, −1 known absent.
-    entropy_weight : float
-        α.
+    logits, observed : Tensor of shape (batch, n_labels)
+    entropy_weight, pseudo_label_weight : float
+        α and β.
     pseudo_labels : Tensor of shape (batch, n_labels), optional
         ŷ in [0, 1], NaN where an unknown entry has none; what is known goes before it.
-    pseudo_label_weight : float
-        β.
 
     Examples
     --------
@@ -82,15 +75,7 @@ class PseudoLabelSchedule:
 
 
 def freeze_lowest(pseudo_labels: Tensor, probabilities: Tensor, open_entries: Tensor, portion: Tensor) -> None:
-    """Write p into the pseudo-labels of each label's ``portion`` rows of lowest p among its open entries, in place.
-
-    Parameters
-    ----------
-    pseudo_labels, probabilities : Tensor of shape (n_samples, n_labels)
-    open_entries : bool Tensor of shape (n_samples, n_labels)
-        Entries that may get a pseudo-label.
-    portion : int Tensor of shape (n_labels,)
-    """
+    """Write p into the pseudo-labels of each label's ``portion`` rows of lowest p among its open entries, in place."""
     ranked, rows = probabilities.masked_fill(~open_entries, torch.inf).sort(dim=0, stable=True)
     chosen = torch.arange(len(rows), device=rows.device)[:, None] < torch.minimum(portion, open_entries.sum(dim=0))
     where, label = rows[chosen], chosen.nonzero()[:, 1]
@@ -144,16 +129,10 @@ class EntropyMaximizationObjective(Objective):
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
-        yield (
-            "entropy_maximization",
-            entropy_maximization(
-                self.network(batch.features),
-                batch.observed,
-                self.entropy_weight,
-                pseudo_labels=None if self.pseudo_labels is None else self.pseudo_labels[batch.rows],
-                pseudo_label_weight=self.pseudo_label_weight,
-            ),
-        )
+        logits = self.network(batch.features)
+        guessed = None if self.pseudo_labels is None else self.pseudo_labels[batch.rows]
+        weights = {"entropy_weight": self.entropy_weight, "pseudo_label_weight": self.pseudo_label_weight}
+        yield "entropy_maximization", entropy_maximization(logits, batch.observed, pseudo_labels=guessed, **weights)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -183,15 +162,6 @@ class EntropyMaximizationClassifier(NeuralClassifier):
     References
     ----------
     Zhou et al., "Acknowledging the Unknown for Multi-Label Learning with Single Positive Labels", ECCV 2022.
-
-    Examples
-    --------
-    >>> from onepos.methods.entropy_maximization import EntropyMaximizationClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(200, 5, 4, random_state=0)
-    >>> model = EntropyMaximizationClassifier(max_epochs=3, random_state=0).fit(data.X, data.observed)
-    >>> model.predict_proba(data.X).shape
-    (200, 4)
     """
 
     entropy_weight: float = 0.1
@@ -201,12 +171,11 @@ class EntropyMaximizationClassifier(NeuralClassifier):
 
     _uses_label_scores: ClassVar[bool] = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "entropy_weight": [Interval(Real, 0, None, closed="left")],
-        "pseudo_label_share": [Interval(Real, 0, 1, closed="both")],
-        "pseudo_label_weight": [Interval(Real, 0, None, closed="left")],
-        "warm_up_epochs": [Interval(Integral, 0, None, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "entropy_weight": [POSITIVE_OR_ZERO],
+        "pseudo_label_share": [PROBABILITY],
+        "pseudo_label_weight": [POSITIVE_OR_ZERO],
+        "warm_up_epochs": [COUNT_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:

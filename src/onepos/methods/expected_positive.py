@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
-from onepos._utils.private_names import Interval, StrOptions
+from onepos.methods._base import AT_LEAST_ONE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods.role import expected_positive
@@ -25,26 +24,17 @@ class ExpectedPositiveObjective(Objective):
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
         logits = self.network(batch.features)
-        yield (
-            "expected_positive",
-            expected_positive(logits, batch.observed, self.n_positives, self.regularizer_weight),
-        )
-
-
-class _FittedExpectedPositive(NeuralClassifier):
-    n_positives_: float
+        yield "expected_positive", expected_positive(logits, batch.observed, self.n_positives, self.regularizer_weight)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ExpectedPositiveClassifier(_FittedExpectedPositive):
+class ExpectedPositiveClassifier(NeuralClassifier):
     """Expected positive regularisation: fit what was observed, keep k positives a row on average. Key: ``epr``.
 
     Parameters
     ----------
     n_positives : float, "estimate" or None
-        k, the mean number of positive labels per example, as in ``ROLEClassifier``: None takes it from a fully labelled
-        validation set if there is one, else 2 (fewer if there are only two labels); a 1-D y has one; "estimate" guesses
-        from how often nearest neighbours show the same label.
+        k, the mean number of positive labels per row; see ``ROLEClassifier``.
     regularizer_weight : float
         λ of ((k̂ − k)/c)².
     network, learning_rate, … :
@@ -76,10 +66,9 @@ class ExpectedPositiveClassifier(_FittedExpectedPositive):
 
     _uses_graph_features: ClassVar[bool] = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],
-        "regularizer_weight": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_positives": [AT_LEAST_ONE, one_of("estimate"), None],
+        "regularizer_weight": [POSITIVE_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:

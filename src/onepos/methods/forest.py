@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos._utils.deadline import tell, time_left
-from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from
 from onepos.exceptions import ModelFileError
-from onepos.label_sets.cardinality import resolve_n_positives
-from onepos.label_sets.pooling import marginal_logits
-from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._base import COUNT, SHARE, Constraints, State, one_of
 from onepos.methods._forest_trees import Grown, Sample, Trees, grow, join, single_precision
+from onepos.methods._shares import SharesClassifier
 
 #: The first half of the trees leave out one of so many parts of the rows each, to judge by them.
 N_FOLDS, JUDGING = 10, 2
@@ -28,17 +26,8 @@ DENSE_ABOVE, MOST_DENSE = 0.03, 1 << 26
 PRIOR_WEIGHTS = tuple(0.0625 * 2.0**k for k in range(16))
 
 
-class _FittedForest(OnePositiveClassifier):
-    trees_: Trees
-    frequency_: NDArray[np.float64]
-    prior_weight_: float
-    min_samples_leaf_: int
-    n_positives_: float
-    validation_scores_: dict[float, float]
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class ForestClassifier(_FittedForest):
+class ForestClassifier(SharesClassifier):
     """Extremely randomised trees on the observed label. Key: ``forest``.
 
     Trees are grown by scikit-learn, each on nine tenths of the rows. The probability of a label is the mean over trees
@@ -53,9 +42,9 @@ class ForestClassifier(_FittedForest):
         Fewest rows in a leaf. "auto": 2, or n/2000 with more than 4,000 rows.
     max_features : "sqrt", "log2", int, float or None
         Features that a split chooses from, as in scikit-learn.
-    n_positives : float or None
-        Mean number of positive labels per example, for the probabilities; it does not change the ranking. None: taken
-        from a fully labelled validation set if there is one, else 2 (fewer if there are only two labels).
+    n_positives, at_least_one
+        See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
+        ranking.
     n_jobs : int or None
         Threads to grow trees on, as in scikit-learn; the trees do not depend on it.
     random_state : int, RandomState, Generator or None
@@ -89,29 +78,18 @@ class ForestClassifier(_FittedForest):
     n_jobs: int | None = -1
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_trees": [Interval(Integral, 1, None, closed="left")],
-        "min_samples_leaf": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "max_features": [
-            StrOptions({"sqrt", "log2"}),
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0.0, 1.0, closed="right"),
-            None,
-        ],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_trees": [COUNT],
+        "min_samples_leaf": [COUNT, one_of("auto")],
+        "max_features": [one_of("sqrt", "log2"), COUNT, SHARE, None],
         "n_jobs": [Integral, None],
-        "random_state": ["random_state", np.random.Generator],
     }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
         """Fit on observed labels; ``validation`` with complete labels gives the number of positives by default."""
-        X, labels = self._check_training(X, y)
-        given = self._check_validation(validation, validation_labels, labels)
-        full = given[1] if given is not None and validation_labels == "full" else None
-        self.n_positives_, self.n_positives_from_ = resolve_n_positives(
-            self.n_positives, len(labels.classes), full, one_class=labels.single_label
-        )
+        X, labels, given = self._begin(X, y, validation, validation_labels)
         positive = labels.observed > 0
         rows, observed = np.nonzero(positive)
         n_rows = int(labels.labelled.sum())
@@ -157,7 +135,7 @@ class ForestClassifier(_FittedForest):
         # as one likes gain over all t what these gain over each half of them.
         half = np.concatenate([np.full(len(grown.out), place // n_folds % 2) for place, grown in enumerate(found)])
         parts = [half >= 0, half == 0, half == 1] if len(found) >= 2 * n_folds else [half >= 0]
-        self.validation_scores_ = {}
+        self.validation_scores_: dict[float, float] = {}
         for weight in PRIOR_WEIGHTS:
             share = (own + weight * self.frequency_[sample.labels[out]]) / (leaf + weight)
             told = [_mean_log(share[part], out[part], sample.weights) for part in parts]
@@ -165,25 +143,14 @@ class ForestClassifier(_FittedForest):
         self.prior_weight_ = max(self.validation_scores_, key=lambda weight: self.validation_scores_[weight])
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
-        """Log of P(observed = j | x), shape (n_samples, n_labels)."""
         return self._shares(self.trees_, X)
 
     def _shares(self, trees: Trees, X: Any) -> NDArray[np.float64]:
         return np.log(trees.shares(X, self.frequency_, self.prior_weight_))
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        return self._marginal(self._log_shares(X))
-
-    def _marginal(self, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-        return log_p if self.single_label_ else marginal_logits(log_p, min(self.n_positives_, log_p.shape[1] - 0.5))
-
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        facts = {
-            "prior_weight": self.prior_weight_,
-            "min_samples_leaf": self.min_samples_leaf_,
-            "n_positives": self.n_positives_,
-        }
-        return self.trees_.state() | {"frequency": self.frequency_}, facts
+    def _state(self) -> State:
+        facts = {"prior_weight": self.prior_weight_, "min_samples_leaf": self.min_samples_leaf_}
+        return self.trees_.state() | {"frequency": self.frequency_}, facts | {"n_positives": self.n_positives_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         self.trees_ = Trees.from_state(arrays, self.n_features_in_, len(self.classes_))

@@ -5,12 +5,61 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from onepos._utils.private_names import Interval
+from onepos.methods._base import POSITIVE_OR_ZERO, Constraints
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods.hill import RobustShape, generalized_robust
 from onepos.training import Batch, Objective
+
+
+def generalized_cross_entropy(log_probability: Tensor, power: float) -> Tensor:
+    """(1 − p^q)/q of every entry, and its limit −log p at q = 0; ``power`` is q."""
+    return -torch.expm1(power * log_probability) / power if power else -log_probability
+
+
+@dataclass(frozen=True)
+class RobustShape:
+    """The numbers of the GR loss in one epoch: w and b of K = σ(w p + b), μ and σ of V = exp(−(p−μ)²/(2σ²))."""
+
+    slope: float
+    offset: float
+    center: float
+    width: float
+
+
+def generalized_robust(
+    logits: Tensor,
+    observed: Tensor,
+    shape: RobustShape,
+    *,
+    positive_power: float,
+    negative_power: float,
+) -> Tensor:
+    """GR: −log p where observed, V·[ K·(1−p^q2)/q2 + (1−K)·(1−(1−p)^q3)/q3 ] where unknown (Chen et al., IJCAI 2024).
+
+    K = σ(w p + b), the probability that an unknown label is there, and V, the trust in it, are made of p without
+    gradient. With K = 0, V = 1, q3 → 0 it is assume-negative. Entries known to be absent add −log(1−p); the paper has
+    none.
+
+    Parameters
+    ----------
+    logits, observed : Tensor of shape (batch, n_labels)
+    shape : RobustShape
+    positive_power, negative_power : float
+        q2 and q3.
+    """
+    with torch.no_grad():
+        p = torch.sigmoid(logits)
+        label = torch.sigmoid(shape.slope * p + shape.offset)
+        trust = torch.exp(-(((p - shape.center) / shape.width) ** 2) / 2.0)
+    log_there, log_absent = functional.logsigmoid(logits), functional.logsigmoid(-logits)
+    unknown = label * generalized_cross_entropy(log_there, positive_power)
+    unknown = unknown + (1.0 - label) * generalized_cross_entropy(log_absent, negative_power)
+    known = -torch.where(observed > 0, log_there, log_absent)
+    return torch.where(observed == 0, trust * unknown, known).sum() / logits.shape[0]
+
 
 Ends = tuple[float, float]
 
@@ -43,23 +92,15 @@ def _between(ends: Ends, progress: float) -> float:
 class GeneralizedRobustObjective(Objective):
     """The GR loss of the epoch."""
 
-    def __init__(self, network: nn.Module, schedule: RobustSchedule, powers: tuple[float, float]) -> None:
+    def __init__(self, network: nn.Module, schedule: RobustSchedule, **powers: float) -> None:
         super().__init__(network)
         self.schedule = schedule
         self.powers = powers
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
-        yield (
-            "robust",
-            generalized_robust(
-                self.network(batch.features),
-                batch.observed,
-                self.schedule.at(self.epoch),
-                positive_power=self.powers[0],
-                negative_power=self.powers[1],
-            ),
-        )
+        logits, shape = self.network(batch.features), self.schedule.at(self.epoch)
+        yield "robust", generalized_robust(logits, batch.observed, shape, **self.powers)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -83,15 +124,6 @@ class GeneralizedRobustClassifier(NeuralClassifier):
     References
     ----------
     Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss", IJCAI 2024.
-
-    Examples
-    --------
-    >>> from onepos.methods.generalized_robust import GeneralizedRobustClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(200, 5, 4, random_state=0)
-    >>> model = GeneralizedRobustClassifier(max_epochs=3, random_state=0).fit(data.X, data.observed)
-    >>> model.predict_proba(data.X).shape
-    (200, 4)
     """
 
     slope: Ends = (0.0, 2.0)
@@ -101,14 +133,13 @@ class GeneralizedRobustClassifier(NeuralClassifier):
     positive_power: float = 0.01
     negative_power: float = 1.0
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
+    _parameter_constraints: ClassVar[Constraints] = {
         "slope": ["array-like"],
         "offset": ["array-like"],
         "center": ["array-like"],
         "width": ["array-like"],
-        "positive_power": [Interval(Real, 0, None, closed="left")],
-        "negative_power": [Interval(Real, 0, None, closed="left")],
+        "positive_power": [POSITIVE_OR_ZERO],
+        "negative_power": [POSITIVE_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:
@@ -116,8 +147,8 @@ class GeneralizedRobustClassifier(NeuralClassifier):
         if min(ends["width"]) <= 0:
             raise ValueError(f"width must be above 0 at both ends; got {self.width!r}.")
         schedule = RobustSchedule(**ends, max_epochs=self.max_epochs)
-        powers = (self.positive_power, self.negative_power)
-        return GeneralizedRobustObjective(context.network, schedule, powers)
+        powers = {"positive_power": self.positive_power, "negative_power": self.negative_power}
+        return GeneralizedRobustObjective(context.network, schedule, **powers)
 
 
 def _ends(name: str, value: Any) -> Ends:

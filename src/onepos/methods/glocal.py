@@ -1,37 +1,36 @@
 """GLOCAL: a low-rank latent label space with global and local label correlations."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from onepos._utils.private_names import Interval, StrOptions
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, State
 from onepos.methods._classical import (
     CONSTANT,
-    LOGIT_SLOPE,
     UNOBSERVED,
     ClassicalClassifier,
+    Matrix,
     WeightedLabels,
     with_constant,
 )
-from onepos.methods._glocal_solver import Coefficients, Schedule, fit_glocal, group_rows
-from onepos.rows.scaling import SCALE_KINDS
+from onepos.methods._glocal_solver import Coefficients, Limits, fit_glocal, group_rows
 from onepos.training import History
 
 
-class _FittedGLOCAL(ClassicalClassifier):
-    coef_: NDArray[np.float64]  # (q, c): W Uᵀ without the row of the intercept
-    intercept_: NDArray[np.float64]  # (c,)
-    labels_: NDArray[np.float64]  # U, (c, k)
-    feature_l2_: float
-    label_correlations_: NDArray[np.float64]  # Z_m stacked, (g, c, k2)
+class _Solution(NamedTuple):
+    """W Uᵀ with the intercept last (q+1, c), U (c, k), Z_m stacked, and the ridge that gave them."""
+
+    weights: Matrix
+    labels: Matrix
+    correlations: Matrix
+    feature_l2: float
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GLOCALClassifier(_FittedGLOCAL):
+class GLOCALClassifier(ClassicalClassifier):
     """Low-rank latent labels with global and local label correlations. Key: ``glocal``.
 
     Minimises ½‖√J∘(Y − VUᵀ)‖² + ½λ‖V − XW‖² + ½ Σ_m tr(Z_mᵀ U Wᵀ(λ₂β_m XᵀX + λ₁X_mᵀX_m)W Uᵀ Z_m) + ridge terms over V
@@ -107,31 +106,27 @@ class GLOCALClassifier(_FittedGLOCAL):
     scale: str = "auto"
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "correlation_rank": [None, Interval(Integral, 1, None, closed="left")],
-        "n_groups": [Interval(Integral, 1, None, closed="left")],
-        "latent_weight": [Interval(Real, 0, None, closed="neither")],
-        "local_weight": [Interval(Real, 0, None, closed="left")],
-        "global_weight": [Interval(Real, 0, None, closed="left")],
-        "l2": [Interval(Real, 0, None, closed="neither")],
-        "feature_l2": ["array-like", Interval(Real, 0, None, closed="neither")],
-        "unobserved": UNOBSERVED,
-        "warm_up_iter": [Interval(Integral, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "correlation_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "scale": [StrOptions(set(SCALE_KINDS))],
-        "random_state": ["random_state", np.random.Generator],
-    }
+    _strength: ClassVar[str] = "feature_l2"
 
-    def _candidates(self) -> Any:
-        return self.feature_l2
+    _parameter_constraints: ClassVar[Constraints] = {
+        "rank": [COUNT],
+        "correlation_rank": [None, COUNT],
+        "n_groups": [COUNT],
+        "latent_weight": [POSITIVE],
+        "local_weight": [POSITIVE_OR_ZERO],
+        "global_weight": [POSITIVE_OR_ZERO],
+        "l2": [POSITIVE],
+        "feature_l2": ["array-like", POSITIVE],
+        "unobserved": UNOBSERVED,
+        "warm_up_iter": [COUNT_OR_ZERO],
+        "max_iter": [COUNT],
+        "correlation_iter": [COUNT],
+        "tol": [POSITIVE_OR_ZERO],
+    }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
-    ) -> "tuple[_Solution, History]":
+    ) -> tuple[_Solution, History]:
         labelled = np.flatnonzero((observed > 0).any(axis=1))
         design = with_constant(features[labelled])
         groups = group_rows(features[labelled], self.n_groups, generator)
@@ -146,40 +141,28 @@ class GLOCALClassifier(_FittedGLOCAL):
                 rank=rank,
                 correlation_rank=self.correlation_rank or rank,
                 groups=groups,
-                schedule=Schedule(self.warm_up_iter, self.max_iter, self.correlation_iter, self.tol),
+                limits=Limits(self.warm_up_iter, self.max_iter, self.correlation_iter, self.tol),
                 generator=generator,
             )
         coefficients = factors.weights @ factors.labels.T
         coefficients[-1] *= CONSTANT
         return _Solution(coefficients, factors.labels, np.stack(factors.correlations), strength), history
 
-    def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
+    def _scores(self, solution: _Solution, features: Any) -> Matrix:
         return np.asarray(features.astype(np.float64) @ solution.weights[:-1] + solution.weights[-1])
 
-    def _keep(self, solution: "_Solution") -> None:
+    def _keep(self, solution: _Solution) -> None:
+        super()._keep(solution)
         self.coef_, self.intercept_ = solution.weights[:-1], solution.weights[-1]
         self.labels_, self.label_correlations_ = solution.labels, solution.correlations
         self.feature_l2_ = solution.feature_l2
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        features = self.scaler_.transform(X).astype(np.float64)
-        return LOGIT_SLOPE * np.asarray(features @ self.coef_ + self.intercept_)
-
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = self._common_state()
+    def _state(self) -> State:
+        arrays, facts = super()._state()
         arrays |= {"coef": self.coef_, "intercept": self.intercept_, "labels": self.labels_}
         return arrays | {"correlations": self.label_correlations_}, facts | {"feature_l2": self.feature_l2_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self._common_restore(arrays, facts)
-        self.coef_, self.intercept_, self.labels_ = arrays["coef"], arrays["intercept"], arrays["labels"]
-        self.label_correlations_, self.feature_l2_ = arrays["correlations"], facts["feature_l2"]
-
-
-class _Solution(NamedTuple):
-    """W Uᵀ with the intercept last (q+1, c), U (c, k), Z_m stacked, and the ridge that gave them."""
-
-    weights: NDArray[np.float64]
-    labels: NDArray[np.float64]
-    correlations: NDArray[np.float64]
-    feature_l2: float
+        super()._restore(arrays, facts)
+        weights = np.vstack([arrays["coef"], arrays["intercept"]])
+        self._keep(_Solution(weights, arrays["labels"], arrays["correlations"], facts["feature_l2"]))

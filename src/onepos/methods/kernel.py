@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -11,13 +10,11 @@ from scipy import sparse
 from scipy.linalg import cholesky, eigh, solve_triangular
 
 from onepos._utils.deadline import tell, time_left
-from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import numpy_generator
 from onepos.exceptions import ModelFileError
-from onepos.label_sets.cardinality import resolve_n_positives
-from onepos.label_sets.pooling import marginal_logits
-from onepos.methods._base import OnePositiveClassifier
-from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
+from onepos.methods._base import COUNT, POSITIVE, Constraints, State, one_of, scaler_state, stored_scaler
+from onepos.methods._shares import SharesClassifier
+from onepos.rows.scaling import fit_scaler
 
 #: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
 PRIOR_SHARE = 0.1
@@ -39,18 +36,8 @@ class _Fit(NamedTuple):
     likelihood: float
 
 
-class _FittedKernel(OnePositiveClassifier):
-    landmarks_: NDArray[np.float32]  # (m, q), scaled
-    weights_: NDArray[np.float32]  # (m, c)
-    frequency_: NDArray[np.float64]  # (c,)
-    gamma_: float
-    ridge_: float
-    scaler_: FeatureScaler
-    left_out_: NDArray[np.float32]  # (n, c)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelClassifier(_FittedKernel):
+class KernelClassifier(SharesClassifier):
     """Kernel ridge regression on the observed label. Key: ``kernel``.
 
     A Gaussian kernel compares each row with ``n_landmarks`` training rows (Nyström's method; with fewer rows all of
@@ -96,24 +83,17 @@ class KernelClassifier(_FittedKernel):
     scale: str = "auto"
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "width": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "scale": [StrOptions(set(SCALE_KINDS))],
-        "random_state": ["random_state", np.random.Generator],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "width": [one_of("auto"), POSITIVE],
+        "ridge": [one_of("auto"), POSITIVE],
+        "n_landmarks": [COUNT],
     }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
         """Fit on observed labels; ``validation`` only tells the number of positives, if its labels are complete."""
-        X, labels = self._check_training(X, y)
-        given = self._check_validation(validation, validation_labels, labels)
-        full = given[1] if given is not None and validation_labels == "full" else None
-        n_positives, source = resolve_n_positives(
-            self.n_positives, len(labels.classes), full, one_class=labels.single_label
-        )
+        X, labels, _ = self._begin(X, y, validation, validation_labels)
         kept = np.flatnonzero(labels.labelled)
         positives = (labels.observed[kept] > 0).astype(np.float32)
         frequency = (positives.sum(axis=0, dtype=np.float64) + 0.5) / (positives.sum() + 0.5 * positives.shape[1])
@@ -134,16 +114,15 @@ class KernelClassifier(_FittedKernel):
         best = _fit(problem, width, self._ridges())
         self.landmarks_, self.weights_, self.frequency_ = landmarks, best.weights, frequency
         self.gamma_, self.ridge_, self.scaler_ = best.width / unit, best.ridge, scaler
-        self.n_positives_, self.n_positives_from_, self.left_out_ = n_positives, source, best.left_out
+        self.left_out_ = best.left_out
         self._cut_at(self._marginal(best.left_out.astype(np.float64)), rows="rows left out one by one")
         return self
 
-    def _ridges(self) -> "tuple[float, ...]":
+    def _ridges(self) -> tuple[float, ...]:
         ladder = tuple(0.03 * 10 ** (step / 2) for step in range(9))
         return ladder if isinstance(self.ridge, str) else (float(self.ridge),)
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
-        """Log of P(observed = j | x), shape (n_samples, n_labels), for validated features."""
         rows = self.scaler_.transform(X)
         shares = np.empty((rows.shape[0], len(self.frequency_)))
         # float64 at prediction: the result must not depend on which other rows share the block.
@@ -153,24 +132,10 @@ class KernelClassifier(_FittedKernel):
             shares[start : start + _BLOCK] = _gaussian(block, landmarks, self.gamma_) @ self.weights_
         return log_shares(shares + self.frequency_, self.frequency_)
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        return self._marginal(self._log_shares(X))
-
-    def _marginal(self, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.single_label_ or log_p.shape[1] == 1:
-            return log_p
-        return marginal_logits(log_p, min(self.n_positives_, log_p.shape[1] - 0.5))
-
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays: dict[str, NDArray[Any]] = {
-            "landmarks": self.landmarks_,
-            "weights": self.weights_,
-            "frequency": self.frequency_,
-        }
-        if self.scaler_.shift is not None and self.scaler_.factor is not None:
-            arrays |= {"scaler.shift": self.scaler_.shift, "scaler.factor": self.scaler_.factor}
-        numbers = {"gamma": self.gamma_, "ridge": self.ridge_, "n_positives": self.n_positives_}
-        return arrays, {"scale": self.scaler_.kind, **numbers}
+    def _state(self) -> State:
+        arrays, facts = scaler_state(self.scaler_)
+        arrays |= {"landmarks": self.landmarks_, "weights": self.weights_, "frequency": self.frequency_}
+        return arrays, facts | {"gamma": self.gamma_, "ridge": self.ridge_, "n_positives": self.n_positives_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         landmarks, weights, frequency = arrays["landmarks"], arrays["weights"], arrays["frequency"]
@@ -187,7 +152,7 @@ class KernelClassifier(_FittedKernel):
         self.landmarks_, self.weights_, self.frequency_ = landmarks, weights, frequency
         self.gamma_, self.ridge_ = float(facts["gamma"]), float(facts["ridge"])
         self.n_positives_ = float(facts["n_positives"])
-        self.scaler_ = FeatureScaler(facts["scale"], arrays.get("scaler.shift"), arrays.get("scaler.factor"))
+        self.scaler_ = stored_scaler(arrays, facts)
 
 
 def log_shares(shares: NDArray[Any], frequency: NDArray[np.float64]) -> NDArray[np.float64]:

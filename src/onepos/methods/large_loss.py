@@ -3,18 +3,15 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from onepos._utils.private_names import Interval, StrOptions
+from onepos.methods._base import Constraints, below, one_of
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative, binary_cross_entropy
-
-# Large-loss rejection and correction, as pure functions of logits (Kim et al., CVPR 2022).
 
 
 def n_large(n_entries: int, rate: float) -> int:
@@ -27,15 +24,6 @@ def largest_unknown(logits: Tensor, observed: Tensor, number: int) -> Tensor:
 
     The loss of an unknown entry, log(1 + e^z), rises with its logit z, so the largest logits are looked for. Exactly
     that many are marked, whatever the ties; observed and known entries never are.
-
-    Parameters
-    ----------
-    logits, observed : Tensor of shape (batch, n_labels)
-    number : int
-
-    Returns
-    -------
-    bool Tensor of shape (batch, n_labels)
     """
     unknown = (observed == 0).flatten()
     marked = torch.zeros_like(unknown)
@@ -119,23 +107,14 @@ class LargeLossClassifier(NeuralClassifier):
     References
     ----------
     Kim et al., "Large Loss Matters in Weakly Supervised Multi-Label Classification", CVPR 2022.
-
-    Examples
-    --------
-    >>> from onepos.methods.large_loss import LargeLossClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(200, 5, 4, random_state=0)
-    >>> LargeLossClassifier(max_epochs=3, random_state=0).fit(data.X, data.observed).predict_proba(data.X).shape
-    (200, 4)
     """
 
     scheme: str = "reject"
     rate_per_epoch: float = 0.005
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "scheme": [StrOptions({"reject", "correct", "correct-permanently"})],
-        "rate_per_epoch": [Interval(Real, 0, 1, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "scheme": [one_of("reject", "correct", "correct-permanently")],
+        "rate_per_epoch": [below(1)],
     }
 
     def _make_objective(self, context: Context) -> Objective:

@@ -1,7 +1,6 @@
 """Multinomial logistic regression of the observed label, its L2 strength chosen by held-out likelihood."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,15 +8,20 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 
 from onepos._utils.deadline import tell, time_left
-from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import numpy_generator
-from onepos.exceptions import ModelFileError
-from onepos.label_sets.cardinality import resolve_n_positives
-from onepos.label_sets.pooling import marginal_logits
-from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._linear_path import FINAL_TOLERANCE, PATH_TOLERANCE, Fit, LinearProblem, SoftmaxLoss, linear_logits
+from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints, State, one_of
+from onepos.methods._linear_path import (
+    FINAL_TOLERANCE,
+    PATH_TOLERANCE,
+    Fit,
+    LinearProblem,
+    LinearWeights,
+    SoftmaxLoss,
+    linear_logits,
+)
 from onepos.methods._rows import splits
-from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
+from onepos.methods._shares import SharesClassifier
+from onepos.rows.scaling import fit_scaler
 
 #: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
 N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
@@ -25,18 +29,8 @@ N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
 PATIENCE = 2
 
 
-class _FittedLogistic(OnePositiveClassifier):
-    coef_: NDArray[np.float32]  # (q, c)
-    intercept_: NDArray[np.float32]  # (c,)
-    l2_: float
-    n_iter_: int
-    n_positives_: float
-    validation_scores_: dict[float, float]
-    scaler_: FeatureScaler
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class LogisticClassifier(_FittedLogistic):
+class LogisticClassifier(SharesClassifier, LinearWeights):
     """Multinomial logistic regression of the observed label, L2 strength chosen along a path. Key: ``logistic``.
 
     Minimises Σ_i CE(softmax(x_i W + b), t_i) + ½·l2·‖W‖², where t_i shares a row's weight among its observed labels
@@ -50,9 +44,9 @@ class LogisticClassifier(_FittedLogistic):
         9·‖X‖²·max_j f_j(1 − f_j) down, each a third of the one before; f are the observed frequencies.
     max_iter : int
         L-BFGS iterations for each strength.
-    n_positives : float or None
-        Mean number of positive labels per example, for the probabilities; it does not change the ranking. None: taken
-        from a fully labelled validation set if there is one, else 2 (fewer if there are only two labels).
+    n_positives, at_least_one
+        See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
+        ranking.
     validation_fraction : float
         Share of rows held out when ``fit`` gets no validation set. With fewer than 2,000 rows there are five folds
         instead.
@@ -88,24 +82,16 @@ class LogisticClassifier(_FittedLogistic):
     scale: str = "auto"
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "l2": [StrOptions({"auto"}), "array-like", Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "scale": [StrOptions(set(SCALE_KINDS))],
-        "random_state": ["random_state", np.random.Generator],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "l2": [one_of("auto"), "array-like", POSITIVE_OR_ZERO],
+        "max_iter": [COUNT],
     }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
         """Fit on observed labels; choose the L2 strength on ``validation`` (see ``NeuralClassifier.fit``)."""
-        X, labels = self._check_training(X, y)
-        given = self._check_validation(validation, validation_labels, labels)
-        full = given[1] if given is not None and validation_labels == "full" else None
-        self.n_positives_, self.n_positives_from_ = resolve_n_positives(
-            self.n_positives, len(labels.classes), full, one_class=labels.single_label
-        )
+        X, labels, given = self._begin(X, y, validation, validation_labels)
         self.scaler_ = fit_scaler(X, self.scale)
         labelled = np.flatnonzero(labels.labelled)
         features = self.scaler_.transform(X)[labelled]
@@ -126,9 +112,11 @@ class LogisticClassifier(_FittedLogistic):
             best = self._choose(parts, held, strengths)
             judges, rows = held[0][0], "held-out rows"
             told = linear_logits(judges, parts[0].complete(best.weights))
-        self._keep(whole, best)
+        start = best.weights if best.weights.shape == whole.start.shape else whole.start
+        fit = whole.problem.solve(best.l2, start, max_iter=self.max_iter, tolerance=FINAL_TOLERANCE)
+        self._keep(whole.complete(fit.weights), fit)
         if rows != "held-out rows":
-            told = linear_logits(judges, np.vstack([self.coef_, self.intercept_]))
+            told = linear_logits(judges, self._weights())
         self._cut_at(self._marginal(told.astype(np.float64)), rows=rows)
         return self
 
@@ -161,44 +149,19 @@ class LogisticClassifier(_FittedLogistic):
                 break
         return best
 
-    def _keep(self, whole: "_Part", best: Fit) -> None:
-        """Fit the chosen strength on all rows, from what the part found."""
-        start = best.weights if best.weights.shape == whole.start.shape else whole.start
-        fit = whole.problem.solve(best.l2, start, max_iter=self.max_iter, tolerance=FINAL_TOLERANCE)
-        weights = whole.complete(fit.weights)
-        self.coef_, self.intercept_ = weights[:-1], weights[-1]
-        self.l2_, self.n_iter_ = fit.l2, max(1, fit.n_iter)
-        tell(1.0)
-
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
-        """Log of P(observed = j | x) up to a number per row, shape (n_samples, n_labels)."""
-        weights = self.coef_.astype(np.float64)
-        return np.asarray(self.scaler_.transform(X).astype(np.float64) @ weights + self.intercept_)
+        return self._linear(X)
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        return self._marginal(self._log_shares(X))
+    def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        return super()._marginal(log_shares if self.single_label_ else log_softmax(log_shares, axis=1))
 
-    def _marginal(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.single_label_:
-            return raw
-        return marginal_logits(log_softmax(raw, axis=1), min(self.n_positives_, len(self.classes_) - 0.5))
-
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays: dict[str, NDArray[Any]] = {"coef": self.coef_, "intercept": self.intercept_}
-        if self.scaler_.shift is not None and self.scaler_.factor is not None:
-            arrays |= {"scaler.shift": self.scaler_.shift, "scaler.factor": self.scaler_.factor}
-        facts = {"scale": self.scaler_.kind, "l2": self.l2_, "n_iter": self.n_iter_, "n_positives": self.n_positives_}
-        return arrays, facts
+    def _state(self) -> State:
+        arrays, facts = super()._state()
+        return arrays, facts | {"n_positives": self.n_positives_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
-        n_labels = len(self.classes_)
-        if self.coef_.shape != (self.n_features_in_, n_labels) or self.intercept_.shape != (n_labels,):
-            raise ModelFileError(f"the weights do not fit {self.n_features_in_} features and {n_labels} labels.")
-        self.l2_, self.n_iter_ = float(facts["l2"]), int(facts["n_iter"])
+        super()._restore(arrays, facts)
         self.n_positives_ = float(facts["n_positives"])
-        self.scaler_ = FeatureScaler(facts["scale"], arrays.get("scaler.shift"), arrays.get("scaler.factor"))
-        self.validation_scores_ = {}
 
 
 class _Part:

@@ -3,16 +3,23 @@
 import operator
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.private_names import Interval, StrOptions
 from onepos.exceptions import LabelWarning
 from onepos.graph.exact import Metric
-from onepos.methods._classical import LOGIT_SLOPE, UNOBSERVED, ClassicalClassifier, unobserved_weight
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
+from onepos.methods._classical import (
+    UNOBSERVED,
+    ClassicalClassifier,
+    Matrix,
+    pack,
+    squared_lengths,
+    unobserved_weight,
+    unpack,
+)
 from onepos.methods._mlml_solver import (
     Reference,
     RowGraph,
@@ -26,26 +33,24 @@ from onepos.methods._mlml_solver import (
     solve_decoupled,
     solve_dense,
 )
-from onepos.methods._stored_features import pack, squared_lengths, unpack
-from onepos.rows.scaling import SCALE_KINDS
 from onepos.training import History
 
 #: Up to this many rows "auto" solves the Sylvester equation densely.
 _DENSE_ROWS = 200
 
 
-class _FittedMLML(ClassicalClassifier):
-    soft_labels_: NDArray[np.float32]  # Z, (n, c)
-    reference_: Reference
-    instance_smoothness_: float
-    n_neighbors_: int
-    unobserved_weight_: float
-    graph_metric_: Metric
-    _graph: RowGraph | None = None  # during fit only
+class _Solution(NamedTuple):
+    """Training rows with Z, λ_X, the neighbours in the graph, w and the metric."""
+
+    reference: Reference
+    instance_smoothness: float
+    n_neighbors: int
+    weight: float
+    metric: Metric
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MLMLClassifier(_FittedMLML):
+class MLMLClassifier(ClassicalClassifier):
     """Labels smoothed over near rows and similar labels. Key: ``mlml``.
 
     Minimises ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ) over soft labels Z of the training rows, exactly; a new row
@@ -110,28 +115,24 @@ class MLMLClassifier(_FittedMLML):
     scale: str = "auto"
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "instance_smoothness": ["array-like", Interval(Real, 0, None, closed="left")],
-        "label_smoothness": [Interval(Real, 0, None, closed="left")],
-        "label_updates": [Interval(Integral, 0, None, closed="left")],
-        "label_sharpness": [Interval(Real, 0, None, closed="left")],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "scale_neighbor": [Interval(Integral, 1, None, closed="left")],
-        "graph_metric": [StrOptions({"auto", "euclidean", "cosine"})],
-        "unobserved": UNOBSERVED,
-        "solver": [StrOptions({"auto", "sylvester", "decoupled"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "scale": [StrOptions(set(SCALE_KINDS))],
-        "random_state": ["random_state", np.random.Generator],
-    }
+    _strength: ClassVar[str] = "instance_smoothness"
 
-    def _candidates(self) -> Any:
-        return self.instance_smoothness
+    _parameter_constraints: ClassVar[Constraints] = {
+        "instance_smoothness": ["array-like", POSITIVE_OR_ZERO],
+        "label_smoothness": [POSITIVE_OR_ZERO],
+        "label_updates": [COUNT_OR_ZERO],
+        "label_sharpness": [POSITIVE_OR_ZERO],
+        "n_neighbors": [COUNT],
+        "scale_neighbor": [COUNT],
+        "graph_metric": [one_of("auto", "euclidean", "cosine")],
+        "unobserved": UNOBSERVED,
+        "solver": [one_of("auto", "sylvester", "decoupled")],
+        "tol": [POSITIVE],
+    }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
-    ) -> "tuple[_Solution, History]":
+    ) -> tuple[_Solution, History]:
         graph = self._row_graph(features)
         weight = unobserved_weight(self.unobserved)
         targets = np.where(observed == 0, -weight, observed).astype(np.float64)
@@ -143,9 +144,9 @@ class MLMLClassifier(_FittedMLML):
 
     def _row_graph(self, features: Any) -> RowGraph:
         """Build the graph of rows, once for all strengths that are tried on the same features."""
-        settings = (self.n_neighbors, self.scale_neighbor, self.graph_metric)
-        if self._graph is not None and self._graph.source is features and self._graph.settings == settings:
-            return self._graph
+        graph: RowGraph | None = getattr(self, "_graph", None)
+        if graph is not None and graph.source is features:
+            return graph
         n_rows = features.shape[0]
         if n_rows <= self.n_neighbors:
             warnings.warn(
@@ -153,12 +154,11 @@ class MLMLClassifier(_FittedMLML):
                 LabelWarning,
                 stacklevel=5,
             )
-        self._graph = build_row_graph(features, settings)
-        return self._graph
+        graph = build_row_graph(features, self.n_neighbors, self.scale_neighbor, self.graph_metric)
+        self._graph: RowGraph | None = graph
+        return graph
 
-    def _alternate(
-        self, targets: NDArray[np.float64], rows: Any, instance: float
-    ) -> tuple[NDArray[np.float64], History]:
+    def _alternate(self, targets: Matrix, rows: Any, instance: float) -> tuple[Matrix, History]:
         """Solve without the label graph, then with the one built from Z, as often as asked for."""
         dense = self.solver == "sylvester" or (self.solver == "auto" and len(targets) <= _DENSE_ROWS)
         history = History(facts={"solver": "sylvester" if dense else "decoupled"})
@@ -174,7 +174,7 @@ class MLMLClassifier(_FittedMLML):
                 labels = laplacian(label_weights(soft, self.label_sharpness))
         return soft, history
 
-    def _scores(self, solution: "_Solution", features: Any) -> NDArray[np.float64]:
+    def _scores(self, solution: _Solution, features: Any) -> Matrix:
         queries = on_sphere(features, solution.metric)
         # One more neighbour than the graph has: a training row finds itself.
         average = kernel_average(
@@ -183,44 +183,24 @@ class MLMLClassifier(_FittedMLML):
         # The middle between the targets −w and 1 becomes 0, the distance to each becomes 1.
         return (2.0 * average - (1.0 - solution.weight)) / (1.0 + solution.weight)
 
-    def _keep(self, solution: "_Solution") -> None:
+    def _keep(self, solution: _Solution) -> None:
+        super()._keep(solution)
         self._graph = None
-        self.reference_, self.instance_smoothness_ = solution.reference, solution.instance_smoothness
-        self.n_neighbors_, self.unobserved_weight_ = solution.n_neighbors, solution.weight
+        self.reference_, self.instance_smoothness_, self.n_neighbors_, self.unobserved_weight_ = solution[:4]
         self.soft_labels_, self.graph_metric_ = solution.reference.soft, solution.metric
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        fitted = _Solution(
-            self.reference_,
-            self.instance_smoothness_,
-            self.n_neighbors_,
-            self.unobserved_weight_,
-            self.graph_metric_,
-        )
-        return LOGIT_SLOPE * self._scores(fitted, self.scaler_.transform(X))
-
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, facts = self._common_state()
+    def _state(self) -> State:
+        arrays, facts = super()._state()
         arrays |= pack("features", self.reference_.features)
         arrays |= {"scales": self.reference_.scales, "soft": self.reference_.soft}
         facts |= {"instance_smoothness": self.instance_smoothness_, "n_neighbors": self.n_neighbors_}
         return arrays, facts | {"weight": self.unobserved_weight_, "metric": self.graph_metric_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self._common_restore(arrays, facts)
+        super()._restore(arrays, facts)
         features = unpack("features", arrays)
         reference = Reference(features, arrays["scales"], squared_lengths(features), arrays["soft"])
         strength, n_neighbors = facts["instance_smoothness"], operator.index(facts["n_neighbors"])
         if facts["metric"] not in ("euclidean", "cosine"):
             raise ValueError(f"a graph's metric is euclidean or cosine; the file says {facts['metric']!r}")
         self._keep(_Solution(reference, strength, n_neighbors, facts["weight"], facts["metric"]))
-
-
-class _Solution(NamedTuple):
-    """Training rows with Z, λ_X, the neighbours in the graph, w and the metric."""
-
-    reference: Reference
-    instance_smoothness: float
-    n_neighbors: int
-    weight: float
-    metric: Metric

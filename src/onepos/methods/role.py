@@ -3,22 +3,16 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from onepos._utils.private_names import Interval, StrOptions
+from onepos.methods._base import AT_LEAST_ONE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows, Schedule
 from onepos.training.losses import binary_cross_entropy
-
-# One free parameter for every training entry (Θ of ROLE), trained by Adam at the cost of the batch's rows.
-
 
 _MEAN_DECAY, _SQUARE_DECAY = 0.9, 0.999  # β₁, β₂
 _HORIZON = 256  # (β₁/√β₂)^256 = 2e-12
@@ -26,17 +20,10 @@ _ROWS = 4096
 
 
 class LabelMatrix(nn.Module):
-    """Logits Θ of shape (n_samples, n_labels) with Adam's state beside them, all of it in ``state_dict``.
+    """Logits Θ of shape (n_samples, n_labels), trained by Adam at the cost of the batch's rows.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (n_samples, n_labels)
-        Initial Θ; taken over, not copied.
-
-    Notes
-    -----
-    Equal to ``torch.optim.Adam`` over all of Θ, except that Adam's ε is left out: in idle steps it
-    would have no closed form, and it only matters for gradients below about 1e-7.
+    Adam's state is part of ``state_dict``. The result is that of ``torch.optim.Adam`` over all of Θ, but without its ε:
+    in steps without a gradient ε has no closed form, and it only matters for gradients below about 1e-7.
 
     Examples
     --------
@@ -130,24 +117,11 @@ def _ratio(mean: Tensor, square: Tensor) -> Tensor:
     return mean / square.sqrt().clamp(min=1e-30)
 
 
-# ROLE's loss and its gradient by the label logits, as pure functions (Cole et al., CVPR 2021).
-
-
 def expected_positive(logits: Tensor, observed: Tensor, n_positives: float, weight: float) -> Tensor:
     """EPR(a) = −Σ_{s=1} log a / B + λ·(k̂ − k)²/c, with a = σ(logits) and k̂ the batch's mean of Σ_j a_j.
 
     The published loss, (1/(Bc))·Σ + λ·((k̂ − k)/c)², times c. Entries known to be absent (s = −1) add −log(1 − a) as
-    the positives add −log a; the paper has none.
-
-    Parameters
-    ----------
-    logits : Tensor of shape (batch, n_labels)
-    observed : Tensor of shape (batch, n_labels)
-        1 observed, 0 unknown, −1 known absent.
-    n_positives : float
-        k, the expected number of positives of a row.
-    weight : float
-        λ.
+    the positives add −log a; the paper has none. ``n_positives`` is k, ``weight`` is λ.
     """
     known = observed.to(logits.dtype)
     seen = binary_cross_entropy(logits, known.clamp(min=0), known.abs())
@@ -198,24 +172,17 @@ class ROLEObjective(Objective):
     """L = ½·[ ℓ(p | sg ŷ) + ℓ(ŷ | sg p) ]: the network learns from the labels, the labels from the network."""
 
     def __init__(
-        self,
-        network: nn.Module,
-        labels: LabelMatrix,
-        n_positives: float,
-        regularizer_weight: float,
-        label_schedule: Schedule,
+        self, network: nn.Module, labels: LabelMatrix, n_positives: float, weight: float, label_schedule: Schedule
     ) -> None:
         super().__init__(network)
-        self.labels = labels
-        self.n_positives = n_positives
-        self.regularizer_weight = regularizer_weight
-        self.label_schedule = label_schedule
+        self.labels, self.label_schedule = labels, label_schedule
+        self.n_positives, self.weight = n_positives, weight
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss; the loop steps the network on it, and Θ takes its own step here, both from the same values."""
         logits = self.network(batch.features)
         probabilities = logits.detach().sigmoid()
-        settings = (batch.observed, self.n_positives, self.regularizer_weight)
+        settings = (batch.observed, self.n_positives, self.weight)
         rate = self.label_schedule.learning_rate * self.label_schedule.rate_factor(self.epoch)
         label_logits = self.labels.step(
             batch.rows, lambda theta: label_gradient(theta, probabilities, *settings), rate, batch.number + 1
@@ -257,13 +224,8 @@ def initial_label_logits(observed: Tensor, generator: torch.Generator, scores: T
     return torch.where(observed == 0, logits, _KNOWN * observed.to(logits.dtype))
 
 
-class _FittedROLE(NeuralClassifier):
-    soft_labels_: NDArray[np.float32]
-    n_positives_: float
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class ROLEClassifier(_FittedROLE):
+class ROLEClassifier(NeuralClassifier):
     """ROLE: estimate every training label online, together with the network, under an expected number of positives.
 
     Key: ``role``. A matrix Θ holds one logit for each training entry. Network and Θ are each pulled towards the other's
@@ -320,11 +282,10 @@ class ROLEClassifier(_FittedROLE):
     _judged_by_likelihood: ClassVar[bool] = False
     _uses_graph_features: ClassVar[bool] = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],
-        "regularizer_weight": [Interval(Real, 0, None, closed="left")],
-        "label_rate_factor": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_positives": [AT_LEAST_ONE, one_of("estimate"), None],
+        "regularizer_weight": [POSITIVE_OR_ZERO],
+        "label_rate_factor": [POSITIVE_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:

@@ -2,37 +2,43 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
-from onepos._utils.private_names import Interval
+from onepos.methods._base import COUNT_OR_ZERO, NUMBER, POSITIVE_OR_ZERO, PROBABILITY, Constraints
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods.hill import focal_margin, self_paced_correction
+from onepos.methods.hill import focal_margin, focal_margin_entries
 from onepos.training import Batch, Objective
+
+
+def self_paced_correction(
+    logits: Tensor, observed: Tensor, *, threshold: float, margin: float, focusing: float
+) -> Tensor:
+    """SPLC: focal margin in which unknown entries with p > τ (``threshold``) count as positive (Zhang et al., 2021).
+
+    Entries corrected so get no margin: that is for labels that were observed.
+    """
+    seen = observed > 0
+    corrected = (observed == 0) & (torch.sigmoid(logits.detach()) > threshold)
+    return focal_margin_entries(logits, seen | corrected, seen, margin, focusing).sum() / logits.shape[0]
 
 
 class SelfPacedCorrectionObjective(Objective):
     """Focal loss with a margin; after the warm-up, unknown labels above a threshold count as positive."""
 
-    def __init__(
-        self, network: nn.Module, threshold: float, warm_up_epochs: int, margin: float, focusing: float
-    ) -> None:
+    def __init__(self, network: nn.Module, threshold: float, warm_up_epochs: int, **shape: float) -> None:
         super().__init__(network)
-        self.threshold = threshold
-        self.warm_up_epochs = warm_up_epochs
-        self.margin = margin
-        self.focusing = focusing
+        self.threshold, self.warm_up_epochs, self.shape = threshold, warm_up_epochs, shape
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
         logits = self.network(batch.features)
-        shape = {"margin": self.margin, "focusing": self.focusing}
         if self.epoch < self.warm_up_epochs:
-            yield "correction", focal_margin(logits, batch.observed, **shape)
+            yield "correction", focal_margin(logits, batch.observed, **self.shape)
         else:
-            yield "correction", self_paced_correction(logits, batch.observed, threshold=self.threshold, **shape)
+            yield "correction", self_paced_correction(logits, batch.observed, threshold=self.threshold, **self.shape)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -60,14 +66,6 @@ class SPLCClassifier(NeuralClassifier):
     References
     ----------
     Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels", arXiv 2112.07368, 2021.
-
-    Examples
-    --------
-    >>> from onepos.methods.splc import SPLCClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(200, 5, 4, random_state=0)
-    >>> SPLCClassifier(max_epochs=3, random_state=0).fit(data.X, data.observed).predict_proba(data.X).shape
-    (200, 4)
     """
 
     threshold: float = 0.6
@@ -75,15 +73,14 @@ class SPLCClassifier(NeuralClassifier):
     margin: float = 1.0
     focusing: float = 2.0
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "threshold": [Interval(Real, 0, 1, closed="both")],
-        "warm_up_epochs": [Interval(Integral, 0, None, closed="left")],
-        "margin": [Interval(Real, None, None, closed="neither")],
-        "focusing": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "threshold": [PROBABILITY],
+        "warm_up_epochs": [COUNT_OR_ZERO],
+        "margin": [NUMBER],
+        "focusing": [POSITIVE_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:
         return SelfPacedCorrectionObjective(
-            context.network, self.threshold, self.warm_up_epochs, self.margin, self.focusing
+            context.network, self.threshold, self.warm_up_epochs, margin=self.margin, focusing=self.focusing
         )

@@ -14,8 +14,9 @@ from torch import nn
 from onepos._utils.files import write_durably
 from onepos._utils.optional import require
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._classical import LOGIT_SLOPE
+from onepos.methods._classical import LOGIT_SLOPE, ClassicalClassifier
 from onepos.methods._neural import NeuralClassifier
+from onepos.methods._shares import SharesClassifier
 from onepos.methods.capped_softmax import CappedSoftmaxClassifier
 from onepos.methods.d2ml import D2MLClassifier
 from onepos.methods.forest import ForestClassifier
@@ -199,10 +200,11 @@ def add_logits(graph: Graph, model: Any) -> str:
     return recipe(graph, model)
 
 
-def _scoring(kind: type) -> Any:
-    """Return the function that tells how a class scores rows; for networks it is what they make of their output."""
-    if issubclass(kind, NeuralClassifier) and kind._logits is NeuralClassifier._logits:
-        return kind._from_network
+def _scoring(kind: Any) -> Any:
+    """Return the function that tells how a class scores rows: the step that its base class leaves to it."""
+    for base, step in _STEPS.items():
+        if issubclass(kind, base) and kind._logits is base._logits:
+            return getattr(kind, step)
     return getattr(kind, "_logits", None)
 
 
@@ -276,13 +278,18 @@ _RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
     SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
     CappedSoftmaxClassifier._from_network: _refuse("capped finds the level of every row by iteration"),
     LinearClassifier._logits: _linear,
-    LogisticClassifier._logits: _logistic,
-    ForestClassifier._logits: _refuse("forest walks through its trees at prediction"),
-    KernelClassifier._logits: _refuse("kernel compares rows with its landmarks at prediction"),
-    GLOCALClassifier._logits: _linear,
-    D2MLClassifier._logits: _linear,
+    LogisticClassifier._log_shares: _logistic,
+    ForestClassifier._log_shares: _refuse("forest walks through its trees at prediction"),
+    KernelClassifier._log_shares: _refuse("kernel compares rows with its landmarks at prediction"),
+    GLOCALClassifier._scores: _linear,
+    D2MLClassifier._scores: _linear,
     FrequencyClassifier._logits: _frequency,
-    MLMLClassifier._logits: _refuse("mlml searches its training rows at prediction"),
+    MLMLClassifier._scores: _refuse("mlml searches its training rows at prediction"),
+}
+_STEPS: dict[Any, str] = {
+    NeuralClassifier: "_from_network",
+    SharesClassifier: "_log_shares",
+    ClassicalClassifier: "_scores",
 }
 
 

@@ -11,8 +11,7 @@ from scipy.special import expit
 import onepos
 from onepos._utils.deadline import time_left
 from onepos.datasets import make_known_posterior
-from onepos.exceptions import TrainingWarning
-from onepos.methods.auto import candidates as _auto_candidates
+from onepos.exceptions import ModelFileError, TrainingWarning
 from onepos.methods.auto import search as _auto_search
 from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, landmarks_for, more_candidates
 from onepos.methods.forest import ForestClassifier
@@ -230,5 +229,22 @@ def test_shapes_follow_the_features():
     assert not Shape.of(np.ones((4, 3)), 3).is_bag
 
 
-def test_a_stored_pool_may_only_name_classes_of_its_kinds():
-    assert set(_auto_candidates.CLASSES) >= {kind.__name__ for kind, _ in KINDS.values()}
+def test_pools_of_the_first_version_still_open(data):
+    """Files of version 0.1 may have members of methods that are no longer tried, and no links."""
+    members = [
+        onepos.make_classifier(key, random_state=0, **settings).fit(data.X[:200], data.observed[:200])
+        for key, settings in (("linear", {"l2": 1.0}), ("mlml", {}), ("d2ml", {"rank_weight": 1.0}))
+    ]
+    pool = onepos.AutoClassifier(methods=("logistic",), **QUICK).fit(data.X[:200], data.observed[:200])
+    pool.members_, pool.weights_, pool.sharpness_ = members, np.full(3, 1 / 3), np.ones(3)
+    pool.links_ = ["standardized"] * 3
+    arrays, facts = pool._state()
+    del facts["links"], facts["comparison"]
+    again = onepos.AutoClassifier()
+    again.classes_, again.single_label_, again.n_features_in_ = pool.classes_, False, 6
+    again._restore(arrays, facts)
+    assert [type(member) for member in again.members_] == [type(member) for member in members]
+    np.testing.assert_array_equal(again._logits(data.X), pool._logits(data.X))
+    facts["members"][0]["class"] = "AutoClassifier"
+    with pytest.raises(ModelFileError, match="not one that auto combines"):
+        again._restore(arrays, facts)

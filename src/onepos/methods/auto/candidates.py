@@ -14,36 +14,13 @@ import numpy as np
 from scipy import sparse
 
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods.assume_negative import AssumeNegativeClassifier
-from onepos.methods.capped_softmax import CappedSoftmaxClassifier
-from onepos.methods.d2ml import D2MLClassifier
-from onepos.methods.forest import ForestClassifier
-from onepos.methods.frequency import FrequencyClassifier
-from onepos.methods.kernel import KernelClassifier
-from onepos.methods.linear import LinearClassifier
-from onepos.methods.logistic import LogisticClassifier
-from onepos.methods.mlml import MLMLClassifier
-from onepos.methods.smile.classifier import SMILEClassifier
-from onepos.methods.softmax import SoftmaxClassifier
+from onepos.methods.registry import make_classifier
 
-#: Class and settings by the key that a user would type.
-KINDS: dict[str, tuple[type[OnePositiveClassifier], dict[str, Any]]] = {
-    "frequency": (FrequencyClassifier, {}),
-    "logistic": (LogisticClassifier, {}),
-    "forest": (ForestClassifier, {}),
-    "kernel": (KernelClassifier, {}),
-    "capped": (CappedSoftmaxClassifier, {}),
-    "wan": (AssumeNegativeClassifier, {"unobserved_weight": "auto"}),
-    "softmax": (SoftmaxClassifier, {}),
-    "smile": (SMILEClassifier, {}),
-    "an": (AssumeNegativeClassifier, {}),
-}
+#: Keys of the methods that can be members.
+KINDS = ("frequency", "logistic", "forest", "kernel", "capped", "wan", "softmax", "smile", "an")
 NETWORKS = ("capped", "wan", "softmax", "smile", "an")
-#: Classes that a stored pool may name; the last three are in files of version 0.1.
-CLASSES = {
-    kind.__name__: kind
-    for kind in (*(kind for kind, _ in KINDS.values()), LinearClassifier, MLMLClassifier, D2MLClassifier)
-}
+#: Keys of members that a model file may have; the last three are in files of version 0.1.
+STORED = (*KINDS, "linear", "mlml", "d2ml")
 _MOST_LANDMARKS = 2000
 #: Rows of the matrix whose decomposition tells how fast the machine is at the moment.
 _PROBE = 500
@@ -51,16 +28,14 @@ _PROBE = 500
 
 @dataclass(frozen=True)
 class Candidate:
-    """A member to be: the key of its method, its class and its settings."""
+    """A member to be: the key of its method and its settings."""
 
     key: str
     settings: dict[str, Any] = field(default_factory=dict)
 
     def build(self, seed: int, **learnt: Any) -> OnePositiveClassifier:
         """Return the unfitted estimator; ``learnt`` replaces settings."""
-        kind, preset = KINDS[self.key]
-        model = kind(**{**preset, **self.settings, **learnt})
-        return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
+        return make_classifier(self.key, **{**self.settings, **learnt, "random_state": seed})
 
     @property
     def is_network(self) -> bool:
@@ -127,12 +102,7 @@ def products_per_second() -> float:
 
 
 def landmarks_for(shape: Shape, seconds: float, speed: float) -> int:
-    """Most rows that a kernel can compare with in some seconds; 0 if hardly any.
-
-    Parameters
-    ----------
-    speed : products per second
-    """
+    """Most rows that a kernel can compare with in some seconds, at ``speed`` products per second; 0 if hardly any."""
     n = shape.n_rows
     # Landmarks are stored (m × q), and the training needs some matrices of n × m numbers.
     m = min(_MOST_LANDMARKS, n, max(1, 8_000_000 // shape.n_features), max(1, 100_000_000 // n))
@@ -172,13 +142,8 @@ def _network(key: str, place: int, shape: Shape) -> dict[str, Any]:
     if not shape.is_bag:
         batch = 32 if shape.n_rows <= 3000 else 64 if shape.n_rows <= 20_000 else 256
         rate = factor * 1e-3 * (batch / 16) ** 0.5
-        return {
-            **common,
-            "dropout": (0.5, 0.2)[place % 2],
-            "batch_size": batch,
-            "learning_rate": rate,
-            "max_epochs": 40,
-        }
+        dropout = (0.5, 0.2)[place % 2]
+        return {**common, "dropout": dropout, "batch_size": batch, "learning_rate": rate, "max_epochs": 40}
     batch = 64 if shape.n_rows <= 2000 else 128 if shape.n_rows <= 10_000 else 256
     sizes = {"network": (256,), "dropout": 0.5, "batch_size": batch, "learning_rate": factor * 5e-3}
     if key != "wan" and shape.n_rows <= 10_000 and shape.n_features <= 2000:

@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,19 +12,19 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from onepos import metrics
-from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from
 from onepos._utils.result_cache import remember_work
 from onepos.exceptions import ModelFileError, TrainingWarning
-from onepos.label_sets.cardinality import resolve_n_positives
-from onepos.label_sets.pooling import at_observed, marginal_logits, pool
-from onepos.methods._base import OnePositiveClassifier
+from onepos.label_sets.pooling import at_observed, pool
+from onepos.methods._base import COUNT, POSITIVE, Constraints, OnePositiveClassifier, State, one_of
 from onepos.methods._n_positives import estimate_n_positives
 from onepos.methods._pretraining import shared_pretraining
-from onepos.methods.auto.candidates import CLASSES, KINDS, Shape, first_candidates, more_candidates
+from onepos.methods._shares import SharesClassifier
+from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
 from onepos.methods.auto.folds import FEWEST_TO_JUDGE, Folds, deal
 from onepos.methods.auto.search import BASELINES, LINKS, SHARES, Search, Trial, log_scores
-from onepos.rows.scaling import SCALE_KINDS, fit_scaler
+from onepos.methods.registry import METHODS
+from onepos.rows.scaling import fit_scaler
 from onepos.rows.tensors import take
 from onepos.training import History
 
@@ -35,17 +34,8 @@ LEAST_GAIN = 0.02
 _ROWS_TO_GUESS = 4000
 
 
-class _FittedAuto(OnePositiveClassifier):
-    members_: list[OnePositiveClassifier]
-    weights_: NDArray[np.float64]
-    sharpness_: NDArray[np.float64]
-    links_: list[str]
-    history_: History
-    comparison_: dict[str, Any]
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class AutoClassifier(_FittedAuto):
+class AutoClassifier(SharesClassifier):
     """Try several methods within a time budget and pool them. Key: ``auto``, the default of tables.
 
     Needs no complete labels and no choice of method. Labelled rows are dealt into folds. Each candidate is trained
@@ -114,16 +104,12 @@ class AutoClassifier(_FittedAuto):
     random_state: Any = None
     verbose: int = 0
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
-        "n_members": [Interval(Integral, 1, None, closed="left")],
-        "n_folds": [Interval(Integral, 1, None, closed="left"), None],
-        "methods": [StrOptions({"auto"}), "array-like"],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "time_budget": [POSITIVE, None],
+        "n_members": [COUNT],
+        "n_folds": [COUNT, None],
+        "methods": [one_of("auto"), "array-like"],
         "combine": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "scale": [StrOptions(set(SCALE_KINDS))],
-        "random_state": ["random_state", np.random.Generator],
-        "verbose": ["verbose"],
     }
 
     def fit(
@@ -151,13 +137,8 @@ class AutoClassifier(_FittedAuto):
             Called with the current step and the share of the work that is done.
         """
         end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
-        X, labels = self._check_training(X, y)
+        X, labels, given = self._begin(X, y, validation, validation_labels)
         keys = self._check_methods()
-        given = self._check_validation(validation, validation_labels, labels)
-        full = given[1] if given is not None and validation_labels == "full" else None
-        n_positives, source = resolve_n_positives(
-            self.n_positives, len(labels.classes), full, one_class=labels.single_label
-        )
         seed = seed_from(self.random_state)
         generator = np.random.default_rng(seed)
         folds = deal(
@@ -172,14 +153,14 @@ class AutoClassifier(_FittedAuto):
         shape = Shape.of(folds.features, len(labels.classes))
         if not len(folds):  # nothing judges: the methods that need no choice count alike
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
-        told = n_positives if source != "default" else self._guess_n_positives(folds, generator)
+        guessed = self.n_positives_from_ == "default"
+        told = self._guess_n_positives(folds, generator) if guessed else self.n_positives_
         listener = progress or (_ProgressLine() if self.verbose else _silent)
         search = Search(folds, shape, end, seed, listener)
         first, later = first_candidates(keys, shape, self.scale, told)
         more = more_candidates(keys, shape, self.scale, told)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             search.run(first, later, more, self.n_members)
-            self.n_positives_, self.n_positives_from_ = n_positives, source
             self._keep(search, folds)
         self.history_.facts["stopped"] = search.stopped
         if search.stopped == "interrupted":
@@ -219,7 +200,7 @@ class AutoClassifier(_FittedAuto):
                 trial.weight = float(trial is best)
         search.finish()
         kept = [trial for trial in trials if trial.weight > 0]
-        self.members_ = [model for trial in kept for model in trial.members]
+        self.members_: list[OnePositiveClassifier] = [model for trial in kept for model in trial.members]
         self.weights_ = np.array([trial.weight / len(trial.members) for trial in kept for _ in trial.members])
         self.sharpness_ = np.array([trial.sharpness for trial in kept for _ in trial.members])
         self.links_ = [_link(trial) for trial in kept for _ in trial.members]
@@ -229,7 +210,7 @@ class AutoClassifier(_FittedAuto):
             record |= {"log_likelihood": trial.likelihood} if judged else {}
             facts = {"weight": trial.weight, "folds": len(trial.seconds), "seconds": sum(trial.seconds)}
             self.history_.append(record | facts)
-        self.comparison_ = {}
+        self.comparison_: dict[str, Any] = {}
         self.history_.facts["folds"] = search.n_judged
         self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
         if judged and len(self.classes_) > 1:
@@ -241,7 +222,7 @@ class AutoClassifier(_FittedAuto):
         """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
         weights = np.array([trial.weight for trial in kept])
         pooled = pool(np.stack([trial.log_probabilities(n_folds) for trial in kept]), weights)
-        self._cut_at(marginal_logits(pooled, self._most_positives()), rows="out-of-fold rows")
+        self._cut_at(self._marginal(pooled), rows="out-of-fold rows")
         # A baseline without weight may have fewer folds: all are compared on the rows that it has said something of.
         baselines = [trial for trial in trials if trial.candidate.key in BASELINES]
         n_compared = min([n_folds, *(len(trial.said) for trial in baselines)])
@@ -266,21 +247,21 @@ class AutoClassifier(_FittedAuto):
                     stacklevel=4,
                 )
 
-    def _most_positives(self) -> float:
-        return min(self.n_positives_, len(self.classes_) - 0.5)
-
     def _logits(self, X: Any) -> NDArray[np.float64]:
-        if len(self.classes_) == 1:  # nothing to rank: the mean of what the members say
-            logits = [member._logits(X) for member in self.members_]
-            return np.asarray(np.average(logits, axis=0, weights=self.weights_))
+        if len(self.classes_) > 1:
+            return super()._logits(X)
+        # Nothing to rank: the mean of what the members say.
+        logits = [member._logits(X) for member in self.members_]
+        return np.asarray(np.average(logits, axis=0, weights=self.weights_))
+
+    def _log_shares(self, X: Any) -> NDArray[np.float64]:
         log_p = [
             log_softmax(sharpness * log_scores(member, X, link), axis=1)
             for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
         ]
-        pooled = pool(np.stack(log_p), self.weights_)
-        return pooled if self.single_label_ else marginal_logits(pooled, self._most_positives())
+        return pool(np.stack(log_p), self.weights_)
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _state(self) -> State:
         arrays: dict[str, NDArray[Any]] = {}
         members = []
         for place, member in enumerate(self.members_):
@@ -298,12 +279,15 @@ class AutoClassifier(_FittedAuto):
         }
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        classes = {METHODS[key].class_name: METHODS[key] for key in STORED}
         self.members_ = []
         for place, stored in enumerate(facts["members"]):
-            if stored["class"] not in CLASSES:
+            if stored["class"] not in classes:
                 raise ModelFileError(f"a member of class {stored['class']!r} is not one that auto combines.")
-            params = {name: tuple(v) if isinstance(v, list) else v for name, v in stored["params"].items()}
-            member = CLASSES[stored["class"]](**params)
+            params: dict[str, Any] = {
+                name: tuple(v) if isinstance(v, list) else v for name, v in stored["params"].items()
+            }
+            member = classes[stored["class"]].load_class()(**params)
             member._validate_params()
             member.classes_, member.single_label_ = np.arange(len(self.classes_)), False
             member.n_features_in_ = self.n_features_in_

@@ -33,13 +33,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class Folds:
-    """Labelled rows with their folds.
+    """Labelled rows with their folds, in the order in which they are used; none if rows are too few to judge.
 
-    Parameters
-    ----------
-    features, observed : labelled rows only
-    folds : folds in the order in which they are used; empty if rows are too few to judge
-    judges : features and labels of a completely labelled validation set, which then judges alone
+    ``judges`` are features and labels of a completely labelled validation set, which then judges alone.
     """
 
     features: Any
@@ -87,14 +83,10 @@ def deal(
     fraction: float,
     generator: np.random.Generator,
 ) -> Folds:
-    """Deal labelled rows into folds.
+    """Deal labelled rows into folds; one fold holds out ``fraction`` of the rows.
 
-    Parameters
-    ----------
-    features, observed : training rows
-    given : the caller's validation rows; with single labels they are dealt with the others
-    complete : whether ``given`` shows all labels; then it judges alone
-    n_folds : None for ``FOLDS``; 1 holds out ``fraction`` of the rows once
+    ``given`` are the caller's validation rows. If their labels are ``complete`` they judge alone; otherwise they are
+    dealt with the others.
     """
     if given is not None and not complete:
         features, observed = _below(features, given[0]), np.concatenate([observed, given[1]])

@@ -104,20 +104,18 @@ class Trial:
     def judge(self, folds: Folds, n_folds: int) -> NDArray[np.float64]:
         """Choose link and temperature on the first folds; return the log-probabilities of their observed labels."""
         observed = folds.labels(n_folds)
-        said = np.concatenate(self.said[:n_folds]).astype(np.float64)
-        found = []
-        for link in (SHARES,) if hasattr(self.models[0], "_log_shares") else ("probability", "odds"):
-            scores = said if link == SHARES else LINKS[link](said)
-            found.append((*inverse_temperature(scores, observed), link))
+        links = (SHARES,) if hasattr(self.models[0], "_log_shares") else ("probability", "odds")
+        found = [(*inverse_temperature(self._log_scores(n_folds, link), observed), link) for link in links]
         self.sharpness, self.likelihood, self.link = max(found, key=lambda one: one[1])
         return at_observed(self.log_probabilities(n_folds), observed)
 
     def log_probabilities(self, n_folds: int) -> NDArray[np.float64]:
         """Log-probabilities of all labels of the rows of the first folds."""
+        return np.asarray(log_softmax(self.sharpness * self._log_scores(n_folds, self.link), axis=1))
+
+    def _log_scores(self, n_folds: int, link: str) -> NDArray[np.float64]:
         said = np.concatenate(self.said[:n_folds]).astype(np.float64)
-        return np.asarray(
-            log_softmax(self.sharpness * (said if self.link == SHARES else LINKS[self.link](said)), axis=1)
-        )
+        return said if link == SHARES else LINKS[link](said)
 
     @property
     def members(self) -> list[OnePositiveClassifier]:
@@ -136,8 +134,8 @@ def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> float:
     weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
     weights /= weights.sum()
     used = weights > 0
-    share = 1.0 / np.maximum((observed > 0).sum(axis=1), 1)
-    share = np.repeat(share, (observed > 0).sum(axis=1))
+    counts = (observed > 0).sum(axis=1)
+    share = np.repeat(1.0 / np.maximum(counts, 1), counts)
     with np.errstate(divide="ignore"):
         pooled = np.logaddexp.reduce(told[used] + np.log(weights[used])[:, None], axis=0)
     reached = float(pooled @ share / share.sum())
@@ -152,13 +150,8 @@ def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> float:
 class Search:
     """The state of a search: what was tried, what the time allows.
 
-    Parameters
-    ----------
-    folds : Folds
-    shape : Shape
-    end : value of ``time.monotonic()`` at which everything must have ended; infinite for no limit
-    seed : int
-    progress : called with a step and the share of the time that is over
+    ``end`` is the value of ``time.monotonic()`` at which everything must have ended, infinite for no limit;
+    ``progress`` is called with a step and the share of the time that is over.
     """
 
     def __init__(
@@ -178,12 +171,8 @@ class Search:
     def run(self, first: list[Candidate], later: list[Candidate], more: Iterator[Candidate], n_members: int) -> None:
         """Run all rounds; Ctrl-C ends them with what is there.
 
-        Parameters
-        ----------
-        first : candidates of round one
-        later : further candidates of round one, if it has taken little time so far
-        more : variants for when all folds are done
-        n_members : candidates at most
+        Round one tries ``first``, and ``later`` if it has taken little time so far; ``more`` are variants for when all
+        folds are done.
         """
         try:
             self._rounds(first[:n_members], later[: max(0, n_members - len(first))], more, n_members)
@@ -347,11 +336,11 @@ class Search:
 
     def finish(self) -> None:
         """Train the final models: of kinds other than networks one of all rows replaces those of the folds."""
+        if self.stopped == "interrupted" or not len(self.folds):
+            return
         for trial in self.trials:
-            if trial.weight == 0 or trial.candidate.is_network or not len(self.folds):
+            if trial.weight == 0 or trial.candidate.is_network:
                 continue
-            if self.stopped == "interrupted":
-                continue  # the user wants to be out
             if trial.candidate.key == "kernel" or self.folds.judges is not None:
                 trial.final = trial.models[0]
                 continue
