@@ -1,13 +1,10 @@
 """Section metrics: our ranking metrics against scikit-learn's, and their peak memory on a large problem."""
 
-from unittest import mock
-
 import numpy as np
 import peak
 from harness import alternate, ratio, record, seconds_of, spread
 from sklearn import metrics as theirs
 
-from onepos import kernels
 from onepos import metrics as ours
 
 TITLE = "Metrics against scikit-learn"
@@ -28,7 +25,6 @@ PROBLEMS = (
     (10_000, 1000, 300, np.int8, ">= 10"),
     (10_000, 14, 4, np.int8, None),
 )
-WITHOUT = "ours without numba"
 LARGE = """
 import bench_metrics, peak
 Y, S = bench_metrics.problem(100_000, 1000, 10, 'int8')
@@ -53,7 +49,6 @@ def problem(n, c, positives, kind):
 def measure(options):
     if options.datasets is not None:
         return  # no data set plays a part here
-    kernels.available()
     for setting in PROBLEMS:
         yield from _compare(*setting, options.repeats)
     runs = [peak.run(LARGE) for _ in range(options.repeats)]
@@ -67,26 +62,13 @@ def _compare(n, c, positives, kind, target, repeats):
     for name, functions in PAIRS.items():
         for who, function in zip(("ours", "scikit-learn"), functions, strict=True):
             calls[name, who] = seconds_of(lambda function=function: function(Y, S))
-    calls["coverage", WITHOUT] = seconds_of(lambda: _without_numba(ours.coverage, Y, S))
     raw = alternate(calls, repeats, warm=True)
     case = f"{n} × {c}, {positives} positives a row, {np.dtype(kind)}"
     for name in PAIRS:
         pair = {who: raw[name, who] for who in ("ours", "scikit-learn")}
         numbers = ratio(pair["scikit-learn"], pair["ours"])
         yield record(case, f"{name}, scikit-learn / ours, s", numbers, target=target, raw=pair)
-    pair = {who: raw["coverage", who] for who in (WITHOUT, "scikit-learn")}
-    numbers = ratio(pair["scikit-learn"], pair[WITHOUT])
-    yield record(case, "coverage, scikit-learn / ours without numba, s", numbers, raw=pair)
     three = np.sum([raw[name, "scikit-learn"] for name in PAIRS], axis=0).tolist()
     together = {"our five": raw["our five"], "scikit-learn's three": three}
     numbers = ratio(three, raw["our five"])
     yield record(case, "scikit-learn's three / our five, s", numbers, target=target, raw=together)
-
-
-def _without_numba(metric, Y, S):
-    with mock.patch.object(kernels, "loaded", _never):
-        return metric(Y, S)
-
-
-def _never():
-    return False

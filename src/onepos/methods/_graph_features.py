@@ -46,7 +46,7 @@ class GraphFeatures:
 
     def batch(self, batch: Batch) -> Batch:
         """Return a batch with these features, (batch, q), in place of the network's input."""
-        return replace(batch, features=gather(self.features, batch.own_rows)) if self.apart else batch
+        return replace(batch, features=gather(self.features, batch.rows)) if self.apart else batch
 
 
 def check_graph_features(

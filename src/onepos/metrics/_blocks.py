@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos import kernels
 from onepos._utils.validation import IntArray, MatrixLike
 
 #: Entries per chunk: float32 scores of this size and their sorted copy stay near a core's cache.
 _CHUNK_ENTRIES = 1 << 19
 
 
-#: From so many entries of a block on a kernel is faster than calls of NumPy.
-COMPILED_FROM = 1 << 16
 #: From this share of positives on, masks of all entries are faster than positions of the positive ones.
 _MANY_POSITIVES = 0.05
 
@@ -221,13 +218,6 @@ def _is_sparse(matrix: Any) -> bool:
 
 def _truth_of(Y: Any, start: int) -> tuple[NDArray[Any], int]:
     """Truth and number of positives of a block, as ``Block`` takes them; what is not 1 must be 0 or -1."""
-    if not _is_sparse(Y) and Y.dtype.kind == "i" and Y.size >= COMPILED_FROM and kernels.loaded():
-        from onepos.kernels.ranking import mark_positives
-
-        mask = np.empty(Y.shape, dtype=np.bool_)
-        n_positives, n_wrong = mark_positives(Y, mask)
-        if not n_wrong:  # else found below, and said
-            return mask, n_positives
     stored = Y.data if _is_sparse(Y) else Y
     positive: NDArray[Any] = stored if stored.dtype == bool else stored == 1
     found = int(np.count_nonzero(positive))
@@ -325,11 +315,6 @@ def _ranking_loss(block: Block, threshold: float) -> _Partial:
 
 def _coverage(block: Block, threshold: float) -> _Partial:
     n_labels = block.scores.shape[1]
-    if block.scores.dtype == np.float32 and block.scores.size >= COMPILED_FROM and kernels.loaded():
-        from onepos.kernels.ranking import depth_of_last
-
-        depth, n_rows = depth_of_last(block.scores, block.mask)
-        return depth / n_labels, n_rows
     if not block.has_many_positives or block.scores.dtype.kind != "f":
         block = block.ranked
     # Every label scored >= the last positive stands before it or is it: their number is its worst rank. In rows without

@@ -85,7 +85,7 @@ class SoftLabelChange(Callback):
 @torch.no_grad()
 def _soft_labels(encoder: Any) -> torch.Tensor:
     rows = torch.arange(len(encoder.neighborhoods))
-    parts = [encoder(part) for part in torch.split(rows, _ROWS)]
+    parts = [encoder(part).chunk(2, dim=1) for part in torch.split(rows, _ROWS)]
     return torch.cat([torch.sigmoid(log_alpha - log_beta) for log_alpha, log_beta in parts])
 
 

@@ -191,8 +191,6 @@ def _run_epoch(
     order = rows.trainable[torch.randperm(len(rows.trainable), generator=generator, device=rows.trainable.device)]
     batches = torch.split(order, schedule.batch_size)
     rate = schedule.learning_rate * schedule.rate_factor(steps.objective.epoch)
-    if rows.processes.size == 1 and schedule.accumulation == 1:  # else batches are computed in parts
-        steps.objective.look_ahead(batches)
     sums: dict[str, Tensor] = {}
     last, n_seen = "", 0
     for position, index in enumerate(batches):

@@ -1,6 +1,6 @@
 """The seam between methods and the loop: a method is its objective."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,39 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from onepos.training.processes import WHOLE, Part
-
-# A loss that comes with its gradient: for objectives whose derivative is written out.
-
-
-@dataclass(frozen=True)
-class Differentiated:
-    """The value of a loss and its derivatives by parameters, as an objective may yield instead of a tensor.
-
-    At batches of 16 rows automatic differentiation takes longer than the arithmetic it plans. An objective that knows
-    its derivative says it here, and the optimiser asks nobody else.
-
-    Attributes
-    ----------
-    value : Tensor of shape ()
-    gradients : mapping of parameter to Tensor
-        Parameters that are not there have a gradient of zero.
-    """
-
-    value: Tensor
-    gradients: Mapping[Tensor, Tensor]
-
-    def detach(self) -> Tensor:
-        """Return the value: what a tensor's ``detach`` gives."""
-        return self.value
-
-    def __mul__(self, factor: float) -> "Differentiated":
-        return Differentiated(
-            self.value * factor, {parameter: gradient * factor for parameter, gradient in self.gradients.items()}
-        )
-
-
-#: What an objective yields: a scalar that automatic differentiation can follow, or one that brings its gradient.
-Loss = Tensor | Differentiated
 
 
 @dataclass(frozen=True)
@@ -86,11 +53,8 @@ class Objective(nn.Module):
         """Note the 0-based epoch; methods with a schedule act on it."""
         self.epoch = epoch
 
-    def look_ahead(self, batches: Sequence[Tensor]) -> None:
-        """Take note of the rows of each batch of the coming epoch, for what can be prepared for several at once."""
-
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
-        """Yield (name, scalar loss) for each step to take on this batch: a tensor, or a loss with its gradient."""
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """Yield (name, scalar loss) for each step to take on this batch."""
         raise NotImplementedError(f"{type(self).__name__} must say what its losses are.")
 
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:

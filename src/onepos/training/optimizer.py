@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from onepos.training.objective import Differentiated, Loss
 from onepos.training.processes import ALONE, Processes
 
 
@@ -55,15 +54,12 @@ class FusedAdam:
         self.weight_decay = weight_decay
         self.processes = processes
 
-    def step(self, loss: Loss, rate: float) -> None:
+    def step(self, loss: Tensor, rate: float) -> None:
         """Differentiate ``loss`` and take one step; parameters it does not depend on see a gradient of zero."""
         self.apply(self.gradients(loss), rate)
 
-    def gradients(self, loss: Loss) -> Sequence[Tensor]:
+    def gradients(self, loss: Tensor) -> Sequence[Tensor]:
         """Derivatives of ``loss`` by the parameters, in this process."""
-        if isinstance(loss, Differentiated):
-            known = loss.gradients
-            return [known[p] if p in known else torch.zeros_like(p) for p in self.parameters]
         return torch.autograd.grad(loss, self.parameters, materialize_grads=True)
 
     def apply(self, gradients: Sequence[Tensor], rate: float) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from onepos.training.objective import Batch, Loss, Objective
+from onepos.training.objective import Batch, Objective
 from onepos.training.optimizer import FusedAdam, Schedule, with_rate_factors
 from onepos.training.processes import Part
 from onepos.training.rows import Rows
@@ -68,7 +68,7 @@ class Steps:
             yield name, torch.stack([item[1] for item in portions]).sum()
 
     def _portion(
-        self, batch: Batch, walk: Iterator[tuple[str, Loss]], weight: float
+        self, batch: Batch, walk: Iterator[tuple[str, Tensor]], weight: float
     ) -> tuple[str, Tensor, list[Tensor]] | None:
         """Advance one portion to its next loss; returns its name, its share of the value and of the gradient."""
         self._told(batch.part)

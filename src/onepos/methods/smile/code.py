@@ -96,7 +96,7 @@ class SMILEReleasedObjective(Objective):
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One sum: the parameter sets are disjoint and D carries no gradient, so this equals two Adams side by side."""
-        label_logits = batch.part.gather(self.model.encoder(batch.own_rows))
+        label_logits = self.model.encoder(batch.rows)
         targets = self.targets(label_logits.detach(), batch.observed)
         logits = self.network(batch.features)
         weights = torch.ones_like(logits).masked_fill_(batch.observed == 0, self.unobserved_weight)

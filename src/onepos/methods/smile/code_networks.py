@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onepos.graph.exact import adjacency
-from onepos.methods.smile.posterior import sample_beta
+from onepos.methods.smile.beta import sample_beta
 from onepos.rows.tensors import gather
 from onepos.training import Batch
 from onepos.training.losses import binary_cross_entropy
@@ -177,19 +177,15 @@ class ReleasedModel(nn.Module):
         return loss
 
     def _reconstruction(self, logits: Tensor, features: Tensor, positives: Tensor, batch: Batch) -> Tensor:
-        # What has no parameters is computed for the whole batch, of the networks each process computes its rows.
-        whole = torch.sigmoid(logits)
-        soft = batch.part.own(whole)
+        soft = torch.sigmoid(logits)
         latent = self.latent_encoder(torch.cat([features, soft], dim=1))
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
-        drawn = sample_beta(whole + _LOG_OFFSET, torch.sigmoid(-logits) + _LOG_OFFSET, self.generator)
+        drawn = sample_beta(soft + _LOG_OFFSET, torch.sigmoid(-logits) + _LOG_OFFSET, self.generator)
         # Here the offset stays: α + β ≈ 1, so draws sit at 0 and 1, and it alone keeps the logarithms bounded.
         seen = positives * torch.log(drawn + _LOG_OFFSET) + (1.0 - positives) * torch.log(1.0 - drawn + _LOG_OFFSET)
         adjacency = self.adjacency(batch.rows).to(drawn.dtype)
         return (
-            batch.part.mean(functional.mse_loss(reconstructed, features))
-            - seen.mean()
-            + functional.mse_loss(drawn @ drawn.T, adjacency)
+            functional.mse_loss(reconstructed, features) - seen.mean() + functional.mse_loss(drawn @ drawn.T, adjacency)
         )
 
     def adjacency(self, rows: Tensor) -> Tensor:
