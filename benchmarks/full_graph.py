@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from onepos import SMILEClassifier
 from onepos.graph.exact import row_mean_matrix
+from onepos.graph.neighborhoods import Neighborhood
 from onepos.graph.sparse_product import SparseBatch
 from onepos.methods.smile.encoder import GraphEncoder
 
@@ -47,20 +48,22 @@ class FullGraphEncoder(nn.Module):
         inputs = encoder.aggregated
         if not isinstance(inputs, Tensor):
             batch = inputs.take(np.arange(len(neighbors)))
-            inputs = batch if sparse_inputs else _dense(batch)
+            inputs = batch if sparse_inputs else _dense(batch, encoder.aggregated.shape[1])
         self.inputs = inputs
 
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log α and log β for the given rows, each of shape (batch, n_labels)."""
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
         hidden = torch.relu(self.first(self.inputs))  # (n, h)
         pooled = _SparseProduct.apply(hidden, self.matrix, self.transposed)  # (n, h)
-        log_parameters = self.second(pooled).clamp(-self.log_bound, self.log_bound)  # (n, 2c)
-        log_alpha, log_beta = log_parameters[rows].chunk(2, dim=1)
-        return log_alpha, log_beta
+        return self.second(pooled).clamp(-self.log_bound, self.log_bound)[rows]  # (n, 2c), then (batch, 2c)
+
+    def linked(self, rows: Tensor) -> Tensor:
+        """Return A among the given rows."""
+        return Neighborhood(self.neighborhoods.numpy(), rows.numpy()).linked
 
 
-def _dense(batch: SparseBatch) -> Tensor:
-    shape = (len(batch.offsets) - 1, batch.n_columns)
+def _dense(batch: SparseBatch, n_columns: int) -> Tensor:
+    shape = (len(batch.offsets) - 1, n_columns)
     return torch.from_numpy(sparse.csr_array((batch.values, batch.columns, batch.offsets), shape=shape).toarray())
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import settings
 
 from browser import Window, chromium
-from onepos import kernels
 from onepos.cli import main
+from onepos.methods.smile import enhancement
 
 # An example that is slow on a busy machine is no wrong result: timings live in benchmarks.
 # The suite tries the same examples in every run; `make explore` tries new ones.
@@ -37,8 +37,8 @@ _leave_out_what_is_only_announced()
 
 @pytest.fixture
 def without_kernels(monkeypatch):
-    """Compute in NumPy and torch, as without numba."""
-    monkeypatch.setattr(kernels, "available", lambda: False)
+    """Compute T_LE by automatic differentiation instead of the kernel."""
+    monkeypatch.setattr(enhancement, "USE_KERNEL", False)
 
 
 @pytest.fixture

@@ -33,7 +33,6 @@ _NUMERICS = "tests/reliability/test_numerics.py"
 #: Modules and the tests that are about them: of a few seconds, since an untouched module has to pass them all.
 TARGETS: dict[str, tuple[str, ...]] = {
     "onepos.training.losses": ("tests/training/test_losses.py", _NUMERICS),
-    "onepos.training.backpropagation": ("tests/training/test_backpropagation.py",),
     "onepos.methods.smile.beta_divergence": ("tests/methods/smile/test_beta_divergence.py",),
     "onepos.methods.crisp": ("tests/methods/test_crisp.py::TestRisk", _NUMERICS),
     "onepos.methods.entropy_maximization": ("tests/methods/test_entropy_maximization.py", _NUMERICS),

@@ -41,3 +41,17 @@ def test_takes_the_precision_of_the_dense_matrix(dtype):
     product = sparse_product(batch, weight)
     product.sum().backward()
     assert product.dtype == weight.grad.dtype == dtype
+
+
+@given(seed=st.integers(0, 999), density=st.floats(0.0, 1.0), n_columns=st.integers(1, 20))
+def test_rows_and_their_transpose_are_those_of_scipy(seed, density, n_columns):
+    rng = np.random.default_rng(seed)
+    matrix = sparse.random_array((30, n_columns), density=density, format="csr", dtype=np.float32, rng=rng)
+    rows = rng.integers(30, size=rng.integers(1, 40))
+    batch, expected = SparseRows(matrix).take(rows), matrix[rows]
+    np.testing.assert_array_equal(batch.offsets, expected.indptr)
+    np.testing.assert_array_equal(batch.columns, expected.indices)
+    np.testing.assert_array_equal(batch.values, expected.data)
+    turned = batch.transposed
+    dense = sparse.csr_array((turned.values, turned.columns, turned.offsets), shape=(n_columns, len(rows))).toarray()
+    np.testing.assert_array_equal(dense, expected.toarray().T)

@@ -9,7 +9,7 @@ import golden_predictions
 
 STORED = json.loads(golden_predictions.STORED.read_text(encoding="utf-8"))
 
-#: Far above what other processors, and kernels instead of NumPy, make of 60 steps; far below what another seed does.
+#: Far above what other processors, and the kernel instead of torch, make of 60 steps; far below what another seed does.
 TOLERANCE = 2e-3
 
 

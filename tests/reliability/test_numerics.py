@@ -18,7 +18,7 @@ from onepos.methods import entropy_maximization as _entropy_losses
 from onepos.methods import hill as _robust_losses
 from onepos.methods import large_loss as _large_losses
 from onepos.methods import role as _role_losses
-from onepos.methods.smile.posterior import beta_kl, draw_beta, gaussian_kl, sample_gaussian
+from onepos.methods.smile.beta import beta_kl, draw_beta, gaussian_kl, sample_gaussian
 from onepos.training import losses
 
 mpmath.mp.dps = 50

@@ -174,19 +174,20 @@ def test_known_absent_labels_are_negatives_with_and_without_smoothing():
         assert found.item() == losses.assume_negative(logits, observed, label_smoothing=smoothing).item()
 
 
-def test_assumed_targets_of_plain_assume_negative_have_no_weights():
-    observed = torch.tensor([[1, 0, -1]])
-    targets, weights = losses.assumed_targets(observed)
-    assert weights is None
-    assert targets.dtype == torch.float32
-    assert targets.tolist() == [[1.0, 0.0, 0.0]]
+def test_assume_negative_smoothed_and_weighted_is_the_cross_entropy_with_these_targets():
+    logits, observed = torch.tensor([[0.3, -1.0, 2.0]], dtype=torch.float64), torch.tensor([[1, 0, -1]])
+    targets, weights = torch.tensor([[0.9, 0.1, 0.1]]).double(), torch.tensor([[1.0, 0.25, 1.0]]).double()
+    found = losses.assume_negative(logits, observed, unobserved_weight=0.25, label_smoothing=0.1)
+    torch.testing.assert_close(found, losses.binary_cross_entropy(logits, targets, weights), rtol=1e-6, atol=0)
 
 
-def test_assumed_targets_smoothed_and_weighted():
-    observed = torch.tensor([[1, 0, -1]])
-    targets, weights = losses.assumed_targets(observed, 0.25, 0.1, dtype=torch.float64)
-    torch.testing.assert_close(targets, torch.tensor([[0.9, 0.1, 0.1]], dtype=torch.float64))
-    assert weights.tolist() == [[1.0, 0.25, 1.0]]
+def test_a_loss_with_known_gradients_is_differentiated_as_any_other():
+    x, y = torch.ones(3, requires_grad=True), torch.ones(2, requires_grad=True)
+    loss = losses.with_gradients(torch.tensor(5.0), {x: torch.arange(3.0), y: torch.full((2,), 4.0)})
+    assert loss.item() == 5.0
+    by_x, by_y = torch.autograd.grad(3.0 * loss + y.sum(), (x, y))
+    assert by_x.tolist() == [0.0, 3.0, 6.0]
+    assert by_y.tolist() == [13.0, 13.0]
 
 
 def test_risk_weights_of_positives_are_those_of_observed_labels():

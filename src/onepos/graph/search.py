@@ -143,25 +143,20 @@ def aggregated_rows(X: Any, neighbors: IntArray, self_weight: float, folder: str
     [[1.0], [3.0]]
     """
     result: Any = np.empty(X.shape, dtype=np.float32) if folder is None else _new_file(Path(folder), X.shape)
-    fill_aggregated(X, neighbors, self_weight, result, slice(0, len(neighbors)))
+    for part, nearby in _neighbor_means(X, neighbors):
+        result[part] = self_weight * X[part] + (1.0 - self_weight) * nearby
     if folder is None:
         return result
     result.flush()
     return DiskRows(result)
 
 
-def fill_aggregated(X: Any, neighbors: IntArray, self_weight: float, result: Any, rows: slice) -> None:
-    """Write some rows of what ``aggregated_rows`` returns into ``result``, which has room for all."""
-    for part, nearby in _neighbor_means(X, neighbors, rows):
-        result[part] = self_weight * X[part] + (1.0 - self_weight) * nearby
-
-
-def _neighbor_means(X: Any, neighbors: IntArray, rows: slice) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+def _neighbor_means(X: Any, neighbors: IntArray) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Blocks of NX, summed in the order of row numbers as ``onepos.graph.exact.mean_aggregate`` does."""
     k = neighbors.shape[1]
     step = max(1, _BLOCK_BYTES // (4 * X.shape[1] * (k + 1)))
-    for start in range(rows.start, rows.stop, step):
-        part = slice(start, min(start + step, rows.stop))
+    for start in range(0, len(neighbors), step):
+        part = slice(start, min(start + step, len(neighbors)))
         needed, places = np.unique(neighbors[part], return_inverse=True)
         places = np.sort(places.reshape(-1, k), axis=1)
         shares = np.full(places.size, 1 / k, dtype=np.float32)

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from onepos.methods._base import POSITIVE_OR_ZERO, Constraints, below, one_of
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Logits, Loss, Objective
-from onepos.training.losses import assumed_targets
+from onepos.training import Batch, Objective
+from onepos.training.losses import assume_negative, binary_cross_entropy
 
 
 class AssumeNegativeObjective(Objective):
@@ -20,13 +20,10 @@ class AssumeNegativeObjective(Objective):
         self.unobserved_weight = unobserved_weight
         self.label_smoothing = label_smoothing
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
-        logits = Logits(self.network, batch.features)
-        targets, weights = assumed_targets(
-            batch.observed, self.unobserved_weight, self.label_smoothing, dtype=logits.values.dtype
-        )
-        yield "assume_negative", logits.cross_entropy(targets, weights)
+        how = {"unobserved_weight": self.unobserved_weight, "label_smoothing": self.label_smoothing}
+        yield "assume_negative", assume_negative(self.network(batch.features), batch.observed, **how)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -77,10 +74,10 @@ class AssumeNegativeClassifier(NeuralClassifier):
 class FullSupervisionObjective(Objective):
     """Binary cross-entropy against complete labels."""
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
-        logits = Logits(self.network, batch.features)
-        yield "cross_entropy", logits.cross_entropy((batch.observed > 0).to(logits.values.dtype))
+        logits = self.network(batch.features)
+        yield "cross_entropy", binary_cross_entropy(logits, (batch.observed > 0).to(logits.dtype))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

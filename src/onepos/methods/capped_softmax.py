@@ -15,7 +15,8 @@ from onepos.label_sets.pooling import marginal_logits
 from onepos.methods._base import AT_LEAST_ONE, Constraints, State, one_of
 from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Logits, Loss, Objective
+from onepos.training import Batch, Objective
+from onepos.training.losses import with_gradients
 
 _MOST_STEPS = 100
 
@@ -33,7 +34,7 @@ def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> T
     1.33
     """
     value, slopes = likelihood_and_slopes(logits.detach(), observed, n_positives)
-    return value + (slopes * (logits - logits.detach())).sum()  # zero is added, with the derivative
+    return with_gradients(value, {logits: slopes})
 
 
 @torch.no_grad()
@@ -102,11 +103,10 @@ class CappedSoftmaxObjective(Objective):
         super().__init__(network)
         self.n_positives = n_positives
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
-        logits = Logits(self.network, batch.features)
-        found = likelihood_and_slopes(logits.values, batch.observed, self.n_positives)
-        yield "capped_likelihood", logits.with_slopes(*found)
+        logits = self.network(batch.features)
+        yield "capped_likelihood", capped_likelihood(logits, batch.observed, self.n_positives)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, State, one_of
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._rows import logits_of_all
-from onepos.training import Batch, Logits, Loss, Objective, Rows
-from onepos.training.losses import assumed_targets
+from onepos.training import Batch, Objective, Rows
+from onepos.training.losses import assume_negative
 
 
 def class_prior(
@@ -196,13 +196,12 @@ class CRISPObjective(Objective):
         """Take it back."""
         self.weights, self.means = state["weights"].to(self.weights), state["means"].to(self.means)
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
-        if self.epoch < self.settings.warm_up_epochs:
-            passed = Logits(self.network, batch.features)
-            yield "risk", passed.cross_entropy(*assumed_targets(batch.observed, dtype=passed.values.dtype))
-            return
         logits = self.network(batch.features)
+        if self.epoch < self.settings.warm_up_epochs:
+            yield "risk", assume_negative(logits, batch.observed)
+            return
         means = None
         if not self.batch_mean:
             share = min(1.0, len(logits) / _MEAN_ROWS)

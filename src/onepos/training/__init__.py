@@ -1,11 +1,10 @@
 """The one training loop, what it records, and what may listen to it."""
 
-from onepos.training.backpropagation import Logits
 from onepos.training.callbacks import Callback, History, ProgressBar
 from onepos.training.checkpoint import Checkpoint
 from onepos.training.loop import train
 from onepos.training.machine import PRECISIONS, forward_precision
-from onepos.training.objective import Batch, Differentiated, Loss, Objective
+from onepos.training.objective import Batch, Objective
 from onepos.training.optimizer import Schedule, check_rate_factors
 from onepos.training.processes import Processes, join
 from onepos.training.rows import Rows
@@ -15,10 +14,7 @@ __all__ = [
     "Batch",
     "Callback",
     "Checkpoint",
-    "Differentiated",
     "History",
-    "Logits",
-    "Loss",
     "Objective",
     "Processes",
     "ProgressBar",

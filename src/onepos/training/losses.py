@@ -5,6 +5,9 @@ constant factor c against an entry-wise mean changes nothing, and one convention
 ``observed`` is 1 observed, 0 unknown, −1 known to be absent.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -24,24 +27,11 @@ def assume_negative(
     Smoothed targets are 1−ε where observed and ε elsewhere (Cole et al., CVPR 2021). Entries known to be
     absent keep full weight.
     """
-    return binary_cross_entropy(
-        logits, *assumed_targets(observed, unobserved_weight, label_smoothing, dtype=logits.dtype)
-    )
-
-
-def assumed_targets(
-    observed: Tensor,
-    unobserved_weight: float = 1.0,
-    label_smoothing: float = 0.0,
-    *,
-    dtype: torch.dtype = torch.float32,
-) -> tuple[Tensor, Tensor | None]:
-    """Targets and weights of the cross-entropy that is AN; weights of one are None."""
-    positives = (observed > 0).to(dtype)
-    weights = None if unobserved_weight == 1.0 else unobserved_weights(observed, unobserved_weight, dtype)
+    targets = (observed > 0).to(logits.dtype)
     if label_smoothing:
-        positives = positives * (1.0 - 2.0 * label_smoothing) + label_smoothing
-    return positives, weights
+        targets = targets * (1.0 - 2.0 * label_smoothing) + label_smoothing
+    weights = None if unobserved_weight == 1.0 else unobserved_weights(observed, unobserved_weight, logits.dtype)
+    return binary_cross_entropy(logits, targets, weights)
 
 
 def unobserved_weights(observed: Tensor, weight: float, dtype: torch.dtype) -> Tensor:
@@ -83,3 +73,35 @@ def adjacency_reconstruction(soft_labels: Tensor, adjacency: Tensor) -> Tensor:
 def feature_reconstruction(reconstruction: Tensor, features: Tensor) -> Tensor:
     """‖Ξ − X‖²_F per row: minus the Gaussian log-likelihood up to scale and constant."""
     return (reconstruction - features).square().sum() / features.shape[0]
+
+
+def with_gradients(value: Tensor, gradients: Mapping[Tensor, Tensor]) -> Tensor:
+    """Return a loss with the given value, which automatic differentiation gives the given derivatives.
+
+    Parameters
+    ----------
+    value : Tensor of shape ()
+    gradients : mapping of Tensor to Tensor
+        For each tensor that the loss depends on: the derivative of the loss with respect to it.
+
+    Examples
+    --------
+    >>> x = torch.tensor([3.0], requires_grad=True)
+    >>> torch.autograd.grad(2 * with_gradients(torch.tensor(9.0), {x: torch.tensor([6.0])}), x)
+    (tensor([12.]),)
+    """
+    loss: Tensor = _KnownGradient.apply(value, tuple(gradients.values()), *gradients)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _KnownGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, gradients: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return value.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *by_loss: Any) -> Any:
+        factor = float(by_loss[0])
+        # The loss is usually what is minimised, and the factor is 1.
+        return None, None, *(ctx.gradients if factor == 1.0 else [factor * gradient for gradient in ctx.gradients])

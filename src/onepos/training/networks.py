@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear as linear_function
 
 
 def linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
@@ -27,24 +28,17 @@ class Dropout(nn.Module):
         super().__init__()
         self.probability = probability
         self.generator = generator
-        #: (first, last, of how many): the rows of a larger batch that the values are. The mask is drawn for all of
-        #: them, so that processes that share a batch drop what a single one would.
-        self.rows: tuple[int, int, int] | None = None
 
     def forward(self, values: Tensor) -> Tensor:
         """Zero entries with the given probability while training; identity otherwise."""
         if not self.training or self.probability == 0.0:
             return values
         keep = 1.0 - self.probability
-        if self.rows is None:
-            return values * torch.empty_like(values).bernoulli_(keep, generator=self.generator).div_(keep)
-        first, last, total = self.rows
-        mask = values.new_empty((total, *values.shape[1:])).bernoulli_(keep, generator=self.generator)
-        return values * mask[first:last].div_(keep)
+        return values * torch.empty_like(values).bernoulli_(keep, generator=self.generator).div_(keep)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the generator behind: it belongs to the training run, not to the trained network."""
-        return {**self.__dict__, "generator": None, "rows": None}
+        return {**self.__dict__, "generator": None}
 
 
 class MLP(nn.Sequential):
@@ -78,3 +72,15 @@ class MLP(nn.Sequential):
         super().__init__(*layers)
         self.sizes = tuple(sizes)
         self.dropout, self.input_dropout = dropout, input_dropout
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the logits; functions instead of module calls, which take a tenth of a step at 16 rows per batch."""
+        for layer in self._modules.values():
+            if type(layer) is nn.Linear:
+                values = linear_function(values, layer.weight, layer.bias)
+            elif type(layer) is nn.ReLU:
+                values = torch.relu(values)
+            else:
+                assert layer is not None
+                values = layer(values)
+        return values

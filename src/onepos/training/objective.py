@@ -7,39 +7,6 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-# A loss that comes with its gradient: for objectives whose derivative is written out.
-
-
-@dataclass(frozen=True)
-class Differentiated:
-    """The value of a loss and its derivatives by parameters, as an objective may yield instead of a tensor.
-
-    At batches of 16 rows automatic differentiation takes longer than the arithmetic it plans. An objective that knows
-    its derivative says it here, and the optimiser asks nobody else.
-
-    Attributes
-    ----------
-    value : Tensor of shape ()
-    gradients : mapping of parameter to Tensor
-        Parameters that are not there have a gradient of zero.
-    """
-
-    value: Tensor
-    gradients: Mapping[Tensor, Tensor]
-
-    def detach(self) -> Tensor:
-        """Return the value: what a tensor's ``detach`` gives."""
-        return self.value
-
-    def __mul__(self, factor: float) -> "Differentiated":
-        return Differentiated(
-            self.value * factor, {parameter: gradient * factor for parameter, gradient in self.gradients.items()}
-        )
-
-
-#: What an objective yields: a scalar that automatic differentiation can follow, or one that brings its gradient.
-Loss = Tensor | Differentiated
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -88,8 +55,8 @@ class Objective(nn.Module):
         """Note the 0-based epoch; methods with a schedule act on it."""
         self.epoch = epoch
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
-        """Yield (name, scalar loss) for each step to take on this batch: a tensor, or a loss with its gradient."""
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """Yield (name, scalar loss) for each step to take on this batch."""
         raise NotImplementedError(f"{type(self).__name__} must say what its losses are.")
 
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:

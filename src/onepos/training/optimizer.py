@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from onepos._utils.private_names import fused_adamw_
-from onepos.training.objective import Differentiated, Loss
 
 
 @dataclass
@@ -47,15 +46,12 @@ class FusedAdam:
         self.parameters = [p for group in self.groups for p in group.parameters]
         self.weight_decay = weight_decay
 
-    def step(self, loss: Loss, rate: float) -> None:
+    def step(self, loss: Tensor, rate: float) -> None:
         """Differentiate ``loss`` and take one step."""
         self.apply(self.gradients(loss), rate)
 
-    def gradients(self, loss: Loss) -> Sequence[Tensor]:
+    def gradients(self, loss: Tensor) -> Sequence[Tensor]:
         """Return the derivatives of ``loss`` by the parameters; zero where it does not depend on them."""
-        if isinstance(loss, Differentiated):
-            known = loss.gradients
-            return [known[p] if p in known else torch.zeros_like(p) for p in self.parameters]
         return torch.autograd.grad(loss, self.parameters, materialize_grads=True)
 
     def apply(self, gradients: Sequence[Tensor], rate: float) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from onepos.training.objective import Loss, Objective
+from onepos.training.objective import Objective
 from onepos.training.optimizer import FusedAdam, Schedule, with_rate_factors
 from onepos.training.rows import Rows
 
@@ -102,7 +102,7 @@ class Steps:
 class _Walk:
     """The losses of one portion, its share of the batch's rows, and its random numbers."""
 
-    losses: Iterator[tuple[str, Loss]]
+    losses: Iterator[tuple[str, Tensor]]
     weight: float
     stream: "_Stream"
 

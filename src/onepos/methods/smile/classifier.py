@@ -21,13 +21,13 @@ from onepos.methods._n_positives import expected_n_positives
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods._rows import check_embeds
 from onepos.methods.capped_softmax import cardinality_shift
+from onepos.methods.smile.beta import sample_beta
 from onepos.methods.smile.encoder import GraphEncoder
 from onepos.methods.smile.enhancement import EnhancementSettings, LabelEnhancement
-from onepos.methods.smile.graph import GraphRefresh, SharedGraph
-from onepos.methods.smile.posterior import sample_beta
+from onepos.methods.smile.graph import GraphBuilder, GraphRefresh, with_self
 from onepos.rows.stored import DiskRows
 from onepos.rows.tensors import as_features
-from onepos.training import Batch, Logits, Loss, Objective, losses
+from onepos.training import Batch, Objective, losses
 
 #: With ``warm_up_epochs="auto"``: epochs without scores, and epochs without a better score that end the warm-up.
 _WARM_UP_EPOCHS = 3
@@ -88,14 +88,15 @@ class SMILEObjective(Objective):
         if self.refresh is not None:
             self.refresh.begin_epoch(epoch, self.network, self.enhancement.encoder)
 
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Loss]]:
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
-        yield "label_enhancement", self.enhancement.differentiated(self.graph.batch(batch))
-        logits = Logits(self.network, batch.features)
+        yield "label_enhancement", self.enhancement.loss(self.graph.batch(batch))
+        logits = self.network(batch.features)
         if self.epoch < self.settings.warm_up.n_epochs:
-            yield "risk", logits.cross_entropy(*losses.assumed_targets(batch.observed, dtype=logits.values.dtype))
+            yield "risk", losses.assume_negative(logits, batch.observed)
             return
-        yield "risk", logits.single_positive_risk(self.soft_labels(batch), batch.positives, self.settings.bound)
+        weights = losses.risk_weights(logits, batch.observed, self.settings.bound)
+        yield "risk", losses.single_positive_risk(logits, self.soft_labels(batch), weights)
 
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
         """T_LE trains the variational model, the risk trains the classifier."""
@@ -137,7 +138,7 @@ class SMILEObjective(Objective):
             soft = with_mean_sum(soft, observed >= 0, self.settings.n_positives)
         if self.settings.keep_observed:
             soft = torch.maximum(soft, observed.clamp(min=0).to(soft.dtype))
-        return soft.masked_fill_(observed < 0, 0.0) if self.enhancement.settings.known_absent else soft
+        return soft.masked_fill(observed < 0, 0.0)
 
 
 def with_mean_sum(soft: Tensor, possible: Tensor, n_positives: float) -> Tensor:
@@ -333,7 +334,6 @@ class SMILEClassifier(_FittedSMILE):
                 weight,
                 self.latent_size,
                 self.decoder_hidden,
-                known_absent=bool((context.rows.observed < 0).any()),
             ),
             feature_scale,
             context.generator,
@@ -355,7 +355,7 @@ class SMILEClassifier(_FittedSMILE):
         check_embeds(context.network)
         matrix = context.graph.matrix
         neighbors = encoder.neighborhoods[:, 1:].cpu().numpy()
-        graphs = self._shared_graph(context)
+        graphs = self._graph_builder()
         return GraphRefresh(
             neighbors,
             context.rows,
@@ -365,10 +365,8 @@ class SMILEClassifier(_FittedSMILE):
             self.graph_refresh,
         )
 
-    def _shared_graph(self, context: Context) -> SharedGraph:
-        return SharedGraph(
-            self.graph_metric, self.graph_search, self.self_weight, self.cache_folder, context.rows.processes
-        )
+    def _graph_builder(self) -> GraphBuilder:
+        return GraphBuilder(self.graph_metric, self.graph_search, self.self_weight, self.cache_folder)
 
     def _build_encoder(self, context: Context) -> tuple[GraphEncoder, float]:
         """Build the graph over all rows (labels play no part in it), ÂX, and the encoder on top."""
@@ -380,11 +378,11 @@ class SMILEClassifier(_FittedSMILE):
                 LabelWarning,
                 stacklevel=5,
             )
-        graphs = self._shared_graph(context)
-        neighborhoods, self._graph_facts = graphs.neighborhoods(matrix, k)
+        graphs = self._graph_builder()
+        neighbors, self._graph_facts = graphs.neighbors(matrix, k)
         encoder = GraphEncoder(
-            as_features(graphs.aggregated(matrix, neighborhoods[:, 1:])),
-            torch.from_numpy(neighborhoods),
+            as_features(graphs.aggregated(matrix, neighbors)),
+            with_self(neighbors),
             self.encoder_hidden,
             context.n_labels,
             self_weight=self.self_weight,
@@ -397,11 +395,10 @@ class SMILEClassifier(_FittedSMILE):
         if objective.refresh is not None:
             objective.refresh.put_into(objective.enhancement.encoder)
             self.history_.facts["graph_refreshes"] = objective.refresh.facts
+        rows = context.rows
         with torch.no_grad():
-            pieces = [
-                objective.corrected(objective.enhancement.means(rows), context.rows.observed[rows])
-                for rows in torch.split(torch.arange(context.rows.n_samples), _ROWS_AT_ONCE)
-            ]
+            blocks = torch.split(torch.arange(rows.n_samples, device=rows.observed.device), _ROWS_AT_ONCE)
+            pieces = [objective.corrected(objective.enhancement.means(block), rows.observed[block]) for block in blocks]
         self.soft_labels_ = torch.cat(pieces).cpu().numpy()
         self.history_.facts |= {
             "n_positives": self.n_positives_,

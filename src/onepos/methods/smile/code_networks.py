@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onepos.graph.exact import adjacency
-from onepos.methods.smile.posterior import sample_beta
+from onepos.methods.smile.beta import sample_beta
 from onepos.rows.tensors import gather
 from onepos.training import Batch
 from onepos.training.losses import binary_cross_entropy

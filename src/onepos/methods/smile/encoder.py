@@ -1,42 +1,34 @@
 """The inference model w₁ of SMILE: a two-layer graph network, computed on the batch's neighbourhood only.
 
-Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â = s·I + (1−s)·N, N the row-normalised
-neighbour matrix and s the weight of the self-loop. Every node has k neighbours, so for a batch of B rows the same
-numbers need only ``(ÂX)[neighbours of the batch]``: two gathers and two small matrix products instead of a pass over
-all n nodes. A row that is a neighbour of several rows of the batch is looked up once, and where ÂX is mostly zeros its
-product with W₁ is a sparse one.
+Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â = s·I + (1−s)·N, N the row-normalised neighbour
+matrix and s the weight of the self-loop. Every node has k neighbours, so a batch of B rows only needs (ÂX) of these
+rows and their neighbours, not a pass over all n nodes. A row that is a neighbour of several rows of the batch is read
+once. If ÂX is mostly zeros, its product with W₁ is sparse.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor, nn
+from torch.nn.functional import embedding_bag
 
-from onepos import kernels
-from onepos.graph.neighborhoods import CompiledNeighborhood, Neighborhood, look_up
+from onepos.graph.neighborhoods import Neighborhood
 from onepos.graph.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
-from onepos.methods.smile.encoder_pass import CompiledEncoderPass, EncoderPass, ParameterViews, Passed
 from onepos.rows.tensors import gather
 from onepos.training.networks import linear
 
-#: Entries of (ÂX) that are looked up at once, at most, and batches: from there on it saves nothing more.
-LOOKED_AHEAD = 400_000
-BATCHES_AHEAD = 64
-
 
 class _Read(NamedTuple):
-    """What the encoder reads for a batch: (ÂX) of the rows needed, and how they are pooled and linked."""
+    """What the encoder reads for a batch: (ÂX) of the rows needed, and their neighbourhood."""
 
     inputs: Tensor | SparseBatch
     around: Neighborhood
+    places: Tensor
 
 
 class _FirstLayer(nn.Module):
-    """x → xW₁ + b for dense or sparse rows; the weight is (inputs, outputs), as a sparse product wants it."""
+    """x → xW₁ + b for dense or sparse rows; the weight is (inputs, outputs), as the sparse product needs it."""
 
     def __init__(self, n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> None:
         super().__init__()
@@ -87,12 +79,9 @@ class GraphEncoder(nn.Module):
         self.second = linear(n_hidden, 2 * n_labels, generator)
         self.self_weight = self_weight
         self.log_bound = log_bound
-        # Listed once: looking modules up in every step takes longer than some products.
-        self._layers = self.first.weight, self.first.bias, self.second.weight, self.second.bias
-        self._views = ParameterViews(self._layers)
 
     def use_graph(self, aggregated: Any, neighborhoods: Tensor) -> None:
-        """Take a graph over the same rows, in place of the one there was; the weights stay."""
+        """Replace the graph by another one over the same rows; the weights stay."""
         for name in ("aggregated", "neighborhoods"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -104,80 +93,33 @@ class GraphEncoder(nn.Module):
             self.aggregated = aggregated
         self.register_buffer("neighborhoods", neighborhoods, persistent=False)
         self._table = neighborhoods.cpu().numpy()
-        self._seen = np.zeros(len(self._table), dtype=np.int32)  # what a compiled look-up notes, and wipes out
         self._last: tuple[Tensor, _Read] | None = None
-        self._coming: Iterator[Tensor] = iter(())
-        self._next: Tensor | None = None
-        self._ahead: list[tuple[Tensor, _Read]] = []
 
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log α and log β for the given rows, each of shape (batch, n_labels)."""
-        inputs, around = self._read(rows)
-        hidden = torch.relu(self.first(inputs))  # (different rows needed, h)
-        pooling = around.pooling
-        # (batch, h): the second Â
-        pooled = pooling.to(hidden) @ hidden if isinstance(pooling, Tensor) else sparse_product(pooling, hidden)
-        log_parameters = self.second(pooled).clamp(-self.log_bound, self.log_bound)
-        log_alpha, log_beta = log_parameters.chunk(2, dim=1)
-        return log_alpha, log_beta
-
-    def evaluate(self, rows: Tensor) -> Passed:
-        """Return the same without automatic differentiation, with a way back; on the CPU."""
-        inputs, around = self._read(rows)
-        if isinstance(around, CompiledNeighborhood):
-            places = around.places, around.shares
-            return CompiledEncoderPass(self._layers, self._views, inputs, *places, self.log_bound)
-        return EncoderPass(self._layers, inputs, around.pooling, self.log_bound)
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
+        inputs, _, places = self._read(rows)
+        hidden = torch.relu(self.first(inputs))  # (rows needed, h)
+        shares = hidden.new_full(places.shape, (1.0 - self.self_weight) / max(places.shape[1] - 1, 1))
+        shares[:, 0] = self.self_weight
+        pooled = embedding_bag(places, hidden, mode="sum", per_sample_weights=shares)  # (batch, h): the second Â
+        log_parameters: Tensor = self.second(pooled)
+        return log_parameters.clamp(-self.log_bound, self.log_bound)
 
     def linked(self, rows: Tensor) -> Tensor:
         """Return A among the given rows, all different: a_ij = 1 if row i is among the neighbours of row j."""
         return self._read(rows).around.linked
 
-    def look_ahead(self, batches: Sequence[Tensor]) -> None:
-        """Say which rows will be asked for, batch by batch, as these very tensors: several may be looked up at once."""
-        self._coming, self._ahead = iter(batches), []
-        self._next = next(self._coming, None)
-
     def _read(self, rows: Tensor) -> _Read:
         # A step asks several times for the same batch: for the loss, and with new weights for the soft labels.
         if self._last is None or self._last[0] is not rows:
-            self._last = (rows, self._find(rows))
+            around = Neighborhood(self._table, rows.cpu().numpy())
+            inputs: Tensor | SparseBatch
+            if isinstance(self.aggregated, SparseRows):
+                inputs = self.aggregated.take(around.needed)
+            else:
+                inputs = gather(self.aggregated, torch.from_numpy(around.needed).to(rows.device))
+            self._last = rows, _Read(inputs, around, torch.from_numpy(around.places).to(rows.device))
         return self._last[1]
-
-    def _find(self, rows: Tensor) -> _Read:
-        if self._ahead and self._ahead[0][0] is rows:
-            return self._ahead.pop(0)[1]
-        if self._next is not rows:
-            return self._look_up([rows])[0]
-        batches = [rows, *islice(self._coming, self._how_far(rows) - 1)]
-        self._next = next(self._coming, None)
-        self._ahead = list(zip(batches, self._look_up(batches), strict=True))
-        return self._ahead.pop(0)[1]
-
-    def _how_far(self, rows: Tensor) -> int:
-        """How many batches like ``rows`` to look up at once."""
-        if self._compiled() or not isinstance(self.aggregated, SparseRows):
-            return 1
-        a_row = len(self.aggregated.columns) / max(self.aggregated.shape[0], 1)
-        return min(max(1, int(LOOKED_AHEAD / (a_row * self._table.shape[1] * len(rows) + 1))), BATCHES_AHEAD)
-
-    def _compiled(self) -> bool:
-        weight = self._layers[2]
-        return weight.dtype == torch.float32 and weight.device.type == "cpu" and kernels.available()
-
-    def _look_up(self, batches: Sequence[Tensor]) -> list[_Read]:
-        found: Sequence[Neighborhood]
-        if self._compiled():
-            found = [CompiledNeighborhood(self._table, rows, self.self_weight, self._seen) for rows in batches]
-        else:
-            found = look_up(self._table, batches, self.self_weight, self.second.weight.dtype)
-        if isinstance(self.aggregated, SparseRows):
-            firsts = np.cumsum([0, *(len(one.needed) for one in found)])
-            whole = self.aggregated.take(np.concatenate([one.needed for one in found]))
-            inputs: Sequence[Any] = whole.split(firsts) if len(found) > 1 else [whole]
-        else:
-            inputs = [gather(self.aggregated, torch.from_numpy(one.needed).to(batches[0].device)) for one in found]
-        return [_Read(*pair) for pair in zip(inputs, found, strict=True)]
 
 
 def _sparse_if_it_pays(aggregated: Any) -> Any:

@@ -1,11 +1,9 @@
-"""SMILE's graph over the training rows and ÂX: process 0 searches for the neighbours of all rows."""
+"""SMILE's graph over the training rows and ÂX; with ``graph_on="embeddings"``, built again during training."""
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,59 +19,39 @@ from onepos.methods._rows import embed, outputs_of_all
 from onepos.methods.smile.encoder import GraphEncoder
 from onepos.rows.stored import DiskRows
 from onepos.rows.tensors import on_device
-from onepos.training import Processes, Rows
+from onepos.training import Rows
 
 
 @dataclass(frozen=True)
-class SharedGraph:
-    """How a graph is made, where its files are, and who reads them.
-
-    Attributes
-    ----------
-    metric, search, self_weight
-        As for ``SMILEClassifier``.
-    folder : str or None
-        For the file of ÂX; None: it is in memory.
-    processes : Processes
-    """
+class GraphBuilder:
+    """How the graph and ÂX are made; attributes as for ``SMILEClassifier``, ``folder`` its ``cache_folder``."""
 
     metric: Metric
     search: Search
     self_weight: float
     folder: str | None
-    processes: Processes
 
-    def neighborhoods(self, matrix: Any, n_neighbors: int) -> NeighborGraph:
-        """Every row of a matrix and its k neighbours, (n_samples, 1 + k), with the facts of the search.
+    def neighbors(self, matrix: Any, n_neighbors: int) -> NeighborGraph:
+        """The k neighbours of every row of a matrix, (n_samples, k), with the facts of the search.
 
         Without time for a search each row is its own neighbour; there is no time to train with them either.
         """
-        if self.processes.agree(time_left() <= 0):
+        if time_left() <= 0:
             own = np.arange(matrix.shape[0], dtype=np.int64)
-            return NeighborGraph(np.tile(own[:, None], (1, 1 + n_neighbors)), {"search": "no time"})
-        if self.processes.size > 1 and find_spec("faiss") is not None:
-            # Loaded before process 0 gets the threads of those that wait: it would not notice them later.
-            import_module("faiss")
-
-        graph = self.processes.first(
-            lambda: neighbor_graph(matrix, n_neighbors, metric=self.metric, search=self.search)
-        )
-        return NeighborGraph(np.column_stack([np.arange(len(graph.neighbors)), graph.neighbors]), graph.facts)
-
-    def neighbors(self, matrix: Any, n_neighbors: int) -> NeighborGraph:
-        """The same without the row itself, (n_samples, k)."""
-        graph = self.neighborhoods(matrix, n_neighbors)
-        return NeighborGraph(graph.neighbors[:, 1:], graph.facts)
+            return NeighborGraph(np.tile(own[:, None], (1, n_neighbors)), {"search": "no time"})
+        return neighbor_graph(matrix, n_neighbors, metric=self.metric, search=self.search)
 
     def aggregated(self, matrix: Any, neighbors: NDArray[np.int64]) -> Any:
-        """ÂX; for rows on disk, or with a folder, block by block. Every process makes its own."""
+        """ÂX; formed block by block for rows on disk, and when it shall be on disk."""
         if isinstance(matrix, DiskRows) or (self.folder is not None and not sparse.issparse(matrix)):
             return aggregated_rows(matrix, neighbors, self.self_weight, self.folder)
         nearby = mean_aggregate(matrix, neighbors, self_loop=False)
         return self.self_weight * matrix + (1.0 - self.self_weight) * nearby
 
 
-# SMILE's graph from what the network has learnt: built after the warm-up, and again every few epochs.
+def with_self(neighbors: NDArray[np.int64]) -> Tensor:
+    """Every row and its neighbours, (n_samples, 1 + k)."""
+    return torch.from_numpy(np.column_stack([np.arange(len(neighbors)), neighbors]))
 
 
 class GraphRefresh(nn.Module):
@@ -146,5 +124,4 @@ class GraphRefresh(nn.Module):
             return
         self._used = int(self.number)
         neighbors, device = self.graphs[self._used], self._rows.observed.device
-        neighborhoods = torch.from_numpy(np.column_stack([np.arange(len(neighbors)), neighbors]))
-        encoder.use_graph(on_device(self._aggregate(neighbors), str(device)), neighborhoods.to(device))
+        encoder.use_graph(on_device(self._aggregate(neighbors), str(device)), with_self(neighbors).to(device))

@@ -1,18 +1,75 @@
-"""T_LE of the SMILE paper and its gradient, compiled: the twin of ``onepos.methods.smile.enhancement_gradient``."""
+"""SMILE's step in single precision, compiled: Beta draws with derivatives, and T_LE with its gradient.
+
+The formulas are those of ``LabelEnhancement.reference_loss``, which automatic differentiation follows; tests compare
+the two. Below are, in this order, exponential and logarithm without branches or calls (loops over them become vector
+instructions), log Γ and its derivatives, the draws, and T_LE.
+"""
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 
-from onepos.kernels.beta_draws import exponential, logarithm, softplus_and_sigmoid
-from onepos.kernels.compilation import Array, Layers, Scalar, compiled, inlined
-
-# Log Γ, ψ and ψ₁ of one number: the formulas of ``onepos.methods.smile.beta_divergence``, for loops.
-
+from onepos._utils.compilation import Array, Scalar, compiled, inlined
 
 Single = np.float32
+Integer = np.int32
+#: W₁, b₁, W₂, b₂ of a network of two layers.
+Layers: TypeAlias = tuple[Array, ...]
+
+#: Adding it to a number below 2²² puts the nearest integer into the lowest bits.
+_ROUNDER = Single(1.5 * 2**23)
+_LOWEST, _HIGHEST = Single(-87.0), Single(88.0)
+_PER_LOG_2 = Single(1.0 / math.log(2.0))
+#: log 2 in two parts, the first short enough that multiples of it are exact.
+_LOG_2_SHORT = Single(355 / 512)
+_LOG_2_REST = Single(math.log(2.0) - 355 / 512)
+_LOG_2 = Single(math.log(2.0))
+#: Bits of √½: mantissas are taken from [√½, √2).
+_ROOT_OF_HALF = Integer(0x3F3504F3)
+_HALF, _ONE, _TWO, _THREE, _SIX, _NINE = (Single(n) for n in (0.5, 1.0, 2.0, 3.0, 6.0, 9.0))
+_E3, _E4, _E5, _E6, _E7 = (Single(1.0 / math.factorial(n)) for n in (3, 4, 5, 6, 7))
+_L3, _L5, _L7, _L9, _L11, _L13 = (Single(2.0 / n) for n in (3, 5, 7, 9, 11, 13))
+
+
+@inlined
+def exponential(x: Scalar) -> Scalar:
+    """eˣ, with x bounded to [−87, 88]: 2ᵏ·eʳ, r at most ½ log 2, eʳ by its series. NaN stays NaN."""
+    x = _LOWEST if x < _LOWEST else x
+    x = _HIGHEST if x > _HIGHEST else x
+    shifted = x * _PER_LOG_2 + _ROUNDER
+    k = shifted - _ROUNDER
+    r = x - k * _LOG_2_SHORT
+    r = r - k * _LOG_2_REST
+    series = ((((_E7 * r + _E6) * r + _E5) * r + _E4) * r + _E3) * r + _HALF
+    series = (series * r + _ONE) * r + _ONE
+    power = np.int32((np.float32(shifted).view(np.int32) + Integer(127)) << Integer(23)).view(np.float32)
+    return series * power
+
+
+@inlined
+def logarithm(x: Scalar) -> Scalar:
+    """Log x for normal positive x: k·log 2 + 2·artanh((m−1)/(m+1)), x = m·2ᵏ, by its series."""
+    bits = np.float32(x).view(np.int32)
+    k = (bits - _ROOT_OF_HALF) >> Integer(23)
+    m = np.int32(bits - (k << Integer(23))).view(np.float32)
+    s = (m - _ONE) / (m + _ONE)
+    t = s * s
+    return ((((_L9 * t + _L7) * t + _L5) * t + _L3) * t + _TWO) * s + Single(k) * _LOG_2
+
+
+@inlined
+def softplus_and_sigmoid(x: Scalar) -> tuple[Scalar, Scalar]:
+    """log(1 + eˣ) and 1/(1 + e⁻ˣ)."""
+    small = exponential(-abs(x))  # e to minus |x|, at most 1
+    over = _ONE / (_ONE + small)
+    s = small / (_TWO + small)  # log(1 + small) = 2·artanh(s), s at most ⅓
+    t = s * s
+    rest = ((((((_L13 * t + _L11) * t + _L9) * t + _L7) * t + _L5) * t + _L3) * t + _TWO) * s
+    return (x if x > 0 else Single(0.0)) + rest, over if x >= 0 else small * over
+
+
 _HALF_LOG_TAU = Single(0.5 * math.log(2.0 * math.pi))
-_HALF, _ONE, _TWO, _THREE, _SIX = (Single(n) for n in (0.5, 1.0, 2.0, 3.0, 6.0))
 _G1, _G2, _G3, _G4 = (Single(v) for v in (1 / 12, -1 / 360, 1 / 1260, -1 / 1680))
 _D1, _D2, _D3, _D4, _D5 = (Single(v) for v in (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132))
 _T1, _T2, _T3, _T4, _T5, _T6 = (Single(v) for v in (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730))
@@ -40,6 +97,99 @@ def log_gamma_and_slopes(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     return log_gamma, digamma, trigamma
 
 
+_STEPS_LESS_THIRD = Single(2.0 - 1.0 / 3.0)
+_PART = Single(2.0**-32)
+#: The lowest positive normal number.
+_TINY = Single(np.finfo(np.float32).tiny)
+
+
+@inlined
+def _root(alpha: Scalar, noise: Scalar) -> tuple[Scalar, Scalar]:
+    """1 + ε/√(9a−3), and a − ⅓, for the raised shape a."""
+    spread = alpha + _STEPS_LESS_THIRD
+    return _ONE + noise / np.sqrt(_NINE * spread), spread
+
+
+@inlined
+def wait(bits: Scalar) -> Scalar:
+    """−log U for 32 random bits, U in the middle of its 2³²nd part of (0, 1)."""
+    return -logarithm((Single(bits) + _HALF) * _PART)
+
+
+@inlined
+def _is_refused(alpha: Scalar, noise: Scalar, wait: Scalar) -> Scalar:
+    """Marsaglia and Tsang's test, with −log U = ``wait``. What is NaN is not refused: no other draw would help."""
+    root, spread = _root(alpha, noise)
+    log_root = logarithm(max(root, _TINY))
+    margin = _HALF * noise * noise + spread * (_ONE - root * root * root + _THREE * log_root) + wait
+    return margin <= 0 or root <= 0
+
+
+@compiled
+def refused(shapes: Array, noise: Array, bits: Array) -> Array:
+    """Places of the draws that are refused."""
+    marks = np.empty(len(shapes), np.bool_)
+    count = 0
+    for i in range(len(shapes)):
+        marks[i] = _is_refused(shapes[i], noise[i], wait(bits[i]))
+        count += marks[i]
+    places = np.empty(count, np.int64)
+    count = 0
+    for i in range(len(shapes)):
+        if marks[i]:
+            places[count] = i
+            count += 1
+    return places
+
+
+@compiled
+def retry(shapes: Array, noise: Array, places: Array, tries: Array, waits: Array) -> Array:
+    """Put the first accepted of several tries, (tries, places), into ``noise``; the places where there is none."""
+    left = np.empty_like(places)
+    count = 0
+    for column in range(len(places)):
+        place = places[column]
+        found = False
+        for row in range(tries.shape[0]):
+            if not _is_refused(shapes[place], tries[row, column], waits[row, column]):
+                noise[place] = tries[row, column]
+                found = True
+                break
+        if not found:
+            left[count] = place
+            count += 1
+    return left[:count]
+
+
+@inlined
+def _log_draw(alpha: Scalar, noise: Scalar, first: Scalar, second: Scalar) -> tuple[Scalar, Scalar]:
+    """Log of a Gamma draw of shape α and its derivative, from ε and two −log U."""
+    root, spread = _root(alpha, noise)
+    above = alpha + _ONE
+    first, second = first / alpha, second / above
+    log_draw = logarithm(spread) + _THREE * logarithm(root) - first - second
+    slope = (_ONE - Single(1.5) * (root - _ONE) / root) / spread + first / alpha + second / above
+    return log_draw, slope
+
+
+@compiled
+def beta_draws(shapes: Array, noise: Array, bits: Array) -> tuple[Array, Array]:
+    """Beta draws d and (∂d/∂α, −∂d/∂β), from stacked shapes, (2, n), normal numbers, (2, n), and bits, (2, 2, n)."""
+    n = shapes.shape[1]
+    draws, slopes = np.empty(n, Single), np.empty((2, n), Single)
+    for i in range(n):
+        log_x, by_alpha = _log_draw(shapes[0, i], noise[0, i], wait(bits[0, 0, i]), wait(bits[1, 0, i]))
+        log_y, by_beta = _log_draw(shapes[1, i], noise[1, i], wait(bits[0, 1, i]), wait(bits[1, 1, i]))
+        logit = log_x - log_y  # d = x/(x+y)
+        small = exponential(-abs(logit))
+        over = _ONE / (_ONE + small)
+        product = small * over * over  # d·(1−d)
+        draws[i] = over if logit >= 0 else small * over
+        slopes[0, i] = by_alpha * product
+        slopes[1, i] = by_beta * product
+    return draws, slopes
+
+
 _WIDEST = Single(10.0)  # bound of log σ²
 
 
@@ -59,7 +209,6 @@ def loss_and_gradients(
     feature_scale: float,
     elbo_weight: float,
     prior: tuple[float, float],
-    log_prior: float,  # log of its Beta function
 ) -> tuple[float, Array, Layers, Layers, Layers]:
     """T_LE; its derivatives by (log α, log β), (B, 2c); those by W₁, b₁, W₂, b₂ of the three networks."""
     size, n_labels = draw.shape
@@ -68,14 +217,14 @@ def loss_and_gradients(
 
     by_log_parameters = np.empty_like(log_parameters)
     divergence, consistency = _posterior(log_parameters, targets, weights, prior, elbo_weight, by_log_parameters)
-    divergence += size * n_labels * log_prior
+    divergence += size * n_labels * (math.lgamma(prior[0]) + math.lgamma(prior[1]) - math.lgamma(prior[0] + prior[1]))
 
     known = np.empty((size, n_features + n_labels), Single)  # [x, d]
     _fill(known, features, Single(1.0 / feature_scale), 0)
-    _fill(known, draw, Single(1.0), n_features)
+    _fill(known, draw, _ONE, n_features)
     encoded_hidden, encoded = _two_layers(known, latent_encoder)
     hidden_state = np.empty((size, n_labels + n_latent), Single)  # [d, z]
-    _fill(hidden_state, draw, Single(1.0), 0)
+    _fill(hidden_state, draw, _ONE, 0)
     divergence += _draw_latent(encoded, noise, hidden_state[:, n_labels:])
     label_hidden, by_label_output = _two_layers(draw, label_decoder)
     decoded = _cross_entropy(by_label_output, targets, scale)
@@ -193,9 +342,9 @@ def _draw_latent(encoded: Array, noise: Array, place: Array) -> Scalar:
             mean, log_variance = encoded[i, j], encoded[i, size + j]
             log_variance = -_WIDEST if log_variance < -_WIDEST else log_variance  # NaN stays
             log_variance = _WIDEST if log_variance > _WIDEST else log_variance
-            deviation = exponential(Single(0.5) * log_variance)
+            deviation = exponential(_HALF * log_variance)
             place[i, j] = mean + deviation * noise[i, j]
-            divergence += Single(0.5) * (mean * mean + deviation * deviation - log_variance - Single(1.0))
+            divergence += _HALF * (mean * mean + deviation * deviation - log_variance - _ONE)
     return divergence
 
 
@@ -209,9 +358,9 @@ def _by_encoded(encoded: Array, noise: Array, by_latent: Array, scale: Scalar) -
             log_variance = encoded[i, size + j]
             found[i, j] = by_latent[i, j] + scale * encoded[i, j]
             if -_WIDEST <= log_variance <= _WIDEST:
-                deviation = exponential(Single(0.5) * log_variance)
+                deviation = exponential(_HALF * log_variance)
                 by_deviation = by_latent[i, j] * noise[i, j] + scale * deviation
-                found[i, size + j] = Single(0.5) * (by_deviation * deviation - scale)
+                found[i, size + j] = _HALF * (by_deviation * deviation - scale)
             else:
                 found[i, size + j] = 0.0
     return found
@@ -241,7 +390,7 @@ def _residual(reconstruction: Array, known: Array, scale: Scalar) -> Scalar:
         for j in range(reconstruction.shape[1]):
             residual = reconstruction[i, j] - known[i, j]
             row += residual * residual
-            reconstruction[i, j] = Single(2.0) * scale * residual
+            reconstruction[i, j] = _TWO * scale * residual
         total += row
     return total
 
@@ -256,7 +405,7 @@ def _links(products: Array, adjacency: Array, scale: Scalar) -> Scalar:
             _, linked = softplus_and_sigmoid(products[i, j])
             missed, other = linked - adjacency[i, j], linked - adjacency[j, i]
             total += missed * missed + (other * other if i != j else Single(0.0))
-            products[i, j] = Single(2.0) * scale * (missed + other) * linked * (Single(1.0) - linked)
+            products[i, j] = _TWO * scale * (missed + other) * linked * (_ONE - linked)
             products[j, i] = products[i, j]
     return total
 

@@ -1,5 +1,7 @@
 """The variational families against torch.distributions, numerical integration and simulation."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,8 @@ from scipy import integrate, stats
 from torch.autograd import gradcheck
 from torch.distributions import Beta, Normal, kl_divergence
 
-from onepos.methods.smile.posterior import beta_kl, gaussian_kl, sample_beta, sample_gaussian
+from onepos.methods.smile import beta as families
+from onepos.methods.smile.beta import beta_kl, draw_beta, gaussian_kl, sample_beta, sample_gaussian
 
 PARAMETERS = [(0.5, 0.5), (1.0, 1.0), (2.0, 5.0), (30.0, 0.7), (0.05, 3.0)]
 
@@ -100,3 +103,90 @@ def test_gaussian_samples_have_the_asked_moments():
     # Five standard errors: 2/√n for the mean, about √2·σ²/√n for the variance.
     assert abs(draws.mean().item() - 1.5) < 5 * 2 / np.sqrt(100_000)
     assert abs(draws.var().item() - 4.0) < 5 * np.sqrt(2) * 4 / np.sqrt(100_000)
+
+
+PAIRS = [(0.05, 3.0), (0.5, 0.5), (1.0, 1.0), (1.0, 10.0), (3.0, 1.0), (30.0, 0.7), (400.0, 400.0)]
+
+
+def full(value, size, **options):
+    return torch.full((size,), value, **options)
+
+
+@pytest.mark.parametrize("tries", [1, 8])
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_fast_draws_follow_the_beta_law(a, b, tries, monkeypatch):
+    monkeypatch.setattr(families, "_TRIES", tries)
+    draws = sample_beta(full(a, 50_000), full(b, 50_000), torch.Generator().manual_seed(7), fast=True).numpy()
+    inside = draws[(draws > 1e-6) & (draws < 1 - 1e-6)]  # what single precision can tell apart
+    distribution = stats.beta(np.float32(a), np.float32(b))
+    low, high = distribution.cdf(1e-6), distribution.cdf(1 - 1e-6)
+    assert abs(len(inside) / len(draws) - (high - low)) < 0.012
+    assert stats.kstest(inside, lambda x: (distribution.cdf(x) - low) / (high - low)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+@pytest.mark.parametrize("function", [lambda d: d, lambda d: d * d, lambda d: torch.sqrt(1 - d)])
+def test_gradients_of_fast_draws_agree_with_the_exact_ones(a, b, function):
+    """Of the mean of a function of d: fast and implicit gradients, each a mean over many draws."""
+    found = {}
+    for fast in (False, True):
+        alpha, beta = full(a, 300_000, requires_grad=True), full(b, 300_000, requires_grad=True)
+        function(sample_beta(alpha, beta, torch.Generator().manual_seed(11), fast=fast)).sum().backward()
+        slopes = [alpha.grad.double(), beta.grad.double()]
+        found[fast] = [(g.mean().item(), g.std().item() / np.sqrt(len(g))) for g in slopes]
+    for (exact, exact_error), (quick, quick_error) in zip(found[False], found[True], strict=True):
+        assert abs(quick - exact) < 0.005 * abs(exact) + 4 * np.hypot(exact_error, quick_error)
+
+
+def test_the_same_generator_gives_the_same_draws():
+    first, again, other = (
+        sample_beta(full(0.4, 1000), full(2.0, 1000), torch.Generator().manual_seed(seed), fast=True)
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_finite_at_extreme_parameters():
+    grid = torch.logspace(-6, 6, 25)
+    alpha, beta = torch.meshgrid(grid, grid, indexing="ij")
+    alpha, beta = alpha.clone().requires_grad_(), beta.clone().requires_grad_()
+    draw = sample_beta(alpha, beta, torch.Generator().manual_seed(0), fast=True)
+    draw.sum().backward()
+    for values in (draw, alpha.grad, beta.grad):
+        assert torch.isfinite(values).all()
+
+
+def test_parameters_that_are_no_numbers_end_and_stay_so():
+    parameters = np.full((2, 40), 2.0, dtype=np.float32)
+    parameters[0, ::3] = np.nan
+    draw, _ = draw_beta(parameters, torch.Generator().manual_seed(0), fast=True)
+    assert np.isnan(draw[::3]).all()
+    assert np.isfinite(np.delete(draw, np.s_[::3])).all()
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_draws_repeat_from_a_saved_state_and_beside_other_threads(fast):
+    both = np.full((2, 500), 0.8, dtype=np.float32)
+
+    def draw(seed):
+        generator = torch.Generator().manual_seed(seed)
+        state = generator.get_state()
+        first = [draw_beta(both, generator, fast=fast)[0] for _ in range(20)]
+        generator.set_state(state)
+        again = [draw_beta(both, generator, fast=fast)[0] for _ in range(20)]
+        assert np.array_equal(first, again)
+        return first[-1]
+
+    alone = [draw(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        beside = list(threads.map(draw, range(4)))
+    assert all(np.array_equal(a, b) for a, b in zip(alone, beside, strict=True))
+    assert not np.array_equal(alone[0], alone[1])
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_single_number_is_drawn(fast):
+    draw = sample_beta(torch.tensor(2.0), torch.tensor(3.0), torch.Generator().manual_seed(0), fast=fast)
+    assert draw.shape == ()
+    assert 0 < draw < 1

@@ -1,14 +1,10 @@
 """Functions of single numbers in kernels, against NumPy and SciPy in double precision."""
 
 import numpy as np
-import pytest
 from scipy import special
 
-pytest.importorskip("numba")
-
-from onepos.kernels.beta_draws import exponential, logarithm, softplus_and_sigmoid
-from onepos.kernels.compilation import compiled
-from onepos.kernels.enhancement import log_gamma_and_slopes
+from onepos._utils.compilation import compiled
+from onepos.methods.smile._kernels import exponential, log_gamma_and_slopes, logarithm, softplus_and_sigmoid
 
 
 @compiled

@@ -1,0 +1,124 @@
+"""T_LE and its gradient by the kernel, against automatic differentiation of the same loss term by term."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.special import digamma, gammaln
+
+from onepos import SMILEClassifier
+from onepos.datasets import make_known_posterior
+from onepos.methods.smile.encoder import GraphEncoder
+from onepos.methods.smile.enhancement import EnhancementSettings, LabelEnhancement
+from onepos.training import Batch
+
+
+def model_and_batch(
+    n_labels=6, prior=(1.0, 1.0), unobserved_weight=0.3, elbo_weight=0.1, scale=1.0, seed=0, rows=5, n_features=5
+):
+    """A model; ``scale`` stretches its parameters until variances and α, β reach their bounds."""
+    generator = torch.Generator().manual_seed(seed)
+    n = max(20, rows)
+    features = torch.randn(n, n_features, generator=generator)
+    neighborhoods = torch.stack([torch.arange(n), *(torch.arange(n).roll(-step) for step in (1, 2, 3))], dim=1)
+    encoder = GraphEncoder(features, neighborhoods, 7, n_labels, self_weight=0.5, generator=generator)
+    constants = EnhancementSettings(elbo_weight, prior, 1, "mean", unobserved_weight, 3, 4)
+    model = LabelEnhancement(encoder, n_features, n_labels, constants, 1.7, generator)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(scale)
+    which = torch.randperm(n, generator=generator)[:rows]
+    observed = torch.zeros(rows, n_labels, dtype=torch.int8)
+    observed[torch.arange(rows), torch.arange(rows) % n_labels] = 1
+    observed[-1] = 0  # the last row has nothing
+    observed[0, 1] = -1
+    return model, Batch(which, features[which], observed)
+
+
+def both_ways(model, batch, seed=5):
+    """Value and gradients, by the kernel and by automatic differentiation, from the same random numbers."""
+    results = []
+    for kind in (model.compiled_loss, model.reference_loss):
+        model.generator.manual_seed(seed)
+        value = kind(model.encoder(batch.rows), batch)
+        results.append((value.detach(), torch.autograd.grad(value, list(model.parameters()))))
+    return results
+
+
+def rounding(model, batch):
+    """How far two computations in single precision may differ: the terms of the divergence cancel to a small sum."""
+    alpha, beta = (values.double().exp().numpy() for values in model.log_parameters(batch.rows))
+    prior_alpha, prior_beta = model.settings.prior
+    terms = 0.0
+    for x, more in [(alpha, prior_alpha), (beta, prior_beta), (alpha + beta, prior_alpha + prior_beta)]:
+        terms += (np.abs(gammaln(x)) + np.abs((x - more) * digamma(x))).sum()
+    return 2 * np.finfo(np.float32).eps * model.settings.elbo_weight / len(batch.rows) * terms
+
+
+def compare(model, batch, seed=5):
+    before = [values.clone() for values in (batch.positives, batch.features, batch.observed, *model.parameters())]
+    (value, gradients), (expected, expected_gradients) = both_ways(model, batch, seed)
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-6 + rounding(model, batch))
+    for found, wanted in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=3e-5 * float(wanted.abs().max()) + 1e-8)
+    for old, new in zip(before, (batch.positives, batch.features, batch.observed, *model.parameters()), strict=True):
+        assert torch.equal(old, new)
+
+
+@pytest.mark.parametrize(("prior", "unobserved_weight"), [((1.0, 1.0), 0.3), ((0.4, 2.5), 1.0)])
+@pytest.mark.parametrize(("n_labels", "rows", "n_features"), [(2, 1, 2), (6, 5, 7), (60, 16, 30), (9, 40, 3)])
+def test_kernel_equals_automatic_differentiation(n_labels, rows, n_features, prior, unobserved_weight):
+    compare(*model_and_batch(n_labels, prior, unobserved_weight, rows=rows, n_features=n_features))
+
+
+@given(
+    scale=st.floats(0.1, 8.0), elbo_weight=st.floats(1e-4, 10.0), n_labels=st.integers(2, 30), seed=st.integers(0, 99)
+)
+@example(scale=8.0, elbo_weight=10.0, n_labels=6, seed=3)
+@settings(max_examples=40)
+def test_kernel_equals_it_at_any_parameters(scale, elbo_weight, n_labels, seed):
+    compare(*model_and_batch(n_labels, elbo_weight=elbo_weight, scale=scale, seed=seed), seed)
+
+
+@pytest.mark.parametrize("place", ["encoder", "latent_encoder"])
+def test_what_is_not_a_number_shows_in_the_loss(place):
+    model, batch = model_and_batch()
+    with torch.no_grad():
+        next(getattr(model, place).parameters())[0, 0] = np.nan
+    assert torch.isnan(model.loss(batch))
+
+
+def test_other_settings_and_precisions_are_left_to_automatic_differentiation(monkeypatch):
+    model, batch = model_and_batch()
+    monkeypatch.setattr(model, "compiled_loss", None)
+    with pytest.raises(TypeError):
+        model.loss(batch)
+    model.double().encoder.use_graph(model.encoder.aggregated.double(), model.encoder.neighborhoods)
+    assert model.loss(Batch(batch.rows, batch.features.double(), batch.observed)).dtype == torch.float64
+
+
+@pytest.mark.parametrize("consistency_on", ["mean", "sample"])
+@pytest.mark.parametrize("elbo_weight", [0.0, 0.1])
+def test_several_draws_train_all_networks(consistency_on, elbo_weight):
+    data = make_known_posterior(60, 4, 5, random_state=0)
+    settings = {"n_draws": 2, "consistency_on": consistency_on, "elbo_weight": elbo_weight}
+    model = SMILEClassifier(max_epochs=2, warm_up_epochs=1, random_state=0, **settings).fit(data.X, data.observed)
+    assert np.isfinite(model.soft_labels_).all()
+
+
+@pytest.mark.parametrize("n_labels", [6, 30])  # 30: fast draws
+def test_a_fit_is_the_same_but_for_the_last_digits(n_labels, request):
+    def fitted():
+        data = make_known_posterior(300, 6, n_labels, random_state=0)
+        model = SMILEClassifier(max_epochs=2, warm_up_epochs=1, elbo_weight=0.5, random_state=0)
+        return model.fit(data.X, data.observed)
+
+    compiled, again = fitted(), fitted()
+    np.testing.assert_array_equal(compiled.soft_labels_, again.soft_labels_)
+    request.getfixturevalue("without_kernels")
+    reference = fitted()
+    np.testing.assert_allclose(compiled.soft_labels_, reference.soft_labels_, atol=2e-5)
+    for name in ("label_enhancement", "risk"):
+        np.testing.assert_allclose(compiled.history_[name], reference.history_[name], rtol=1e-5)
