@@ -76,7 +76,7 @@ def test_kernel_equals_automatic_differentiation(n_labels, rows, n_features, pri
 @given(
     scale=st.floats(0.1, 8.0), elbo_weight=st.floats(1e-4, 10.0), n_labels=st.integers(2, 30), seed=st.integers(0, 99)
 )
-@example(scale=8.0, elbo_weight=10.0, n_labels=6, seed=3)
+@example(8.0, 10.0, 6, 3)
 @settings(max_examples=40)
 def test_kernel_equals_it_at_any_parameters(scale, elbo_weight, n_labels, seed):
     compare(*model_and_batch(n_labels, elbo_weight=elbo_weight, scale=scale, seed=seed), seed)
@@ -111,7 +111,7 @@ def test_several_draws_train_all_networks(consistency_on, elbo_weight):
 @pytest.mark.parametrize("n_labels", [6, 30])  # 30: fast draws
 def test_a_fit_is_the_same_but_for_the_last_digits(n_labels, request):
     def fitted():
-        data = make_known_posterior(300, 6, n_labels, random_state=0)
+        data = make_known_posterior(600, 6, n_labels, random_state=0)
         model = SMILEClassifier(max_epochs=2, warm_up_epochs=1, elbo_weight=0.5, random_state=0)
         return model.fit(data.X, data.observed)
 

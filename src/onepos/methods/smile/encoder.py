@@ -20,11 +20,12 @@ from onepos.training.networks import linear
 
 
 class _Read(NamedTuple):
-    """What the encoder reads for a batch: (ÂX) of the rows needed, and their neighbourhood."""
+    """What the encoder reads for a batch: (ÂX) of the rows needed, where they are, and what each counts in Â."""
 
     inputs: Tensor | SparseBatch
     around: Neighborhood
     places: Tensor
+    shares: Tensor
 
 
 class _FirstLayer(nn.Module):
@@ -97,11 +98,9 @@ class GraphEncoder(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
-        inputs, _, places = self._read(rows)
+        inputs, _, places, shares = self._read(rows)
         hidden = torch.relu(self.first(inputs))  # (rows needed, h)
-        shares = hidden.new_full(places.shape, (1.0 - self.self_weight) / max(places.shape[1] - 1, 1))
-        shares[:, 0] = self.self_weight
-        pooled = embedding_bag(places, hidden, mode="sum", per_sample_weights=shares)  # (batch, h): the second Â
+        pooled = embedding_bag(places, hidden, mode="sum", per_sample_weights=shares.to(hidden))  # the second Â
         log_parameters: Tensor = self.second(pooled)
         return log_parameters.clamp(-self.log_bound, self.log_bound)
 
@@ -118,7 +117,12 @@ class GraphEncoder(nn.Module):
                 inputs = self.aggregated.take(around.needed)
             else:
                 inputs = gather(self.aggregated, torch.from_numpy(around.needed).to(rows.device))
-            self._last = rows, _Read(inputs, around, torch.from_numpy(around.places).to(rows.device))
+            kind = self.second.weight.dtype
+            shares = torch.full(
+                around.places.shape, (1.0 - self.self_weight) / max(around.places.shape[1] - 1, 1), dtype=kind
+            )
+            shares[:, 0] = self.self_weight
+            self._last = rows, _Read(inputs, around, torch.from_numpy(around.places).to(rows.device), shares)
         return self._last[1]
 
 
