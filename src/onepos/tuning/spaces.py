@@ -27,8 +27,9 @@ class Uniform:
 
     def encode(self, value: Any) -> Any:
         """Return a value as optuna knows it; None if it lies outside."""
-        known = isinstance(value, Real) and not isinstance(value, bool) and self.low <= value <= self.high
-        return value if known else None
+        if type(value) is bool or not isinstance(value, Real):
+            return None
+        return value if self.low <= float(value) <= self.high else None
 
     def decode(self, drawn: Any) -> Any:
         """Return the value that optuna drew."""
