@@ -114,13 +114,12 @@ def test_damaged_matlab_files_raise_and_never_crash(tmp_path):
         savemat(path, content)
         whole = path.read_bytes()
         for at in range(124, len(whole)):
-            for value in (0, 14, 255):
-                path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
-                try:
-                    table = read(path, features="X", labels="Y")
-                except DataFileError:
-                    continue
-                assert table.Y.shape[0] == table.X.shape[0]
+            path.write_bytes(whole[:at] + bytes([(0, 14, 255)[at % 3]]) + whole[at + 1 :])
+            try:
+                table = read(path, features="X", labels="Y")
+            except DataFileError:
+                continue
+            assert table.Y.shape[0] == table.X.shape[0]
 
 
 @pytest.mark.parametrize("name", ["rcv1-s1", "iaprtc12-hue", "tmc2007", "corel16k-s1"])
@@ -129,8 +128,8 @@ def test_guess_fits_the_real_files(data_folder, name):
     raw = loadmat(path)
     table = read(path)
     key = next(key for key in ("X_all", "data", "X") if key in raw)
-    X = sparse.vstack([raw["X"], raw["Xt"]]).toarray() if "Xt" in raw else raw[key]
-    np.testing.assert_array_equal(table.X.toarray() if sparse.issparse(table.X) else table.X, X)
+    X = sparse.vstack([raw["X"], raw["Xt"]]) if "Xt" in raw else raw[key]
+    assert (sparse.csr_array(table.X) != sparse.csr_array(X)).nnz == 0
 
 
 # --- svmlight -------------------------------------------------------------------------------------

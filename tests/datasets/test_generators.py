@@ -19,7 +19,7 @@ from onepos.datasets._known_posterior import _draw_nonempty
 
 @pytest.mark.parametrize("layout", ["grid", "free"])
 def test_every_digit_of_a_scene_is_a_scan_and_nothing_else_is_there(layout):
-    data = make_digit_scenes(60, layout=layout, noise=0.0, random_state=0)
+    data = make_digit_scenes(12, layout=layout, noise=0.0, random_state=0)
     digits = load_digits()
     scans = (digits.images / 16).astype(np.float32)
     for image, labels in zip(data.images, data.Y, strict=True):

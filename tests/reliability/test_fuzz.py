@@ -21,15 +21,29 @@ FORMATS = all_formats()
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory limit is set by /proc")
 
 
-@needs_proc
+@pytest.mark.filterwarnings("ignore:n_neighbors=20 needs more")  # while the model to be damaged is made
 @pytest.mark.parametrize("name", FORMATS)
-def test_damaged_files_are_read_or_refused(name):
-    cases = 100
-    counts = fuzz.run_format(name, cases, seed=7)
+def test_damaged_files_are_read_or_refused(name, tmp_path):
+    form = FORMATS[name]()
+    for other, content in form.beside:
+        (tmp_path / other).write_bytes(content)
+    path = tmp_path / form.file_name
+    refused = []
+    for number in range(100):
+        path.write_bytes(fuzz.make_case(form, 7, number))
+        refused.append(fuzz.read_case(form, path) is not None)
+    assert not refused[0]  # the undamaged one
+    assert sum(refused) > 20
+
+
+@needs_proc
+@pytest.mark.parametrize("name", ["mat", "npz"])
+def test_damaged_binary_files_in_a_process_with_little_memory(name):
+    """Compiled code reads these: a process of its own shows crashes, hangs and hunger for memory."""
+    cases = 200
+    counts = fuzz.run_format(name, cases, seed=8)
     assert counts["defects"] == []
     assert counts["accepted"] + counts["refused"] == counts["cases"] == cases
-    assert counts["accepted"] >= 1  # the undamaged one
-    assert counts["refused"] > 20
 
 
 def test_the_damage_repeats_itself_and_is_varied():
@@ -47,7 +61,6 @@ def test_the_fuzzer_notices_errors_hangs_crashes_and_hunger(monkeypatch, tmp_pat
     source = Path(fuzz.__file__)
     bad = {
         "error": "{}['x']",
-        "wait": "__import__('time').sleep(60)",
         "loop": "all(iter(lambda: True, False))",
         "crash": "__import__('os').kill(__import__('os').getpid(), 11)",
         "hunger": "bytearray(2 << 30)",
@@ -72,8 +85,7 @@ def test_the_fuzzer_notices_errors_hangs_crashes_and_hunger(monkeypatch, tmp_pat
     found = {name: fuzz.run_format(name, 2) for name in bad}
     whats = {name: [(d["number"], d["what"]) for d in counts["defects"]] for name, counts in found.items()}
     assert whats["error"] == [(1, "KeyError: 'x'")]
-    assert [number for name in list(bad)[1:] for number, _ in whats[name]] == [1, 1, 1, 1]
-    assert "no answer within 8 s" in whats["wait"][0][1]
+    assert [number for name in list(bad)[1:] for number, _ in whats[name]] == [1, 1, 1]
     assert "no answer after 0.1 s of work" in whats["loop"][0][1]
     assert "died (-11)" in whats["crash"][0][1]
     assert "MemoryError" in whats["hunger"][0][1]

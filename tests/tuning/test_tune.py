@@ -17,7 +17,7 @@ from onepos.datasets import make_known_posterior
 from onepos.exceptions import MissingDependencyError, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.tuning import Choice, Integer, LogUniform, TuneResult, Uniform, tune
-from onepos.tuning.search import Budget, Outcome, Progress
+from onepos.tuning.search import Bar
 
 optuna = pytest.importorskip("optuna")
 
@@ -243,21 +243,20 @@ def test_progress_on_standard_error(contrived, capsys):
     tune(Contrived(), *contrived, n_trials=3, space={"x": Uniform(0, 1)}, random_state=0, verbose=1)
     out, err = capsys.readouterr()
     assert out == ""
-    assert len(err.splitlines()) == 3
-    assert "3/3" in err
-    assert "best 0." in err
+    assert len(err.splitlines()) == 4
+    assert "trial 3 of 3, best 0." in err
+    assert err.endswith("training with the best settings\n")
 
 
 def test_progress_on_a_terminal_is_one_line():
     stream = io.StringIO()
     stream.isatty = lambda: True
-    progress = Progress("tuning", 4, Budget(100.0), stream)
-    progress.tell(1, Outcome("failed"), None)
-    progress.tell(2, Outcome("complete", 0.5), (1, 0.5))
-    progress.end()
+    bar = Bar("an", stream)
+    bar("trial 1 of 2", 0.0)
+    bar("trial 2 of 2", 0.5)
+    bar("done", 1.0)
     assert stream.getvalue().count("\n") == 1
-    assert "last failed, none finished" in stream.getvalue()
-    assert "2/4  last 0.5000, best 0.5000 (trial 1)" in stream.getvalue()
+    assert stream.getvalue().endswith("an " + "█" * 24 + " done\n")
 
 
 def test_optuna_keeps_its_own_level(contrived):

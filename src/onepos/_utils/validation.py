@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from onepos.exceptions import LabelWarning
 
@@ -69,6 +67,10 @@ def _is_vector(y: Any) -> bool:
 
 
 def _check_classes(y: Any) -> Labels:
+    # Imported here: readers of data files take the names of array types from this module, and need no scikit-learn.
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import column_or_1d
+
     vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
     check_classification_targets(vector)
     if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
@@ -140,6 +142,8 @@ def _warn_about(labels: Labels) -> None:
 
 def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
     """Validation labels as an int8 indicator whose columns are those of training, in the same order."""
+    from sklearn.utils.validation import column_or_1d
+
     if _is_vector(y):
         vector = column_or_1d(y.toarray() if sparse.issparse(y) else y)
         unknown = ~np.isin(vector, classes)

@@ -18,61 +18,11 @@ from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import make_classifier
 from onepos.rows.stored import on_disk
-from onepos.tuning.search import Budget, Part, Progress, Search, Steps, split_rows
+from onepos.tuning.search import Bar, Budget, Part, Search, split_rows
 from onepos.tuning.spaces import Dimension, check_space
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-# What the search starts from: the estimator to copy, and the rows to compare settings on.
-
-
-def prepare_estimator(method: Any, seed: np.random.SeedSequence) -> Any:
-    """Return the estimator to copy, with a seed: trials shall differ by their settings, not by luck."""
-    if isinstance(method, str):
-        method = make_classifier(method)
-    if not isinstance(method, OnePositiveClassifier):
-        raise ValueError(f"give the key of a method or a onepos classifier to tune; got {type(method).__name__}.")
-    base = clone(method)
-    if base.get_params(deep=False).get("random_state", 0) is None:
-        base.set_params(random_state=as_integer(seed))
-    return base
-
-
-def as_integer(sequence: np.random.SeedSequence) -> int:
-    """Return a seed of 32 bits, which everybody takes."""
-    return int(sequence.generate_state(1)[0])
-
-
-def make_parts(
-    base: Any, X: Any, Y: Any, validation: Any, validation_labels: str, generator: np.random.Generator
-) -> list[Part]:
-    """Check labels and validation set and say on which rows settings are fitted and compared."""
-    if validation_labels not in ("single", "full"):
-        raise ValueError(f'validation_labels must be "single" or "full"; got {validation_labels!r}.')
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelWarning)  # the last fit says it
-        labels: Labels = check_labels(Y, complete=base._y_is_full)
-    if validation is not None:
-        if not isinstance(validation, tuple) or len(validation) != 2:
-            raise TypeError(f"validation must be a pair (X_val, Y_val); got {type(validation).__name__}.")
-        truth = check_validation_labels(validation[1], labels.classes)
-        return [Part(X, Y, truth, validation_labels == "full", given=validation)]
-    if validation_labels == "full":
-        raise ValueError('validation_labels="full" needs validation=(X_val, Y_val).')
-    if on_disk(X):
-        raise ValueError(
-            "X is memory-mapped, and holding rows of it out would load it: pass validation=(X_val, Y_val), or "
-            "numpy.asarray(X) if it fits into memory."
-        )
-    # Other sparse formats have no rows to take.
-    X, Y = (values.tocsr() if sparse.issparse(values) else values for values in (X, Y))
-    splits = split_rows(labels.observed, np.flatnonzero(labels.labelled), generator)
-    return [Part(X, Y, labels.observed[split.held], base._y_is_full, split) for split in splits]
-
-
-# What tuning returns.
 
 
 @dataclass(frozen=True)
@@ -167,17 +117,14 @@ def tune(
         raise ValueError(f"time_budget is a number of seconds above 0, or None; got {time_budget}.")
     budget = Budget(time_budget)
     rows_seed, search_seed, model_seed = np.random.SeedSequence(seed_from(random_state)).spawn(3)
-    base = prepare_estimator(method, model_seed)
+    base = _prepare_estimator(method, model_seed)
     searched = check_space(space, base)
-    parts = make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
+    parts = _make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
     quiet = clone(base).set_params(verbose=0) if "verbose" in base.get_params(deep=False) else base
-    search = Search(optuna, quiet, searched, parts, budget, as_integer(search_seed))
-    bar: Progress | Steps | None = None
-    if progress is not None:
-        bar = Steps(progress, n_trials, budget)
-    elif verbose:
-        bar = Progress(f"tuning {type(base).__name__}", n_trials, budget)
-    search.run(n_trials, bar)
+    search = Search(optuna, quiet, searched, parts, budget, _as_integer(search_seed))
+    if progress is None and verbose:
+        progress = Bar(type(base).__name__)
+    search.run(n_trials, progress or (lambda step, share: None))
     if search.stopped == "interrupted":
         warnings.warn(
             f"tuning was interrupted in trial {len(search.outcomes) - 1}; the best setting so far is fitted and "
@@ -235,3 +182,47 @@ def _frame(search: Search) -> Any:
     frame = pd.DataFrame(records).rename_axis("trial")
     frame["epochs"] = frame["epochs"].astype("Int64")
     return frame
+
+
+def _prepare_estimator(method: Any, seed: np.random.SeedSequence) -> Any:
+    """Return the estimator to copy, with a seed: trials shall differ by their settings, not by luck."""
+    if isinstance(method, str):
+        method = make_classifier(method)
+    if not isinstance(method, OnePositiveClassifier):
+        raise ValueError(f"give the key of a method or a onepos classifier to tune; got {type(method).__name__}.")
+    base = clone(method)
+    if base.get_params(deep=False).get("random_state", 0) is None:
+        base.set_params(random_state=_as_integer(seed))
+    return base
+
+
+def _as_integer(sequence: np.random.SeedSequence) -> int:
+    """Return a seed of 32 bits, which everybody takes."""
+    return int(sequence.generate_state(1)[0])
+
+
+def _make_parts(
+    base: Any, X: Any, Y: Any, validation: Any, validation_labels: str, generator: np.random.Generator
+) -> list[Part]:
+    """Check labels and validation set and say on which rows settings are fitted and compared."""
+    if validation_labels not in ("single", "full"):
+        raise ValueError(f'validation_labels must be "single" or "full"; got {validation_labels!r}.')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)  # the last fit says it
+        labels: Labels = check_labels(Y, complete=base._y_is_full)
+    if validation is not None:
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            raise TypeError(f"validation must be a pair (X_val, Y_val); got {type(validation).__name__}.")
+        truth = check_validation_labels(validation[1], labels.classes)
+        return [Part(X, Y, truth, validation_labels == "full", given=validation)]
+    if validation_labels == "full":
+        raise ValueError('validation_labels="full" needs validation=(X_val, Y_val).')
+    if on_disk(X):
+        raise ValueError(
+            "X is memory-mapped, and holding rows of it out would load it: pass validation=(X_val, Y_val), or "
+            "numpy.asarray(X) if it fits into memory."
+        )
+    # Other sparse formats have no rows to take.
+    X, Y = (values.tocsr() if sparse.issparse(values) else values for values in (X, Y))
+    splits = split_rows(labels.observed, np.flatnonzero(labels.labelled), generator)
+    return [Part(X, Y, labels.observed[split.held], base._y_is_full, split) for split in splits]

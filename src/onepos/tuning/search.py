@@ -22,9 +22,6 @@ from onepos.training import Callback, Objective
 from onepos.training.epoch_choice import higher_is_better
 from onepos.tuning.spaces import Space
 
-# Which rows are held out to compare settings on.
-
-
 #: With fewer labelled rows each is held out once, in FOLDS parts: a fifth of them alone would compare settings by luck.
 SMALL = 2000
 FOLDS = 5
@@ -67,17 +64,11 @@ def split_rows(observed: NDArray[np.int8], labelled: NDArray[np.intp], generator
     return [Split(np.setdiff1d(everything, part, assume_unique=True), part) for part in parts]
 
 
-# How much time the search has left.
-
-
 class Budget:
-    """A number of seconds from now on, or no limit.
-
-    ``reserve`` seconds at the end are kept for what comes after the search: fitting the best setting on all rows.
-    """
+    """A number of seconds from now on, or no limit; ``reserve`` of them are kept for the fit on all rows."""
 
     def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds
+        self.seconds = math.inf if seconds is None else seconds
         self.reserve = 0.0
         self._started = time.monotonic()
 
@@ -89,21 +80,18 @@ class Budget:
     @property
     def spent(self) -> bool:
         """Whether nothing more should be started."""
-        return self.seconds is not None and self.elapsed + self.reserve >= self.seconds
+        return self.elapsed + self.reserve >= self.seconds
 
 
-# One trial: fit a setting on the training part of each split, score it on the rest.
-
-
-#: Told the epoch and its score in the first split; True ends the trial.
+#: Takes the epoch and its score in the first split; True ends the trial.
 Report = Callable[[int, float], bool]
 
 
 @dataclass(frozen=True)
 class Part:
-    """All rows, which of them to score on, the labels of those as an indicator, and if they are complete.
+    """All rows, the labels of those to score on as an indicator, and whether these labels are complete.
 
-    With a validation set of the user's own, ``given``, there is no split.
+    Rows to score on are those held out by ``split``, or the validation set that the user has ``given``.
     """
 
     X: Any
@@ -118,9 +106,8 @@ class Part:
         if self.split is None:
             assert self.given is not None
             return self.X, self.Y, self.given
-        train, held = self.split
-        rows = safe_indexing(self.X, train), safe_indexing(self.Y, train)
-        return *rows, (safe_indexing(self.X, held), safe_indexing(self.Y, held))
+        train, held = ((safe_indexing(self.X, rows), safe_indexing(self.Y, rows)) for rows in self.split)
+        return *train, held
 
 
 @dataclass
@@ -218,57 +205,21 @@ def score_rows(model: Any, X: Any, truth: NDArray[np.int8]) -> float:
     return metrics.average_precision(truth, scores)
 
 
-# How far tuning is, on standard error.
+class Bar:
+    """A bar on standard error, for ``progress``; without a terminal, one line per step."""
 
-
-class Progress:
-    """A bar over the trials with the best score so far; without a terminal, one line a trial."""
-
-    def __init__(self, label: str, n_trials: int, budget: Budget, stream: TextIO | None = None) -> None:
-        self.label, self.n_trials, self.budget = label, n_trials, budget
+    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+        self.label = label
         self._out = stream or sys.stderr
         self._live = self._out.isatty()
 
-    def tell(self, done: int, last: Outcome, best: tuple[int, float] | None) -> None:
-        """Show how the last trial ended and which is the best."""
-        filled = round(24 * done / self.n_trials)
-        bar = "█" * filled + "░" * (24 - filled)
-        shown = f"best {best[1]:.4f} (trial {best[0]})" if best else "none finished"
-        score = f"{last.score:.4f}" if last.state == "complete" else last.state
-        left = self.budget.elapsed / done * (self.n_trials - done)
-        if self.budget.seconds is not None:
-            left = min(left, max(0.0, self.budget.seconds - self.budget.elapsed))
-        line = f"{self.label} {bar} {done}/{self.n_trials}  last {score}, {shown}  "
-        line += f"{self.budget.elapsed:.0f}s, {left:.0f}s left"
-        self._out.write(f"\r\x1b[2K{line}" if self._live else f"{line}\n")
+    def __call__(self, step: str, share: float) -> None:
+        """Show the step and the share of the search that is done."""
+        filled = round(24 * share)
+        line = f"{self.label} {'█' * filled}{'░' * (24 - filled)} {step}"
+        end = "\n" if share >= 1.0 or not self._live else ""
+        self._out.write((f"\r\x1b[2K{line}" if self._live else line) + end)
         self._out.flush()
-
-    def end(self) -> None:
-        """Leave the last state of the bar on the screen."""
-        if self._live:
-            self._out.write("\n")
-            self._out.flush()
-
-
-class Steps:
-    """Tells whoever draws a bar of their own: what is being done, and the share of the search that is behind."""
-
-    def __init__(self, tell: Callable[[str, float], None], n_trials: int, budget: Budget) -> None:
-        self._tell, self.n_trials, self.budget = tell, n_trials, budget
-        tell(f"tuning, trial 1 of {n_trials}", 0.0)
-
-    def tell(self, done: int, last: Outcome, best: tuple[int, float] | None) -> None:
-        """Say which trial comes next and what the best score is."""
-        share = done / self.n_trials
-        if self.budget.seconds is not None:
-            share = max(share, min(1.0, self.budget.elapsed / self.budget.seconds))
-        shown = f", best {best[1]:.4f}" if best else ""
-        if done < self.n_trials:
-            self._tell(f"tuning, trial {done + 1} of {self.n_trials}{shown}", share)
-
-    def end(self) -> None:
-        """Say that only the last fit is left."""
-        self._tell("training with the best settings", 1.0)
 
 
 #: Trials and epochs that go by before a trial may be ended for being worse than the median of those before it.
@@ -307,8 +258,8 @@ class Search:
         finished = [(-o.score, number) for number, o in enumerate(self.outcomes) if o.state == "complete"]
         return (min(finished)[1], -min(finished)[0]) if finished else None
 
-    def run(self, n_trials: int, progress: Progress | Steps | None) -> None:
-        """Run until trials or time are used up, or the user has had enough."""
+    def run(self, n_trials: int, progress: Callable[[str, float], None]) -> None:
+        """Run until trials or time are used up, or the user interrupts; ``progress`` takes a step and a share."""
         try:
             with _silent(self.optuna):
                 self._loop(n_trials, progress)
@@ -317,22 +268,23 @@ class Search:
                 raise
             del self.settings[len(self.outcomes) :]
             self.stopped = "interrupted"
-        if progress is not None:
-            progress.end()
+        progress("training with the best settings", 1.0)
 
-    def _loop(self, n_trials: int, progress: Progress | Steps | None) -> None:
+    def _loop(self, n_trials: int, progress: Callable[[str, float], None]) -> None:
+        best = None
         for number in range(n_trials):
             if number and self.budget.spent:
                 self.stopped = "time_budget"
                 break
+            share = max(number / n_trials, min(1.0, self.budget.elapsed / self.budget.seconds))
+            shown = f", best {best[1]:.4f}" if best else ""
+            progress(f"tuning, trial {number + 1} of {n_trials}{shown}", share)
             outcome = self._run_suggested() if number else self._run_defaults()
             self.outcomes.append(outcome)
             best = self.best
             if best is not None:
                 # A fit on all rows takes somewhat longer than one on the training part.
                 self.budget.reserve = 1.25 * self.outcomes[best[0]].seconds / len(self.parts)
-            if progress is not None:
-                progress.tell(number + 1, outcome, best)
             if outcome.state == "stopped":
                 self.stopped = "interrupted" if outcome.interrupted else "time_budget"
                 break

@@ -1,4 +1,4 @@
-"""What is tuned when nothing else is asked for, method by method.
+"""The parameters that are tuned by default, method by method.
 
 Left out on purpose: ``n_positives``, a fact about the data that the criterion cannot see (it looks at ranks, and m
 moves all probabilities together); ``batch_size`` and ``max_epochs``, which mostly trade time (the number of epochs is
@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
-# What a parameter may be while it is tuned: a range of numbers, or one of several values.
-
 
 @dataclass(frozen=True)
 class Uniform:
@@ -20,18 +18,21 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        _check_range(self, self.low, self.high)
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high; got {self}.")
 
     def distribution(self, optuna: Any) -> Any:
-        """Optuna's name for it."""
+        """Return it as optuna knows it."""
         return optuna.distributions.FloatDistribution(self.low, self.high)
 
     def encode(self, value: Any) -> Any:
-        """What optuna knows a value as; None if it lies outside."""
-        return float(value) if _is_number(value, Real) and self.low <= value <= self.high else None
+        """Return a value as optuna knows it; None if it lies outside."""
+        if type(value) is bool or not isinstance(value, Real):
+            return None
+        return value if self.low <= float(value) <= self.high else None
 
     def decode(self, drawn: Any) -> Any:
-        """Value of what optuna drew."""
+        """Return the value that optuna drew."""
         return drawn
 
 
@@ -45,12 +46,12 @@ class LogUniform(Uniform):
             raise ValueError(f"a range on a logarithmic scale starts above 0; got {self}.")
 
     def distribution(self, optuna: Any) -> Any:
-        """Optuna's name for it."""
+        """Return it as optuna knows it."""
         return optuna.distributions.FloatDistribution(self.low, self.high, log=True)
 
 
 @dataclass(frozen=True)
-class Integer:
+class Integer(Uniform):
     """A whole number from ``low`` to ``high``; ``log`` as in ``LogUniform``."""
 
     low: int
@@ -58,21 +59,17 @@ class Integer:
     log: bool = False
 
     def __post_init__(self) -> None:
-        _check_range(self, self.low, self.high)
+        super().__post_init__()
         if self.log and self.low < 1:
             raise ValueError(f"a range on a logarithmic scale starts above 0; got {self}.")
 
     def distribution(self, optuna: Any) -> Any:
-        """Optuna's name for it."""
+        """Return it as optuna knows it."""
         return optuna.distributions.IntDistribution(self.low, self.high, log=self.log)
 
     def encode(self, value: Any) -> Any:
-        """What optuna knows a value as; None if it lies outside."""
-        return int(value) if _is_number(value, Integral) and self.low <= value <= self.high else None
-
-    def decode(self, drawn: Any) -> Any:
-        """Value of what optuna drew."""
-        return drawn
+        """Return a value as optuna knows it; None if it lies outside."""
+        return super().encode(value) if isinstance(value, Integral) else None
 
 
 @dataclass(frozen=True, init=False)
@@ -93,37 +90,25 @@ class Choice:
         object.__setattr__(self, "options", options)
 
     def distribution(self, optuna: Any) -> Any:
-        """Optuna's name for it: positions, as it stores plain values alone."""
+        """Return it as optuna knows it: positions, as it stores plain values alone."""
         return optuna.distributions.CategoricalDistribution(tuple(range(len(self.options))))
 
     def encode(self, value: Any) -> Any:
-        """What optuna knows a value as; None if it is none of the options."""
-        for position, option in enumerate(self.options):
-            if type(option) is type(value) and option == value:
-                return position
-        return None
+        """Return a value as optuna knows it; None if it is none of the options."""
+        same = (i for i, option in enumerate(self.options) if type(option) is type(value) and option == value)
+        return next(same, None)
 
     def decode(self, drawn: Any) -> Any:
-        """Value of what optuna drew."""
+        """Return the value that optuna drew."""
         return self.options[drawn]
 
 
-Dimension: TypeAlias = Uniform | LogUniform | Integer | Choice
+Dimension: TypeAlias = Uniform | Choice
 Space: TypeAlias = dict[str, Dimension]
-
-
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _check_range(dimension: Any, low: float, high: float) -> None:
-    if not low < high:
-        raise ValueError(f"low must be below high; got {dimension}.")
-
 
 _SCALE = Choice("standard", "minmax", "none")
 
-#: By class name; a class also has what stands at the classes that it derives from, its own line going first.
+#: By class name. A class inherits the entries of its base classes; its own come first.
 SPACES: dict[str, Space] = {
     "NeuralClassifier": {
         "learning_rate": LogUniform(1e-4, 1e-2),
@@ -197,7 +182,7 @@ SPACES: dict[str, Space] = {
 
 
 def default_space(estimator: Any) -> Space:
-    """Return what is tuned of an estimator.
+    """Return the parameters of an estimator that are tuned, and their ranges.
 
     Examples
     --------
@@ -209,11 +194,8 @@ def default_space(estimator: Any) -> Space:
     for kind in reversed(type(estimator).__mro__):
         space |= SPACES.get(kind.__name__, {})
     if callable(getattr(estimator, "network", None)):
-        for name in (
-            "network",
-            "dropout",
-            "input_dropout",
-        ):  # a module of the user's own, or its maker: neither is ours to change
+        # A module of the user's own, or a function that makes one, is not changed.
+        for name in ("network", "dropout", "input_dropout"):
             space.pop(name, None)
     return space
 
