@@ -1,15 +1,15 @@
 """From results to the plain values that the page shows: everything here could be written as JSON."""
 
 import base64
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.optional import require
 from onepos.metrics import METRIC_TITLES, METRICS, higher_is_better
 
 if TYPE_CHECKING:
@@ -166,32 +166,12 @@ def top_labels(
     return tuple((names[column], float(confidence[column])) for column in hidden[:n_labels])
 
 
-# Grey pictures as PNG data addresses, so that the report holds them itself.
-
-
 def png_address(image: NDArray[np.floating]) -> str:
-    """Return a picture with values from 0 (white) to 1 (black) as ``data:image/png;base64,…``.
-
-    Written here because eight-bit grey needs three chunks, and no image library then becomes a dependency.
-
-    Parameters
-    ----------
-    image : array of shape (height, width)
-    """
-    height, width = image.shape
-    grey = np.round(255 * (1 - np.clip(image, 0, 1))).astype(np.uint8)
-    # Each line starts with its filter type; 0 leaves the values as they are.
-    lines = np.column_stack([np.zeros(height, dtype=np.uint8), grey])
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(
-        _chunk(kind, content)
-        for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    )
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
-
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    """Return a picture with values from 0 (white) to 1 (black) as ``data:image/png;base64,…``."""
+    pillow = require("PIL.Image", extra="plot", purpose="writing the report")
+    stream = BytesIO()
+    pillow.fromarray(np.round(255 * (1 - np.clip(image, 0, 1))).astype(np.uint8)).save(stream, "PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 #: What each measure means, in one sentence.

@@ -11,10 +11,9 @@ from scipy.special import expit
 
 from onepos._utils.files import write_durably
 from onepos.metrics import METRIC_TITLES
-from onepos.pages.demo_report import require_report
 from onepos.pages.model_summary import Scored, summarise_model
 from onepos.pages.reliability import reliability
-from onepos.pages.rendering import embed_svg, load_templates
+from onepos.pages.rendering import embed_svg, load_templates, require_report
 from onepos.pages.style import INK, figure_svg, label_axes, looks, new_figure
 
 if TYPE_CHECKING:

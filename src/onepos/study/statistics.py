@@ -201,7 +201,7 @@ def _merge_near(values: NDArray[np.float64], tolerance: float) -> NDArray[np.flo
 
 
 def _conditional_p(ranks: NDArray[np.float64], statistic: float) -> float:
-    """Two-sided p-value over all signs of these ranks, by counting the ways to each rank sum; SciPy has no such test."""
+    """Two-sided p-value over all signs of these ranks, by counting the ways to each rank sum; SciPy has none."""
     doubled = np.rint(2 * ranks).astype(np.intp)  # average ranks are multiples of a half
     ways = np.zeros(int(doubled.sum()) + 1)
     ways[0] = 1.0
