@@ -23,6 +23,7 @@ def metric_panel(metric: Mapping[str, Any], methods: Sequence[Mapping[str, Any]]
     axes.set_yticks(rows, [plain(method["name"]) for method in methods])
     axes.set_ylim(-0.6, len(methods) - 0.4)
     axes.grid(axis="y", visible=False)
+    axes.tick_params(labelsize=9)  # the page shows this panel small
     axes.margins(x=0.12)
     values = ", ".join(f"{method['name']} {method['cells'][metric['key']]['mean']:.3f}" for method in methods)
     description = f"{metric['name']}, {metric['direction']}: {values}"

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from onepos.training import History
 
 
-# The results in sentences. They follow the numbers: whichever method wins is the one that is named.
-
-
 _METRIC = "average_precision"
 
 
@@ -59,9 +56,8 @@ def _compare(smile: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     known = [spread for spread in spreads if spread is not None]
     if not known:
         return f"{sentence} in this one run, which says nothing about chance."
-    if abs(difference) <= max(known):
-        return f"{sentence}, no more than the runs differ among themselves (±{max(known):.3f})."
-    return f"{sentence}, more than the runs differ among themselves (±{max(known):.3f})."
+    more = "more" if abs(difference) > max(known) else "no more"
+    return f"{sentence}, {more} than the runs differ among themselves (±{max(known):.3f})."
 
 
 def _distance(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -80,9 +76,6 @@ def _distance(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"On the way from ranking by frequency alone ({floor:.3f}) to training on every label ({ceiling:.3f}), one "
         f"label per picture gets this far: {', '.join(shares)}."
     ]
-
-
-# One training example as a reader sees it: what was observed, what was recovered, what is true.
 
 
 #: At and above this confidence a label is said to be present; below it is only a guess.
@@ -198,8 +191,8 @@ def summarise(
     Parameters
     ----------
     scores : DataFrame
-        One row a run: ``method``, ``name``, ``full_labels`` (trained on all labels), ``seed``, ``seconds`` and the five
-        measures. Methods are shown in the order in which they first come.
+        One row per run: ``method``, ``name``, ``full_labels`` (trained on all labels), ``seed``, ``seconds`` and the
+        five measures. Methods are shown in the order in which they first come.
     histories : mapping of method key to the histories of its runs
     examples : sequence of Example
     facts : mapping
@@ -261,7 +254,7 @@ def _mark_best(methods: list[dict[str, Any]], metric: Mapping[str, Any]) -> None
 
 
 def _curves(histories: Sequence["History"]) -> list[dict[str, Any]]:
-    """One record a run: the validation score and each loss by epoch, and which epoch was kept."""
+    """One record per run: the validation score and each loss by epoch, and which epoch was kept."""
     return [
         {
             "validation": [float(value) for value in history["valid_average_precision"] if value is not None],

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from onepos.table import TableModel
 
 
-# The drawings of a model's page: how training went, and whether its probabilities mean what they say.
-
-
 #: What is drawn of a history's records as training goes on, the first that there is.
 _LOSSES = ("loss", "objective")
 

@@ -81,9 +81,6 @@ def render_study_report(
     return page
 
 
-# The figures that a study's results can fill, with their captions.
-
-
 class StudyFigure(NamedTuple):
     """A drawing, a name for its files, and what it shows in a sentence."""
 
@@ -152,9 +149,6 @@ def _traced(text: str) -> bool:
 
 def _has(column: "pd.Series", name: str) -> bool:
     return any(name in (read_json(text) or {}) for text in column)
-
-
-# A study's results in, a report out: the page, and its figures as files if they are wanted.
 
 
 #: Drawings on the page: what a reader wants first; of the ranks, those by average precision. All are made as files.
