@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
-from onepos.metrics import METRICS, higher_is_better
+from onepos.metrics import METRICS
 from onepos.pages.rendering import embed_svg
 from onepos.study.report import render_study_report, study_tables
 from onepos.study.report_summary import duration, summarise_study
@@ -35,7 +35,7 @@ def table(frame, metric="average_precision", selection="clean", **more):
 
 
 def row(table, dataset):
-    return dict(zip(table.columns, next(row for row in table.rows if row.dataset == dataset).cells, strict=True))
+    return {method: table.cells[dataset, method] for method in table.methods}
 
 
 def test_cells_are_mean_and_standard_deviation_over_trials():
@@ -44,12 +44,13 @@ def test_cells_are_mean_and_standard_deviation_over_trials():
     assert cell.mean == pytest.approx(19 / 30)
     assert cell.std == pytest.approx(np.sqrt(7 / 300))
     assert cell.count == 3
-    assert row(table(frame[:1]), "scene")["smile"].std is None
+    assert np.isnan(row(table(frame[:1]), "scene")["smile"].std)
 
 
 def test_failed_cells_count_as_missing(frame):
     cell = row(table(frame), "CAL500")[NASTY]
-    assert (cell.mean, cell.std, cell.count, cell.best) == (None, None, 0, False)
+    assert np.isnan([cell.mean, cell.std]).all()
+    assert (cell.count, cell.best, cell.incomplete) == (0, False, True)
     assert row(table(frame), "scene")["role"].count == 2
     assert row(table(frame, selection="single-positive"), "scene")["role"].count == 3
 
@@ -57,11 +58,11 @@ def test_failed_cells_count_as_missing(frame):
 def test_a_method_gains_nothing_by_missing_trials():
     frame = pd.DataFrame([result(method=key, trial=trial) for key in ("smile", "an", "role") for trial in range(2)])
     assert [cell.best for cell in row(table(frame), "scene").values()] == [True, False, False]
-    assert table(frame).ranks == (1, 3, 2)
-    assert table(frame).trials == 2
+    assert table(frame).average_ranks == {"smile": 1, "an": 3, "role": 2}
+    assert table(frame).expected_trials == 2
     frame = frame.drop(index=0)
     assert [cell.best for cell in row(table(frame), "scene").values()] == [False, False, True]
-    assert table(frame).ranks == (None, 2, 1)
+    assert table(frame).average_ranks == {"an": 2, "role": 1}
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -71,35 +72,32 @@ def test_the_best_are_those_equal_at_three_decimals_and_never_full_supervision(m
     frame = pd.DataFrame([result(method=key, level=level) for key, level in levels.items()])
     best = {key for key, cell in row(table(frame, metric), "scene").items() if cell.best}
     assert best == {"smile", "an"}
-    assert table(frame, metric).arrow == ("↑" if higher_is_better(metric) else "↓")
 
 
 def test_average_ranks_are_those_of_scipy_over_complete_rows(frame):
     random = np.random.default_rng(0)
     frame = frame.assign(average_precision=random.random(len(frame)).round(1))
     found = table(frame, selection="single-positive")
-    competing = [key for key in found.columns if key not in ("bce", NASTY)]
+    competing = [key for key in found.methods if key not in ("bce", NASTY)]
     assert {cells.count for cells in row(found, "CAL500").values()} == {0, 3}
     complete = [row(found, dataset) for dataset in ("scene", "yeast")]
     expected = np.mean([rankdata([-cells[key].mean for key in competing]) for cells in complete], axis=0)
-    ranks = dict(zip(found.columns, found.ranks, strict=True))
-    assert [ranks[key] for key in competing] == pytest.approx(expected.tolist())
-    assert ranks["bce"] is None
-    assert ranks[NASTY] is None
+    assert found.average_ranks == pytest.approx(dict(zip(competing, expected.tolist(), strict=True)))
 
 
 def test_sizes_of_the_training_set_get_rows_of_their_own_and_results_given_twice_are_refused():
     frame = pd.DataFrame([result(n_train=size, level=level) for size, level in ((200, 0.5), (100, 0.4))])
-    assert [(row.n_train, row.cells[0].mean) for row in table(frame).rows] == [(100, 0.4), (200, 0.5)]
-    with pytest.raises(ValueError, match="got two of scene, smile, 0, clean"):
+    means = {dataset: cell.mean for (dataset, _), cell in table(frame).cells.items()}
+    assert means == {"scene (100 training rows)": 0.4, "scene (200 training rows)": 0.5}
+    with pytest.raises(ValueError, match=r"got two for dataset scene .* method smile, trial 0"):
         study_tables(pd.concat([frame, frame]))
 
 
 def test_rows_and_columns_have_the_order_of_the_study(frame):
-    assert table(frame).columns == ("smile", "role", "an", "linear", "frequency", "bce", NASTY)
-    assert [row.dataset for row in table(frame).rows] == ["yeast", "scene", "CAL500"]
+    assert table(frame).methods == ("smile", "role", "an", "linear", "frequency", "bce", NASTY)
+    assert table(frame).datasets == ("yeast", "scene", "CAL500")
     chosen = table(frame, datasets=["yeast", "scene"], methods=["bce", "smile"])
-    assert (chosen.columns, [row.dataset for row in chosen.rows]) == (("bce", "smile"), ["yeast", "scene"])
+    assert (chosen.methods, chosen.datasets) == (("bce", "smile"), ("yeast", "scene"))
 
 
 def words(levels, **more):

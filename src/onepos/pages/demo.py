@@ -3,15 +3,15 @@
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from onepos import __version__
 from onepos.datasets import make_digit_scenes, make_single_positive
@@ -20,14 +20,9 @@ from onepos.metrics import METRICS, evaluate
 from onepos.pages import Example, require_report, summarise, write_report
 from onepos.pages.demo_summary import PRESENT, top_labels
 from onepos.training import Callback, History, Objective
-
-if TYPE_CHECKING:
-    import pandas as pd
+from onepos.training.machine import limited_threads
 
 __all__ = ["DEMO_METHODS", "DemoResult", "run_demo"]
-
-
-# The demo's pictures.
 
 
 @dataclass(frozen=True)
@@ -52,9 +47,6 @@ def make_scenes(n_train: int, n_validation: int, n_test: int, data_seed: int, te
         list(seen.label_names),
         seen.images[:n_train],
     )
-
-
-# How far the demo is, and how it shares the machine.
 
 
 #: Told which step is under way and which share of the whole work is done.
@@ -83,28 +75,6 @@ class Ticker(Callback):
     def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
         """Count the epoch."""
         self.epoch += 1
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread for a while.
-
-    The batches are too small to share. On a busy machine threads that wait for each other in every one of a few
-    thousand steps made the demo ten times slower.
-    """
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-# One method, one run: what it is told, how it is trained, how well it does.
 
 
 def train_once(
@@ -139,9 +109,6 @@ def train_once(
     X_test, Y_test = scenes.test
     row = {"method": key, "name": METHODS[key].name, "full_labels": full, "seed": seed, "seconds": seconds}
     return row | evaluate(Y_test, model.predict_proba(X_test)), model, observed
-
-
-# What SMILE recovered of the labels that training never saw.
 
 
 N_EXAMPLES = 12
@@ -179,9 +146,6 @@ def count_recovered(Y: NDArray[np.uint8], observed: NDArray[np.uint8], soft: NDA
     }
 
 
-# What the demo returns.
-
-
 @dataclass(frozen=True)
 class DemoResult:
     """What the demo found.
@@ -189,7 +153,7 @@ class DemoResult:
     Attributes
     ----------
     scores : DataFrame
-        One row a run: method, name, full_labels, seed, seconds, and the five measures on the test pictures.
+        One row per run: method, name, full_labels, seed, seconds, and the five measures on the test pictures.
     histories : mapping of method key to the histories of its runs
         For the methods trained epoch by epoch.
     examples : tuple of Example
@@ -202,7 +166,7 @@ class DemoResult:
         The HTML file.
     """
 
-    scores: "pd.DataFrame"
+    scores: pd.DataFrame
     histories: Mapping[str, tuple[History, ...]]
     examples: tuple[Example, ...]
     facts: Mapping[str, Any]
@@ -210,12 +174,9 @@ class DemoResult:
     report: Path
 
     @property
-    def table(self) -> "pd.DataFrame":
+    def table(self) -> pd.DataFrame:
         """The five measures by method, columns (measure, "mean" or "std"); a single run has no std (NaN)."""
         return self.scores.groupby("method", sort=False)[list(METRICS)].agg(["mean", "std"])
-
-
-# The demo from start to end.
 
 
 #: What the demo trains, in the order of its table; the last sees every label.
@@ -283,7 +244,9 @@ def run_demo(
     scenes = make_scenes(n_train, n_validation, n_test, data_seed, test_seed)
     # 4× the default batch for speed, and 2× its rate by the square-root rule; the same for every network.
     settings = {"max_epochs": max_epochs, "batch_size": 64, "learning_rate": 2e-3}
-    with one_thread():
+    # The batches are too small to share: on a busy machine, threads that wait for each other made the demo ten times
+    # slower.
+    with threadpool_limits(1), limited_threads(1):
         rows, histories, examples, recovered = _train_all(scenes, run_seeds, settings, tell)
     tell("writing the report", 1.0)
     scores = pd.DataFrame(rows).sort_values("method", key=lambda keys: keys.map(DEMO_METHODS.index), kind="stable")
@@ -305,7 +268,7 @@ def run_demo(
 def _train_all(
     scenes: Scenes, run_seeds: list[int], settings: Mapping[str, Any], tell: Progress
 ) -> tuple[list[dict[str, Any]], dict[str, list[History]], tuple[Example, ...], dict[str, Any]]:
-    """Train every method once a seed; the examples and the recovery figures are those of SMILE's first run."""
+    """Train every method once per seed; the examples and the recovery figures are those of SMILE's first run."""
     total, done = len(run_seeds) * sum(_COST.values()), 0.0
     rows: list[dict[str, Any]] = []
     histories: dict[str, list[History]] = {}

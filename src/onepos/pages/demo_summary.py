@@ -1,24 +1,21 @@
 """From results to the plain values that the page shows: everything here could be written as JSON."""
 
 import base64
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.optional import require
 from onepos.metrics import METRIC_TITLES, METRICS, higher_is_better
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from onepos.training import History
-
-
-# The results in sentences. They follow the numbers: whichever method wins is the one that is named.
 
 
 _METRIC = "average_precision"
@@ -59,9 +56,8 @@ def _compare(smile: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     known = [spread for spread in spreads if spread is not None]
     if not known:
         return f"{sentence} in this one run, which says nothing about chance."
-    if abs(difference) <= max(known):
-        return f"{sentence}, no more than the runs differ among themselves (±{max(known):.3f})."
-    return f"{sentence}, more than the runs differ among themselves (±{max(known):.3f})."
+    more = "more" if abs(difference) > max(known) else "no more"
+    return f"{sentence}, {more} than the runs differ among themselves (±{max(known):.3f})."
 
 
 def _distance(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -80,9 +76,6 @@ def _distance(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"On the way from ranking by frequency alone ({floor:.3f}) to training on every label ({ceiling:.3f}), one "
         f"label per picture gets this far: {', '.join(shares)}."
     ]
-
-
-# One training example as a reader sees it: what was observed, what was recovered, what is true.
 
 
 #: At and above this confidence a label is said to be present; below it is only a guess.
@@ -166,32 +159,12 @@ def top_labels(
     return tuple((names[column], float(confidence[column])) for column in hidden[:n_labels])
 
 
-# Grey pictures as PNG data addresses, so that the report holds them itself.
-
-
 def png_address(image: NDArray[np.floating]) -> str:
-    """Return a picture with values from 0 (white) to 1 (black) as ``data:image/png;base64,…``.
-
-    Written here because eight-bit grey needs three chunks, and no image library then becomes a dependency.
-
-    Parameters
-    ----------
-    image : array of shape (height, width)
-    """
-    height, width = image.shape
-    grey = np.round(255 * (1 - np.clip(image, 0, 1))).astype(np.uint8)
-    # Each line starts with its filter type; 0 leaves the values as they are.
-    lines = np.column_stack([np.zeros(height, dtype=np.uint8), grey])
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(
-        _chunk(kind, content)
-        for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    )
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
-
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    """Return a picture with values from 0 (white) to 1 (black) as ``data:image/png;base64,…``."""
+    pillow = require("PIL.Image", extra="plot", purpose="writing the report")
+    stream = BytesIO()
+    pillow.fromarray(np.round(255 * (1 - np.clip(image, 0, 1))).astype(np.uint8)).save(stream, "PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 #: What each measure means, in one sentence.
@@ -218,8 +191,8 @@ def summarise(
     Parameters
     ----------
     scores : DataFrame
-        One row a run: ``method``, ``name``, ``full_labels`` (trained on all labels), ``seed``, ``seconds`` and the five
-        measures. Methods are shown in the order in which they first come.
+        One row per run: ``method``, ``name``, ``full_labels`` (trained on all labels), ``seed``, ``seconds`` and the
+        five measures. Methods are shown in the order in which they first come.
     histories : mapping of method key to the histories of its runs
     examples : sequence of Example
     facts : mapping
@@ -281,7 +254,7 @@ def _mark_best(methods: list[dict[str, Any]], metric: Mapping[str, Any]) -> None
 
 
 def _curves(histories: Sequence["History"]) -> list[dict[str, Any]]:
-    """One record a run: the validation score and each loss by epoch, and which epoch was kept."""
+    """One record per run: the validation score and each loss by epoch, and which epoch was kept."""
     return [
         {
             "validation": [float(value) for value in history["valid_average_precision"] if value is not None],

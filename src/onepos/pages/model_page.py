@@ -11,10 +11,9 @@ from scipy.special import expit
 
 from onepos._utils.files import write_durably
 from onepos.metrics import METRIC_TITLES
-from onepos.pages.demo_report import require_report
 from onepos.pages.model_summary import Scored, summarise_model
 from onepos.pages.reliability import reliability
-from onepos.pages.rendering import embed_svg, load_templates
+from onepos.pages.rendering import embed_svg, load_templates, require_report
 from onepos.pages.style import INK, figure_svg, label_axes, looks, new_figure
 
 if TYPE_CHECKING:
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from onepos.methods._base import OnePositiveClassifier
     from onepos.pages.model_summary import Scored
     from onepos.table import TableModel
-
-
-# The drawings of a model's page: how training went, and whether its probabilities mean what they say.
 
 
 #: What is drawn of a history's records as training goes on, the first that there is.

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from onepos.table import TableModel
 
 
-# The page's table of labels: how often each is known, how likely the model finds it, how well it is found.
-
-
 def label_records(scored: "Scored") -> list[dict[str, Any]]:
     """Return one record a label, in the model's order.
 
@@ -60,9 +57,6 @@ def _quality(scored: "Scored", j: int) -> dict[str, float]:
         "average_precision": float(average_precision_score(truth, scored.probabilities[rows, j])),
         "f1": float(2 * both / (np.count_nonzero(truth) + np.count_nonzero(sets))),
     }
-
-
-# What a model was made with: its settings, its training, the versions in use.
 
 
 def model_settings(model: Any) -> dict[str, str]:

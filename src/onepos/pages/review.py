@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["read_decisions", "write_review"]
 
 
-# From suggestions to one HTML page on which a person reviews them.
-
-
 _PURPOSE = "writing the review page"
 #: Joined in this order to one script; each may use what stands before it, and at run time what comes after.
 _SCRIPTS = (
@@ -139,9 +136,6 @@ def _part(name: str) -> str:
 
 def _hash(text: str) -> str:
     return b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-# From the CSV file that the page saves to a table of decisions.
 
 
 COLUMNS = ("id", "label", "decision")

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-# Which labels are suggested for an example, and how sure the model is, in few characters.
-
-
 #: Labels below this probability are not suggested, nor more than so many.
 LEAST, MOST = 0.01, 20
 
@@ -98,9 +95,6 @@ def most_uncertain(
     known = np.flatnonzero(given >= 0)
     margins[known, given[known]] = np.inf
     return np.sort(np.argsort(margins.min(axis=1), kind="stable")[:limit])
-
-
-# What is shown of an example: checked, and turned into plain strings.
 
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)

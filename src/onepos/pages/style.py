@@ -169,9 +169,6 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-# A figure as files: SVG for pages and papers, PNG for everything else.
-
-
 #: A column of 3.3 inches becomes 990 points of a picture.
 RESOLUTION = 300
 

@@ -1,13 +1,15 @@
-"""A results folder: the study file, a row a finished cell, what is running, and one runner at a time."""
+"""A results folder: the study file, a row per finished cell, what is running, and one runner at a time."""
 
 import fcntl
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from onepos._utils.files import explained, write_durably
 from onepos._utils.optional import require
@@ -16,54 +18,13 @@ from onepos.study.cells import Cell, cells_of
 from onepos.study.parse import parse_study
 from onepos.study.spec import Study
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-# Results on disk: one small parquet file a cell, whole or not there; many are read as one table.
-
-
-_PURPOSE = "storing results"
-
-
-def write_row(folder: Path, row: dict[str, Any]) -> None:
-    """Write the row of a cell durably: after this returns, no crash loses it; before, no reader sees it."""
-    import pandas as pd
-
-    require("pyarrow", extra="data", purpose=_PURPOSE)
-    content = pd.DataFrame([row]).to_parquet(index=False)
-    write_durably(folder / f"{row['cell']}.parquet", content)
-
-
-def read_rows(folder: Path, cells: Iterable[str] | None = None) -> "pd.DataFrame":
-    """Read the rows of a folder, or of some cells of it, in the order of ``cells`` or of their names."""
-    import pandas as pd
-
-    require("pyarrow", extra="data", purpose=_PURPOSE)
-    names = [path.stem for path in sorted(folder.glob("*.parquet"))] if cells is None else list(cells)
-    paths = [folder / f"{name}.parquet" for name in names]
-    frames = []
-    for path in paths:
-        if path.exists():
-            try:
-                frames.append(pd.read_parquet(path))
-            except (OSError, ValueError) as error:
-                raise StudyError(f"{path} is damaged ({error}); delete it, and the cell is run again.") from error
-    return pd.concat(_without_empty_columns(frames), ignore_index=True) if frames else pd.DataFrame()
-
-
-def _without_empty_columns(frames: "list[pd.DataFrame]") -> "list[pd.DataFrame]":
-    # pandas is about to stop inferring types from all-NA columns; "error" is the one that is empty in most rows.
-    return [frame.astype({"error": object}) for frame in frames]
-
-
 _STUDY, _ROWS, _RUNNING, _LOCK = "study.toml", "rows", "running", ".lock"
 
 
 class ResultsFolder:
     """Everything a study leaves on disk.
 
-    ``study.toml`` is the study, ``rows/`` holds one parquet file a cell, ``running/`` a note for each cell under way.
+    ``study.toml`` is the study, ``rows/`` holds one parquet file per cell, ``running/`` a note for each cell under way.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -93,21 +54,37 @@ class ResultsFolder:
         """Return the study whose results these are."""
         return parse_study((self.path / _STUDY).read_text(encoding="utf-8"))
 
-    def frame(self, study: Study | None = None) -> "pd.DataFrame":
+    def frame(self, study: Study | None = None) -> pd.DataFrame:
         """Return the rows of the study's cells in the study's order; rows of earlier versions of it are left out."""
         study = study or self.study()
-        frame = read_rows(self.path / _ROWS, [cell.id for cell in cells_of(study)])
+        frame = self._read([cell.id for cell in cells_of(study)])
         frame.insert(0, "study_hash", study.content_hash)
         frame.insert(0, "study", study.name)
         return frame
+
+    def _read(self, cells: list[str]) -> pd.DataFrame:
+        require("pyarrow", extra="data", purpose="reading results")
+        frames = []
+        for path in (self.path / _ROWS / f"{cell}.parquet" for cell in cells):
+            if path.exists():
+                try:
+                    # Empty in most rows: there is no type to infer.
+                    frames.append(
+                        pd.read_parquet(path).astype({"error": object})
+                    )  # empty in most rows: no type to infer
+                except (OSError, ValueError) as error:
+                    raise StudyError(f"{path} is damaged ({error}); delete it, and the cell is run again.") from error
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     def has_row(self, cell: Cell) -> bool:
         """Tell whether a cell has a row, good or failed."""
         return (self.path / _ROWS / f"{cell.id}.parquet").exists()
 
     def add(self, row: dict[str, Any]) -> None:
-        """Store a finished cell."""
-        write_row(self.path / _ROWS, row)
+        """Store the row of a finished cell: after this returns, no crash loses it; before, no reader sees it."""
+        require("pyarrow", extra="data", purpose="storing results")
+        content = pd.DataFrame([row]).to_parquet(index=False)
+        write_durably(self.path / _ROWS / f"{row['cell']}.parquet", content)
         self.note_end(row["cell"])
 
     def is_within_reach(self) -> bool:
@@ -167,14 +144,11 @@ class ResultsFolder:
             path.unlink(missing_ok=True)
 
 
-# Open results: a folder under way, or one parquet file made from it.
-
-
 COLUMNS = ("dataset", "method", "trial", "selection", "status", "average_precision", "setting")
 
 
-def load_results(path: str | Path) -> "pd.DataFrame":
-    """Return one row a finished cell, good or failed.
+def load_results(path: str | Path) -> pd.DataFrame:
+    """Return one row per finished cell, good or failed.
 
     Parameters
     ----------
@@ -183,8 +157,6 @@ def load_results(path: str | Path) -> "pd.DataFrame":
     path = Path(path)
     if path.is_dir():
         return ResultsFolder.open(path).frame()
-    import pandas as pd
-
     require("pyarrow", extra="data", purpose="reading results")
     if not path.is_file():
         raise StudyError(f"no results at {path}: give a results folder or a parquet file of results.")
@@ -198,7 +170,7 @@ def load_results(path: str | Path) -> "pd.DataFrame":
     return frame
 
 
-def export_results(folder: ResultsFolder, path: str | Path) -> "pd.DataFrame":
+def export_results(folder: ResultsFolder, path: str | Path) -> pd.DataFrame:
     """Write all rows of a folder into one parquet file, whose own folder is made if need be, and return them."""
     frame = folder.frame()
     Path(path).parent.mkdir(parents=True, exist_ok=True)

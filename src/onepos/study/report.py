@@ -20,7 +20,7 @@ from onepos.study.figures import (
     sufficiency,
 )
 from onepos.study.figures.curves import read_json
-from onepos.study.report_summary import StudyTable, study_tables, summarise_study
+from onepos.study.report_summary import study_tables, summarise_study
 from onepos.study.tables import rank_table
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def render_study_report(
     *,
     title: str,
     description: str = "",
-    tables: Sequence[StudyTable] | None = None,
     figures: Sequence[tuple[str, str]] = (),
     reproduce: str = "",
     study_file: str = "",
@@ -50,11 +49,9 @@ def render_study_report(
     Parameters
     ----------
     frame : DataFrame
-        The results, one row a finished cell.
+        The results, one row per finished cell.
     title, description : str
         Plain text; an empty line in the description starts a new paragraph.
-    tables : sequence of StudyTable, optional
-        Default: ``study_tables(frame)``.
     figures : sequence of (caption, SVG text)
         For instance ``(caption, onepos.study.figures.figure_svg(figure))``.
     reproduce : str
@@ -65,7 +62,7 @@ def render_study_report(
         Facts to show beside the versions and machines that the results themselves record.
     """
     templates, safe = load_templates(_PURPOSE)
-    summary = summarise_study(frame, study_tables(frame) if tables is None else tables, environment or {})
+    summary = summarise_study(frame, study_tables(frame), environment or {})
     drawings = [
         {"caption": caption, "svg": safe(embed_svg(svg, f"figure-{number}", caption))}
         for number, (caption, svg) in enumerate(figures, start=1)
@@ -82,9 +79,6 @@ def render_study_report(
         **summary,
     )
     return page
-
-
-# The figures that a study's results can fill, with their captions.
 
 
 class StudyFigure(NamedTuple):
@@ -155,9 +149,6 @@ def _traced(text: str) -> bool:
 
 def _has(column: "pd.Series", name: str) -> bool:
     return any(name in (read_json(text) or {}) for text in column)
-
-
-# A study's results in, a report out: the page, and its figures as files if they are wanted.
 
 
 #: Drawings on the page: what a reader wants first; of the ranks, those by average precision. All are made as files.

@@ -1,34 +1,22 @@
 """From a study's results to the plain values that its page shows: everything here could be written as JSON."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import fsum, isnan
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from math import fsum
+from typing import Any
 
 import pandas as pd
 
-from onepos.metrics import METRICS, higher_is_better
-from onepos.pages.demo_summary import METRIC_TEXT
+from onepos.metrics import METRIC_TITLES, METRICS, higher_is_better
 from onepos.study.figures.curves import method_name, read_json
-from onepos.study.statistics import average_ranks
-from onepos.study.tables.aggregate import Summary, aggregate
-from onepos.study.tables.main_table import FULL_SUPERVISION
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    import pandas as pd
-
-
-# Every cell of a study as the page lists it: what was run, what came out, what it took, what went wrong.
-
+from onepos.study.tables.formats import arrow
+from onepos.study.tables.main_table import FULL_SUPERVISION, MainTable, main_table
 
 #: Shown in a cell's details only where they differ from what most cells have.
 _SURROUNDINGS = ("versions", "machine")
 
 
 def study_cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return one record a cell in the order of the results, but failed ones first."""
+    """Return one record per cell in the order of the results, but failed ones first."""
     usual = {column: next(iter(common_values(frame, column)), None) for column in _SURROUNDINGS}
     records = [_cell(row, usual) for row in frame.to_dict("records")]
     return sorted(records, key=lambda cell: not cell["failed"])
@@ -52,7 +40,7 @@ def known(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else float(value)
 
 
-def _cell(row: Mapping["Hashable", Any], usual: Mapping[str, str | None]) -> dict[str, Any]:
+def _cell(row: Mapping[Hashable, Any], usual: Mapping[str, str | None]) -> dict[str, Any]:
     is_failed = row["status"] != "ok"
     error = str(row["error"]) if is_failed and isinstance(row["error"], str) else ""
     return {
@@ -94,158 +82,41 @@ def _cell(row: Mapping["Hashable", Any], usual: Mapping[str, str | None]) -> dic
     }
 
 
-# A study's tables of results as plain data: mean and spread of each method on each data set, the best marked.
-
-
-@dataclass(frozen=True)
-class StudyCell:
-    """Mean and standard deviation over ``count`` trials; None where there is nothing to take it of."""
-
-    mean: float | None
-    std: float | None
-    count: int
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class StudyRow:
-    """A data set; ``n_train`` is given where the study trains on several sizes of it."""
-
-    dataset: str
-    cells: tuple[StudyCell, ...]
-    features: str = "paper"
-    n_train: int | None = None
-
-
-@dataclass(frozen=True)
-class StudyTable:
-    """One measure under one selection rule.
-
-    Attributes
-    ----------
-    metric : str
-        A name in ``onepos.metrics.METRICS``.
-    arrow : {"↑", "↓"}
-        Which way is better.
-    selection : str
-        Which validation labels chose the setting: ``"clean"`` or ``"single-positive"``.
-    columns : tuple of str
-        Method keys; a row has one cell for each.
-    rows : tuple of StudyRow
-    ranks : tuple of (float or None)
-        The average rank of each method; empty if unknown.
-    trials : int
-        How many trials make a cell complete. An incomplete cell is neither best nor ranked: a method that failed on
-        the hard trials must not gain by it.
-    """
-
-    metric: str
-    arrow: str
-    selection: str
-    columns: tuple[str, ...]
-    rows: tuple[StudyRow, ...]
-    ranks: tuple[float | None, ...] = ()
-    trials: int = 0
-
-
 def study_tables(
-    frame: "pd.DataFrame", *, datasets: Sequence[str] | None = None, methods: Sequence[str] | None = None
-) -> list[StudyTable]:
-    """Return a table for each measure and selection rule in the results.
+    frame: pd.DataFrame, *, datasets: Sequence[str] | None = None, methods: Sequence[str] | None = None
+) -> list[MainTable]:
+    """Return the main table of each measure and selection rule in the results.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        One row a finished cell. Cells that failed count as missing.
-    datasets : sequence of str, optional
-        The rows; default: all, in the order of the results.
-    methods : sequence of str, optional
-        The columns; default: all, in the order of the results.
+    A data set with several training sizes has a row per size. Data sets and methods are taken in the order of the
+    results unless given.
     """
-    columns = tuple(dict.fromkeys(methods if methods is not None else frame["method"].astype(str)))
-    wanted = list(dict.fromkeys(datasets if datasets is not None else frame["dataset"].astype(str)))
-    finished, lines = _by_size(frame, wanted)
-    tables = []
-    for selection in sorted({str(rule) for rule in frame["selection"]}):
-        trials = int(frame.loc[frame["selection"] == selection, "trial"].nunique())
-        here = finished[finished["selection"] == selection]
-        shown = {name: line for name, line in lines.items() if (here["dataset"] == name).any()}
-        tables += [_measure_table(metric, selection, columns, here, shown, trials) for metric in METRICS]
-    return tables
-
-
-def _by_size(frame: "pd.DataFrame", wanted: Sequence[str]) -> tuple["pd.DataFrame", dict[str, tuple[str, int | None]]]:
-    """Return the finished cells, each size of the training set as a data set of its own where there are several.
-
-    Beside them, by name and in order, the lines of a table: data set and size, or None where there is one size.
-    """
+    wanted = list(dict.fromkeys(frame["dataset"].astype(str) if datasets is None else datasets))
+    columns = list(dict.fromkeys(frame["method"].astype(str) if methods is None else methods))
     # In a fixed order, so that equal results give equal means to the last bit however they were gathered.
-    finished = frame[frame["status"] == "ok"].sort_values(["n_train", "trial"], kind="stable")
-    cell = ["dataset", "method", "trial", "selection"]
-    if finished.duplicated([*cell, "n_train"]).any():
-        twice = finished[finished.duplicated([*cell, "n_train"])].iloc[0]
-        raise ValueError(
-            f"expected one result for each cell; got two of {', '.join(str(twice[column]) for column in cell)}: "
-            "give the results of one study"
-        )
-    several = set(finished.loc[finished.duplicated(cell), "dataset"])
-    names = finished["dataset"].where(
-        ~finished["dataset"].isin(several), finished["dataset"] + "\0" + finished["n_train"].astype(str)
-    )
-    lines: dict[str, tuple[str, int | None]] = {}
-    for dataset in wanted:
-        here = finished["dataset"] == dataset
-        for name, size in zip(names[here], finished.loc[here, "n_train"], strict=True):
-            lines[str(name)] = (dataset, int(size) if dataset in several else None)
-    return finished.assign(dataset=names), lines
-
-
-def _measure_table(
-    metric: str,
-    selection: str,
-    columns: tuple[str, ...],
-    finished: "pd.DataFrame",
-    lines: Mapping[str, tuple[str, int | None]],
-    trials: int,
-) -> StudyTable:
-    higher = higher_is_better(metric)
-    empty = StudyTable(metric, "↑" if higher else "↓", selection, columns, (), (None,) * len(columns), trials)
-    if not lines:
-        return empty
-    found = aggregate(
-        finished, metric, selection=selection, datasets=list(lines), methods=columns, expected_trials=trials
-    )
-    rows = tuple(
-        StudyRow(dataset, _cells([found.summary(name, method) for method in columns], columns, higher), features, size)
-        for name, (dataset, size) in lines.items()
-        if (features := found.features[name])
-    )
-    # A method that was never completed is not ranked; it must not take every row out of the ranking.
-    competing = [key for key in columns if key not in FULL_SUPERVISION and found.complete[key].any()]
-    means = found.complete_means(competing)
-    ranks = (
-        dict(zip(competing, average_ranks(means.to_numpy(), higher_is_better=higher), strict=True))
-        if len(means)
-        else {}
-    )
-    return replace(empty, rows=rows, ranks=tuple(ranks.get(key) for key in columns))
-
-
-def _cells(found: Sequence[Summary], columns: Sequence[str], higher: bool) -> tuple[StudyCell, ...]:
-    """Mark the best as the reader sees it: equal at three decimals, equally best."""
-    shown = [
-        float(f"{summary.mean:.3f}") if summary.complete and key not in FULL_SUPERVISION else None
-        for key, summary in zip(columns, found, strict=True)
+    ordered = frame.sort_values(["n_train", "trial"], kind="stable")
+    ok = ordered[ordered["status"] == "ok"]
+    several = {name for name, sizes in ok.groupby("dataset")["n_train"] if sizes.nunique() > 1}
+    # A failed cell may not know its size.
+    ordered = ordered[(ordered["status"] == "ok") | ~ordered["dataset"].isin(several)]
+    names = [
+        f"{name} ({size:,} training rows)" if name in several else str(name)
+        for name, size in zip(ordered["dataset"], ordered["n_train"], strict=True)
     ]
-    best = (max if higher else min)((value for value in shown if value is not None), default=None)
-    return tuple(
-        StudyCell(_known(summary.mean), _known(summary.std), summary.count, value is not None and value == best)
-        for summary, value in zip(found, shown, strict=True)
-    )
-
-
-def _known(value: float) -> float | None:
-    return None if isnan(value) else value
+    by_dataset = dict.fromkeys(zip(ordered["dataset"], names, strict=True))
+    rows = [name for dataset in wanted for known_as, name in by_dataset if known_as == dataset]
+    ordered = ordered.assign(dataset=names)
+    return [
+        main_table(
+            ordered,
+            metric,
+            selection=rule,
+            datasets=rows,
+            methods=columns,
+            expected_trials=int(frame.loc[frame["selection"] == rule, "trial"].nunique()),
+        )
+        for rule in sorted(set(ordered["selection"]))
+        for metric in METRICS
+    ]
 
 
 #: Which validation labels chose setting and epoch, as the page says it: short, and in full.
@@ -255,28 +126,26 @@ SELECTION_TEXT: dict[str, tuple[str, str]] = {
 }
 
 
-def summarise_study(
-    frame: "pd.DataFrame", tables: Sequence[StudyTable], environment: Mapping[str, Any]
-) -> dict[str, Any]:
+def summarise_study(frame: pd.DataFrame, tables: Sequence[MainTable], environment: Mapping[str, Any]) -> dict[str, Any]:
     """Gather what the page shows.
 
     Parameters
     ----------
     frame : DataFrame
-        The results, one row a finished cell.
-    tables : sequence of StudyTable
-        From ``study_tables``, or made elsewhere.
+        The results, one row per finished cell.
+    tables : sequence of MainTable
+        From ``study_tables``.
     environment : mapping
         Facts to show as they are; a mapping inside becomes one line.
     """
     cells = study_cells(frame)
-    methods = dict.fromkeys([*(key for table in tables for key in table.columns), *frame["method"].astype(str)])
+    methods = dict.fromkeys([*(key for table in tables for key in table.methods), *frame["method"].astype(str)])
     return {
         "facts": _facts(frame),
         "verdict": [_verdict(table) for table in tables if table.metric == "average_precision"],
         "tables": [_table(number, table) for number, table in enumerate(tables, start=1)],
         "metrics": [
-            {"key": key, "name": METRIC_TEXT[key][0], "arrow": _arrow(key)}
+            {"key": key, "name": METRIC_TITLES[key], "arrow": arrow(key)}
             for key in dict.fromkeys(table.metric for table in tables)
         ],
         "selections": [_selection(key) for key in dict.fromkeys(table.selection for table in tables)],
@@ -294,7 +163,7 @@ def summarise_study(
     }
 
 
-def _facts(frame: "pd.DataFrame") -> dict[str, Any]:
+def _facts(frame: pd.DataFrame) -> dict[str, Any]:
     finished = frame["status"] == "ok"
     return {
         "done": int(finished.sum()),
@@ -318,46 +187,59 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def _verdict(table: StudyTable) -> str:
-    """Say who ranks best; the words follow the ranks."""
-    ranked = [(rank, key) for key, rank in zip(table.columns, table.ranks, strict=False) if rank is not None]
+def _verdict(table: MainTable) -> str:
+    """Name the method with the best average rank."""
     # By rank alone: methods that share one stay in the table's order.
-    ranked.sort(key=lambda pair: pair[0])
+    ranked = sorted(table.average_ranks.items(), key=lambda pair: pair[1])
     rule = _selection(table.selection)["text"]
     if len(ranked) < 2:
         return f"Settings {rule}: no data set has all trials of every method yet, so methods are not ranked."
-    places = [table.columns.index(key) for _, key in ranked]
-    complete = sum(all(row.cells[place].count >= max(1, table.trials) for place in places) for row in table.rows)
-    # A study of several sizes has several rows a data set.
-    unit = "rows" if any(row.n_train is not None for row in table.rows) else "data sets"
-    share = f"all {complete}" if complete == len(table.rows) else f"the {complete} complete of {len(table.rows)}"
-    best = [method_name(key) for rank, key in ranked if f"{rank:.2f}" == f"{ranked[0][0]:.2f}"]
-    start = f"Settings {rule}: on {share} {unit}, {' and '.join(best)}"
+    complete, rows = len(table.ranked_datasets), _shown(table)
+    share = f"all {complete}" if complete == len(rows) else f"the {complete} complete of {len(rows)}"
+    score = f"{ranked[0][1]:.2f}"
+    best = [method_name(key) for key, rank in ranked if f"{rank:.2f}" == score]
+    start = f"Settings {rule}: on {share} data sets, {' and '.join(best)}"
     if len(best) > 1:
-        return f"{start} share the best average rank by average precision, {ranked[0][0]:.2f} of {len(ranked)}."
+        return f"{start} share the best average rank by average precision, {score} of {len(ranked)}."
     return (
-        f"{start} has the best average rank by average precision, {ranked[0][0]:.2f} of {len(ranked)}; "
-        f"next is {method_name(ranked[1][1])} with {ranked[1][0]:.2f}."
+        f"{start} has the best average rank by average precision, {score} of {len(ranked)}; "
+        f"next is {method_name(ranked[1][0])} with {ranked[1][1]:.2f}."
     )
 
 
-def _table(number: int, table: StudyTable) -> dict[str, Any]:
-    return asdict(table) | {
+def _shown(table: MainTable) -> list[str]:
+    return [name for name in table.datasets if any(table.cells[name, key].count for key in table.methods)]
+
+
+def _table(number: int, table: MainTable) -> dict[str, Any]:
+    return {
         "number": number,
-        "name": METRIC_TEXT[table.metric][0],
+        "metric": table.metric,
+        "selection": table.selection,
+        "name": METRIC_TITLES[table.metric],
+        "arrow": arrow(table.metric),
         "direction": "higher is better" if higher_is_better(table.metric) else "lower is better",
         "rule": _selection(table.selection),
-        "methods": [{"key": key, "name": method_name(key), "full": key in FULL_SUPERVISION} for key in table.columns],
+        "trials": table.expected_trials,
+        "methods": [{"key": key, "name": method_name(key), "full": key in FULL_SUPERVISION} for key in table.methods],
+        "ranks": [table.average_ranks.get(key) for key in table.methods],
+        "rows": [
+            {
+                "dataset": name,
+                "features": table.features[name],
+                "cells": [
+                    {"mean": known(cell.mean), "std": known(cell.std), "count": cell.count, "best": cell.best}
+                    for cell in (table.cells[name, key] for key in table.methods)
+                ],
+            }
+            for name in _shown(table)
+        ],
     }
 
 
 def _selection(key: str) -> dict[str, str]:
     name, text = SELECTION_TEXT.get(key, (key, f"chosen by the rule “{key}”"))
     return {"key": key, "name": name, "text": text}
-
-
-def _arrow(metric: str) -> str:
-    return "↑" if higher_is_better(metric) else "↓"
 
 
 def _one_line(value: Any) -> str:

@@ -116,9 +116,6 @@ def digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-# Which settings apply to which method, and the grid that follows.
-
-
 @cache
 def accepted_parameters(key: str) -> frozenset[str]:
     """Return the parameters that a study may set: those of the class but ``random_state`` and ``verbose``."""

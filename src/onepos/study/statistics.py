@@ -1,10 +1,10 @@
 """Tests for comparing methods over data sets, as Demšar (JMLR 7, 2006) recommends them.
 
-Two methods: :func:`signed_rank`, and :func:`holm` where one method meets several rivals. Several methods at
-once: :func:`friedman`, then :func:`critical_difference` and :func:`cliques` for the diagram.
+Two methods: :func:`signed_rank`, with :func:`holm` where one method meets several rivals. Several methods:
+:func:`friedman`, then :func:`critical_difference` and :func:`cliques` for the diagram.
 
-The unit is the data set: a value is one method's mean over its trials there. Trials of one data set share
-its rows and are no independent evidence, so they never enter as pairs of their own.
+A value is one method's mean over its trials on a data set. Trials of one data set share its rows and are no
+independent evidence, so they never enter as pairs of their own.
 """
 
 import math
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 __all__ = [
@@ -32,39 +32,205 @@ __all__ = [
     "signed_rank",
 ]
 
+Method = Literal["exact", "approx", "conditional"]
+Outcome = Literal["win", "tie", "loss"]
 
-# What counts as equal: 0.3 - 0.2 and 0.2 - 0.1 are one value, though their floats differ.
-
-
-#: Values closer than this share of the largest magnitude at hand are taken as one value: rounding, no evidence.
+#: Values closer than this share of the largest magnitude are equal: 0.3 - 0.2 equals 0.2 - 0.1.
 RELATIVE_TOLERANCE = 1e-12
 
-
-def tolerance_for(*arrays: NDArray[np.float64]) -> float:
-    """Return the absolute tolerance that belongs to the largest magnitude among the arrays."""
-    return RELATIVE_TOLERANCE * max((float(np.abs(array).max()) for array in arrays if array.size), default=0.0)
+#: Up to this many pairs the exact distribution is used where it applies; beyond, the normal one is as good.
+EXACT_UP_TO = 50
 
 
-def merge_near(values: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
-    """Give values of one run of near neighbours the value of its smallest.
+class TooFewPairsError(ValueError):
+    """No outcome of so few pairs could be significant."""
 
-    Rounding to a number of digits would not do: two near values can lie on both sides of a rounding edge.
+
+@dataclass(frozen=True)
+class SignedRank:
+    """The result of :func:`signed_rank`.
+
+    Attributes
+    ----------
+    statistic : float
+        The smaller of the two rank sums.
+    p_value : float
+        Two-sided.
+    pairs, zeros : int
+        Pairs that differ and were ranked; pairs of equal values, which were dropped (Wilcoxon's own rule).
+    better_ranks, worse_ranks : float
+        Rank sums of the pairs in which the first method is better, and worse.
+    method : {"exact", "approx", "conditional"}
+        "exact": the distribution for untied ranks. "approx": the normal approximation with tie correction.
+        "conditional": the exact distribution for the given ranks, tied or not, over all their signs.
+    continuity : bool
+        Whether the approximation was corrected for continuity; False for the other methods.
+    alpha : float
+        The level of ``outcome``.
+    """
+
+    statistic: float
+    p_value: float
+    pairs: int
+    zeros: int
+    better_ranks: float
+    worse_ranks: float
+    method: Method
+    continuity: bool
+    alpha: float
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the first method fares: "win" or "loss" if p < alpha, else "tie"."""
+        return self.outcome_for(self.p_value)
+
+    def outcome_for(self, p_value: float) -> Outcome:
+        """Return the outcome for another p-value, for example a corrected one."""
+        if p_value >= self.alpha or self.better_ranks == self.worse_ranks:
+            return "tie"
+        return "win" if self.better_ranks > self.worse_ranks else "loss"
+
+
+def fewest_pairs(alpha: float = 0.05) -> int:
+    """Return the fewest pairs n whose best outcome, with two-sided p = 2^(1-n), is below ``alpha``.
 
     Examples
     --------
-    >>> merge_near(np.array([0.2, 0.1, 0.1 + 1e-16]), 1e-12).tolist()
-    [0.2, 0.1, 0.1]
+    >>> fewest_pairs(0.05)  # 2^-4 = 0.0625 is not below, 2^-5 = 0.03125 is
+    6
     """
+    if not 0 < alpha < 1:
+        raise ValueError(f"expected a level alpha between 0 and 1; got {alpha}: the paper's is 0.05")
+    n = 1
+    while 2.0 ** (1 - n) >= alpha:
+        n += 1
+    return n
+
+
+def signed_rank(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    higher_is_better: bool = True,
+    alpha: float = 0.05,
+    method: Literal["auto", "exact", "approx", "conditional"] = "auto",
+    continuity: bool = True,
+) -> SignedRank:
+    """Wilcoxon's signed-rank test of two methods over data sets, two-sided.
+
+    Parameters
+    ----------
+    first, second : sequence of float
+        One value per data set, in the same order.
+    higher_is_better : bool, default=True
+    alpha : float, default=0.05
+        Level of ``outcome``.
+    method : {"auto", "exact", "approx", "conditional"}, default="auto"
+        "auto" takes "exact" if there are at most 50 pairs, no equal pair and no tied difference, else "approx".
+        "exact" is conservative under ties. Where equal pairs leave fewer than ``fewest_pairs(alpha)`` others, the
+        method is always "conditional": the approximation would find significance that cannot be.
+    continuity : bool, default=True
+        Correct the approximation for continuity. The paper used "exact", or "approx" without this correction.
+
+    Raises
+    ------
+    TooFewPairsError
+        Fewer pairs than ``fewest_pairs(alpha)``.
+
+    Examples
+    --------
+    >>> test = signed_rank([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0.89, 0.78, 0.67, 0.56, 0.45, 0.34])
+    >>> test.outcome, test.p_value, test.method
+    ('win', 0.03125, 'exact')
+    """
+    better = _differences(first, second, higher_is_better)
+    needed = fewest_pairs(alpha)
+    if len(better) < needed:
+        raise TooFewPairsError(
+            f"expected at least {needed} pairs; got {len(better)}: with n pairs the smallest possible p-value is "
+            f"2^(1-n), so that p < {alpha:g} cannot be reached. Compare on more data sets, or give no test"
+        )
+    ranked = better[better != 0]
+    ranks = stats.rankdata(np.abs(ranked))
+    sums = float(ranks[ranked > 0].sum()), float(ranks[ranked < 0].sum())
+    chosen: Method
+    if len(ranked) < needed or method == "conditional":
+        chosen, p_value = "conditional", _conditional_p(ranks, min(sums))
+    else:
+        untied = len(ranked) == len(better) and len(np.unique(ranks)) == len(ranks)
+        chosen = method if method != "auto" else "exact" if untied and len(better) <= EXACT_UP_TO else "approx"
+        with warnings.catch_warnings():
+            # Older SciPy warns of few pairs; the method for so many is decided above.
+            warnings.filterwarnings("ignore", "Sample size too small for normal approximation")
+            p_value = float(stats.wilcoxon(ranked, correction=continuity, method=chosen).pvalue)
+    return SignedRank(
+        statistic=min(sums),
+        p_value=p_value,
+        pairs=len(ranked),
+        zeros=len(better) - len(ranked),
+        better_ranks=sums[0],
+        worse_ranks=sums[1],
+        method=chosen,
+        continuity=continuity and chosen == "approx",
+        alpha=alpha,
+    )
+
+
+def _differences(first: ArrayLike, second: ArrayLike, higher_is_better: bool) -> NDArray[np.float64]:
+    """By how much the first is better, pair by pair, without rounding noise."""
+    ours, theirs = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if ours.ndim != 1 or ours.shape != theirs.shape:
+        raise ValueError(
+            f"expected two sequences of one length; got shapes {ours.shape} and {theirs.shape}: one value per data set"
+        )
+    _check_finite(ours, theirs)
+    difference = ours - theirs if higher_is_better else theirs - ours
+    tolerance = RELATIVE_TOLERANCE * max(np.abs(ours).max(initial=0.0), np.abs(theirs).max(initial=0.0))
+    difference[np.abs(difference) <= tolerance] = 0.0
+    return np.asarray(np.sign(difference) * _merge_near(np.abs(difference), tolerance), dtype=np.float64)
+
+
+def _merge_near(values: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
+    """Give near neighbours the value of the smallest; rounding could part two values at a rounding edge."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
-    starts = np.ones(len(values), dtype=bool)
-    starts[1:] = np.diff(ordered) > tolerance
+    starts = np.diff(ordered, prepend=-np.inf) > tolerance
     merged = np.empty_like(values)
     merged[order] = ordered[starts][np.cumsum(starts) - 1]
     return merged
 
 
-# Average ranks of several methods over data sets, and Friedman's test of whether they differ at all.
+def _conditional_p(ranks: NDArray[np.float64], statistic: float) -> float:
+    """Two-sided p-value over all signs of these ranks, by counting the ways to each rank sum; SciPy has none."""
+    doubled = np.rint(2 * ranks).astype(np.intp)  # average ranks are multiples of a half
+    ways = np.zeros(int(doubled.sum()) + 1)
+    ways[0] = 1.0
+    for rank in doubled:
+        ways[rank:] = ways[rank:] + ways[:-rank]
+    return min(1.0, 2.0 * float(ways[: round(2 * statistic) + 1].sum() / ways.sum()))
+
+
+def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Return Holm's step-down corrected p-values, in the order given.
+
+    The i-th smallest of m is multiplied by m - i + 1, raised to its predecessor and clipped at 1. Rejecting what is
+    below alpha keeps the chance of any false rejection at alpha or less, whatever the dependence.
+
+    Examples
+    --------
+    >>> holm([0.02, 0.01, 0.9]).tolist()
+    [0.04, 0.03, 0.9]
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():  # false for nan as well
+        raise ValueError(
+            f"expected a sequence of p-values in [0, 1]; got {values.tolist()}: leave out tests that were not made"
+        )
+    order = np.argsort(values, kind="stable")
+    scaled = values[order] * np.arange(len(values), 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return adjusted
 
 
 @dataclass(frozen=True)
@@ -74,7 +240,7 @@ class Friedman:
     Attributes
     ----------
     average_ranks : tuple of float
-        One a method, in the order given; 1 is best.
+        One per method, in the order given; 1 is best.
     datasets : int
         How many data sets were ranked (N).
     chi_square, chi_square_p : float
@@ -91,9 +257,7 @@ class Friedman:
     f_p: float
 
 
-def average_ranks(
-    values: Sequence[Sequence[float]] | NDArray[Any], *, higher_is_better: bool = True
-) -> tuple[float, ...]:
+def average_ranks(values: ArrayLike, *, higher_is_better: bool = True) -> tuple[float, ...]:
     """Rank the methods on each data set (1 is best, ties share the mean rank) and average over data sets.
 
     Parameters
@@ -109,10 +273,8 @@ def average_ranks(
     return tuple(_ranks(values, higher_is_better).mean(axis=0).tolist())
 
 
-def friedman(
-    values: Sequence[Sequence[float]] | NDArray[Any], *, higher_is_better: bool = True, correct_ties: bool = True
-) -> Friedman:
-    """Test whether several methods differ, from one value a data set and method.
+def friedman(values: ArrayLike, *, higher_is_better: bool = True, correct_ties: bool = True) -> Friedman:
+    """Test whether several methods differ, from one value per data set and method.
 
     Parameters
     ----------
@@ -120,7 +282,7 @@ def friedman(
         At least two data sets and two methods, every value finite.
     higher_is_better : bool, default=True
     correct_ties : bool, default=True
-        Divide χ² by the factor for ties, as scipy does. Demšar's formulas leave it out, which is conservative.
+        Divide χ² by the factor for ties, as SciPy does. Demšar's formulas leave it out, which is conservative.
 
     Examples
     --------
@@ -129,14 +291,15 @@ def friedman(
     ((1.3333333333333333, 1.6666666666666667, 3.0), 4.667)
     """
     ranks = _ranks(values, higher_is_better)
-    factor = _tie_factor(ranks) if correct_ties else 1.0
+    # The mean over data sets of 1 - Σ (t³ - t) / (k³ - k), which is SciPy's factor for one ranking.
+    factor = float(np.mean([stats.tiecorrect(row) for row in ranks])) if correct_ties else 1.0
     return friedman_from_ranks(ranks.mean(axis=0).tolist(), len(ranks), tie_factor=factor)
 
 
 def friedman_from_ranks(ranks: Sequence[float], datasets: int, *, tie_factor: float = 1.0) -> Friedman:
     """Compute the test from average ranks, as a paper prints them.
 
-    χ² = 12 N / (k (k+1)) · [ Σ_j R_j² - k (k+1)²/4 ] / factor,   F = (N - 1) χ² / (N (k - 1) - χ²).
+    χ² = 12 N / (k (k+1)) · Σ_j (R_j - (k+1)/2)² / factor,   F = (N - 1) χ² / (N (k - 1) - χ²).
 
     Parameters
     ----------
@@ -158,13 +321,12 @@ def friedman_from_ranks(ranks: Sequence[float], datasets: int, *, tie_factor: fl
         raise ValueError(
             f"expected at least two methods on two data sets; got {k} on {datasets}: there is nothing to compare"
         )
-    mean_rank = (k + 1) / 2
-    spread = float(sum((rank - mean_rank) ** 2 for rank in ranks))
+    spread = float(sum((rank - (k + 1) / 2) ** 2 for rank in ranks))
     largest = datasets * (k - 1.0)
     # All methods tied everywhere: 0/0, and no sign of a difference. Rounding must not lift χ² over its maximum.
     chi_square = 0.0 if tie_factor == 0 else min(12 * datasets / (k * (k + 1)) * spread / tie_factor, largest)
     rest = largest - chi_square
-    f_statistic = float("inf") if rest <= 1e-12 * largest else (datasets - 1) * chi_square / rest
+    f_statistic = math.inf if rest <= 1e-12 * largest else (datasets - 1) * chi_square / rest
     return Friedman(
         average_ranks=tuple(float(rank) for rank in ranks),
         datasets=datasets,
@@ -175,25 +337,19 @@ def friedman_from_ranks(ranks: Sequence[float], datasets: int, *, tie_factor: fl
     )
 
 
-def _ranks(values: Sequence[Sequence[float]] | NDArray[Any], higher_is_better: bool) -> NDArray[np.float64]:
+def _ranks(values: ArrayLike, higher_is_better: bool) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"expected values of shape (data sets, methods); got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError("expected finite values; got nan or inf: leave out data sets on which a method has no result")
+    _check_finite(array)
     signed = -array if higher_is_better else array
-    return np.stack([stats.rankdata(merge_near(row, tolerance_for(row))) for row in signed])
+    merged = [_merge_near(row, RELATIVE_TOLERANCE * float(np.abs(row).max())) for row in signed]
+    return np.stack([stats.rankdata(row) for row in merged])
 
 
-def _tie_factor(ranks: NDArray[np.float64]) -> float:
-    n, k = ranks.shape
-    if k < 2:
-        return 1.0
-    tied = sum(int(count) ** 3 - int(count) for row in ranks for count in np.unique(row, return_counts=True)[1])
-    return float(1.0 - tied / (n * k * (k * k - 1)))
-
-
-# Nemenyi's critical difference of average ranks, and the groups that a critical-difference diagram joins.
+def _check_finite(*arrays: NDArray[Any]) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError("expected finite values; got nan or inf: leave out data sets on which a method has no result")
 
 
 def nemenyi_quantile(methods: int, alpha: float = 0.05) -> float:
@@ -235,13 +391,11 @@ def cliques(average_ranks: Sequence[float], difference: float) -> tuple[tuple[in
     Returns
     -------
     tuple of tuples of int
-        Positions in ``average_ranks``, best first within a group and by group. Groups may overlap, none holds
-        another, and a method that differs from all others is in none.
+        Positions in ``average_ranks``, best first. Groups may overlap, none holds another, and a method that differs
+        from all others is in none.
 
     Examples
     --------
-    >>> cliques([3.143, 2.000, 2.893, 1.964], 1.25)
-    ((3, 1, 2, 0),)
     >>> cliques([1.0, 2.0, 3.0, 9.0], 1.5)
     ((0, 1), (1, 2))
     """
@@ -257,220 +411,3 @@ def cliques(average_ranks: Sequence[float], difference: float) -> tuple[tuple[in
             found.append(tuple(order[start:end]))
         reached = max(reached, end)
     return tuple(found)
-
-
-# Holm's step-down correction for several tests.
-
-
-def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Return p-values that may be compared with one level, however many tests there are.
-
-    The i-th smallest of m is multiplied by m - i + 1, lifted to the one before it and clipped at 1. Rejecting
-    what is below alpha keeps the chance of any false rejection at alpha or less, whatever the dependence.
-
-    Parameters
-    ----------
-    p_values : sequence of float
-        In any order; the result is in the same.
-
-    Examples
-    --------
-    >>> holm([0.02, 0.01, 0.9]).tolist()
-    [0.04, 0.03, 0.9]
-    """
-    values = np.asarray(p_values, dtype=np.float64)
-    # The comparison is false for nan as well.
-    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
-        raise ValueError(
-            f"expected a sequence of p-values in [0, 1]; got {values.tolist()}: leave out tests that were not made"
-        )
-    order = np.argsort(values, kind="stable")
-    scaled = values[order] * np.arange(len(values), 0, -1)
-    adjusted = np.empty_like(values)
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return adjusted
-
-
-# What the signed-rank test is made from: the paired differences, and the chance of a rank sum.
-
-
-def differences(
-    first: Sequence[float] | NDArray[Any], second: Sequence[float] | NDArray[Any], higher_is_better: bool
-) -> NDArray[np.float64]:
-    """Return by how much the first is better, pair by pair, with rounding noise taken out."""
-    ours, theirs = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if ours.ndim != 1 or ours.shape != theirs.shape:
-        raise ValueError(
-            f"expected two sequences of one length; got shapes {ours.shape} and {theirs.shape}: one value a data set"
-        )
-    if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
-        raise ValueError("expected finite values; got nan or inf: leave out data sets on which a method has no result")
-    tolerance = tolerance_for(ours, theirs)
-    difference = ours - theirs if higher_is_better else theirs - ours
-    difference[np.abs(difference) <= tolerance] = 0.0
-    return np.asarray(np.sign(difference) * merge_near(np.abs(difference), tolerance), dtype=np.float64)
-
-
-def conditional_p(ranks: NDArray[np.float64], statistic: float) -> float:
-    """Two-sided p-value over all signs of these ranks, by counting the ways to each rank sum."""
-    # Average ranks are multiples of a half: doubled, they index an array of counts.
-    doubled = np.rint(2 * ranks).astype(np.intp)
-    ways = np.zeros(int(doubled.sum()) + 1)
-    ways[0] = 1.0
-    for rank in doubled:
-        ways[rank:] = ways[rank:] + ways[:-rank]
-    at_most = ways[: round(2 * statistic) + 1].sum() / ways.sum()
-    return min(1.0, 2.0 * float(at_most))
-
-
-# The Wilcoxon signed-rank test of two methods over data sets.
-
-
-Outcome = Literal["win", "tie", "loss"]
-
-#: Up to this many pairs the exact distribution is used where it applies; beyond, the normal one is as good.
-EXACT_UP_TO = 50
-
-
-class TooFewPairsError(ValueError):
-    """No outcome of so few pairs could be significant."""
-
-
-@dataclass(frozen=True)
-class SignedRank:
-    """The result of :func:`signed_rank`.
-
-    Attributes
-    ----------
-    statistic : float
-        The smaller of the two rank sums.
-    p_value : float
-        Two-sided.
-    pairs : int
-        Pairs that were ranked: those that differ.
-    zeros : int
-        Pairs of equal values, which were dropped (Wilcoxon's own rule).
-    better_ranks, worse_ranks : float
-        Rank sums of the pairs in which the first method is better, and worse.
-    method : {"exact", "approx", "conditional"}
-        "exact": the distribution for untied ranks. "approx": the normal approximation with tie correction.
-        "conditional": the exact distribution for the ranks at hand, tied or not, over all their signs.
-    continuity : bool
-        Whether the approximation was corrected for continuity; False for the other methods.
-    alpha : float
-        The level of ``outcome``.
-    """
-
-    statistic: float
-    p_value: float
-    pairs: int
-    zeros: int
-    better_ranks: float
-    worse_ranks: float
-    method: Literal["exact", "approx", "conditional"]
-    continuity: bool
-    alpha: float
-
-    @property
-    def outcome(self) -> Outcome:
-        """How the first method fares: "win" or "loss" if p < alpha, else "tie"."""
-        return self.outcome_for(self.p_value)
-
-    def outcome_for(self, p_value: float) -> Outcome:
-        """Return the outcome if the p-value were this one, for example after a correction."""
-        if p_value >= self.alpha or self.better_ranks == self.worse_ranks:
-            return "tie"
-        return "win" if self.better_ranks > self.worse_ranks else "loss"
-
-
-def fewest_pairs(alpha: float = 0.05) -> int:
-    """Return how many pairs it takes until the best outcome, with two-sided p = 2^(1-n), is below ``alpha``.
-
-    Examples
-    --------
-    >>> fewest_pairs(0.05)  # 2^-4 = 0.0625 is not below, 2^-5 = 0.03125 is
-    6
-    """
-    if not 0 < alpha < 1:
-        raise ValueError(f"expected a level alpha between 0 and 1; got {alpha}: the paper's is 0.05")
-    n = 1
-    while 2.0 ** (1 - n) >= alpha:
-        n += 1
-    return n
-
-
-def signed_rank(
-    first: Sequence[float] | NDArray[Any],
-    second: Sequence[float] | NDArray[Any],
-    *,
-    higher_is_better: bool = True,
-    alpha: float = 0.05,
-    method: Literal["auto", "exact", "approx", "conditional"] = "auto",
-    continuity: bool = True,
-) -> SignedRank:
-    """Test whether the first method is better or worse than the second over paired values, two-sided.
-
-    Parameters
-    ----------
-    first, second : sequence of float
-        One value a data set, in the same order.
-    higher_is_better : bool, default=True
-        Which sign of a difference speaks for the first method.
-    alpha : float, default=0.05
-        Level of ``outcome``.
-    method : {"auto", "exact", "approx", "conditional"}, default="auto"
-        "auto" takes "exact" if there are at most 50 pairs, no equal pair and no tied difference, else "approx".
-        Asked for by name, "exact" is conservative under ties: a half rank sum is rounded towards no difference.
-        Where equal pairs leave fewer than ``fewest_pairs(alpha)`` others, it is always "conditional": the
-        approximation would find significance that cannot be.
-    continuity : bool, default=True
-        Correct the approximation for continuity. (The paper used "exact", or where means were equal, "approx"
-        without this correction.)
-
-    Raises
-    ------
-    TooFewPairsError
-        Fewer pairs than ``fewest_pairs(alpha)``.
-
-    Examples
-    --------
-    >>> test = signed_rank([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0.89, 0.78, 0.67, 0.56, 0.45, 0.34])
-    >>> test.outcome, test.p_value, test.method
-    ('win', 0.03125, 'exact')
-    """
-    better = differences(first, second, higher_is_better)
-    needed = fewest_pairs(alpha)
-    if len(better) < needed:
-        raise TooFewPairsError(
-            f"expected at least {needed} pairs; got {len(better)}: with n pairs the smallest possible p-value is "
-            f"2^(1-n), so that p < {alpha:g} cannot be reached. Compare on more data sets, or give no test"
-        )
-    ranked = better[better != 0]
-    sizes = np.abs(ranked)
-    ranks = stats.rankdata(sizes)
-    sums = float(ranks[ranked > 0].sum()), float(ranks[ranked < 0].sum())
-    chosen: Literal["exact", "approx", "conditional"]
-    if len(ranked) < needed or method == "conditional":
-        chosen, p_value = "conditional", conditional_p(ranks, min(sums))
-    else:
-        plain = len(better) <= EXACT_UP_TO and len(ranked) == len(better) and len(np.unique(sizes)) == len(sizes)
-        chosen = method if method != "auto" else ("exact" if plain else "approx")
-        with warnings.catch_warnings():
-            # Older SciPy warns of few pairs; which method is right for how many is decided above.
-            warnings.filterwarnings("ignore", "Sample size too small for normal approximation")
-            p_value = float(
-                stats.wilcoxon(
-                    ranked, zero_method="wilcox", correction=continuity, alternative="two-sided", method=chosen
-                ).pvalue
-            )
-    return SignedRank(
-        statistic=min(sums),
-        p_value=p_value,
-        pairs=len(ranked),
-        zeros=len(better) - len(ranked),
-        better_ranks=sums[0],
-        worse_ranks=sums[1],
-        method=chosen,
-        continuity=continuity and chosen == "approx",
-        alpha=alpha,
-    )

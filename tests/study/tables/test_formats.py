@@ -200,7 +200,7 @@ def test_an_unknown_format_is_refused(random_results):
 
 
 def test_a_ragged_grid_is_refused():
-    with pytest.raises(ValueError, match="expected 2 cells a row"):
+    with pytest.raises(ValueError, match="expected 2 cells per row"):
         Grid("t", ("a", "b"), ((Cell("only one"),),))
 
 

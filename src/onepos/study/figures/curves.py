@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Reading a study's results: the rows a figure is about, in a fixed order, and runs brought onto one grid.
-
-
 #: A run: where it was looked at, and the values there.
 Run = tuple[FloatArray, FloatArray]
 

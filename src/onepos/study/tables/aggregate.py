@@ -9,9 +9,6 @@ import pandas as pd
 
 from onepos.metrics import METRICS
 
-# The results frame: what must be in it, and the rows that a table is made from.
-
-
 #: The two rules by which a setting may be selected on the validation rows.
 SELECTIONS = ("clean", "single-positive")
 
@@ -197,9 +194,6 @@ def _order(found: "pd.Series[str]", asked: Sequence[str] | None, what: str) -> t
     if not set(asked) & set(present):
         raise ValueError(f"expected {what} among {', '.join(present)}; got {', '.join(asked) or 'none'}")
     return tuple(dict.fromkeys(asked))
-
-
-# A small results frame for examples: two data sets, three methods, two trials, one failed cell.
 
 
 _PRECISION = {

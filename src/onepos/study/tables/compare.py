@@ -13,9 +13,6 @@ from onepos.metrics import METRIC_TITLES, METRICS
 from onepos.study.tables.aggregate import Aggregate, aggregate
 from onepos.study.tables.formats import NOTHING, Cell, Grid, mean_std, metric_title, name_of, short
 
-# The paper's printed results, under this library's names.
-
-
 #: The paper's name of a method → its key here.
 PAPER_METHODS: Mapping[str, str] = MappingProxyType(
     {

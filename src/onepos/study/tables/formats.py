@@ -1,4 +1,4 @@
-"""Every table in every format: Markdown, LaTeX, CSV, terminal."""
+"""A table as it is read (a grid of short texts), and its writers: Markdown, LaTeX, CSV, terminal."""
 
 import math
 import re
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table as RichTable
     from rich.text import Text
-
-
-# What every table is before it is written: a grid of short texts, some of them bold.
 
 
 #: Shown where there is no value.
@@ -48,7 +45,7 @@ class Grid:
     def __post_init__(self) -> None:
         for row in (*self.rows, *self.footer):
             if len(row) != len(self.header):
-                raise ValueError(f"expected {len(self.header)} cells a row, as the header has; got {len(row)}: {row}")
+                raise ValueError(f"expected {len(self.header)} cells per row, as the header has; got {len(row)}: {row}")
 
 
 class Table(Protocol):
@@ -58,7 +55,7 @@ class Table(Protocol):
         """Return the table as it is read, with ``names`` in place of the keys of methods."""
 
     def frame(self) -> pd.DataFrame:
-        """Return every number in full precision, one row a cell of the table."""
+        """Return every number in full precision, one row per cell of the table."""
 
 
 def metric_title(metric: str) -> str:
@@ -129,8 +126,130 @@ def name_of(key: str, names: Mapping[str, str] | None) -> str:
     return (names or {}).get(key, key)
 
 
-# A grid as a LaTeX table; the preamble needs the package booktabs and nothing else.
+#: What :func:`render` writes, and the ending of a file that holds it.
+FORMATS: Mapping[str, str] = {"markdown": ".md", "latex": ".tex", "csv": ".csv", "terminal": ".txt"}
 
+
+def render(table: Table, form: str = "markdown", *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
+    """Write a table in the format named ``form``; the other parameters as in :func:`to_markdown`.
+
+    Examples
+    --------
+    >>> from onepos.study.tables import example_results, main_table
+    >>> render(main_table(example_results(), "one_error"), "csv").splitlines()[0]
+    'metric,selection,dataset,method,mean,std,count,best,incomplete,features'
+    """
+    if form not in FORMATS:
+        raise ValueError(f"expected a format among {', '.join(FORMATS)}; got {form!r}: choose one of these")
+    if form == "csv":
+        return to_csv(table)
+    writer = {"markdown": to_markdown, "latex": to_latex, "terminal": to_terminal}[form]
+    return writer(table, names=names, bare=bare)
+
+
+def to_markdown(table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
+    """Write a Markdown table.
+
+    Parameters
+    ----------
+    table : MainTable, Significance, RankTable, Comparison or SelectionTable
+    names : mapping of str to str, optional
+        Names to show in place of the keys of methods.
+    bare : bool, default=False
+        Leave out the title and the notes.
+
+    Examples
+    --------
+    >>> from onepos.study.tables import example_results, main_table
+    >>> table = main_table(example_results(), "average_precision")
+    >>> print(to_markdown(table, names={"smile": "SMILE"}, bare=True), end="")
+    | data set | SMILE | an | bce |
+    | --- | ---: | ---: | ---: |
+    | scene | **.830±.014** | .805±.007 | .875±.007 |
+    | yeast | **.755±.007** | .740†1 | .775±.007 |
+    | average rank | **1.00** | 2.00 | – |
+    """
+    grid = table.grid(names)
+    align = ["---" if column < grid.text_columns else "---:" for column in range(len(grid.header))]
+    lines = [[_markdown_escape(text) for text in grid.header], align]
+    # Markdown has no foot of a table: its lines follow the others.
+    lines += [[_markdown_cell(cell) for cell in row] for row in (*grid.rows, *grid.footer)]
+    parts = ["\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    if not bare:
+        parts = [f"**{_markdown_escape(grid.title)}**", *parts, *(_markdown_escape(note) for note in grid.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_latex(table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
+    r"""Write a LaTeX table with booktabs rules, a ``tabular`` alone if ``bare``; parameters as in :func:`to_markdown`.
+
+    Examples
+    --------
+    >>> from onepos.study.tables import example_results, main_table
+    >>> table = main_table(example_results(), "average_precision", datasets=["scene"], methods=["smile", "bce"])
+    >>> print(to_latex(table, bare=True).splitlines()[4])
+    scene & \textbf{.830$\pm$.014} & .875$\pm$.007 \\
+    """
+    grid = table.grid(names)
+    numbers = len(grid.header) - grid.text_columns
+    lines = [rf"\begin{{tabular}}{{{'l' * grid.text_columns}{'r' * numbers}}}", r"\toprule"]
+    lines += [_latex_line([_latex_escape(text) for text in grid.header]), r"\midrule"]
+    lines += [_latex_line([_latex_cell(cell) for cell in row]) for row in grid.rows]
+    if grid.footer:
+        lines += [r"\midrule", *(_latex_line([_latex_cell(cell) for cell in row]) for row in grid.footer)]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if not bare:
+        notes = [rf"\par\footnotesize {_latex_escape(note)}" for note in grid.notes]
+        caption = rf"\caption{{{_latex_escape(grid.title)}}}"
+        lines = [r"\begin{table}", r"\centering", caption, *lines, *notes, r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def to_csv(table: Table) -> str:
+    """Write one line per cell, every number in a column of its own with all its digits; keys stay keys."""
+    return str(table.frame().to_csv(index=False, lineterminator="\n"))
+
+
+def to_terminal(
+    table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False, width: int | None = None
+) -> str:
+    """Write plain text with a * after what is bold, in blocks of columns if ``width`` is too small for all.
+
+    Parameters as in :func:`to_markdown`. Needs rich.
+
+    Examples
+    --------
+    >>> from onepos.study.tables import example_results, main_table
+    >>> print(to_terminal(main_table(example_results(), "average_precision", methods=["smile", "an"]), bare=True))
+      data set            smile          an
+     ───────────────────────────────────────
+      scene          .830±.014*   .805±.007
+      yeast          .755±.007*      .740†1
+    <BLANKLINE>
+      average rank        1.00*        2.00
+    <BLANKLINE>
+    """
+    grid = table.grid(names)
+    needed = sum(_widths(grid)) + _AROUND
+    out = StringIO()
+    console = _rich("console").Console(
+        file=out, width=max(width or max(needed, _NOTES_WIDTH), 1), color_system=None, force_terminal=False
+    )
+    console.print(_rich_group(grid, bare=bare, width=width, stars=True))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n") + "\n"
+
+
+def to_rich(
+    table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False, width: int | None = None
+) -> "Group":
+    """Return what a rich console prints with real bold; parameters as in :func:`to_terminal`.
+
+    Give the console's width: beyond it rich would cut the numbers.
+    """
+    return _rich_group(table.grid(names), bare=bare, width=width, stars=False)
+
+
+# Parts of the writers.
 
 _CHARACTERS = {
     "\\": r"\textbackslash{}",
@@ -163,22 +282,6 @@ _ADJACENT = re.compile(r"(?<!\\)\$\$")
 _MINUS = re.compile(r"(?<![\w-])-(?=[.\d∞])")
 
 
-def latex(grid: Grid, *, bare: bool) -> str:
-    """Return a ``tabular``, in a ``table`` with the title as caption and the notes below unless ``bare``."""
-    numbers = len(grid.header) - grid.text_columns
-    lines = [rf"\begin{{tabular}}{{{'l' * grid.text_columns}{'r' * numbers}}}", r"\toprule"]
-    lines += [_latex_line([_latex_escape(text) for text in grid.header]), r"\midrule"]
-    lines += [_latex_line([_latex_cell(cell) for cell in row]) for row in grid.rows]
-    if grid.footer:
-        lines += [r"\midrule", *(_latex_line([_latex_cell(cell) for cell in row]) for row in grid.footer)]
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    if not bare:
-        notes = [rf"\par\footnotesize {_latex_escape(note)}" for note in grid.notes]
-        caption = rf"\caption{{{_latex_escape(grid.title)}}}"
-        lines = [r"\begin{table}", r"\centering", caption, *lines, *notes, r"\end{table}"]
-    return "\n".join(lines) + "\n"
-
-
 def _latex_line(texts: list[str]) -> str:
     # An opening bracket at the start of a line would be read as the optional argument of the \\ before it.
     return " & ".join(f"{{}}{text}" if text.startswith("[") else text for text in texts) + r" \\"
@@ -197,29 +300,7 @@ def _latex_escape(text: str) -> str:
     return _ADJACENT.sub("", escaped)
 
 
-# A grid as a Markdown table.
-
-
 _SPECIAL = re.compile(r"([\\`*_|<>])")
-
-
-def markdown(grid: Grid, *, bare: bool) -> str:
-    """Return the table, with its title above and its notes below unless ``bare``."""
-    align = ["---" if column < grid.text_columns else "---:" for column in range(len(grid.header))]
-    lines = [_markdown_line([_markdown_escape(text) for text in grid.header]), _markdown_line(align)]
-    # Markdown has no foot of a table: its lines follow the others.
-    lines += [_markdown_line([_markdown_cell(cell) for cell in row]) for row in (*grid.rows, *grid.footer)]
-    table = "\n".join(lines)
-    if bare:
-        return table + "\n"
-    return (
-        "\n\n".join([f"**{_markdown_escape(grid.title)}**", table, *(_markdown_escape(note) for note in grid.notes)])
-        + "\n"
-    )
-
-
-def _markdown_line(texts: list[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -231,9 +312,6 @@ def _markdown_escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-# A grid as rich tables, for a terminal: in blocks of columns if it is wider than the terminal.
-
-
 _PURPOSE = "showing a table on a terminal"
 #: What rich sets around a column's text in the box that is used here: a space on each side, and a line's place.
 _AROUND = 3
@@ -241,12 +319,8 @@ _AROUND = 3
 _NOTES_WIDTH = 100
 
 
-def rich_group(grid: Grid, *, bare: bool, width: int | None = None, stars: bool = False) -> "Group":
-    """Return title, tables and notes as one thing to print.
-
-    Numbers are never cut: what does not fit into ``width`` goes into a further table below, with the same lines.
-    ``stars`` put a * after what is bold, for places where bold cannot be seen.
-    """
+def _rich_group(grid: Grid, *, bare: bool, width: int | None, stars: bool) -> "Group":
+    """Title, tables and notes to print; ``stars`` put a * after what is bold, where bold cannot be seen."""
     group: type[Group] = _rich("console").Group
     tables = [_table(block, stars) for block in blocks(grid, width)]
     if bare:
@@ -256,17 +330,6 @@ def rich_group(grid: Grid, *, bare: bool, width: int | None = None, stars: bool 
     if stars and any(cell.bold for row in (*grid.rows, *grid.footer) for cell in row):
         notes.append(text("* stands for bold."))
     return group(text(grid.title, style="bold"), *tables, *notes)
-
-
-def terminal(grid: Grid, *, bare: bool, width: int | None = None) -> str:
-    """Return the table as plain text, with a * after what is bold; as wide as it needs to be without a ``width``."""
-    needed = sum(_widths(grid)) + _AROUND
-    out = StringIO()
-    console = _rich("console").Console(
-        file=out, width=max(width or max(needed, _NOTES_WIDTH), 1), color_system=None, force_terminal=False
-    )
-    console.print(rich_group(grid, bare=bare, width=width, stars=True))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n") + "\n"
 
 
 def blocks(grid: Grid, width: int | None) -> list[Grid]:
@@ -321,99 +384,3 @@ def _text(cell: Cell, stars: bool) -> "Text":
 
 def _rich(module: str) -> Any:
     return require(f"rich.{module}", extra="cli", purpose=_PURPOSE)
-
-
-#: What :func:`render` writes, and the ending of a file that holds it.
-FORMATS: Mapping[str, str] = {"markdown": ".md", "latex": ".tex", "csv": ".csv", "terminal": ".txt"}
-
-
-def render(table: Table, form: str = "markdown", *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
-    """Write a table in the format named ``form``; the other parameters as in :func:`to_markdown`.
-
-    Examples
-    --------
-    >>> from onepos.study.tables import example_results, main_table
-    >>> render(main_table(example_results(), "one_error"), "csv").splitlines()[0]
-    'metric,selection,dataset,method,mean,std,count,best,incomplete,features'
-    """
-    if form not in FORMATS:
-        raise ValueError(f"expected a format among {', '.join(FORMATS)}; got {form!r}: choose one of these")
-    if form == "csv":
-        return to_csv(table)
-    writer = {"markdown": to_markdown, "latex": to_latex, "terminal": to_terminal}[form]
-    return writer(table, names=names, bare=bare)
-
-
-def to_markdown(table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
-    """Write a Markdown table.
-
-    Parameters
-    ----------
-    table : MainTable, Significance, RankTable, Comparison or SelectionTable
-    names : mapping of str to str, optional
-        Names to show in place of the keys of methods.
-    bare : bool, default=False
-        Leave out the title and the notes.
-
-    Examples
-    --------
-    >>> from onepos.study.tables import example_results, main_table
-    >>> table = main_table(example_results(), "average_precision")
-    >>> print(to_markdown(table, names={"smile": "SMILE"}, bare=True), end="")
-    | data set | SMILE | an | bce |
-    | --- | ---: | ---: | ---: |
-    | scene | **.830±.014** | .805±.007 | .875±.007 |
-    | yeast | **.755±.007** | .740†1 | .775±.007 |
-    | average rank | **1.00** | 2.00 | – |
-    """
-    return markdown(table.grid(names), bare=bare)
-
-
-def to_latex(table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
-    r"""Write a LaTeX table with booktabs rules, a ``tabular`` alone if ``bare``; parameters as in :func:`to_markdown`.
-
-    Examples
-    --------
-    >>> from onepos.study.tables import example_results, main_table
-    >>> table = main_table(example_results(), "average_precision", datasets=["scene"], methods=["smile", "bce"])
-    >>> print(to_latex(table, bare=True).splitlines()[4])
-    scene & \textbf{.830$\pm$.014} & .875$\pm$.007 \\
-    """
-    return latex(table.grid(names), bare=bare)
-
-
-def to_csv(table: Table) -> str:
-    """Write one line a cell, every number in a column of its own with all its digits; keys stay keys."""
-    return str(table.frame().to_csv(index=False, lineterminator="\n"))
-
-
-def to_terminal(
-    table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False, width: int | None = None
-) -> str:
-    """Write plain text with a * after what is bold, in blocks of columns if ``width`` is too small for all.
-
-    Parameters as in :func:`to_markdown`. Needs rich.
-
-    Examples
-    --------
-    >>> from onepos.study.tables import example_results, main_table
-    >>> print(to_terminal(main_table(example_results(), "average_precision", methods=["smile", "an"]), bare=True))
-      data set            smile          an
-     ───────────────────────────────────────
-      scene          .830±.014*   .805±.007
-      yeast          .755±.007*      .740†1
-    <BLANKLINE>
-      average rank        1.00*        2.00
-    <BLANKLINE>
-    """
-    return terminal(table.grid(names), bare=bare, width=width)
-
-
-def to_rich(
-    table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False, width: int | None = None
-) -> "Group":
-    """Return what a rich console prints with real bold; parameters as in :func:`to_terminal`.
-
-    Give the console's width: beyond it rich would cut the numbers.
-    """
-    return rich_group(table.grid(names), bare=bare, width=width)

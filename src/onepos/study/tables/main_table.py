@@ -122,7 +122,8 @@ def main_table(
         results, metric, selection=selection, datasets=datasets, methods=methods, expected_trials=expected_trials
     )
     competing = [method for method in values.methods if method not in not_competing]
-    ranked = values.complete_means(competing)
+    # A method that was completed nowhere is not ranked; it must not take every data set out of the ranking.
+    ranked = values.complete_means([method for method in competing if values.complete[method].any()])
     ranks = average_ranks(ranked.to_numpy(), higher_is_better=higher_is_better(metric)) if ranked.size else ()
     return MainTable(
         metric=metric,
@@ -130,7 +131,7 @@ def main_table(
         datasets=values.datasets,
         methods=values.methods,
         cells=_cells(values, competing, digits),
-        average_ranks=dict(zip(competing, ranks, strict=False)),
+        average_ranks=dict(zip(ranked.columns, ranks, strict=False)),
         ranked_datasets=tuple(ranked.index),
         features=values.features,
         expected_trials=values.expected_trials,

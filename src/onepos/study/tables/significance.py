@@ -12,9 +12,6 @@ from onepos.study.tables.aggregate import Aggregate, aggregate
 from onepos.study.tables.formats import NOTHING, Cell, Grid, metric_title, name_of, p_text
 from onepos.study.tables.main_table import FULL_SUPERVISION
 
-# The outcomes of one method against its rivals, as numbers and as the paper prints them.
-
-
 _NOT_EXACT = {
     "approx": "the normal approximation, corrected for ties and continuity, because means or differences are equal",
     "conditional": "its form for tied ranks",
