@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from onepos.doctor.data import Column, Table, Tags, matrix_keys
 from onepos.doctor.diagnosis import Finding, Level, counted, finding, listed
+from onepos.table.kinds import CATEGORY, OTHER, TEXT
 
 #: Share of missing entries above which a column is mostly missing.
 MISSING_SHARE = 0.5
@@ -66,7 +67,7 @@ def is_id(column: Column, table: Table) -> bool:
     """Whether a column looks like an identifier: see :func:`check_columns`."""
     if table.n_rows < ENOUGH_ROWS or len(column.distinct) < table.n_rows:
         return False
-    if column.kind == "categorical" and column.name != table.text:
+    if column.kind == CATEGORY and column.name != table.text:
         return all(isinstance(v, str) and len(v.split()) == 1 for v in column.distinct) and not _numbers(column, table)
     if column.values is None or not column.whole:
         return False
@@ -76,11 +77,11 @@ def is_id(column: Column, table: Table) -> bool:
 
 def _prose(column: Column, table: Table) -> bool:
     enough = len(column.distinct) > PROSE_DISTINCT * table.n_rows and table.n_rows >= ENOUGH_ROWS
-    return column.kind == "text" and column.name != table.text and enough
+    return column.kind == TEXT and column.name != table.text and enough
 
 
 def _numbers(column: Column, table: Table) -> bool:
-    if column.kind != "categorical" or column.name == table.text or not len(column.distinct):
+    if column.kind != CATEGORY or column.name == table.text or not len(column.distinct):
         return False
     texts = [value for value in column.distinct[:1000] if isinstance(value, str)]
     if len(texts) < len(column.distinct[:1000]):
@@ -90,7 +91,7 @@ def _numbers(column: Column, table: Table) -> bool:
 
 
 def _other(column: Column, _: Table) -> bool:
-    return column.kind == "other"
+    return column.kind == OTHER
 
 
 _SINGLE: tuple[tuple[str, Callable[[Column, Table], bool], str], ...] = (
@@ -116,7 +117,7 @@ _SINGLE: tuple[tuple[str, Callable[[Column, Table], bool], str], ...] = (
     (
         "column-unsupported",
         _other,
-        "lists, complex numbers or a mixture of types. Turn them into numbers or categories.",
+        "lists, complex numbers or other objects. Turn them into numbers or categories.",
     ),
 )
 _LEVELS: dict[str, Level] = {"column-unsupported": "error"}

@@ -61,7 +61,7 @@ class Summary:
     ----------
     rows : int
     columns : dict
-        Kind of column ("numeric", "boolean", "categorical", "text", "datetime", "sparse", "other") → how many.
+        Kind of column ("number", "boolean", "category", "text", "date", "sparse", "other") → how many.
     labels : int
     tags_missing : int
         Rows without an observed label.
@@ -88,7 +88,7 @@ class Diagnosis:
 
     Examples
     --------
-    >>> Diagnosis(Summary(2, {"numeric": 1}, 1, 0, (("beach", 2),)), ()).worst is None
+    >>> Diagnosis(Summary(2, {"number": 1}, 1, 0, (("beach", 2),)), ()).worst is None
     True
     """
 

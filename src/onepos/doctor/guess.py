@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 from onepos.doctor.columns import is_id, nearly_empty, text_column, texts_of
 from onepos.doctor.data import Column, Table, Tags, groups_of
 from onepos.doctor.rows import chance_duplicates
+from onepos.table.kinds import CATEGORY
 
 # Rows as vectors whose distances mean something, for the checks that need neighbours.
 
@@ -53,7 +54,7 @@ def _block(column: Column, rows: NDArray[np.int64]) -> Any:
         return (column.values[rows, None] * np.sqrt(2.0)).astype(np.float32)
     if column.values is not None:
         return _standardised(column.values[rows])
-    if column.kind == "categorical" and 1 < len(column.distinct) <= MOST_CATEGORIES:
+    if column.kind == CATEGORY and 1 < len(column.distinct) <= MOST_CATEGORIES:
         return (column.codes[rows, None] == np.arange(len(column.distinct))).astype(np.float32)
     return None
 
