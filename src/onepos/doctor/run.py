@@ -112,7 +112,7 @@ def diagnose(
     test : pair (features, tags), optional
         Test rows; ``tags`` may be None.
     interface : {"python", "command line"}
-        Whether advice names the parameters of ``TableModel.fit`` or the options of ``onepos fit``.
+        Whether advice names the parameters of ``TableModel`` or the options of ``onepos fit``.
 
     Returns
     -------
