@@ -79,7 +79,7 @@ def inputs(draw):
     return frame, pd.DataFrame(np.array(values, dtype=int).reshape(n, labels)), None
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(inputs(), st.booleans())
 def test_a_diagnosis_or_a_value_error(given_inputs, split):
     features, tags, text = given_inputs

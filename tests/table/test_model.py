@@ -1,9 +1,5 @@
 """The model of a table: six lines of Python, one file, the same bits in another process."""
 
-import hashlib
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -77,29 +73,14 @@ def test_predictions_are_frames_with_names(photos, model):
     np.testing.assert_array_equal(model.predict(part), expected)
 
 
-@pytest.mark.parametrize("method", ["linear", "frequency", "mlml", "smile"])
+@pytest.mark.parametrize("method", ["linear", "frequency", "mlml", "role"])
 def test_saved_and_loaded_predictions_are_equal_bit_for_bit(photos, tmp_path, method):
-    params = {"smile": {"max_epochs": 1}, "linear": {"l2": 1.0}}.get(method, {})
+    params = {"role": {"max_epochs": 1}, "linear": {"l2": 1.0}}.get(method, {})
     made = TableModel(**EASY, method=method, params=params).fit(photos, label="tag")
     back = onepos.load(made.save(tmp_path / "model.onepos"))
     assert isinstance(back, TableModel)
     assert (back.predict_proba(photos).to_numpy() == made.predict_proba(photos).to_numpy()).all()
     assert (back.label_, back.id_, back.labels_, back.facts_) == (made.label_, made.id_, made.labels_, made.facts_)
-
-
-CHILD = """
-import sys, hashlib, pandas as pd, onepos
-found = onepos.load(sys.argv[1]).predict_proba(pd.read_parquet(sys.argv[2]))
-print(hashlib.sha256(found.to_numpy().tobytes()).hexdigest())
-"""
-
-
-def test_another_process_predicts_the_same_bits(photos, model, tmp_path):
-    path = model.save(tmp_path / "model.onepos")
-    photos.to_parquet(tmp_path / "photos.parquet")
-    command = [sys.executable, "-c", CHILD, str(path), str(tmp_path / "photos.parquet")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == hashlib.sha256(model.predict_proba(photos).to_numpy().tobytes()).hexdigest()
 
 
 def test_equal_seeds_give_equal_files(photos, tmp_path):
