@@ -1,4 +1,4 @@
-"""Checks of the columns one by one: empty, constant, repeated, identifiers, text, names."""
+"""Checks of the columns one by one: empty, constant, repeated, identifiers, names; and of the column of texts."""
 
 import re
 from collections import defaultdict
@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos.doctor.data import Column, Table, Tags, matrix_keys
+from onepos.doctor.data import Column, Table, Tags
 from onepos.doctor.diagnosis import Finding, Level, counted, finding, listed
+from onepos.doctor.rows import matrix_keys
 from onepos.table.kinds import CATEGORY, OTHER, TEXT
 
 #: Share of missing entries above which a column is mostly missing.
@@ -21,6 +22,12 @@ ENOUGH_ROWS = 20
 PROSE_DISTINCT = 0.5
 #: Share of the distinct strings that must read as numbers.
 NUMBER_SHARE = 0.95
+#: A text with fewer letters and digits than this is nearly empty.
+FEWEST_LETTERS = 3
+#: Repeated texts are a warning above this share, a note below.
+REPEATED_SHARE = 0.01
+
+_LETTER = re.compile(r"[^\W_]")
 
 _TARGET_NAMES = frozenset({"label", "labels", "tag", "tags", "target", "targets", "class", "y"})
 _PREFIX = re.compile(r"^(is|has|label|tag|target|class|y)[_\-. ]+", re.IGNORECASE)
@@ -182,17 +189,6 @@ def _sparse_columns(table: Table) -> list[Finding]:
     if copies:
         found.append(_repeats([(int(first[group[j]]), j) for j in copies]))
     return found
-
-
-# Checks of the column that holds texts.
-
-
-#: A text with fewer letters and digits than this is nearly empty.
-FEWEST_LETTERS = 3
-#: Repeated texts are a warning above this share, a note below.
-REPEATED_SHARE = 0.01
-
-_LETTER = re.compile(r"[^\W_]")
 
 
 def check_texts(table: Table, test: Table | None = None) -> list[Finding]:
