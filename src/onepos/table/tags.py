@@ -71,10 +71,11 @@ def split_tags(
     import pandas as pd
 
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
-    position = {name: j for j, name in enumerate(classes)}
-    values = np.zeros((len(tags), len(classes)), dtype=np.int8)
-    for row, word in enumerate(as_words(tags)):
-        values[row, [position[tag] for tag in split_cell(word, separator) if tag in position]] = 1
+    sets = [split_cell(word, separator) for word in as_words(tags)]
+    rows = np.repeat(np.arange(len(sets)), [len(found) for found in sets])
+    columns = pd.Index(classes, dtype=object).get_indexer([tag for found in sets for tag in found])
+    values = np.zeros((len(sets), len(classes)), dtype=np.int8)
+    values[rows[columns >= 0], columns[columns >= 0]] = 1
     return pd.DataFrame(values, columns=classes, index=tags.index)
 
 
