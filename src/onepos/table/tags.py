@@ -73,7 +73,8 @@ def split_tags(
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
     sets = [split_cell(word, separator) for word in as_words(tags)]
     rows = np.repeat(np.arange(len(sets)), [len(found) for found in sets])
-    columns = pd.Index(classes, dtype=object).get_indexer([tag for found in sets for tag in found])
+    joined = pd.Index([tag for found in sets for tag in found], dtype=object)
+    columns = pd.Index(classes, dtype=object).get_indexer(joined)
     values = np.zeros((len(sets), len(classes)), dtype=np.int8)
     values[rows[columns >= 0], columns[columns >= 0]] = 1
     return pd.DataFrame(values, columns=classes, index=tags.index)
