@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
+from onepos import TableModel
 from onepos.datasets import make_known_posterior
 from onepos.metrics import average_precision
 from onepos.pages.review import read_decisions, write_review
 from onepos.pages.style import label_axes, looks, new_figure
-from onepos.table import TableModel
 
 parser = argparse.ArgumentParser(description="The review loop.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")

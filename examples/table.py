@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from onepos import TableModel
 from onepos.doctor import diagnose
 from onepos.metrics import evaluate
 from onepos.pages.style import INK, TEXT
-from onepos.table import TableModel
 
 parser = argparse.ArgumentParser(description="A table with one tag a row.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import onepos
+from onepos import TableModel
 from onepos.metrics import evaluate
 from onepos.pages.style import FAINT, INK, TEXT
-from onepos.table import TableModel
 
 parser = argparse.ArgumentParser(description="Texts with one tag.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")

@@ -144,13 +144,9 @@ def test_evaluate_writes_a_report(run, folder, tmp_path):
 
 def test_without_a_method_auto_combines_some_and_says_which(run, folder, tmp_path):
     few = ("--set", "n_members=3", "--set", "n_folds=2")
-    fit = ("fit", folder / "photos.csv", *COLUMNS, *few, "--out", tmp_path / "m")
-    code, said, _ = run(*fit)
-    assert code == 0
-    assert "trained     auto" in said
-    assert said.count("of the weight") == 3
-    facts = json.loads(run(*fit, "--json")[1])
-    assert [record["method"] for record in facts["members"]] == ["frequency", "logistic", "forest"]
+    code, said, err = run("fit", folder / "photos.csv", *COLUMNS, *few, "--out", tmp_path / "m", "--json")
+    assert code == 0, err
+    assert [record["method"] for record in json.loads(said)["members"]] == ["frequency", "logistic", "forest"]
     assert {type(member).__name__ for member in TableModel.load(tmp_path / "m").estimator_.members_} <= {
         "FrequencyClassifier",
         "LogisticClassifier",
@@ -162,6 +158,7 @@ def test_a_budget_that_runs_out_at_once_leaves_auto_its_two_baselines(run, folde
     monkeypatch.setattr("onepos.table.training._LEAST_SECONDS", 1e-6)  # else auto gets some seconds in any case
     code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--budget", "1e-6", "--out", tmp_path / "m")
     assert code == 0, err
+    assert "trained     auto" in said
     assert said.count("of the weight") == 2
     assert all(f"member      {key}" in said for key in ("frequency", "logistic"))
     assert "time was up after 2 members;" in said

@@ -312,19 +312,14 @@ def test_help_has_examples(run, command):
     assert "--json" in said
 
 
-def test_the_shell_completes_commands_options_and_methods():
-    def complete(*words):
-        asked = {"_ONEPOS_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-        # The script that a shell installs calls the program by its own name.
-        program = "import sys; sys.argv[0] = 'onepos'; from onepos.cli import main; main()"
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=os.environ | asked, capture_output=True, text=True, timeout=120
-        )
-        return done.stdout.split()
-
-    assert complete("onepos", "pre") == ["predict"]
-    assert complete("onepos", "fit", "photos.csv", "--meth") == ["--method"]
-    assert complete("onepos", "fit", "photos.csv", "--method", "smile") == ["smile", "smile-si", "smile-code"]
+def test_the_shell_completes_methods():
+    words = ("onepos", "fit", "photos.csv", "--method", "smile")
+    asked = {"_ONEPOS_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    # The script that a shell installs calls the program by its own name.
+    program = "import sys; sys.argv[0] = 'onepos'; from onepos.cli import main; main()"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.split() == ["smile", "smile-si", "smile-code"]
 
 
 def test_ctrl_c_in_training_ends_with_130_and_writes_no_model(run, folder, tmp_path, monkeypatch):

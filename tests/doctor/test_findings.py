@@ -140,7 +140,7 @@ def test_summary():
     features, tags = clean()
     tags.iloc[:3] = None
     summary = diagnose(features.assign(flag=features["red"] > 0, when=pd.Timestamp("2026-01-01")), tags).summary
-    assert summary.columns == {"numeric": 5, "categorical": 1, "boolean": 1, "datetime": 1}
+    assert summary.columns == {"number": 5, "category": 1, "boolean": 1, "date": 1}
     assert (summary.rows, summary.labels, summary.tags_missing) == (400, 4, 3)
     assert dict(summary.label_counts) == tags.value_counts().to_dict()
     assert [n for _, n in summary.label_counts] == sorted((n for _, n in summary.label_counts), reverse=True)
@@ -162,7 +162,7 @@ def test_dict_text_and_html():
 
 
 def test_nothing_found():
-    empty = Diagnosis(Summary(3, {"numeric": 1}, 2, 0, (("a", 2), ("b", 1))), ())
+    empty = Diagnosis(Summary(3, {"number": 1}, 2, 0, (("a", 2), ("b", 1))), ())
     assert empty.worst is None
     assert "Nothing found" in empty.to_text()
     assert "Nothing found" in empty._repr_html_()

@@ -12,6 +12,8 @@ from scipy import sparse
 from doctor_cases import clean, indicator
 from onepos.doctor import Diagnosis, diagnose, estimate_cardinality
 from onepos.doctor.data import read_column
+from onepos.table import ColumnEncoder
+from onepos.table.kinds import kind_of
 
 SCALARS = st.one_of(
     st.none(),
@@ -77,7 +79,7 @@ def inputs(draw):
     return frame, pd.DataFrame(np.array(values, dtype=int).reshape(n, labels)), None
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(inputs(), st.booleans())
 def test_a_diagnosis_or_a_value_error(given_inputs, split):
     features, tags, text = given_inputs
@@ -160,3 +162,21 @@ def test_two_moments_are_not_zero_and_one():
     assert read_column("flag", pd.Series([0, 1, 1])).binary
     assert read_column("flag", pd.Series([True, False])).binary
     assert not read_column("size", pd.Series([0.0, 2.0])).binary
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "in_model"),
+    [
+        ([1, 2, 3] * 10, "number", "number"),
+        (["yes", "no", None] * 10, "boolean", "boolean"),
+        (["red", "blue", 3] * 10, "category", "category"),
+        (pd.Series([7, 8, 9] * 10).astype("category"), "category", "category"),
+        (["a dog runs", "a cat runs", "all of it"] * 10, "text", "category"),  # words are used only if asked for
+        (pd.date_range("2020", periods=30), "date", None),
+        ([[1], [2], [3]] * 10, "other", None),
+    ],
+)
+def test_the_doctor_and_a_model_see_the_same_kind(column, kind, in_model):
+    table = pd.DataFrame({"x": np.arange(30.0) ** 2, "odd": column})
+    assert read_column("odd", table["odd"]).kind == kind_of(table["odd"]) == kind
+    assert ColumnEncoder().fit(table).kinds_.get("odd") == in_model

@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 
 from onepos.datasets import make_digit_scenes, make_known_posterior, make_single_positive
 from onepos.doctor import diagnose, estimate_cardinality
+from onepos.doctor.cardinality import single_share
 from onepos.doctor.data import read_table, read_tags
 from onepos.doctor.guess import guess_tags
-from onepos.doctor.labels import single_share
 
 RNG = np.random.default_rng
 

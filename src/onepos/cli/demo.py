@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
 from onepos.cli.output import InputError, JsonOption, print_json, print_line, progress_steps, show
-from onepos.metrics import METRICS, higher_is_better
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from onepos.pages import Example
     from onepos.pages.demo import DemoResult
 
@@ -95,6 +95,7 @@ def show_demo(result: "DemoResult") -> None:
 
 def metric_table(result: "DemoResult") -> Table:
     """Return the five measures side by side, the best single-label method of each marked."""
+    from onepos.metrics import METRICS, higher_is_better
     from onepos.pages import METRIC_TEXT
 
     means, spreads = result.table.xs("mean", axis=1, level=1), result.table.xs("std", axis=1, level=1)
@@ -129,8 +130,10 @@ def recovered_labels(examples: list["Example"]) -> Table:
     return made
 
 
-def draw(image: NDArray[np.floating]) -> str:
+def draw(image: "NDArray[np.floating]") -> str:
     """Draw a picture with half blocks: two pixels, one above the other, in each character."""
+    import numpy as np
+
     ink = np.asarray(image) >= 0.4
     if len(ink) % 2:
         ink = np.vstack([ink, np.zeros_like(ink[:1])])

@@ -1,4 +1,4 @@
-"""``onepos doctor``."""
+"""``onepos doctor`` and ``onepos methods``."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +58,6 @@ def _tags(content: "TableData", label: str, separator: str) -> Any:
     if content.labels is None:
         raise InputError("say which column holds the tags: --label COL.")
     return content.labels
-
-
-# ``onepos methods``.
 
 
 def methods(json: JsonOption = False) -> None:

@@ -114,9 +114,6 @@ def _plain(value: Any) -> Any:
     return None if str(value) in ("<NA>", "NaT") else str(value)
 
 
-# Where a command may write: not over what it reads, nor two things into one file.
-
-
 _PAGES = (".html", ".htm")
 
 

@@ -70,6 +70,8 @@ def train(options: TrainingOptions, progress: Any) -> Trained:
 
 def _check(options: TrainingOptions) -> None:
     """Raise if options contradict each other."""
+    if options.tune and launched():
+        raise InputError("--tune searches in one process; run it without torchrun, then fit with what it chose.")
     if options.data.is_dir():
         for name in ("text", "decisions", "tune"):
             if getattr(options, name):
@@ -86,8 +88,6 @@ def _check(options: TrainingOptions) -> None:
         if options.trials is not None or (options.budget is not None and options.method != "auto"):
             raise InputError("--trials and --budget say how long --tune searches: give --tune too, or leave them out.")
         return
-    if launched():
-        raise InputError("--tune searches in one process; run it without torchrun, then fit with what it chose.")
     if options.method == "auto":
         raise InputError("--tune searches the settings of one method: name it with --method. auto chooses by itself.")
     require("optuna", extra="tune", purpose="--tune")

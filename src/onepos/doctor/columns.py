@@ -1,4 +1,4 @@
-"""Checks of the columns one by one: empty, constant, repeated, identifiers, text, names."""
+"""Checks of the columns one by one: empty, constant, repeated, identifiers, names; and of the column of texts."""
 
 import re
 from collections import defaultdict
@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos.doctor.data import Column, Table, Tags, matrix_keys
+from onepos.doctor.data import Column, Table, Tags
 from onepos.doctor.diagnosis import Finding, Level, counted, finding, listed
+from onepos.doctor.rows import matrix_keys
+from onepos.table.kinds import CATEGORY, OTHER, TEXT
 
 #: Share of missing entries above which a column is mostly missing.
 MISSING_SHARE = 0.5
@@ -20,6 +22,12 @@ ENOUGH_ROWS = 20
 PROSE_DISTINCT = 0.5
 #: Share of the distinct strings that must read as numbers.
 NUMBER_SHARE = 0.95
+#: A text with fewer letters and digits than this is nearly empty.
+FEWEST_LETTERS = 3
+#: Repeated texts are a warning above this share, a note below.
+REPEATED_SHARE = 0.01
+
+_LETTER = re.compile(r"[^\W_]")
 
 _TARGET_NAMES = frozenset({"label", "labels", "tag", "tags", "target", "targets", "class", "y"})
 _PREFIX = re.compile(r"^(is|has|label|tag|target|class|y)[_\-. ]+", re.IGNORECASE)
@@ -66,7 +74,7 @@ def is_id(column: Column, table: Table) -> bool:
     """Whether a column looks like an identifier: see :func:`check_columns`."""
     if table.n_rows < ENOUGH_ROWS or len(column.distinct) < table.n_rows:
         return False
-    if column.kind == "categorical" and column.name != table.text:
+    if column.kind == CATEGORY and column.name != table.text:
         return all(isinstance(v, str) and len(v.split()) == 1 for v in column.distinct) and not _numbers(column, table)
     if column.values is None or not column.whole:
         return False
@@ -76,11 +84,11 @@ def is_id(column: Column, table: Table) -> bool:
 
 def _prose(column: Column, table: Table) -> bool:
     enough = len(column.distinct) > PROSE_DISTINCT * table.n_rows and table.n_rows >= ENOUGH_ROWS
-    return column.kind == "text" and column.name != table.text and enough
+    return column.kind == TEXT and column.name != table.text and enough
 
 
 def _numbers(column: Column, table: Table) -> bool:
-    if column.kind != "categorical" or column.name == table.text or not len(column.distinct):
+    if column.kind != CATEGORY or column.name == table.text or not len(column.distinct):
         return False
     texts = [value for value in column.distinct[:1000] if isinstance(value, str)]
     if len(texts) < len(column.distinct[:1000]):
@@ -90,7 +98,7 @@ def _numbers(column: Column, table: Table) -> bool:
 
 
 def _other(column: Column, _: Table) -> bool:
-    return column.kind == "other"
+    return column.kind == OTHER
 
 
 _SINGLE: tuple[tuple[str, Callable[[Column, Table], bool], str], ...] = (
@@ -116,7 +124,7 @@ _SINGLE: tuple[tuple[str, Callable[[Column, Table], bool], str], ...] = (
     (
         "column-unsupported",
         _other,
-        "lists, complex numbers or a mixture of types. Turn them into numbers or categories.",
+        "lists, complex numbers or other objects. Turn them into numbers or categories.",
     ),
 )
 _LEVELS: dict[str, Level] = {"column-unsupported": "error"}
@@ -181,17 +189,6 @@ def _sparse_columns(table: Table) -> list[Finding]:
     if copies:
         found.append(_repeats([(int(first[group[j]]), j) for j in copies]))
     return found
-
-
-# Checks of the column that holds texts.
-
-
-#: A text with fewer letters and digits than this is nearly empty.
-FEWEST_LETTERS = 3
-#: Repeated texts are a warning above this share, a note below.
-REPEATED_SHARE = 0.01
-
-_LETTER = re.compile(r"[^\W_]")
 
 
 def check_texts(table: Table, test: Table | None = None) -> list[Finding]:

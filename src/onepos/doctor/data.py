@@ -1,8 +1,7 @@
-"""Features in the one form that the checks work with: columns of a frame, or a CSR matrix."""
+"""Features and tags in the one form that the checks work with."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos.doctor.diagnosis import listed, repeated
-
-# One column of a table: its kind, its distinct values, and its numbers if it has any.
-
-
-#: Strings with at least this many words on average are prose, not names of categories.
-PROSE_WORDS = 3.0
+from onepos.table.kinds import BOOLEAN, DATE, NUMBER, OTHER, as_numbers, kind_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +21,7 @@ class Column:
     ----------
     name : hashable
     kind : str
-        "numeric", "boolean", "datetime", "categorical", "text" (prose) or "other" (lists, complex numbers, a mixture).
+        As ``onepos.table`` sees it: "number", "boolean", "category", "text", "date" or "other".
     codes : int64 array of shape (n_rows,)
         Place of each entry in ``distinct``; −1 where missing.
     distinct : object array
@@ -55,7 +49,7 @@ class Column:
     @property
     def whole(self) -> bool:
         """Whether all its numbers are finite whole numbers, and there is one."""
-        if self.kind != "numeric" or self.values is None:
+        if self.kind != NUMBER or self.values is None:
             return False
         present = self.values[self.codes >= 0]
         return bool(present.size and np.isfinite(present).all() and (present == np.floor(present)).all())
@@ -73,27 +67,25 @@ def read_column(name: Hashable, series: "pd.Series[Any]") -> Column:
     --------
     >>> column = read_column("size", pd.Series([3, None, 3]))
     >>> column.kind, column.codes.tolist(), column.missing
-    ('numeric', [0, -1, 0], 1)
+    ('number', [0, -1, 0], 1)
     """
     if isinstance(series.dtype, pd.SparseDtype):
         series = pd.Series(np.asarray(series))
-    try:
-        codes, distinct = _factorize(series)
-        kind = _kind(series, distinct)
-    except TypeError:  # lists, arrays, dicts: compared by what they look like
-        seen = [None if _is_missing(entry) else str(entry) for entry in series]
-        codes, distinct = _factorize(pd.Series(seen, dtype=object))
-        kind = "other"
-    values = _numbers(series) if kind in ("numeric", "boolean", "datetime") else None
-    if values is None and kind in ("numeric", "boolean", "datetime"):
-        kind = "other"
-    if kind == "boolean":
-        distinct = distinct.astype(float).astype(object)
+    kind = kind_of(series)
+    values = _numbers(series, kind) if kind in (NUMBER, BOOLEAN, DATE) else None
+    if values is None and kind in (NUMBER, BOOLEAN, DATE):
+        kind = OTHER
+    codes, distinct = factorize(pd.Series(values) if kind == BOOLEAN else series)
     return Column(name, kind, codes, distinct, values)
 
 
-def _factorize(series: "pd.Series[Any]") -> tuple[NDArray[np.int64], NDArray[Any]]:
-    codes, found = pd.factorize(series)
+def factorize(series: "pd.Series[Any]") -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the code of each entry (−1: missing) and the distinct values in the order in which they occur."""
+    try:
+        codes, found = pd.factorize(series)
+    except TypeError:  # lists, arrays, dicts: compared by what they look like
+        seen = [None if _is_missing(entry) else str(entry) for entry in series]
+        codes, found = pd.factorize(pd.Series(seen, dtype=object))
     distinct = np.empty(len(found), dtype=object)
     distinct[:] = list(found)
     return np.asarray(codes, dtype=np.int64), distinct
@@ -103,124 +95,19 @@ def _is_missing(entry: object) -> bool:
     return entry is None or entry is pd.NA or entry is pd.NaT or (isinstance(entry, float) and entry != entry)
 
 
-def _kind(series: "pd.Series[Any]", distinct: NDArray[Any]) -> str:
-    dtype = series.dtype
-    if pd.api.types.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype):
-        return "boolean"
-    if pd.api.types.is_complex_dtype(dtype):
-        return "other"
-    if pd.api.types.is_numeric_dtype(dtype):
-        return "numeric"
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
-        return "datetime"
-    if isinstance(dtype, pd.CategoricalDtype):
-        return "categorical"
-    if all(isinstance(value, str) for value in distinct):
-        return "text" if len(distinct) and mean_words(distinct) >= PROSE_WORDS else "categorical"
-    if all(isinstance(value, bool | np.bool_) for value in distinct):
-        return "boolean"
-    if all(isinstance(value, Real) and not isinstance(value, bool | np.bool_) for value in distinct):
-        return "numeric"
-    return "other"
-
-
-def mean_words(texts: NDArray[Any]) -> float:
-    """Mean number of words over up to 1,000 texts, evenly spread."""
-    step = max(1, len(texts) // 1000)
-    return float(np.mean([len(text.split()) for text in texts[::step]]))
-
-
-def _numbers(series: "pd.Series[Any]") -> NDArray[np.float64] | None:
+def _numbers(series: "pd.Series[Any]", kind: str) -> NDArray[np.float64] | None:
     """Return the column in float64, NaN where missing; None if some number does not fit."""
-    if series.dtype.kind in "mM":
+    if kind == DATE:
         values = np.full(len(series), np.nan)
         values[series.notna().to_numpy()] = series.dropna().astype("int64").to_numpy()
         return values
     try:
+        if kind == BOOLEAN:
+            return as_numbers(series, str(series.name), boolean=True)
         with np.errstate(all="ignore"):
             return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-# Identical rows, found by one 64-bit key per row.
-
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scatter 64-bit numbers so that sums of them collide by chance only (the finaliser of SplitMix64)."""
-    z = numbers + _GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-def code_keys(codes: Sequence[NDArray[np.int64]], n_rows: int) -> NDArray[np.uint64]:
-    """Keys of rows that are given by one code per column; missing equals missing."""
-    keys = np.zeros(n_rows, dtype=np.uint64)
-    for column in codes:
-        keys = mixed(keys ^ mixed(column.astype(np.uint64)))
-    return keys
-
-
-def codes_in(column: "Column", other: "Column") -> NDArray[np.int64]:
-    """Codes of ``other``'s entries as ``column`` has them; values that ``column`` lacks get codes beyond its own."""
-    place = _index(column).get_indexer(_index(other))
-    place = np.where(place >= 0, place, len(column.distinct) + np.arange(len(place)))
-    return np.append(place, -1)[other.codes].astype(np.int64)
-
-
-def _index(column: "Column") -> Any:
-    objects = pd.Index(column.distinct, dtype=object)
-    if column.values is None or not len(objects):
-        return objects
-    first = np.zeros(len(column.distinct), dtype=np.int64)
-    rows = np.flatnonzero(column.codes >= 0)[::-1]
-    first[column.codes[rows]] = rows
-    numbers = pd.Index(column.values[first])
-    # Whole numbers beyond 2^53 may be one in float64.
-    return numbers if numbers.is_unique else objects
-
-
-def matrix_keys(matrix: Any) -> NDArray[np.uint64]:
-    """Keys of the rows of a CSR matrix without stored zeros; comparable across matrices."""
-    entries = mixed(mixed(matrix.indices.astype(np.uint64)) ^ matrix.data.astype(np.float64).view(np.uint64))
-    # Sums wrap around, so a row's sum is a difference of running sums even so.
-    running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(entries, dtype=np.uint64)])
-    return np.asarray(running[matrix.indptr[1:]] - running[matrix.indptr[:-1]], dtype=np.uint64)
-
-
-def groups_of(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each row's group and each group's size.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in groups_of(np.array([7, 3, 7], dtype=np.uint64))]
-    [[1, 0, 1], [1, 2]]
-    """
-    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
-    return group.astype(np.int64), size.astype(np.int64)
-
-
-def by_chance(columns: "Sequence[Column]", n_rows: int, pairs: float) -> bool:
-    """Whether identical rows are no surprise: coarse columns alone would make a tenth of the pairs.
-
-    If columns were independent, n(n−1)/2 · Π_c P(two rows agree in column c) pairs of rows would coincide. A column of
-    prose never agrees by chance.
-    """
-    if any(column.kind == "text" for column in columns):
-        return False
-    agree = [_agreement(column, n_rows) for column in columns]
-    with np.errstate(divide="ignore"):
-        logarithm = float(np.log(agree).sum()) + np.log(max(n_rows * (n_rows - 1) / 2, 1.0))
-    return bool(logarithm >= np.log(max(0.1 * pairs, 1e-300)))
-
-
-def _agreement(column: "Column", n_rows: int) -> float:
-    counts = np.append(column.counts, column.missing).astype(np.float64)
-    return float((counts * (counts - 1)).sum() / max(n_rows * (n_rows - 1.0), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,12 +139,6 @@ class Table:
     def kinds(self) -> list[str]:
         """Return the kind of every column."""
         return ["sparse"] * len(self.names) if self.matrix is not None else [column.kind for column in self.columns]
-
-    def row_keys(self) -> NDArray[np.uint64]:
-        """Return one number per row: equal rows have equal keys."""
-        if self.matrix is not None:
-            return matrix_keys(self.matrix)
-        return code_keys([column.codes for column in self.columns], self.n_rows)
 
     def empty_rows(self) -> NDArray[np.bool_]:
         """Return the rows in which every entry is zero, missing or a blank string."""
@@ -320,9 +201,6 @@ def _read_sparse(features: Any, text: Hashable | None, role: str) -> Table:
 def _check_shape(shape: tuple[int, ...], role: str) -> None:
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"{role} must have at least one row and one column; got shape {tuple(shape)}.")
-
-
-# Observed labels in the one form that the checks work with.
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,9 +266,9 @@ def _array(tags: Any) -> NDArray[Any]:
 
 def _from_vector(values: Any) -> Tags:
     series = values if isinstance(values, pd.Series) else pd.Series(values)
-    column = read_column("tags", series)
-    per_row = (column.codes >= 0).astype(np.int64)
-    return Tags(column.distinct, column.codes, per_row, column.counts, indicator=False)
+    codes, distinct = factorize(series)
+    counts = np.bincount(codes[codes >= 0], minlength=len(distinct)).astype(np.int64)
+    return Tags(distinct, codes, (codes >= 0).astype(np.int64), counts, indicator=False)
 
 
 def _from_indicator(values: Any, role: str) -> Tags:

@@ -14,6 +14,9 @@ Level: TypeAlias = Literal["note", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
 
 _LONGEST_NAME = 40
+_WIDTH = 80
+_MARGIN = 9  # "warning" and two blanks
+_MOST_LABELS = 10
 
 
 def name_of(name: object) -> str:
@@ -61,7 +64,7 @@ class Summary:
     ----------
     rows : int
     columns : dict
-        Kind of column ("numeric", "boolean", "categorical", "text", "datetime", "sparse", "other") → how many.
+        Kind of column ("number", "boolean", "category", "text", "date", "sparse", "other") → how many.
     labels : int
     tags_missing : int
         Rows without an observed label.
@@ -88,7 +91,7 @@ class Diagnosis:
 
     Examples
     --------
-    >>> Diagnosis(Summary(2, {"numeric": 1}, 1, 0, (("beach", 2),)), ()).worst is None
+    >>> Diagnosis(Summary(2, {"number": 1}, 1, 0, (("beach", 2),)), ()).worst is None
     True
     """
 
@@ -116,22 +119,9 @@ class Diagnosis:
         return as_html(self)
 
 
-def most_serious_first(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Sort by level; within a level the order of the checks stays."""
-    return tuple(sorted(findings, key=lambda finding: -LEVELS.index(finding.level)))
-
-
-def count_kinds(kinds: list[str]) -> dict[str, int]:
-    """Return how many columns there are of each kind, in the order in which the kinds occur."""
-    return dict(Counter(kinds))
-
-
 def repeated(names: list[Hashable]) -> list[Hashable]:
     """Return the names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
-
-
-# Every code that a finding may carry, with its title: the list that docs/doctor.md explains one by one.
 
 
 #: What each finding is about, by its code; ``docs/doctor.md`` has what to do about it.
@@ -213,14 +203,6 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     ('1 row', '1,200 rows', '2 categories')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-# A diagnosis as plain text and as an HTML table.
-
-
-_WIDTH = 80
-_MARGIN = 9  # "warning" and two blanks
-_MOST_LABELS = 10
 
 
 def as_text(diagnosis: Diagnosis) -> str:

@@ -1,4 +1,4 @@
-"""How well a row's tag can be guessed from the tags of other rows."""
+"""How well a tag can be guessed: from one column alone, which then leaks it, or from the tags of other rows."""
 
 import warnings
 from collections.abc import Collection, Hashable
@@ -15,76 +15,109 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from onepos.doctor.columns import is_id, nearly_empty, text_column, texts_of
-from onepos.doctor.data import Column, Table, Tags, groups_of
-from onepos.doctor.rows import chance_duplicates
+from onepos.doctor.data import Column, Table, Tags
+from onepos.doctor.diagnosis import Finding, counted, finding, listed
+from onepos.doctor.rows import chance_duplicates, groups_of, row_keys
+from onepos.table.kinds import CATEGORY
 
-# Rows as vectors whose distances mean something, for the checks that need neighbours.
-
-
+#: Held-out accuracy of one column from which on it gives the tag away …
+LEAK_ACCURACY = 0.98
+#: … if it also closes this share of the distance between the most frequent label and certainty.
+LEAK_SKILL = 0.95
+#: Fewest held-out rows, and fewest held-out rows of one label, from which to conclude.
+LEAK_ROWS, LEAK_LABEL_ROWS = 50, 10
+#: Rows to look at.
+LEAK_SAMPLE = 5000
 #: Columns with more categories than this say little about distance.
 MOST_CATEGORIES = 50
 #: Standardised values beyond this are cut: one outlier must not be all that a distance sees.
 CUT = 5.0
-
-
-def vectors(table: Table, rows: NDArray[np.int64], without: Collection[Hashable] = ()) -> Any:
-    """Return rows as float32 vectors, dense or CSR; None if no column can be used.
-
-    Numbers are standardised, missing ones become the median, columns of zeros and ones stay; categories become one
-    column each. Two rows that differ in one column then are about √2 apart, whatever its kind. The text becomes
-    tf-idf with as much weight as all columns together. Rows of a sparse matrix get length 1.
-    """
-    if table.matrix is not None:
-        part = table.matrix[rows].astype(np.float32)
-        part.data[~np.isfinite(part.data)] = 0.0
-        return normalize(part)
-    used = [column for column in table.columns if column.name not in without and column.name != table.text]
-    blocks = [block for column in used if (block := _block(column, rows)) is not None]
-    dense = np.concatenate(blocks, axis=1, dtype=np.float32) if blocks else None
-    text = text_column(table)
-    if text is None or text.name in without:
-        return dense
-    words = _words(texts_of(text)[rows]) * np.float32(np.sqrt(max(len(blocks), 1)))
-    return words if dense is None else sparse.hstack([words, sparse.csr_array(dense)], format="csr")
-
-
-def _block(column: Column, rows: NDArray[np.int64]) -> Any:
-    if column.binary and column.missing == 0 and column.values is not None:
-        return (column.values[rows, None] * np.sqrt(2.0)).astype(np.float32)
-    if column.values is not None:
-        return _standardised(column.values[rows])
-    if column.kind == "categorical" and 1 < len(column.distinct) <= MOST_CATEGORIES:
-        return (column.codes[rows, None] == np.arange(len(column.distinct))).astype(np.float32)
-    return None
-
-
-def _standardised(values: NDArray[np.float64]) -> Any:
-    finite = np.isfinite(values)
-    if not finite.any():
-        return None
-    largest = np.abs(values[finite]).max()
-    scaled = np.where(finite, values, np.median(values[finite] / max(largest, 1e-300)) * largest) / max(largest, 1e-300)
-    scaled -= scaled.mean()
-    deviation = scaled.std()
-    if not deviation > 1e-12:
-        return None
-    return np.clip(scaled / deviation, -CUT, CUT).astype(np.float32)[:, None]
-
-
-def _words(texts: NDArray[Any]) -> Any:
-    counts = HashingVectorizer(n_features=1 << 16, alternate_sign=False, norm=None, dtype=np.float32).transform(texts)
-    # A word of one text brings no two texts closer; without words the first place stays, so that there is a column.
-    shared = np.bincount(counts.indices, minlength=counts.shape[1]) > 1
-    shared[0] = True
-    return sparse.csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, np.flatnonzero(shared)]))
-
-
 #: Rows to learn from, rows to guess, neighbours that vote, rows for the multinomial model.
 REFERENCE, QUERIES, VOTERS, MODEL_ROWS = 10_000, 2_000, 15, 3_000
 #: Fewest rows from which to conclude anything.
 FEWEST_ROWS = 50
 #: The reference holds at most so many numbers; the multinomial model is fitted up to so many products per step.
 MOST_ENTRIES, MOST_PRODUCTS = 40_000_000, 20_000_000
+
+
+def check_leaks(leaks: dict[Hashable, float]) -> list[Finding]:
+    """Report the columns of :func:`find_leaks`, in a warning."""
+    if not leaks:
+        return []
+    shown = ", ".join(f"{listed([name])} {share:.1%}" for name, share in list(leaks.items())[:5])
+    detail = (
+        f"The tag, or whether it is one certain label, follows from {counted(len(leaks), 'column')} alone on held-out "
+        f"rows ({shown} right). Such a column is often made from the tag, or known only after it."
+    )
+    return [finding("column-leaks", "warning", detail, leaks)]
+
+
+def find_leaks(table: Table, tags: Tags) -> dict[Hashable, float]:
+    """Predict the tag from each column alone; return the columns that do it, each with its held-out accuracy.
+
+    Half of up to 5,000 tagged rows say which tag goes with which value (the nearest value, for numbers); the other half
+    is predicted. So a column with a value per row earns nothing by chance. Flagged: at least 98 % right and at least
+    95 % of the errors of the most frequent label avoided, on 50 held-out rows or more; or, for columns of two
+    values, one label found with precision and recall of at least 98 % on ten held-out rows of it or more. Sparse
+    matrices are not looked at.
+    """
+    rows = np.flatnonzero(tags.single)
+    if len(rows) < 2 * LEAK_ROWS or (tags.counts > 0).sum() < 2:
+        return {}
+    rows = np.random.default_rng(0).permutation(rows)[:LEAK_SAMPLE]
+    half = len(rows) // 2
+    learn, hold = rows[:half], rows[half:]
+    leaks: dict[Hashable, float] = {}
+    for column in table.columns:
+        guess = _predict(column, learn, hold, tags.codes)
+        truth = tags.codes[hold]
+        accuracy = float((guess == truth).mean())
+        frequent = float(np.bincount(truth).max() / len(truth))
+        if accuracy >= LEAK_ACCURACY and accuracy - frequent >= LEAK_SKILL * (1 - frequent) and frequent < 1:
+            leaks[column.name] = accuracy
+        elif len(column.distinct) == 2 and (share := _tells_one_label(column.codes[hold], truth)):
+            leaks[column.name] = share
+    return leaks
+
+
+def _predict(column: Column, learn: Any, hold: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the most frequent tag of the held-out row's value among the learning rows."""
+    fallback = int(np.bincount(codes[learn]).argmax())
+    if column.values is None or (column.codes[learn] < 0).all():
+        keys, group = np.unique(column.codes[learn], return_inverse=True)
+        best = _majority(group, codes[learn], len(keys))
+        place = np.minimum(np.searchsorted(keys, column.codes[hold]), len(keys) - 1)
+        return np.where(keys[place] == column.codes[hold], best[place], fallback)
+    known = column.codes[learn] >= 0
+    numbers, group = np.unique(column.values[learn][known], return_inverse=True)
+    best = _majority(group, codes[learn][known], len(numbers))
+    asked = column.values[hold]
+    right = np.minimum(np.searchsorted(numbers, asked), len(numbers) - 1)
+    left = np.maximum(right - 1, 0)
+    with np.errstate(all="ignore"):  # infinite values and differences beyond float64 fall to the right neighbour
+        nearest = np.where(np.abs(asked - numbers[left]) < np.abs(numbers[right] - asked), left, right)
+    return np.where(column.codes[hold] >= 0, best[nearest], fallback)
+
+
+def _majority(group: NDArray[Any], codes: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
+    n_labels = int(codes.max()) + 1
+    pairs, counts = np.unique(group.ravel() * n_labels + codes, return_counts=True)
+    pairs = pairs[np.argsort(counts, kind="stable")]  # the last write wins: the most frequent tag of each group
+    best = np.zeros(n_groups, dtype=np.int64)
+    best[pairs // n_labels] = pairs % n_labels
+    return best
+
+
+def _tells_one_label(value: NDArray[np.int64], truth: NDArray[np.int64]) -> float | None:
+    """Return the smaller of precision and recall if one of the two values stands for one label."""
+    counts = np.bincount(truth)
+    known = (counts >= LEAK_LABEL_ROWS) & (counts < len(truth))
+    best = 0.0
+    for one in (0, 1):
+        both = np.bincount(truth[value == one], minlength=len(counts))
+        share = both / np.maximum(np.maximum(counts, int((value == one).sum())), 1)
+        best = max(best, float(share[known].max(initial=0.0)))
+    return best if best >= LEAK_ACCURACY else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +157,7 @@ def guess_tags(table: Table, tags: Tags, leaks: Collection[Hashable]) -> Guess |
     """
     rng = np.random.default_rng(0)
     rows = rng.permutation(np.flatnonzero(tags.single & ~table.empty_rows() & ~nearly_empty(table)))
-    group, size = groups_of(table.row_keys()[rows])
+    group, size = groups_of(row_keys(table)[rows])
     if len(rows) and not chance_duplicates(table, size):
         rows = rows[np.sort(np.unique(group, return_index=True)[1])]
     without = {*leaks, *(column.name for column in table.columns if is_id(column, table))}
@@ -184,3 +217,55 @@ def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDA
             model = LogisticRegression(C=0.1, max_iter=50).fit(X[learn], codes[learn])
         probabilities[np.ix_(hold, model.classes_)] = model.predict_proba(X[hold])
     return probabilities
+
+
+def vectors(table: Table, rows: NDArray[np.int64], without: Collection[Hashable] = ()) -> Any:
+    """Return rows as float32 vectors, dense or CSR; None if no column can be used.
+
+    Numbers are standardised, missing ones become the median, columns of zeros and ones stay; categories become one
+    column each. Two rows that differ in one column then are about √2 apart, whatever its kind. The text becomes
+    tf-idf with as much weight as all columns together. Rows of a sparse matrix get length 1.
+    """
+    if table.matrix is not None:
+        part = table.matrix[rows].astype(np.float32)
+        part.data[~np.isfinite(part.data)] = 0.0
+        return normalize(part)
+    used = [column for column in table.columns if column.name not in without and column.name != table.text]
+    blocks = [block for column in used if (block := _block(column, rows)) is not None]
+    dense = np.concatenate(blocks, axis=1, dtype=np.float32) if blocks else None
+    text = text_column(table)
+    if text is None or text.name in without:
+        return dense
+    words = _words(texts_of(text)[rows]) * np.float32(np.sqrt(max(len(blocks), 1)))
+    return words if dense is None else sparse.hstack([words, sparse.csr_array(dense)], format="csr")
+
+
+def _block(column: Column, rows: NDArray[np.int64]) -> Any:
+    if column.binary and column.missing == 0 and column.values is not None:
+        return (column.values[rows, None] * np.sqrt(2.0)).astype(np.float32)
+    if column.values is not None:
+        return _standardised(column.values[rows])
+    if column.kind == CATEGORY and 1 < len(column.distinct) <= MOST_CATEGORIES:
+        return (column.codes[rows, None] == np.arange(len(column.distinct))).astype(np.float32)
+    return None
+
+
+def _standardised(values: NDArray[np.float64]) -> Any:
+    finite = np.isfinite(values)
+    if not finite.any():
+        return None
+    largest = np.abs(values[finite]).max()
+    scaled = np.where(finite, values, np.median(values[finite] / max(largest, 1e-300)) * largest) / max(largest, 1e-300)
+    scaled -= scaled.mean()
+    deviation = scaled.std()
+    if not deviation > 1e-12:
+        return None
+    return np.clip(scaled / deviation, -CUT, CUT).astype(np.float32)[:, None]
+
+
+def _words(texts: NDArray[Any]) -> Any:
+    counts = HashingVectorizer(n_features=1 << 16, alternate_sign=False, norm=None, dtype=np.float32).transform(texts)
+    # A word of one text brings no two texts closer; without words the first place stays, so that there is a column.
+    shared = np.bincount(counts.indices, minlength=counts.shape[1]) > 1
+    shared[0] = True
+    return sparse.csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, np.flatnonzero(shared)]))

@@ -1,25 +1,28 @@
-"""All checks in one call."""
+"""All checks in one call, and what to do about each finding in the words of the interface that asked."""
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from onepos.doctor.cardinality import FEWEST_GROUPS, agreements, cardinality_of, check_cardinality
+from onepos.doctor.cardinality import (
+    FEWEST_GROUPS,
+    agreements,
+    cardinality_of,
+    check_cardinality,
+    check_exclusivity,
+)
 from onepos.doctor.columns import check_columns, check_texts
 from onepos.doctor.data import Table, Tags, read_table, read_tags
-from onepos.doctor.diagnosis import Diagnosis, Finding, Summary, count_kinds, most_serious_first, name_of
-from onepos.doctor.guess import guess_tags
-from onepos.doctor.labels import check_exclusivity, check_index, check_labels, check_split_labels
-from onepos.doctor.leaks import check_leaks, find_leaks
+from onepos.doctor.diagnosis import LEVELS, Diagnosis, Finding, Summary, name_of
+from onepos.doctor.guess import check_leaks, find_leaks, guess_tags
+from onepos.doctor.labels import check_index, check_labels, check_split_labels
 from onepos.doctor.rows import check_rows, check_split_columns, check_split_rows
 from onepos.doctor.scale import check_scale
-
-# What to do about a finding, in the words of the interface that asked: Python, or the command line.
-
 
 Interface: TypeAlias = Literal["python", "command line"]
 
@@ -112,7 +115,7 @@ def diagnose(
     test : pair (features, tags), optional
         Test rows; ``tags`` may be None.
     interface : {"python", "command line"}
-        Whether advice names the parameters of ``TableModel.fit`` or the options of ``onepos fit``.
+        Whether advice names the parameters of ``TableModel`` or the options of ``onepos fit``.
 
     Returns
     -------
@@ -152,7 +155,7 @@ def diagnose(
     findings += check_exclusivity(guess, disagree=disagree)
     findings += check_cardinality(cardinality_of(table, read, guess))
     advised = [with_advice(finding, interface) for finding in findings]
-    return Diagnosis(_summary(table, read), most_serious_first(advised))
+    return Diagnosis(_summary(table, read), tuple(sorted(advised, key=lambda finding: -LEVELS.index(finding.level))))
 
 
 def _across(table: Table, tags: Tags, test: tuple[Any, Any]) -> list[Finding]:
@@ -176,4 +179,4 @@ def _summary(table: Table, tags: Tags) -> Summary:
     order = np.argsort(-tags.counts, kind="stable")
     counts = tuple((name_of(tags.names[j]), int(tags.counts[j])) for j in order)
     missing = int((tags.per_row == 0).sum())
-    return Summary(table.n_rows, count_kinds(table.kinds), len(tags.names), missing, counts)
+    return Summary(table.n_rows, dict(Counter(table.kinds)), len(tags.names), missing, counts)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from onepos.doctor.data import Column, Table
 from onepos.doctor.diagnosis import Finding, counted, finding, listed
+from onepos.table.kinds import NUMBER
 
 #: Largest ratio of two columns' standard deviations that passes.
 SPREAD = 1e3
@@ -31,8 +32,8 @@ def check_scale(table: Table) -> list[Finding]:
     """
     if table.matrix is not None:
         return _sparse_scale(table)
-    numeric = [column for column in table.columns if column.kind == "numeric" and len(column.distinct) > 1]
-    every = [column for column in table.columns if column.kind == "numeric"]
+    numeric = [column for column in table.columns if column.kind == NUMBER and len(column.distinct) > 1]
+    every = [column for column in table.columns if column.kind == NUMBER]
     infinite = [column.name for column in every if column.values is not None and np.isinf(column.values).any()]
     largest = {column.name: _largest(column) for column in every}
     spreads = {column.name: spread for column in numeric if (spread := _deviation(column)) > 0}

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# What is known of the labels of rows that a model is measured or calibrated on.
-
-
 class Truth(NamedTuple):
     """Where the labels are: a column of tags, with ``separator`` of complete sets, or the complete 0/1 columns.
 
@@ -158,9 +155,6 @@ def evaluate_table(
     counted = int((truth > 0).any(axis=1).sum())
     notes = [*notes, *tally.notes(model.encoder_.kinds_)]
     return Evaluation(complete, len(truth), counted, bootstrap_intervals(values), sets, notes)
-
-
-# Calibrate a model of tables on a table with complete labels.
 
 
 def calibrate_table(
