@@ -14,12 +14,6 @@ def data():
     return make_known_posterior(120, 5, 4, random_state=1)
 
 
-def test_full_supervision_takes_empty_rows_as_they_are(quick, data):
-    Y = data.Y.copy()
-    Y[:7] = 0
-    quick("bce").fit(data.X, Y)  # a warning would be an error here
-
-
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [("learning_rate", -1.0), ("batch_size", 0), ("network", "deep"), ("scale", "robust"), ("dropout", 1.0)],

@@ -309,17 +309,6 @@ def test_rank_terms_lift_ridge_regression_on_discriminative_ranks(seed):
     assert ahead > behind + 0.01
 
 
-def test_kernel_model_predicts_and_survives_sparse_input():
-    rng = np.random.default_rng(0)
-    X = (rng.random((120, 6)) < 0.5).astype(np.float64)
-    y = (X[:, 0] != X[:, 1]).astype(int)  # not linear
-    for features in (X, sparse.csr_array(X)):
-        model = D2MLClassifier(rank_weight=0.1, ridge=0.1, kernel="rbf", n_landmarks=50, random_state=0)
-        model.fit(features, y)
-        assert model.coef_.shape[0] == 50
-        assert model.score(features, y) > 0.95
-
-
 def test_too_many_features_are_refused_clearly():
     X = sparse.csr_array((np.ones(4), ([0, 1, 2, 3], [0, 1, 2, 9000])), shape=(4, 9001))
     with pytest.raises(ValueError, match="up to 8192 features; got 9001"):

@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import softmax
 from sklearn.tree import ExtraTreeClassifier
 
 import onepos
@@ -106,23 +105,10 @@ def test_the_number_of_threads_does_not_matter_and_fewer_trees_are_the_first_one
     assert np.array_equal(some.threshold[:n_nodes], one.trees_.threshold[:n_nodes])
 
 
-def test_noise_leaves_the_ranking_by_frequency():
-    noise = np.random.default_rng(1).standard_normal((300, 40))
-    labels = np.eye(20, dtype=int)[(np.arange(300) % 20) * (np.arange(300) % 3 > 0)]
-    observed = softmax(build().fit(noise, labels).decision_function(noise), axis=1)
-    assert np.abs(observed - labels.mean(axis=0)).mean() < 0.01
-
-
 def test_clear_features_need_little_prior():
     model = build().fit(X[:, [0]] * 0 + LABELS[:, None], Y)
     assert model.prior_weight_ == min(model.validation_scores_)
     assert (model.decision_function(LABELS[:, None].astype(float)).argmax(axis=1) == LABELS).all()
-
-
-def test_probabilities_add_up_to_the_number_of_positives_and_keep_the_ranking():
-    sets, classes = build(n_positives=2.5).fit(X, Y), build().fit(X, LABELS)
-    assert np.allclose(sets.predict_proba(X).sum(axis=1), 2.5)
-    assert np.allclose(softmax(sets.decision_function(X), axis=1), classes.predict_proba(X))
 
 
 def test_a_label_that_is_never_observed_is_ranked_low():

@@ -343,29 +343,6 @@ def test_weight_of_unobserved_entries_runs_between_the_two_words(small):
     assert levels == sorted(levels)
 
 
-def test_sparse_features_give_the_model_of_dense_ones(small):
-    X, observed, X_test, _ = small
-    X, X_test = np.maximum(X, 0.0), np.maximum(X_test, 0.0)
-    dense = GLOCALClassifier(**SETTINGS, scale="none", n_groups=1).fit(X, observed)
-    csr = GLOCALClassifier(**SETTINGS, scale="none", n_groups=1).fit(sparse.csr_array(X), observed)
-    assert np.allclose(dense.coef_, csr.coef_, atol=1e-6)
-    assert np.allclose(dense.decision_function(X_test), csr.decision_function(sparse.csr_array(X_test)), atol=1e-6)
-
-
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_state_comes_back_bit_for_bit(small, container, tmp_path):
-    X, observed, X_test, _ = small
-    model = GLOCALClassifier(**SETTINGS).fit(container(np.maximum(X, 0.0)), observed)
-    again = onepos.load(model.save(tmp_path / "model.onepos"))
-    assert again.get_params() == model.get_params()
-    for name in ("coef_", "intercept_", "labels_", "label_correlations_"):
-        assert np.array_equal(getattr(again, name), getattr(model, name))
-    assert (again.feature_l2_, again.n_iter_) == (model.feature_l2_, model.n_iter_)
-    assert again.history_["objective"] == model.history_["objective"]
-    queries = container(np.maximum(X_test, 0.0))
-    assert np.array_equal(again.decision_function(queries), model.decision_function(queries))
-
-
 def test_groups_are_a_partition_for_dense_and_sparse():
     rng = np.random.default_rng(0)
     X = (rng.random((50, 4)) < 0.4).astype(np.float32)

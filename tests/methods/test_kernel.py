@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -58,12 +57,6 @@ def test_landmarks_of_all_rows_are_exact_and_some_rank_nearly_as_well():
     constant = onepos.FrequencyClassifier().fit(data.X[:800], data.observed[:800]).decision_function(data.X[800:])
     assert precision[100] > precision[800] - 0.02
     assert precision[800] > average_precision(data.Y[800:], constant) + 0.05
-
-
-def test_sparse_rows_give_the_same_model(data):
-    dense = onepos.KernelClassifier(scale="none", random_state=0).fit(data.X, data.observed)
-    other = onepos.KernelClassifier(scale="none", random_state=0).fit(sparse.csr_array(data.X), data.observed)
-    np.testing.assert_allclose(dense.decision_function(data.X), other.decision_function(data.X), atol=1e-4)
 
 
 def test_a_row_is_not_told_its_own_label():

@@ -4,7 +4,6 @@ import time
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
@@ -72,14 +71,6 @@ def test_spread_and_frequency_of_columns_do_not_matter():
     assert np.allclose(*found, atol=1e-4)
 
 
-def test_sparse_is_dense():
-    rough = np.where(np.abs(X) < 1, 0, X)
-    dense = build(scale="none").fit(rough, Y)
-    thin = build(scale="none").fit(sparse.csr_array(rough), Y)
-    assert dense.l2_ == pytest.approx(thin.l2_)
-    assert np.allclose(dense.predict_proba(rough), thin.predict_proba(sparse.csr_array(rough)), atol=1e-3)
-
-
 def test_several_observed_labels_share_the_weight_of_their_row():
     both = Y.copy()
     both[:50] = 0
@@ -90,15 +81,6 @@ def test_several_observed_labels_share_the_weight_of_their_row():
     shared = build(l2=2.0, scale="none").fit(X, both)
     twice = build(l2=4.0, scale="none").fit(np.vstack([X, X]), np.vstack([first, second]))
     assert np.allclose(shared.predict_proba(X), twice.predict_proba(X), atol=1e-3)
-
-
-def test_noise_leaves_the_ranking_by_frequency():
-    rng = np.random.default_rng(1)
-    noise = rng.standard_normal((300, 40))
-    labels = np.eye(20, dtype=int)[(np.arange(300) % 20) * (np.arange(300) % 3 > 0)]
-    model = build().fit(noise, labels)
-    frequencies = labels.mean(axis=0)
-    assert np.abs(softmax(model.decision_function(noise), axis=1) - frequencies).mean() < 0.01
 
 
 def test_the_best_strength_is_kept_and_the_path_ends_behind_it():
@@ -123,14 +105,6 @@ def test_a_label_that_is_never_observed_is_ranked_low():
     observed = softmax(model.decision_function(X), axis=1)
     assert np.isfinite(observed).all()
     assert observed[:, -1].mean() == pytest.approx(0.5 / 400, rel=0.02)
-
-
-def test_probabilities_add_up_to_the_number_of_positives_and_keep_the_ranking():
-    sets, classes = build(n_positives=2.5, l2=1.0).fit(X, Y), build(l2=1.0).fit(X, Y.argmax(axis=1))
-    assert np.allclose(sets.predict_proba(X).sum(axis=1), 2.5)
-    assert np.allclose(softmax(sets.decision_function(X), axis=1), classes.predict_proba(X), atol=1e-6)
-    full = build(l2=(3.0, 1.0)).fit(X[:300], Y[:300], validation=(X[300:], DATA.Y[300:]), validation_labels="full")
-    assert full.n_positives_ == pytest.approx(np.asarray(DATA.Y)[300:].sum(axis=1).mean())
 
 
 def test_a_fit_without_time_is_the_constant_model():

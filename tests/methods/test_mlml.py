@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit
 
 import onepos
 from onepos.datasets import make_single_positive
 from onepos.exceptions import LabelWarning
-from onepos.methods._classical import pack, squared_lengths, unpack
+from onepos.methods._classical import squared_lengths
 from onepos.methods._mlml_solver import (
     instance_weights,
     kernel_average,
@@ -362,12 +361,6 @@ def test_state_comes_back_bit_for_bit(container, tmp_path):
     assert np.array_equal(again.decision_function(queries), model.decision_function(queries))
 
 
-def test_features_survive_packing():
-    X = sparse.csr_array(np.eye(3, 5))
-    assert np.array_equal(unpack("x", pack("x", X)).toarray(), X.toarray())
-    assert np.array_equal(unpack("x", pack("x", np.eye(2))), np.eye(2))
-
-
 def test_metric_follows_the_features():
     X, observed, _, _ = smooth_data(0, n=150)
     assert MLMLClassifier(instance_smoothness=1.0).fit(X, observed).graph_metric_ == "euclidean"
@@ -390,11 +383,3 @@ def test_rows_without_a_positive_stay_in_the_graph():
 def test_few_rows_warn():
     with pytest.warns(LabelWarning, match="needs more than 6 rows; 5"):
         MLMLClassifier(instance_smoothness=1.0).fit(np.arange(6.0)[:, None], np.eye(3)[[0, 1, 2, 0, 1, 2]])
-
-
-def test_predictions_are_probabilities_about_one_half():
-    X, observed, X_test, _ = smooth_data(0, n=150)
-    for unobserved in ("ignore", "negative"):
-        model = MLMLClassifier(instance_smoothness=1.0, unobserved=unobserved).fit(X, observed)
-        assert np.allclose(model.predict_proba(X_test), expit(model.decision_function(X_test)))
-        assert 0 < model.predict(X_test).mean() < 0.5

@@ -153,17 +153,9 @@ class OnePositiveClassifier(_Fitted):
     ) -> None:
         """Cut label sets so that rows with these logits have ``n_positives`` labels on average.
 
-        Sets ``thresholds_``, ``n_positives_`` and ``n_positives_from_``, unless the method has set the latter two, and
-        notes them in ``history_.facts`` if there is a history. A 1-D y has no sets, and gets no thresholds.
-
-        Parameters
-        ----------
-        logits : array of shape (n_samples, n_labels)
-            As ``_logits`` returns them, best of rows that the model was not trained on.
-        complete : array of shape (n_samples, n_labels), optional
-            Complete labels of validation rows, whose mean number is taken if ``n_positives`` is None.
-        rows : str
-            Which rows these are, for ``thresholds_from_``.
+        Sets ``thresholds_``, and ``n_positives_`` unless the method has; notes both in ``history_.facts``. A 1-D y gets
+        no thresholds. ``logits`` are best those of rows that the model was not trained on; ``rows`` names them.
+        ``complete`` are complete labels of validation rows, whose mean number is the default of ``n_positives``.
         """
         if not hasattr(self, "n_positives_"):
             self.n_positives_, self.n_positives_from_ = resolve_n_positives(
@@ -272,17 +264,17 @@ class OnePositiveClassifier(_Fitted):
         measure: Measure = "f1",
         at_least_one: bool = True,
     ) -> Self:
-        """Choose what probability puts a label into the set of ``predict``; ``fit`` forgets it.
+        """Choose the probability from which a label is in the set of ``predict``; ``fit`` discards the choice.
 
-        One positive per row tells how labels rank, not how many are true. So one more fact is needed: give exactly one
-        of ``n_positives``, ``rates`` and ``labels``.
+        One positive per row tells how labels rank, not how many are true. Give exactly one of ``n_positives``,
+        ``rates`` and ``labels``.
 
         Parameters
         ----------
         X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
             Rows like those to be predicted, best not those of ``fit``, on which the model is too sure of itself.
         n_positives : float
-            Mean number of labels of a row: one threshold for all labels, at which the rows of X have that many.
+            Mean number of labels per row: one threshold for all labels, at which the rows of X have that many.
         rates : sequence of float, or mapping of label to float
             Share of rows that have each label: a threshold for each label.
         labels : indicator of shape (n_samples, n_labels)
@@ -290,7 +282,7 @@ class OnePositiveClassifier(_Fitted):
         measure : {"f1", "hamming"}
             What is best, with ``labels``.
         at_least_one : bool
-            Put the most likely label into a set that would be empty: every row that can be tagged has one.
+            Put the most likely label into a set that would be empty.
 
         Returns
         -------
@@ -312,12 +304,12 @@ class OnePositiveClassifier(_Fitted):
         return self
 
     def calibrate(self, X: Any, Y: Any) -> Self:
-        """Make probabilities mean what they say, from a small sample with complete labels; ``fit`` forgets it.
+        """Calibrate probabilities on a small sample with complete labels; ``fit`` discards the calibration.
 
-        Logits z of label j become a·z + b + o_j: a slope and an intercept that all labels share, and an offset of the
-        label's own, which a ridge keeps near 0 where the sample shows few positives of it, or labels that are alike.
-        The order of rows by one label stays; that of labels within a row may change. Thresholds become ½, which gives
-        the fewest wrong entries of calibrated probabilities. A second call starts from the uncalibrated model again.
+        Logits z of label j become a·z + b + o_j: labels share slope and intercept; a ridge keeps the offset o_j near
+        0 where the sample shows few positives of the label. The order of rows by one label stays; that of labels within
+        a row may change. Thresholds become ½, which gives the fewest wrong entries. A second call starts from the
+        uncalibrated model.
 
         Parameters
         ----------

@@ -143,15 +143,7 @@ class Grown(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows to grow trees on.
-
-    Attributes
-    ----------
-    X : float32 array, or float32 CSR matrix with 32-bit places
-    labels : int array of shape (n_samples,)
-        One label per row; a row with several observed labels comes several times.
-    weights : float array of shape (n_samples,)
-    """
+    """Rows to grow trees on, dense or CSR in float32, one label each: a row with several labels comes several times."""
 
     X: Any
     labels: NDArray[np.intp]
@@ -169,13 +161,8 @@ def grow(
 ) -> Iterator[Grown | None]:
     """Grow a tree for each seed, on several threads; None in place of those that would begin after ``end``.
 
-    scikit-learn's tree is dropped as soon as it is converted: with many labels it is large.
-
-    Parameters
-    ----------
-    left_out : sequence of int arrays
-        Rows that the first, second, … tree does not see; trees behind its end see all rows.
-    settings : of scikit-learn's tree
+    ``left_out`` has the rows that the first, second, … tree does not see; further trees see all rows. scikit-learn's
+    tree is dropped as soon as it is converted: with many labels it is large.
     """
     by_column = sample.X.tocsc() if sparse.issparse(sample.X) else sample.X
 

@@ -142,14 +142,7 @@ class BernoulliLoss(_ObservedLoss):
 
 
 class LinearProblem:
-    """min over W, b of loss(XW + b) + ½·l2·‖W‖², for a series of ``l2``.
-
-    Parameters
-    ----------
-    features : array or CSR array of shape (n_samples, n_features)
-        Their precision is that of the arithmetic.
-    loss : Loss
-    """
+    """min over W, b of loss(XW + b) + ½·l2·‖W‖², for a series of ``l2``, in the precision of the features."""
 
     def __init__(self, features: Any, loss: Loss) -> None:
         self.features, self._loss = features, loss

@@ -10,8 +10,6 @@ from onepos.graph.exact import nearest_neighbors
 from onepos.label_sets.cardinality import resolve_n_positives
 from onepos.methods._neural import Context
 
-# A guess at the number of positives from single positives: how often nearest neighbours show the same.
-
 
 def estimate_n_positives(X: Any, observed: NDArray[np.int8]) -> float:
     """Estimate the mean number of positives of a row between its two bounds: 1 and the inverse agreement.
@@ -22,17 +20,8 @@ def estimate_n_positives(X: Any, observed: NDArray[np.int8]) -> float:
     equal sets; nearest neighbours come closest to that. Nothing in the data tells where between its bounds the number
     lies, and the geometric mean √(1/A) has the smallest worst-case ratio to it.
 
-    Parameters
-    ----------
-    X : array or sparse of shape (n_samples, n_features)
-        Scaled features.
-    observed : int8 array of shape (n_samples, n_labels)
-        At least one observed positive a row.
-
-    Returns
-    -------
-    float
-        Between 1 and √c. A is the agreement of nearest neighbours or that of random pairs, whichever is larger.
+    X are scaled features; each row of ``observed`` has a positive. A is the agreement of nearest neighbours or that of
+    random pairs, whichever is larger. The result lies between 1 and √c.
 
     Examples
     --------
@@ -56,14 +45,6 @@ def expected_n_positives(given: float | str | None, context: Context, *, single_
     """Return k and where it came from: as ``resolve_n_positives``, or "estimated" if "estimate" was given.
 
     Without time to look for neighbours, "estimate" means the same as None.
-
-    Parameters
-    ----------
-    given : float, "estimate" or None
-        The user's ``n_positives``; "estimate" asks the agreement of nearest neighbours.
-    context : Context
-    single_label : bool
-        True for a 1-D y, in which every row has one class.
     """
     if single_label or not isinstance(given, str) or context.rows.processes.agree(time_left() <= 0):
         number = None if isinstance(given, str) else given

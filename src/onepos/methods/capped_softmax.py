@@ -61,12 +61,8 @@ def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> T
     Newton's steps for log Σ σ = log m, which is nearly linear in b while most f are small, with halves of the bracket
     where they leave it. They start from a bound, or where logits are far apart from the m-th largest of a row.
 
-    Parameters
-    ----------
-    logits, possible : Tensor of shape (batch, n_labels)
-        ``possible`` says which labels count; rows in which none does get a shift that means nothing.
-    n_positives : float
-        m; rows that may have fewer than m + ½ labels are asked for so much less.
+    ``possible`` marks the labels that count; rows without any get a shift that means nothing. Rows with fewer than
+    m + ½ possible labels (``n_positives`` is m) get half a label less than they may have.
     """
     counts = possible.sum(dim=1, keepdim=True).clamp(min=1).to(logits.dtype)
     target = torch.clamp(counts - 0.5, max=n_positives)

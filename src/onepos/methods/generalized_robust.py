@@ -43,12 +43,7 @@ def generalized_robust(
     gradient. With K = 0, V = 1, q3 → 0 it is assume-negative. Entries known to be absent add −log(1−p); the paper has
     none.
 
-    Parameters
-    ----------
-    logits, observed : Tensor of shape (batch, n_labels)
-    shape : RobustShape
-    positive_power, negative_power : float
-        q2 and q3.
+    ``positive_power`` is q2, ``negative_power`` q3.
     """
     with torch.no_grad():
         p = torch.sigmoid(logits)

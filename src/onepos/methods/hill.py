@@ -16,15 +16,8 @@ from onepos.training import Batch, Objective
 def focal_margin_entries(logits: Tensor, positive: Tensor, shifted: Tensor, margin: float, focusing: float) -> Tensor:
     """−(1−p_t)^γ log p_t of every entry, p_t the probability of its target.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (batch, n_labels)
-    positive : bool Tensor of shape (batch, n_labels)
-        Entries with target 1.
-    shifted : bool Tensor of shape (batch, n_labels)
-        Entries whose logit is lowered by the margin m first.
-    margin, focusing : float
-        m and γ.
+    ``positive`` marks entries with target 1, ``shifted`` those whose logit is first lowered by the ``margin``;
+    ``focusing`` is γ.
     """
     logits = torch.where(shifted, logits - margin, logits)
     signed = torch.where(positive, logits, -logits)
