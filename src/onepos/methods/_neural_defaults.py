@@ -59,15 +59,15 @@ def auto_learning_rate(batch_size: int, *, bags: bool) -> float:
     return (0.5e-3 if bags else 1e-3) * math.sqrt(batch_size / 16)
 
 
-def auto_selection_metric(n_judging: int, n_labels: int, *, full: bool) -> str:
-    """Return what chooses the epoch: average precision, or the likelihood if there are few judging rows per label.
+def auto_selection_metric(n_judging: int, n_labels: int) -> str:
+    """Return what chooses the epoch on single positives: the likelihood if there are few judging rows per label.
 
     Examples
     --------
-    >>> auto_selection_metric(100, 50, full=False), auto_selection_metric(100, 50, full=True)
+    >>> auto_selection_metric(100, 50), auto_selection_metric(500, 50)
     ('observed_likelihood', 'average_precision')
     """
-    return OBSERVED_LIKELIHOOD if not full and n_judging < ROWS_PER_LABEL * n_labels else "average_precision"
+    return OBSERVED_LIKELIHOOD if n_judging < ROWS_PER_LABEL * n_labels else "average_precision"
 
 
 @torch.no_grad()

@@ -16,12 +16,13 @@ from torch import Tensor, nn
 
 from onepos._utils.deadline import time_left
 from onepos.graph.exact import Metric, mean_aggregate
-from onepos.graph.search import NeighborGraph, Search, aggregated_rows, neighbor_graph
+from onepos.graph.search import NeighborGraph, Search, aggregated_rows, fill_aggregated, neighbor_graph
 from onepos.methods._rows import embed, outputs_of_all
 from onepos.methods.smile.encoder import GraphEncoder
 from onepos.rows.stored import DiskRows
 from onepos.rows.tensors import on_device
 from onepos.training import Processes, Rows
+from onepos.training.shared_arrays import filled_together
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class SharedGraph:
     metric, search, self_weight
         As for ``SMILEClassifier``.
     folder : str or None
-        For the file of ÂX; None: it is in memory.
+        For the file of ÂX; None: one process has it in memory, several where temporary files are.
     processes : Processes
     """
 
@@ -66,9 +67,17 @@ class SharedGraph:
         return NeighborGraph(graph.neighbors[:, 1:], graph.facts)
 
     def aggregated(self, matrix: Any, neighbors: NDArray[np.int64]) -> Any:
-        """ÂX; for rows on disk, or with a folder, block by block. Every process makes its own."""
+        """ÂX; for rows on disk, or with a folder, block by block. Several processes fill a file together."""
         if isinstance(matrix, DiskRows) or (self.folder is not None and not sparse.issparse(matrix)):
-            return aggregated_rows(matrix, neighbors, self.self_weight, self.folder)
+            n, rank, size = len(neighbors), self.processes.rank, self.processes.size
+            if size == 1:
+                return aggregated_rows(matrix, neighbors, self.self_weight, self.folder)
+            rows = slice(n * rank // size, n * (rank + 1) // size)
+
+            def fill(values: NDArray[Any]) -> None:
+                fill_aggregated(matrix, neighbors, self.self_weight, values, rows)
+
+            return DiskRows(filled_together(matrix.shape, np.float32, fill, self.processes, self.folder))
         nearby = mean_aggregate(matrix, neighbors, self_loop=False)
         return self.self_weight * matrix + (1.0 - self.self_weight) * nearby
 
