@@ -60,17 +60,17 @@ class NeuralClassifier(_FittedNetwork):
     Parameters
     ----------
     network : "auto", sequence of int, torch.nn.Module, or callable
-        Hidden layer sizes of the predictive network f; "auto" is one hidden layer of max(128, n_labels) units (the
-        paper's three-layer perceptron, wide enough). A module takes features and returns logits; it is copied. A
-        callable makes such a module from (n_features, n_labels); its start follows ``random_state``.
+        Hidden layer sizes of the predictive network f; "auto" is one hidden layer of max(128, n_labels) units. A module
+        takes features and returns logits; it is copied. A callable makes such a module from (n_features, n_labels); its
+        start follows ``random_state``.
     start : {"frequencies", "random"}
         What the last layer of the library's own network begins with: the log-odds of how often each label was observed,
         so that the untrained network ranks labels as ``frequency`` does, or random weights.
     dropout, input_dropout : float
         Probability of dropping a hidden unit, and a feature, while training; the latter is for bags of rare features.
     pretraining_epochs : int
-        Passes over the rows in which the hidden layers first learn to tell a row's features from half of them: for bags
-        of rare features on some thousand rows. Networks of the library's own only.
+        Epochs in which the hidden layers first learn to reconstruct a row's features from half of them: for bags of
+        rare features on some thousand rows. Only for the library's own networks.
     learning_rate : float or "auto"
         Adam's step size. "auto": 1e-3 · √(batch size / 16), half of it for bags of rare features (none negative, fewer
         than a quarter not zero); ``smile`` takes three times as much for these.
