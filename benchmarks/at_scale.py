@@ -61,22 +61,15 @@ def plan(
         "cost": hours * machines * machine.price,
         "memory of process 0, GB": memory(prices, method, sizes, first=True) / 1e9,
         "memory of a process, GB": memory(prices, method, sizes, first=False) / 1e9,
-        "files, GB": (4.0 * sizes.n * sizes.q * (1 if method == "AN" else 2) + files_of_graph(method, sizes)) / 1e9,
+        "files, GB": 4.0 * sizes.n * sizes.q * (1 if method == "AN" else 2) / 1e9,
     }
 
 
 def memory(prices: dict[str, Prices], method: str, sizes: Sizes, *, first: bool) -> float:
-    """Bytes of a process whose features and graph are on disk; the first one holds index and graph while it seeks."""
+    """Bytes of a process whose features are on disk; the first one holds the index while it searches."""
     held = {**memory_counts(method, sizes), "features": 0.0}
-    if method == "SMILE" and not first:
-        held["neighbours"] = 0.0
     index = 4.0 * sizes.n * min(sizes.q, 128) if method == "SMILE" and first else 0.0
     return prices[f"{method}, memory"].predict(held) + index
-
-
-def files_of_graph(method: str, sizes: Sizes) -> float:
-    """Bytes of the neighbours of every row, itself included, as int64."""
-    return 8.0 * sizes.n * (sizes.k + 1) if method == "SMILE" else 0.0
 
 
 def table(rows: list[dict[str, float]]) -> Iterator[str]:

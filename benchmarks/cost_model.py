@@ -74,15 +74,13 @@ def time_counts(method: str, sizes: Sizes) -> dict[str, float]:
     return counts
 
 
-#: What every process computes for the whole batch, however many there are: the loss, from the logits on; the draws; the
-#: step itself. The rest is divided among them.
-UNDIVIDED = ("steps", "label entries", "weights updated")
-
-
 def share_of_time(method: str, sizes: Sizes, processes: int) -> dict[str, float]:
-    """What an epoch consists of for one of several processes that share every batch."""
-    counts = time_counts(method, sizes)
-    return {name: value if name in UNDIVIDED else value / processes for name, value in counts.items()}
+    """What an epoch consists of for one of several processes that share every batch.
+
+    Every process takes every step. Links are those between the rows of its portion.
+    """
+    exponent = {"steps": 0, "weights updated": 0, "links": 2}
+    return {name: value / processes ** exponent.get(name, 1) for name, value in time_counts(method, sizes).items()}
 
 
 def memory_counts(method: str, sizes: Sizes) -> dict[str, float]:
@@ -91,21 +89,14 @@ def memory_counts(method: str, sizes: Sizes) -> dict[str, float]:
     return counts if method == "AN" else {**counts, "neighbours": sizes.n * sizes.k}
 
 
-def messages(method: str, sizes: Sizes) -> tuple[float, float]:
-    """Float32 numbers of a step that are added up over processes, and that are gathered from them.
-
-    Added up: gradients, and the loss where each process has a part of it. Gathered: logits of the batch; for SMILE
-    α and β for T_LE and the soft labels as well.
-    """
-    if method == "AN":
-        return parameters(method, sizes), sizes.batch * sizes.c
-    return parameters(method, sizes) + 1, sizes.batch * sizes.c * 4
+def messages(method: str, sizes: Sizes) -> int:
+    """Float32 numbers of a step that are added up over processes: gradients, and the value of each loss."""
+    return parameters(method, sizes) + (1 if method == "AN" else 2)
 
 
 def traffic(method: str, sizes: Sizes, processes: int) -> float:
-    """Bytes that each process sends in a step: a ring passes a sum on 2 (P − 1)/P times, what is gathered (P − 1)/P."""
-    added, gathered = messages(method, sizes)
-    return 4.0 * (2 * added + gathered) * (processes - 1) / processes
+    """Bytes that each process sends in a step: a ring passes a sum on 2 (P − 1)/P times."""
+    return 4.0 * 2 * messages(method, sizes) * (processes - 1) / processes
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def watch():
         peak = max(peak, own())
         time.sleep(0.002)
 
-y = np.eye(5, dtype=np.int8)[np.random.default_rng(0).integers(5, size=100_000)]
+y = np.eye(5, dtype=np.int8)[np.random.default_rng(0).integers(5, size=60_000)]
 model = onepos.make_classifier("an", max_epochs=1, batch_size=4096, network=(16,), random_state=0)
 model.fit(np.random.default_rng(0).normal(size=(5000, 1000)), y[:5000])  # libraries are loaded and warm
 before = own()
@@ -222,7 +222,7 @@ print(peak - before, X.nbytes)
     not sys.platform.startswith("linux"), reason="only Linux tells a process's own memory from its maps"
 )
 def test_training_and_prediction_take_a_fraction_of_the_file(tmp_path):
-    X = np.lib.format.open_memmap(tmp_path / "X.npy", mode="w+", dtype=np.float32, shape=(100_000, 1000))
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", mode="w+", dtype=np.float32, shape=(60_000, 1000))
     block = np.random.default_rng(0).normal(size=(10_000, 1000)).astype(np.float32)
     for start in range(0, len(X), len(block)):
         X[start : start + len(block)] = block

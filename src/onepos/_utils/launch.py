@@ -11,7 +11,7 @@ _APART: ContextVar[bool] = ContextVar("onepos_apart", default=False)
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Let every process do the work inside for itself, as if it stood alone: small fits that all of them repeat."""
+    """Let every process do the work inside on its own: for small fits that all of them repeat."""
     before = _APART.set(True)
     try:
         yield

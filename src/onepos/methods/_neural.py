@@ -1,10 +1,8 @@
-"""The neural methods' common shell: scale, split, build, train, predict. A method adds its objective."""
+"""The neural methods' common estimator: parameters, ``fit``, prediction. A method adds its objective."""
 
 import copy
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,122 +11,35 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
-from torch import Tensor, nn
+from torch import nn
 
 from onepos._utils.deadline import stage
 from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.random import seed_from, spawn
 from onepos._utils.validation import Labels
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods._graph_features import GraphFeatures, check_graph_features
 from onepos.methods._neural_defaults import (
     ENOUGH_TO_HOLD_OUT,
     N_FOLDS,
-    are_bags,
-    auto_batch_size,
-    auto_learning_rate,
+    OutOfFold,
     auto_selection_metric,
     choose_epochs,
-    start_at_frequencies,
 )
-from onepos.methods._neural_state import (
-    TRIED_ROWS,
-    check_same_data,
-    is_own,
-    own_network,
-    restore_network,
-    run_identity,
-    seeded_globals,
-    store_network,
-    try_network,
-)
-from onepos.methods._pretraining import pretrain
+from onepos.methods._neural_run import Context, Run, Task
+from onepos.methods._neural_state import check_same_data, is_own, restore_network, store_network
 from onepos.methods._rows import check_label_scores, forward_all, hold_out
 from onepos.rows.items import DatasetRows, is_dataset
-from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, fit_scaler
-from onepos.rows.tensors import as_features, on_device, release, take
-from onepos.training import (
-    PRECISIONS,
-    Callback,
-    Checkpoint,
-    History,
-    Objective,
-    Processes,
-    ProgressBar,
-    Rows,
-    Schedule,
-    check_rate_factors,
-    forward_precision,
-    join,
-    train,
-)
-from onepos.training.epoch_choice import SELECTION_METRICS, higher_is_better, selection_score
-from onepos.training.machine import limited_threads, useful_threads
+from onepos.rows.scaling import SCALE_KINDS, FeatureScaler
+from onepos.rows.tensors import take
+from onepos.training import PRECISIONS, Callback, Checkpoint, History, Objective, ProgressBar, join
+from onepos.training.epoch_choice import SELECTION_METRICS
+from onepos.training.machine import limited_threads
 from onepos.training.networks import MLP
 
-# What a fit hands to the method that it trains.
-
-
-@dataclass(frozen=True)
-class Held:
-    """Validation rows: scaled features, labels as given, and whether the labels are complete."""
-
-    features: Any
-    observed: NDArray[np.int8]
-    full: bool
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a method may use to build its objective."""
-
-    rows: Rows
-    network: nn.Module
-    held: Held | None
-    generator: torch.Generator
-    schedule: Schedule
-    #: Probabilities from elsewhere, shape (n_samples, n_labels), NaN where there are none.
-    label_scores: Tensor | None = None
-    #: Features given for the graph, scaled, shape (n_samples, q).
-    graph_features: Any = None
-
-    @property
-    def graph(self) -> GraphFeatures:
-        """What to make a graph over the rows from."""
-        if self.graph_features is not None:
-            return GraphFeatures(self.graph_features, apart=True)
-        if isinstance(self.rows.features, DatasetRows):
-            raise ValueError(
-                "this method looks for similar rows, which needs features as a matrix, and X is a Dataset: pass an "
-                f"array of {self.rows.n_samples} rows as graph_features in fit, such as what a trained network says."
-            )
-        return GraphFeatures(self.rows.features, apart=False)
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels c."""
-        return int(self.rows.observed.shape[1])
-
-    @property
-    def full_validation(self) -> NDArray[np.int8] | None:
-        """Fully labelled validation labels, if there are any."""
-        return self.held.observed if self.held is not None and self.held.full else None
-
+__all__ = ["Context", "NeuralClassifier"]
 
 #: Training rows that label sets are cut by where none are held out.
 _CUT_ROWS = 2000
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What ``fit`` was given, checked."""
-
-    X: Any
-    labels: Labels
-    label_scores: Any
-    graph_features: Any
-    seed: int
-    processes: Processes
 
 
 class _FittedNetwork(OnePositiveClassifier):
@@ -149,17 +60,17 @@ class NeuralClassifier(_FittedNetwork):
     Parameters
     ----------
     network : "auto", sequence of int, torch.nn.Module, or callable
-        Hidden layer sizes of the predictive network f; "auto" is one hidden layer of max(128, n_labels) units (the
-        paper's three-layer perceptron, wide enough). A module takes features and returns logits; it is copied. A
-        callable makes such a module from (n_features, n_labels); its start follows ``random_state``.
+        Hidden layer sizes of the predictive network f; "auto" is one hidden layer of max(128, n_labels) units. A module
+        takes features and returns logits; it is copied. A callable makes such a module from (n_features, n_labels); its
+        start follows ``random_state``.
     start : {"frequencies", "random"}
         What the last layer of the library's own network begins with: the log-odds of how often each label was observed,
         so that the untrained network ranks labels as ``frequency`` does, or random weights.
     dropout, input_dropout : float
         Probability of dropping a hidden unit, and a feature, while training; the latter is for bags of rare features.
     pretraining_epochs : int
-        Passes over the rows in which the hidden layers first learn to tell a row's features from half of them: for bags
-        of rare features on some thousand rows. Networks of the library's own only.
+        Epochs in which the hidden layers first learn to reconstruct a row's features from half of them: for bags of
+        rare features on some thousand rows. Only for the library's own networks.
     learning_rate : float or "auto"
         Adam's step size. "auto": 1e-3 · √(batch size / 16), half of it for bags of rare features (none negative, fewer
         than a quarter not zero); ``smile`` takes three times as much for these.
@@ -325,19 +236,17 @@ class NeuralClassifier(_FittedNetwork):
         if checkpoint is not None and self.random_state is None:
             seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
         scores = check_label_scores(label_scores, labels, type(self).__name__, used=self._uses_label_scores)
-        task = _Task(X, labels, scores, graph_features, seed, processes)
+        task = Task(X, labels, scores, graph_features, seed, processes)
         generator = spawn(seed)[0]
         given = self._check_validation(validation, validation_labels, labels)
+        full = validation_labels == "full" if given is not None else self._y_is_full
         trainable, held_out = self._split(labels, given is not None, generator)
         chosen = None
         if given is None and self.early_stopping == "auto" and not held_out.size and not is_own(self.network):
-            metric = self.selection_metric
-            if metric == "auto":
-                metric = auto_selection_metric(len(trainable), len(labels.classes), full=self._y_is_full)
-            chosen = choose_epochs(partial(self._left_out, task), labels.observed, trainable, metric, generator)
-        full = validation_labels == "full" if given is not None else self._y_is_full
+            chosen = self._choose_epochs(task, trainable, generator)
         with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
-            self._run(
+            Run(
+                self,
                 task,
                 trainable,
                 held_out,
@@ -345,12 +254,12 @@ class NeuralClassifier(_FittedNetwork):
                 stop_after=None if chosen is None else chosen.n_epochs,
                 callbacks=[*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])],
                 checkpoint=checkpoint,
-            )
-        with limited_threads(1):
-            if chosen is not None:
-                self.history_.facts["epochs_from"] = f"{N_FOLDS} folds"
-            if chosen is not None and chosen.interrupted:
+            ).train()
+        if chosen is not None:
+            self.history_.facts["epochs_from"] = f"{N_FOLDS} folds"
+            if chosen.interrupted:
                 self.history_.facts["stopped"] = "interrupted"
+        with limited_threads(1):
             if chosen is not None and chosen.n_epochs:
                 logits, where = self._from_network(chosen.logits.astype(np.float64)), "rows left out of folds"
             elif given is not None:
@@ -363,140 +272,40 @@ class NeuralClassifier(_FittedNetwork):
             self._cut_at(logits, complete=complete, rows=where)
         return self
 
-    def _left_out(
-        self, task: "_Task", train_rows: NDArray[np.intp], out: NDArray[np.intp]
-    ) -> tuple[list[NDArray[np.float32]], bool]:
-        """Logits of rows that are left out, before the first epoch and after each; and whether Ctrl-C ended it."""
-        told: list[NDArray[np.float32]] = []
-        model = copy.copy(self)
-        model._run(task, train_rows, out, told=told)
-        # Of several processes, the first scores for all.
-        return task.processes.agree((told, model.history_.facts["stopped"] == "interrupted"))
+    def _choose_epochs(self, task: Task, trainable: NDArray[np.intp], generator: np.random.Generator) -> OutOfFold:
+        """Choose the number of epochs on rows that networks of a few folds left out."""
 
-    def _run(
-        self,
-        task: "_Task",
-        trainable: NDArray[np.intp],
-        held_out: NDArray[np.intp],
-        *,
-        given: tuple[Any, NDArray[np.int8], bool] | None = None,
-        stop_after: int | None = None,
-        told: list[NDArray[np.float32]] | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | Path | None = None,
-    ) -> None:
-        """Scale, build and train one network. With ``told``, logits of ``held_out`` are put there, for folds."""
-        X, labels = task.X, task.labels
-        generator = spawn(task.seed, self.device)[1]
-        # The scaler sees training rows only: held-out rows must not leak into what is chosen on them.
-        seen = trainable if held_out.size else None
-        self.scaler_ = fit_scaler(X if seen is None else take(X, seen), self.scale)
-        scaled = self.scaler_.transform(X)
-        held = None
-        if given is not None:
-            held = Held(as_features(self.scaler_.transform(given[0])), *given[1:])
-        elif held_out.size:
-            held = Held(as_features(take(scaled, held_out)), labels.observed[held_out], self._y_is_full)
-        name, used = type(self).__name__, self._uses_graph_features
-        similar = check_graph_features(task.graph_features, len(labels.observed), self.scale, seen, name, used=used)
-        rows = Rows.from_arrays(scaled, labels.observed, trainable, self.device, task.processes)
-        # What is not the library's own may draw from torch's global generators, which then follow the seed as well.
-        foreign = is_own(self.network) or isinstance(X, DatasetRows)
-        kept = None
-        if checkpoint is not None:
-            identity = run_identity(self, task.seed, X, labels, trainable, self.scaler_)
-            kept = Checkpoint(checkpoint, identity, draws_globally=foreign)
-        with seeded_globals(generator) if foreign else nullcontext():
-            network = self._build_network(X.shape[1], len(labels.classes), generator).to(self.device)
-            if is_own(self.network):
-                try_network(network, rows.gather(rows.trainable[:TRIED_ROWS]), len(labels.classes))
-            elif self.start == "frequencies":
-                start_at_frequencies(network, rows.observed[rows.trainable])
-            context = Context(
-                rows,
-                network,
-                held if told is None else None,  # in folds a method does what it does in the last run, on all rows
-                generator,
-                self._schedule(rows, stop_after),
-                on_device(task.label_scores, self.device),
-                on_device(similar, self.device),
-            )
-            self._train(context, held, told, callbacks, kept)
+        def run(train_rows: NDArray[np.intp], out: NDArray[np.intp]) -> tuple[list[NDArray[np.float32]], bool]:
+            model, told = copy.copy(self), list[NDArray[np.float32]]()
+            Run(model, task, train_rows, out, told=told).train()
+            # With several processes, process 0 scores.
+            return task.processes.agree((told, model.history_.facts["stopped"] == "interrupted"))
 
-    def _schedule(self, rows: Rows, stop_after: int | None) -> Schedule:
-        batch, rate = self.batch_size, self.learning_rate
-        if isinstance(batch, str):
-            batch = auto_batch_size(len(rows.trainable))
-        if isinstance(rate, str):
-            bags = are_bags(rows)
-            rate = auto_learning_rate(batch, bags=bags) * (self._bag_rate_factor if bags else 1.0)
-        return Schedule(
-            self.max_epochs,
-            batch,
-            rate,
-            self.weight_decay,
-            self.patience,
-            self.learning_rate_decay,
-            self.learning_rate_factors or {},
-            self.gradient_accumulation,
-            stop_after,
-        )
+        metric = self.selection_metric
+        if metric == "auto" and self._y_is_full:
+            metric = "average_precision"
+        elif metric == "auto":
+            metric = auto_selection_metric(len(trainable), len(task.labels.classes))
+        return choose_epochs(run, task.labels.observed, trainable, metric, generator)
 
-    def _train(
-        self,
-        context: Context,
-        held: Held | None,
-        told: list[NDArray[np.float32]] | None,
-        callbacks: Sequence[Callback],
-        checkpoint: Checkpoint | None,
-    ) -> None:
-        """Make the objective, minimise it and keep what was learnt."""
-        schedule, processes = context.schedule, context.rows.processes
-        check_rate_factors(context.network, schedule.rate_factors)
-        n_before = self.pretraining_epochs if schedule.n_epochs else 0
-        share = n_before / (n_before + self.max_epochs)
-        with stage(0.0, share, time_share=0.5):
-            before = pretrain(context.network, context.rows, schedule, n_before, context.generator)
-        if before.get("stopped") == "interrupted":  # one Ctrl-C, one end
-            schedule = replace(schedule, max_epochs=0)
-        objective = self._make_objective(context).to(self.device)
-        processes.same_state(objective)
-        n_parameters = sum(p.numel() for p in objective.parameters())
-        n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters)
-        precision = forward_precision(objective.network, self.precision, self.device)
-        metric = self._metric(
-            0 if held is None else len(held.observed), context.n_labels, full=held is None or held.full
-        )
-        with limited_threads(n_threads), precision, stage(share, 1.0):
-            self.history_ = train(
-                objective,
-                context.rows,
-                schedule,
-                context.generator,
-                scorer=None if held is None else self._scorer(held, metric, told),
-                selection=(metric, higher_is_better(metric)),
-                callbacks=callbacks,
-                checkpoint=checkpoint,
-            )
-        self.history_.facts |= before
-        if told is not None:  # the epochs are what was asked for
-            return
-        release(context.rows.features)
-        self.history_.facts |= {
-            "scale": self.scaler_.kind,
-            "batch_size": schedule.batch_size,
-            "learning_rate": schedule.learning_rate,
-        }
-        if processes.size > 1:
-            self.history_.facts["processes"] = processes.size
-        self.network_ = objective.network.cpu().eval()
-        with limited_threads(n_threads):  # what is kept depends no more on the machine's threads than the training does
-            self._finish(objective, context)
+    def _split(
+        self, labels: Labels, validation_given: bool, generator: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to train on, rows held out (empty when a validation set was given or none is wanted)."""
+        labelled = np.flatnonzero(labels.labelled)
+        # "auto" holds rows out only where they can be spared: a tenth of a thousand still ranks epochs reliably.
+        wanted = len(labelled) >= ENOUGH_TO_HOLD_OUT if self.early_stopping == "auto" else bool(self.early_stopping)
+        if validation_given or not wanted:
+            return labelled, np.empty(0, dtype=np.intp)
+        return hold_out(labels.observed, labelled, self.validation_fraction, generator)
 
-    def _metric(self, n_judging: int, n_labels: int, *, full: bool) -> str:
-        if self.selection_metric != "auto":
-            return self.selection_metric
-        return auto_selection_metric(n_judging, n_labels, full=full or not self._judged_by_likelihood)
+    def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
+        """Build the library's own network."""
+        hidden = [max(128, n_labels)] if isinstance(self.network, str) else [int(size) for size in self.network]
+        if any(size < 1 for size in hidden):
+            raise ValueError(f"network must list hidden layer sizes of at least 1; got {self.network!r}.")
+        sizes = [n_features, *hidden, n_labels]
+        return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
 
     def _make_objective(self, context: Context) -> Objective:
         """Build the method's objective around ``context.network``."""
@@ -524,35 +333,6 @@ class NeuralClassifier(_FittedNetwork):
                 "gives its items in their own shape, an array gives vectors."
             )
         return found
-
-    def _split(
-        self, labels: Labels, validation_given: bool, generator: np.random.Generator
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows to train on, rows held out (empty when a validation set was given or none is wanted)."""
-        labelled = np.flatnonzero(labels.labelled)
-        # "auto" holds rows out only where they can be spared: a tenth of a thousand still ranks epochs reliably.
-        wanted = len(labelled) >= ENOUGH_TO_HOLD_OUT if self.early_stopping == "auto" else bool(self.early_stopping)
-        if validation_given or not wanted:
-            return labelled, np.empty(0, dtype=np.intp)
-        return hold_out(labels.observed, labelled, self.validation_fraction, generator)
-
-    def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
-        if is_own(self.network):
-            return own_network(self.network, n_features, n_labels)
-        hidden = [max(128, n_labels)] if isinstance(self.network, str) else [int(size) for size in self.network]
-        if any(size < 1 for size in hidden):
-            raise ValueError(f"network must list hidden layer sizes of at least 1; got {self.network!r}.")
-        sizes = [n_features, *hidden, n_labels]
-        return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
-
-    def _scorer(self, held: Held, metric: str, told: list[NDArray[np.float32]] | None) -> Any:
-        def score(network: nn.Module) -> dict[str, float]:
-            logits = forward_all(network, held.features, self.device)
-            if told is not None:
-                told.append(logits)
-            return {metric: selection_score(metric, held.observed, logits)}
-
-        return score
 
     def _network_logits(self, X: Any) -> NDArray[np.float64]:
         # float64 at prediction: the result must not depend on which other rows share the batch.

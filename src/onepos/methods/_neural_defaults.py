@@ -1,4 +1,4 @@
-"""What "auto" stands for in a network's settings, as rules of the number of rows, of labels and the kind of features.
+"""The meaning of "auto" in a network's settings: rules by the numbers of rows and labels and the kind of features.
 
 The numbers were chosen on validation rows of the sets in docs/tuning.md.
 """
@@ -18,7 +18,7 @@ from onepos.rows.items import DatasetRows
 from onepos.training import Rows
 from onepos.training.epoch_choice import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
 
-#: From so many labelled rows on a tenth of them is held out; below, the number of epochs is chosen out of fold.
+#: With at least so many labelled rows a tenth of them is held out; with fewer, epochs are chosen out of fold.
 ENOUGH_TO_HOLD_OUT = 1000
 #: With fewer judging rows per label the place of single labels is mostly luck, and a likelihood chooses the epoch.
 ROWS_PER_LABEL = 10
@@ -27,9 +27,9 @@ _SAMPLE = 1000
 
 
 def are_bags(rows: Rows) -> bool:
-    """Whether features are counts or weights of rare things, as of words: none negative, few not zero.
+    """Whether features are counts or weights of rare things, such as words: none negative, few not zero.
 
-    Items of a Dataset are not: it would take reading many of them.
+    Items of a Dataset are not looked at, since many of them would have to be read.
     """
     if isinstance(rows.features, DatasetRows):
         return False
@@ -59,27 +59,20 @@ def auto_learning_rate(batch_size: int, *, bags: bool) -> float:
     return (0.5e-3 if bags else 1e-3) * math.sqrt(batch_size / 16)
 
 
-def auto_selection_metric(n_judging: int, n_labels: int, *, full: bool) -> str:
-    """Return what chooses the epoch: average precision, or the likelihood if there are few judging rows per label.
+def auto_selection_metric(n_judging: int, n_labels: int) -> str:
+    """Return what chooses the epoch on single positives: the likelihood if there are few judging rows per label.
 
     Examples
     --------
-    >>> auto_selection_metric(100, 50, full=False), auto_selection_metric(100, 50, full=True)
+    >>> auto_selection_metric(100, 50), auto_selection_metric(500, 50)
     ('observed_likelihood', 'average_precision')
     """
-    return OBSERVED_LIKELIHOOD if not full and n_judging < ROWS_PER_LABEL * n_labels else "average_precision"
+    return OBSERVED_LIKELIHOOD if n_judging < ROWS_PER_LABEL * n_labels else "average_precision"
 
 
 @torch.no_grad()
 def start_at_frequencies(network: nn.Module, observed: Tensor) -> None:
-    """Let the last layer begin with the log-odds of how often each label was observed, whatever x is.
-
-    Parameters
-    ----------
-    network : MLP
-    observed : int8 Tensor of shape (n_samples, n_labels)
-        Of the rows to train on.
-    """
+    """Let the last layer start with the log-odds of how often each label was observed, whatever x is."""
     last = [layer for layer in network.children() if isinstance(layer, nn.Linear)][-1]
     share = torch.from_numpy(observed_frequency(observed.cpu().numpy()))
     last.weight.zero_()
@@ -107,18 +100,9 @@ class OutOfFold:
 def choose_epochs(
     run: Run, observed: NDArray[np.int8], labelled: NDArray[np.intp], metric: str, generator: np.random.Generator
 ) -> OutOfFold:
-    """Choose among the epochs that every fold has reached; none at all is one of them, and what Ctrl-C leaves.
+    """Choose among the epochs that every fold has reached, 0 included; Ctrl-C leaves 0.
 
-    Parameters
-    ----------
-    run : function of (rows to train on, rows left out)
-    observed : array of shape (n_samples, n_labels)
-    labelled : int array
-        Rows with an observed positive.
-    metric : str
-        One of ``SELECTION_METRICS``.
-    generator : numpy.random.Generator
-        Deals the rows.
+    ``labelled`` are the rows with an observed positive, which ``generator`` deals into folds.
     """
     folds = [np.sort(part) for part in np.array_split(generator.permutation(labelled), N_FOLDS)]
     told = []

@@ -1,4 +1,4 @@
-"""A trained network, its scaling and its history as arrays and JSON-able facts, and back."""
+"""Networks outside the training loop: stored in files, brought by users, and identified for checkpoints."""
 
 import copy
 import hashlib
@@ -68,9 +68,6 @@ def restore_network(arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> t
     return network.eval(), scaler, History(facts["history"]["records"], facts["history"]["facts"])
 
 
-# A network of the user's own: copied or made, tried on a few rows, and kept to the seed of the fit.
-
-
 #: Rows of the first batch that a network is tried on.
 TRIED_ROWS = 2
 
@@ -136,9 +133,6 @@ def try_network(network: nn.Module, features: Tensor, n_labels: int) -> None:
             f"the network ({name}) must return one logit for each row and label: {expected} for a batch of features of "
             f"shape {tuple(features.shape)}; got {tuple(logits.shape)}. Let its last layer have {n_labels} outputs."
         )
-
-
-# What a training run is, in a few values.
 
 
 #: Settings that change how a run is shown or where it computes, not what it computes.

@@ -1,8 +1,7 @@
-"""Hidden layers that first learn the features' own structure, from all rows, before any label.
+"""Pretraining: hidden layers learn the structure of the features before they see a label.
 
-Half of a row's features are hidden from the network, which shall tell all of them: denoising, as of old (Vincent et
-al., "Extracting and Composing Robust Features with Denoising Autoencoders", ICML 2008). What hangs together in the
-features need not be learnt from single labels then.
+The network reconstructs all features of a row from half of them, as a denoising autoencoder does (Vincent et al.,
+"Extracting and Composing Robust Features with Denoising Autoencoders", ICML 2008).
 """
 
 from collections.abc import Iterator
@@ -27,9 +26,9 @@ _SHARED: ContextVar[dict[Any, Any] | None] = ContextVar("onepos_shared_pretraini
 
 @contextmanager
 def shared_pretraining() -> Iterator[None]:
-    """Pretrain once inside: later networks of the same sizes begin with the hidden layers of the first.
+    """Pretrain once inside: later networks of the same sizes start with the hidden layers of the first.
 
-    For networks that are trained on different parts of the same rows. Labels play no part in these layers.
+    For networks that are trained on different parts of the same rows. These layers do not depend on labels.
     """
     token = _SHARED.set({})
     try:
@@ -39,14 +38,7 @@ def shared_pretraining() -> Iterator[None]:
 
 
 class FeatureObjective(Objective):
-    """Tell a row's features from a part of them.
-
-    Parameters
-    ----------
-    network : module from features to as many numbers, which drops inputs while it is trained
-    bags : bool
-        Whether features are shares of a bag, told by a softmax, or numbers, told with squared error.
-    """
+    """Reconstruct a row's features from a part of them: by a softmax if they are shares of a bag, else as numbers."""
 
     def __init__(self, network: nn.Module, *, bags: bool) -> None:
         super().__init__(network)
@@ -62,21 +54,9 @@ class FeatureObjective(Objective):
 def pretrain(
     network: nn.Module, rows: Rows, schedule: Schedule, n_epochs: int, generator: torch.Generator
 ) -> dict[str, Any]:
-    """Train the hidden layers of ``network`` to tell the features of ``rows``, in place, and return facts about it.
+    """Train the hidden layers of ``network`` to reconstruct the features of ``rows``, in place; returns facts about it.
 
-    With several processes each does the same for itself: nothing has to be said, and all come to the same weights.
-
-    Parameters
-    ----------
-    network : MLP with a hidden layer
-    rows : Rows
-        Those to train on; labels are not looked at.
-    schedule : Schedule
-        Batches and learning rate are those of the training that follows.
-    n_epochs : int
-        0: nothing is done.
-    generator : torch.Generator
-        Draws the start of the output layer, what is hidden, and the order of rows.
+    The schedule is that of the training that follows. Several processes each do all of it, with the same result.
     """
     if not n_epochs:
         return {}

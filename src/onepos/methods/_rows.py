@@ -1,4 +1,4 @@
-"""Hold out rows for validation: a part that never takes the last example of a label, or folds."""
+"""Rows of a training set: which are held out, scores that came with them, and network outputs for all of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,11 +19,7 @@ FEW_ROWS, N_FOLDS = 2000, 5
 def hold_out(
     observed: NDArray[np.int8], labelled: NDArray[np.intp], fraction: float, generator: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split ``labelled`` row numbers into (train, held out), at random.
-
-    The first row of each label in random order always stays in training, so holding out never makes a label
-    unseen.
-    """
+    """Split ``labelled`` row numbers at random into (train, held out); every label keeps a row to train on."""
     shuffled = generator.permutation(labelled)
     first_label = observed[shuffled].argmax(axis=1)
     _, first_rows = np.unique(first_label, return_index=True)
@@ -50,21 +46,10 @@ def splits(
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
-# Probabilities of labels from another source, checked against the training labels.
-
-
 def check_label_scores(label_scores: Any, labels: Labels, method: str, *, used: bool) -> Tensor | None:
     """Return the scores as float32, shape (n_samples, n_labels), columns in the order of training; None if none came.
 
-    Parameters
-    ----------
-    label_scores : array or DataFrame of shape (n_samples, n_labels), or None
-        Between 0 and 1, or NaN. The columns of a frame are matched by name if the labels have names.
-    labels : Labels
-    method : str
-        The estimator's name, for the message.
-    used : bool
-        Whether the estimator can make use of scores.
+    The columns of a frame are matched by name. ``method`` is the estimator's name, for the message.
     """
     if label_scores is None:
         return None
@@ -96,9 +81,7 @@ def check_label_scores(label_scores: Any, labels: Labels, method: str, *, used: 
     return torch.from_numpy(np.ascontiguousarray(scores))
 
 
-# Logits of many rows, a part at a time.
-
-
+#: Rows of a forward pass over many rows.
 PREDICTION_ROWS = 4096
 
 
@@ -119,12 +102,6 @@ def _in_precision(features: Tensor, dtype: torch.dtype) -> Tensor:
     return features.to(dtype) if features.is_floating_point() else features
 
 
-# What the network says about every training row, between epochs.
-
-
-_ROWS = 4096
-
-
 def logits_of_all(network: nn.Module, rows: Rows) -> Tensor:
     """Logits of all rows, trainable or not, shape (n_samples, n_labels): no gradient, no dropout, a part at a time."""
     return outputs_of_all(network, rows, network)
@@ -136,12 +113,9 @@ def outputs_of_all(network: nn.Module, rows: Rows, compute: Callable[[Tensor], T
     training = network.training
     network.eval()
     index = torch.arange(rows.n_samples, device=rows.observed.device)
-    pieces = [compute(rows.gather(some)) for some in torch.split(index, rows_at_once(rows.features, _ROWS))]
+    pieces = [compute(rows.gather(some)) for some in torch.split(index, rows_at_once(rows.features, PREDICTION_ROWS))]
     network.train(training)
     return torch.cat(pieces)
-
-
-# What a network makes of a row before its last layer.
 
 
 def check_embeds(network: nn.Module) -> None:

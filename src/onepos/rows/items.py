@@ -1,4 +1,4 @@
-"""Items of a torch ``Dataset`` as rows of features, read when they are asked for."""
+"""Items of a torch ``Dataset`` as rows of features, read when they are needed."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: What tells an array, a frame or a sparse matrix.
+#: Attributes of arrays, frames and sparse matrices.
 _MATRIX_MARKS = ("__array__", "__array_interface__", "__dataframe__", "tocsr")
 
-#: Numbers that are read at once where all rows are passed over.
+#: Numbers read at once in a pass over all rows.
 _NUMBERS_AT_ONCE = 1 << 24
 
 
@@ -91,7 +91,7 @@ class DatasetRows:
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows to read at a time where all are passed over: pictures may be large."""
+        """Rows to read at a time in a pass over all of them: pictures may be large."""
         return max(1, _NUMBERS_AT_ONCE // max(1, self.shape[1]))
 
     def __getitem__(self, rows: Any) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Rows of a memory-mapped matrix, read when they are asked for: features may be larger than memory."""
+"""Rows of a memory-mapped matrix, read when they are needed: features may be larger than memory."""
 
 import mmap
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from onepos._utils.optional import require
 from onepos.exceptions import DataFileError
 
-#: A smaller map is read whole: it costs nothing worth saving, and gives the bits of the array that it holds.
+#: A smaller map is read whole: that costs little, and gives the same bits as the array that it holds.
 LOAD_BELOW_BYTES = 1 << 26
 
-#: What one block of rows may take in float64.
+#: Size of one block of rows in float64.
 BLOCK_BYTES = 1 << 24
 
 
@@ -93,7 +93,7 @@ class DiskRows:
         return replace(self, scale=scale)
 
     def release(self) -> None:
-        """Give pages of the file back: those that were read count as memory of the process until it is asked for."""
+        """Return pages of the file to the system: pages that were read count as memory of the process."""
         mode = getattr(self.source, "mode", "c")
         pages: Any = self.source
         while isinstance(pages, np.ndarray):
@@ -159,10 +159,7 @@ def is_binary(rows: DiskRows) -> bool:
     return all(bool(np.all((values == 0) | (values == 1))) for _, values in rows.blocks())
 
 
-# Parquet shards into one .npy file, once: training then reads rows of that file, in any order, from disk.
-
-
-#: Rows read at a time.
+#: Rows of parquet files read at a time.
 _BATCH_ROWS = 16_384
 
 

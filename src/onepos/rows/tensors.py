@@ -54,11 +54,11 @@ def take(X: Any, rows: NDArray[np.integer[Any]]) -> Any:
 
 
 def release(features: Any) -> None:
-    """Give back the memory of what was read from a file; it is read again when it is asked for."""
+    """Free the memory of rows that were read from a file; they are read again when needed."""
     if isinstance(features, DiskRows):
         features.release()
 
 
 def rows_at_once(features: Any, most: int) -> int:
-    """How many rows to pass over at a time: ``most``, fewer if the items of a Dataset are large."""
+    """Return the number of rows to process at a time: ``most``, fewer if the items of a Dataset are large."""
     return min(most, features.rows_at_once) if isinstance(features, DatasetRows) else most

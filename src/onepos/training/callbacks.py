@@ -1,4 +1,4 @@
-"""What may listen to training: a four-hook base class and the progress bar."""
+"""Callbacks of the training loop, the progress bar, and the history of a run."""
 
 import sys
 import time
@@ -83,15 +83,12 @@ class ProgressBar(Callback):
         self._out.flush()
 
 
-# What happened during training, one record an epoch.
-
-
 class History:
     """A list of epoch records and facts about the run as a whole.
 
     ``history[-1]["valid_average_precision"]`` is the last epoch's value, ``history["loss"]`` the list of all,
-    ``history.to_frame()`` a DataFrame. ``history.facts`` holds what concerns the run: best epoch, why it stopped,
-    number of positives assumed.
+    ``history.to_frame()`` a DataFrame. ``history.facts`` holds facts about the run: best epoch, why it stopped,
+    assumed number of positives.
     """
 
     def __init__(self, records: list[dict[str, float]] | None = None, facts: dict[str, Any] | None = None) -> None:
@@ -117,7 +114,7 @@ class History:
         return f"History({len(self)} epochs, {self.facts})"
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row an epoch, one column a quantity."""
+        """Return one row per epoch and one column per quantity."""
         import pandas as pd
 
         return pd.DataFrame(self.records)

@@ -1,7 +1,7 @@
-"""A run kept on disk: after each epoch one file, from which the same run goes on as if it had not stopped.
+"""Checkpoints: one file after each epoch, from which a run continues as if it had not stopped.
 
-The file is a safetensors one with a JSON header: numbers and text, no code. It is replaced as a whole, so that a run
-that is killed while it writes leaves the epoch before.
+The file holds safetensors and a JSON header: numbers and text, no code. It is replaced as a whole, so a run that is
+killed while it writes leaves the checkpoint of the epoch before.
 """
 
 import json
@@ -54,7 +54,7 @@ class Checkpoint:
     folder : Path
         Made when it is first written to.
     run : mapping of str to JSON-able values
-        What the run is: method, settings, data. A checkpoint of another run is not gone on from.
+        Identify the run: method, settings, data. A checkpoint of another run is refused.
     draws_globally : bool
         Whether the run draws from torch's global generators too, as networks of the user's own do.
     """
@@ -90,7 +90,7 @@ class Checkpoint:
             save_file(content, part, metadata={"onepos": json.dumps(header)})
 
     def resume(self, progress: Progress, steps: Steps) -> None:
-        """Go on from what the folder holds, if it holds anything; all processes read it."""
+        """Continue the run that the folder holds, if it holds one; all processes read it."""
         found = self._read()
         if found is None:
             return
@@ -133,7 +133,7 @@ class Checkpoint:
                 torch.cuda.set_rng_state(states["cuda"])
 
     def kept(self) -> dict[str, Any] | None:
-        """Return what the run in the folder says of itself; None if there is none."""
+        """Return the values that identify the run in the folder; None if there is none."""
         found = self._read(header_only=True)
         return None if found is None else dict(found[0]["run"])
 

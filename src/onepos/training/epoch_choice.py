@@ -1,8 +1,8 @@
-"""What an epoch, or a setting, is chosen by: one of the metrics, or how likely it makes the observed labels.
+"""Criteria that choose an epoch or a setting: a metric, or the likelihood of the observed labels.
 
-With one observed label a row, a metric looks at the place of that one label, and on few rows its best epoch is partly
-luck. The likelihood of the same labels under softmax(τ·logits), with the τ that suits it best, looks at the scores of
-all labels of a row. Neither is better throughout (docs/tuning.md): the likelihood is for many labels on few rows.
+With one observed label per row, a metric looks at the rank of that label, and on few rows its best epoch is partly
+luck. The likelihood of the same labels under softmax(τ·logits), with the best τ, looks at the scores of all labels of a
+row. Neither is better throughout (docs/tuning.md): the likelihood is for many labels on few rows.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""How many threads a training run gets: chosen from the work in a step, not inherited from the machine."""
+"""How a training run uses the processor: number of threads, denormal numbers, precision."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,15 +34,12 @@ def limited_threads(number: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-# Numbers too small for the usual form of floating point count as zero while training.
-
-
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
     """Run the body with denormal numbers taken as zero, and put back what was set before.
 
-    It holds for the calling thread, which is the one that trains small networks; threads that torch keeps for large
-    ones go on as they were. Processors that cannot do it do nothing.
+    It applies to the calling thread, which is the one that trains small networks. Processors that cannot do it do
+    nothing.
 
     Examples
     --------
@@ -65,9 +62,6 @@ def flushed_denormals() -> Iterator[None]:
 
 def _are_flushed() -> bool:
     return float(torch.tensor(1e-30, dtype=torch.float32, device="cpu") * 1e-10) == 0.0
-
-
-# In which numbers a network's forward passes are computed.
 
 
 #: Type of the forward passes; weights, losses and the optimiser's steps are float32 in either case.

@@ -1,4 +1,4 @@
-"""The training set as the loop sees it: contiguous tensors, and batches as index gathers."""
+"""The training set of the loop: features, labels, the rows to train on, and batches of them."""
 
 from dataclasses import dataclass
 from typing import Any

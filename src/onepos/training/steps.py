@@ -19,16 +19,7 @@ from onepos.training.rows import Rows
 
 
 class Steps:
-    """The optimisers of an objective, one for each loss that it yields, and how a batch moves them.
-
-    Parameters
-    ----------
-    objective : Objective
-    rows : Rows
-    schedule : Schedule
-    generator : torch.Generator
-        The run's generator, from which the objective draws too.
-    """
+    """The optimisers of an objective, one for each loss that it yields, and how a batch moves them."""
 
     def __init__(self, objective: Objective, rows: Rows, schedule: Schedule, generator: torch.Generator) -> None:
         self.objective, self.rows, self.schedule, self.generator = objective, rows, schedule, generator

@@ -143,7 +143,7 @@ def test_label_order_does_not_change_the_ranking_quality(data):
 def test_held_out_rows_teach_nothing(data, monkeypatch):
     """Changing the labels of held-out rows changes no weight: they only choose the epoch, here always the last."""
     scores = count()
-    monkeypatch.setattr("onepos.methods._neural.selection_score", lambda *_: float(next(scores)))
+    monkeypatch.setattr("onepos.methods._neural_run.selection_score", lambda *_: float(next(scores)))
     rows = np.arange(400)
     monkeypatch.setattr("onepos.methods._neural.hold_out", lambda *_: (rows[80:], rows[:80]))
     flipped = data.observed.copy()
