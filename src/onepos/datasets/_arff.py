@@ -15,9 +15,6 @@ from onepos.datasets._arff_header import Attribute, Header, parse_header, read_l
 from onepos.datasets._table import Table, as_features, csr, is_sparse, stack_columns, to_dense
 from onepos.exceptions import DataFileError
 
-# The data section of an ARFF file, dense or sparse, as codes: numbers, or positions of nominal values.
-
-
 _VALUE = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\s,{}'"]+)"""
 _PAIR = re.compile(rf"(\d+)\s+({_VALUE})")
 _SPARSE_ROW = re.compile(rf"\{{\s*(?:\d+\s+{_VALUE}\s*(?:,\s*\d+\s+{_VALUE}\s*)*)?\}}")

@@ -1,4 +1,4 @@
-"""The header of an ARFF file: relation, attributes, and where the data begin."""
+"""The header of an ARFF file, and Mulan's XML file, which names the labels of it."""
 
 import re
 from dataclasses import dataclass
@@ -141,9 +141,6 @@ def _distinct(attributes: list[Attribute], path: Path) -> tuple[Attribute, ...]:
     if not attributes:
         raise DataFileError(f"{path.name}: declares no attribute.")
     return tuple(attributes)
-
-
-# Mulan's XML file, which names the labels of an ARFF file.
 
 
 _FORBIDDEN = (b"<!doctype", b"<!entity")

@@ -6,9 +6,6 @@ from typing import Any
 
 from onepos.datasets._sources import SOURCES, DataSetEntry
 
-# Whom to cite for each data set.
-
-
 _TAGPROP = "; features: Guillaumin, Mensink, Verbeek, Schmid: TagProp. ICCV 2009"
 _IAPRTC12 = "Grubinger, Clough, Müller, Deselaers: The IAPR TC-12 benchmark. OntoImage 2006"
 _ESPGAME = "von Ahn, Dabbish: Labeling images with a computer game. CHI 2004"

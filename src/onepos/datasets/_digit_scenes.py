@@ -7,9 +7,6 @@ from numpy.typing import NDArray
 
 from onepos._utils.random import generator
 
-# Where the digits of a scene go: positions on the canvas that never overlap.
-
-
 SIDE = 8  # height and width of scikit-learn's scans
 _ROUNDS = 2000
 

@@ -1,4 +1,4 @@
-"""Load a data set of the registry by name, and list what there is."""
+"""Read any data file; load, list and verify the data sets of the registry."""
 
 import warnings
 from collections.abc import Callable
@@ -18,9 +18,6 @@ from onepos.exceptions import DataFileError, LabelWarning
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-# One entry to all file formats.
 
 
 #: Suffix → (module, function); imported on use, so that a format costs nothing until it is read.
@@ -223,9 +220,6 @@ def _is_available(entry: DataSetEntry, home: Path) -> bool:
     if entry.supplied:
         return any(locate(home, file).is_file() for file in entry.supplied)
     return all(locate(home, file.file).is_file() for file in entry.files)
-
-
-# Compare a data set on disk with what the registry says about it.
 
 
 # The registry rounds cardinality to four decimals (three for the authors' own files) and sums to three.

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from onepos.datasets._table import Table, as_features, as_indicator, checked_csr, numbered, stack_rows
 from onepos.exceptions import DataFileError
 
-# How much a compressed file may grow: a few kilobytes can unpack to more than the memory holds.
-
-
 #: Up to here a part may grow whatever its compressed size is.
 _FREE = 1 << 28
 #: Beyond, so many bytes for each compressed one. Real matrices reach this only if nearly all of them is zero.

@@ -1,4 +1,4 @@
-"""Turn full labels into single-positive ones: per row, one of its labels is observed."""
+"""The paper's protocol: one observed label per row, and a random split into training, validation and test rows."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -150,9 +150,6 @@ def _in_container(Y: MatrixLike, winners: IntArray, shape: tuple[int, int]) -> M
     if hasattr(Y, "columns") and hasattr(Y, "iloc"):
         return type(Y)(indicator, index=Y.index, columns=Y.columns)
     return indicator
-
-
-# The paper's protocol: a random split into training, validation and test rows.
 
 
 PARTS = ("train", "val", "test")

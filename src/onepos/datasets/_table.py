@@ -1,4 +1,4 @@
-"""What every reader returns: features, labels and their names, in one checked form."""
+"""What every reader returns, in one checked form, and the operations on dense or sparse matrices that it needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,6 @@ from scipy import sparse
 
 from onepos._utils.validation import MatrixLike
 from onepos.exceptions import DataFileError
-
-# Dense or sparse: the few operations that every reader and generator needs for both.
-
 
 #: Columns that a sparse matrix from a file may have whatever its size, and from there on for each value in it.
 _WIDE, _WIDE_FOR_EACH = 1 << 20, 1000
