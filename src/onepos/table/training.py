@@ -16,7 +16,6 @@ from onepos._utils.deadline import deadline, time_left
 from onepos._utils.launch import apart
 from onepos.exceptions import LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
-from onepos.methods._rows import hold_out
 from onepos.methods.registry import METHODS, make_classifier
 from onepos.table.scores import single_positive_values
 
@@ -98,6 +97,8 @@ def split_rows(
     observed: NDArray[np.int8], fraction: float, random_state: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows to train on, those without a tag among them, and the rows held out."""
+    from onepos.methods._rows import hold_out  # with torch, which the doctor and reading a table do not need
+
     everything = np.arange(len(observed))
     tagged = np.flatnonzero((observed > 0).any(axis=1))
     spare = len(tagged) - len(np.unique(observed[tagged].argmax(axis=1)))
