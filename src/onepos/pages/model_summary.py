@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def label_records(scored: "Scored") -> list[dict[str, Any]]:
-    """Return one record a label, in the model's order.
+    """Return one record per label, in the model's order.
 
     ``average_precision`` and ``f1`` are of the measured rows and need complete labels; None where labels are not, or
     where no measured row has the label.
@@ -70,7 +70,7 @@ def model_settings(model: Any) -> dict[str, str]:
             if (values == values[0]).all()
             else f"{values.min():.4g} to {values.max():.4g}, by label"
         )
-        settings["thresholds"] += ", at least one label a row" if estimator.at_least_one_ else ""
+        settings["thresholds"] += ", at least one label per row" if estimator.at_least_one_ else ""
     if hasattr(estimator, "calibration_"):
         found = estimator.calibration_
         settings["calibration"] = (
@@ -94,11 +94,6 @@ def training_facts(model: Any) -> dict[str, str]:
     if history is not None:
         facts |= {name.replace("_", " "): in_words(value) for name, value in history.facts.items()}
     return facts
-
-
-def model_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that predictions depend on."""
-    return dict(versions())
 
 
 def in_words(value: Any) -> str:
@@ -211,7 +206,7 @@ def summarise_model(
         "completions": _completions(scored, ids, texts),
         "training": training_facts(scored.model),
         "settings": model_settings(scored.model),
-        "versions": model_versions(),
+        "versions": dict(versions()),
         "tuning": _tuning(scored),
         "comparison": _comparison(scored),
         "members": _members(scored),

@@ -113,15 +113,13 @@ def study_figures(frame: "pd.DataFrame") -> Iterator[StudyFigure]:
 
 def _by_dataset(rows: "pd.DataFrame", by_rule: str, chosen: str) -> Iterator[StudyFigure]:
     for name, part in rows.groupby("dataset", sort=False):
-        if _has(part["curve"], "test"):
+        if len(traced := _recorded(part, "curve", "test")):
             caption = f"Test average precision on {name} by epoch{chosen}. Nothing was chosen by this curve."
-            yield StudyFigure(f"epochs-{name}{by_rule}", caption, epochs(part[part["curve"].map(_traced)]))
-        settled = part[part["extra"].map(lambda text: bool((read_json(text) or {}).get("soft_label_change")))]
-        if len(settled):
+            yield StudyFigure(f"epochs-{name}{by_rule}", caption, epochs(traced))
+        if len(settled := _recorded(part, "extra", "soft_label_change")):
             caption = f"How much the recovered soft labels D change from epoch to epoch on {name}{chosen}."
             yield StudyFigure(f"convergence-{name}{by_rule}", caption, convergence(settled))
-        recovered = part[part["extra"].map(lambda text: bool((read_json(text) or {}).get("calibration")))]
-        if len(recovered):
+        if len(recovered := _recorded(part, "extra", "calibration")):
             caption = (
                 f"Calibration of the recovered soft labels D on {name}: how often an unobserved label is there, by how "
                 f"sure the method is of it{chosen}."
@@ -143,12 +141,9 @@ def _ranks(rows: "pd.DataFrame", rule: str, by_rule: str, chosen: str) -> Iterat
         yield StudyFigure(f"ranks-{metric}{by_rule}", caption, figure)
 
 
-def _traced(text: str) -> bool:
-    return "test" in (read_json(text) or {})
-
-
-def _has(column: "pd.Series", name: str) -> bool:
-    return any(name in (read_json(text) or {}) for text in column)
+def _recorded(rows: "pd.DataFrame", column: str, name: str) -> "pd.DataFrame":
+    """The rows whose JSON column holds a measurement of this name."""
+    return rows[[bool((read_json(text) or {}).get(name)) for text in rows[column]]]
 
 
 #: Drawings on the page: what a reader wants first; of the ranks, those by average precision. All are made as files.

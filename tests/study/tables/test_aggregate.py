@@ -70,7 +70,7 @@ def test_all_failed_is_an_empty_table():
         (lambda f: f.assign(status="done"), "status among ok, failed; got 'done'"),
         (lambda f: f.assign(selection="dirty"), "selection among"),
         (lambda f: f.assign(features="other"), "features among"),
-        (lambda f: pd.concat([f, f]), "one row a cell"),
+        (lambda f: pd.concat([f, f]), "one row per cell"),
         (lambda f: f.assign(coverage=np.nan), "finite coverage"),
         (lambda f: f.assign(coverage=np.inf), "finite coverage"),
         (lambda f: f.assign(selection="single-positive"), "expected rows with selection 'clean'"),

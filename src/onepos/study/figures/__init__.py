@@ -1,7 +1,7 @@
 """Figures of a study, drawn from its results alone: one column wide, readable in grey and in small.
 
-Each function takes the results (one row a finished cell) and returns a matplotlib figure; ``save_figure`` writes it as
-SVG and PNG.
+Each function takes the results (one row per finished cell) and returns a matplotlib figure; ``save_figure`` writes it
+as SVG and PNG.
 """
 
 from onepos.pages.reliability import reliability

@@ -87,7 +87,7 @@ def as_run(x: Sequence[Any], y: Sequence[Any]) -> Run:
 
 
 def common_grid(runs: Sequence[Run]) -> Run:
-    """Return the places that every run has, and the values there, one row a run.
+    """Return the places that every run has, and the values there, one row per run.
 
     A mean over whichever runs are left would jump where one of them stops.
     """
@@ -202,7 +202,7 @@ def convergence(
 
 
 def _draw(figure: Any, axes: Any, runs: Mapping[str, list[Run]]) -> dict[str, Any]:
-    """Draw a line a method, with a band where there is room, and the legend; return the means."""
+    """Draw a line per method, with a band where there is room, and the legend; return the means."""
     methods = order_methods(runs)
     style = looks(methods)
     means: dict[str, Any] = {}

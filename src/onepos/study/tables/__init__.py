@@ -1,6 +1,6 @@
 """From the rows of a study to its tables.
 
-The results are a DataFrame with one row a cell of the study: ``dataset``, ``features`` ("paper" or
+The results are a DataFrame with one row per cell of the study: ``dataset``, ``features`` ("paper" or
 "substitute"), ``method`` (a key), ``trial``, ``selection`` ("clean" or "single-positive": which validation labels
 chose the setting), ``status`` ("ok" or "failed") and the five measures; other columns are not looked at. Failed
 rows are left out and counted. See :func:`example_results`.

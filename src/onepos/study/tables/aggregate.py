@@ -22,7 +22,7 @@ def finished(results: pd.DataFrame, metric: str, selection: str) -> tuple[pd.Dat
     Parameters
     ----------
     results : DataFrame
-        One row a cell of the study: ``dataset``, ``features`` ("paper" or "substitute"), ``method``, ``trial``,
+        One row per cell of the study: ``dataset``, ``features`` ("paper" or "substitute"), ``method``, ``trial``,
         ``selection`` ("clean" or "single-positive"), ``status`` ("ok" or "failed") and the measures; other
         columns are not looked at.
     metric : str
@@ -51,7 +51,7 @@ def _check_columns(results: pd.DataFrame, needed: Sequence[str]) -> None:
     missing = [name for name in needed if name not in results.columns]
     if missing:
         raise ValueError(
-            f"expected the columns {', '.join(needed)}; {', '.join(missing)} missing: give one row a cell of a study"
+            f"expected the columns {', '.join(needed)}; {', '.join(missing)} missing: give one row per cell of a study"
         )
     for name, known in _KNOWN.items():
         other = set(results[name].unique()) - set(known)
@@ -60,11 +60,11 @@ def _check_columns(results: pd.DataFrame, needed: Sequence[str]) -> None:
     twice = results[results.duplicated(_KEY)]
     if not twice.empty:
         cell = ", ".join(f"{name} {twice.iloc[0][name]}" for name in _KEY)
-        raise ValueError(f"expected one row a cell; got two for {cell}: give one training size at a time")
+        raise ValueError(f"expected one row per cell; got two for {cell}: give one training size at a time")
     mixed = results.groupby("dataset")["features"].nunique()
     if (mixed > 1).any():
         raise ValueError(
-            f"expected one kind of features a data set; {mixed.idxmax()} has both: give the substitute its own name"
+            f"expected one kind of features per data set; {mixed.idxmax()} has both: give the substitute its own name"
         )
 
 
@@ -142,7 +142,7 @@ def aggregate(
     Parameters
     ----------
     results : DataFrame
-        One row a cell, see the package's text.
+        One row per cell, see the package's text.
     metric : str
         One of :data:`onepos.metrics.METRICS`.
     selection : {"clean", "single-positive"}, default="clean"

@@ -133,13 +133,13 @@ class Comparison:
     expected_trials: int
 
     def frame(self) -> pd.DataFrame:
-        """One row a metric, data set and method; the fields of :class:`Pair`."""
+        """One row per metric, data set and method; the fields of :class:`Pair`."""
         names = [field.name for field in fields(Pair)]
         frame = pd.DataFrame([asdict(pair) for pair in self.pairs], columns=names)
         return frame.assign(selection=self.selection)
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
-        """One line a metric, data set and method; see :class:`onepos.study.tables.formats.Table`."""
+        """One line per metric, data set and method; see :class:`onepos.study.tables.formats.Table`."""
         notes = [
             f"Mean±std over {self.expected_trials} trials here, five in the paper, on other splits; settings selected "
             f"on {self.selection} validation labels. In stds: difference / √((s₁² + s₂²) / 2)."

@@ -10,7 +10,7 @@ from onepos.study.statistics import average_ranks
 from onepos.study.tables.aggregate import Aggregate, aggregate
 from onepos.study.tables.formats import Cell, Grid, mean_std, metric_title, name_of, rank_cells
 
-#: Methods that see more than one label a row: shown, but no rivals of those that do not.
+#: Methods that see more than one label per row: shown, but no rivals of those that do not.
 FULL_SUPERVISION = ("bce",)
 
 
@@ -42,7 +42,7 @@ class MainTable:
     digits: int
 
     def frame(self) -> pd.DataFrame:
-        """One row a data set and method: mean, std, count, best, incomplete, features."""
+        """One row per data set and method: mean, std, count, best, incomplete, features."""
         rows = [
             {"metric": self.metric, "selection": self.selection, "dataset": dataset, "method": method}
             | asdict(cell)

@@ -47,7 +47,7 @@ class RankTable:
     ranks: Mapping[str, MetricRanks | None]
 
     def frame(self) -> pd.DataFrame:
-        """One row a metric and method: the average rank, and the metric's tests; nan where nothing was ranked."""
+        """One row per metric and method: the average rank, and the metric's tests; nan where nothing was ranked."""
         return pd.DataFrame(
             [
                 {"metric": metric, "selection": self.selection, "method": method}

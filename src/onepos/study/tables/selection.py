@@ -42,7 +42,7 @@ class SelectionTable:
     expected_trials: int
 
     def frame(self) -> pd.DataFrame:
-        """One row a data set and method: mean, std and count under each rule, and the difference."""
+        """One row per data set and method: mean, std and count under each rule, and the difference."""
         rows = [
             {"metric": self.metric, "dataset": line.dataset, "method": line.method}
             | {f"clean_{name}": getattr(line.clean, name) for name in ("mean", "std", "count")}
@@ -53,7 +53,7 @@ class SelectionTable:
         return pd.DataFrame(rows)
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
-        """One line a data set and method, below the mean difference of each method."""
+        """One line per data set and method, below the mean difference of each method."""
         footer = [
             (Cell("mean"), Cell(name_of(method, names)), Cell(""), Cell(""), Cell(short(difference, sign=True)))
             for method, difference in self.mean_differences.items()

@@ -46,7 +46,7 @@ class Significance:
     verdicts: Mapping[tuple[str, str], Verdict]
 
     def frame(self) -> pd.DataFrame:
-        """One row a metric and rival: outcome and p-value, without and with Holm's correction, and how tested."""
+        """One row per metric and rival: outcome and p-value, without and with Holm's correction, and how tested."""
         frame = pd.DataFrame([self._record(metric, rival) for metric, rival in self.verdicts])
         return frame.astype({"pairs": "Int64", "zeros": "Int64"})
 
