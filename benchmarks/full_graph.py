@@ -53,7 +53,7 @@ class FullGraphEncoder(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
-        hidden = torch.relu(self.first(self.inputs))  # (n, h)
+        hidden = torch.relu(self.first(self.inputs) + self.first.bias)  # (n, h)
         pooled = _SparseProduct.apply(hidden, self.matrix, self.transposed)  # (n, h)
         return self.second(pooled).clamp(-self.log_bound, self.log_bound)[rows]  # (n, 2c), then (batch, 2c)
 

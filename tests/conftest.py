@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from browser import Window, chromium
 from onepos.cli import main
-from onepos.methods.smile import enhancement
+from onepos.methods.smile import encoder, enhancement
 
 # An example that is slow on a busy machine is no wrong result: timings live in benchmarks.
 # The suite tries the same examples in every run; `make explore` tries new ones.
@@ -37,7 +37,8 @@ _leave_out_what_is_only_announced()
 
 @pytest.fixture
 def without_kernels(monkeypatch):
-    """Compute T_LE by automatic differentiation instead of the kernel."""
+    """Compute the encoder and T_LE by automatic differentiation instead of kernels."""
+    monkeypatch.setattr(encoder, "USE_KERNEL", False)
     monkeypatch.setattr(enhancement, "USE_KERNEL", False)
 
 

@@ -56,3 +56,25 @@ def test_output_is_bounded():
     with torch.no_grad():
         encoder.second.weight.mul_(1e6)
     assert encoder(torch.arange(60)).abs().max() <= encoder.log_bound
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.97])
+@pytest.mark.parametrize("scale", [1.0, 40.0])  # 40: outputs reach their bounds
+def test_kernels_equal_automatic_differentiation(zeros, scale, request):
+    _, _, encoder = _problem(zeros=zeros)
+    encoder.float().use_graph(torch.randn(60, 7) if zeros == 0.0 else encoder.aggregated, encoder.neighborhoods)
+    with torch.no_grad():
+        encoder.second.weight.mul_(scale)
+        encoder.first.bias.uniform_(-0.5, 0.5, generator=torch.Generator().manual_seed(2))
+    rows = torch.tensor([3, 17, 4, 59, 0, 21])
+    direction = torch.randn(6, 10, generator=torch.Generator().manual_seed(1))
+
+    def computed():
+        output = encoder(rows)
+        return output.detach(), torch.autograd.grad(output, list(encoder.parameters()), direction)
+
+    output, gradients = computed()
+    request.getfixturevalue("without_kernels")
+    expected, expected_gradients = computed()
+    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradients, expected_gradients, rtol=1e-4, atol=1e-4)

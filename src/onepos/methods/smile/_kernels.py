@@ -1,8 +1,8 @@
-"""SMILE's step in single precision, compiled: Beta draws with derivatives, and T_LE with its gradient.
+"""SMILE's step in single precision, compiled: Beta draws, T_LE and the graph encoder, with their derivatives.
 
 The formulas are those of ``LabelEnhancement.reference_loss``, which automatic differentiation follows; tests compare
 the two. Below are, in this order, exponential and logarithm without branches or calls (loops over them become vector
-instructions), log Γ and its derivatives, the draws, and T_LE.
+instructions), log Γ and its derivatives, the draws, T_LE, and the encoder.
 """
 
 import math
@@ -433,3 +433,67 @@ def _through_draw(
             by_log_parameters[i, n_labels + j] += (
                 by_soft * slopes[1, i, j] * exponential(log_parameters[i, n_labels + j])
             )
+
+
+# The graph encoder behind its first product X·W₁: the twin of ``GraphEncoder.reference``.
+
+
+@compiled
+def encoder_forwards(
+    hidden: Array, bias: Array, places: Array, shares: Array, second: Array, second_bias: Array, bound: Scalar
+) -> tuple[Array, Array]:
+    """Make X·W₁, in place, the hidden layer; returns it pooled, and log α, log β beside each other, bounded."""
+    for i in range(hidden.shape[0]):
+        for j in range(hidden.shape[1]):
+            value = hidden[i, j] + bias[j]
+            hidden[i, j] = Single(0.0) if value < 0 else value
+    pooled = np.zeros((places.shape[0], hidden.shape[1]), Single)
+    for i in range(places.shape[0]):
+        for k in range(places.shape[1]):
+            place, share = places[i, k], shares[k]
+            for j in range(hidden.shape[1]):
+                pooled[i, j] += share * hidden[place, j]
+    output = np.dot(pooled, second.T)
+    for i in range(output.shape[0]):
+        for j in range(output.shape[1]):
+            value = output[i, j] + second_bias[j]
+            value = bound if value > bound else value  # NaN stays
+            output[i, j] = -bound if value < -bound else value
+    return pooled, output
+
+
+@compiled
+def encoder_backwards(
+    by_output: Array,
+    output: Array,
+    bound: Scalar,
+    second: Array,
+    pooled: Array,
+    hidden: Array,
+    places: Array,
+    shares: Array,
+    by_hidden: Array,
+) -> tuple[Array, Array, Array]:
+    """From the derivative by the output of ``encoder_forwards``: that by X·W₁ + b₁, written; those by b₁, W₂ and b₂."""
+    by_raw = np.empty_like(by_output)
+    of_second_bias = np.zeros(output.shape[1], Single)
+    for i in range(output.shape[0]):
+        for j in range(output.shape[1]):
+            inside = -bound < output[i, j] < bound
+            value = by_output[i, j] if inside else Single(0.0)
+            by_raw[i, j] = value
+            of_second_bias[j] += value
+    by_pooled = np.dot(by_raw, second)
+    by_hidden[:] = 0
+    for i in range(places.shape[0]):
+        for k in range(places.shape[1]):
+            place, share = places[i, k], shares[k]
+            for j in range(hidden.shape[1]):
+                by_hidden[place, j] += share * by_pooled[i, j]
+    of_bias = np.zeros(hidden.shape[1], Single)
+    for i in range(hidden.shape[0]):
+        for j in range(hidden.shape[1]):
+            value = by_hidden[i, j] if hidden[i, j] > 0 else Single(0.0)
+            by_hidden[i, j] = value
+            of_bias[j] += value
+    return of_bias, np.dot(by_raw.T, pooled), of_second_bias

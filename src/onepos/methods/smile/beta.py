@@ -32,14 +32,13 @@ def beta_kl(alpha: Tensor, beta: Tensor, prior_alpha: float, prior_beta: float) 
     """KL( Beta(α, β) ‖ Beta(α̂, β̂) ), elementwise (Eq. 12 of the paper)."""
     total, prior_total = alpha + beta, prior_alpha + prior_beta
     log_prior = math.lgamma(prior_alpha) + math.lgamma(prior_beta) - math.lgamma(prior_total)
+    # In the derivative all terms cancel but those of ψ: the others are detached, so that they leave no rounding error.
     return (
-        torch.lgamma(total)
-        - torch.lgamma(alpha)
-        - torch.lgamma(beta)
+        (torch.lgamma(total) - torch.lgamma(alpha) - torch.lgamma(beta)).detach()
         + log_prior
-        + (alpha - prior_alpha) * torch.digamma(alpha)
-        + (beta - prior_beta) * torch.digamma(beta)
-        - (total - prior_total) * torch.digamma(total)
+        + (alpha - prior_alpha).detach() * torch.digamma(alpha)
+        + (beta - prior_beta).detach() * torch.digamma(beta)
+        - (total - prior_total).detach() * torch.digamma(total)
     )
 
 

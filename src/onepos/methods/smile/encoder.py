@@ -8,6 +8,7 @@ once. If ÂX is mostly zeros, its product with W₁ is sparse.
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor, nn
@@ -17,6 +18,9 @@ from onepos.graph.neighborhoods import Neighborhood
 from onepos.graph.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
 from onepos.rows.tensors import gather
 from onepos.training.networks import linear
+
+#: Whether kernels compute the encoder in single precision on the CPU; False: torch always does.
+USE_KERNEL = True
 
 
 class _Read(NamedTuple):
@@ -29,7 +33,7 @@ class _Read(NamedTuple):
 
 
 class _FirstLayer(nn.Module):
-    """x → xW₁ + b for dense or sparse rows; the weight is (inputs, outputs), as the sparse product needs it."""
+    """x → xW₁ for dense or sparse rows; the weight is (inputs, outputs), as the sparse product needs it."""
 
     def __init__(self, n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> None:
         super().__init__()
@@ -39,8 +43,8 @@ class _FirstLayer(nn.Module):
 
     def forward(self, inputs: Tensor | SparseBatch) -> Tensor:
         if isinstance(inputs, SparseBatch):
-            return sparse_product(inputs, self.weight) + self.bias
-        return torch.addmm(self.bias, inputs, self.weight)
+            return sparse_product(inputs, self.weight)
+        return inputs @ self.weight
 
 
 class GraphEncoder(nn.Module):
@@ -99,9 +103,16 @@ class GraphEncoder(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
         inputs, _, places, shares = self._read(rows)
-        hidden = torch.relu(self.first(inputs))  # (rows needed, h)
-        pooled = embedding_bag(places, hidden, mode="sum", per_sample_weights=shares.to(hidden))  # the second Â
-        log_parameters: Tensor = self.second(pooled)
+        product = self.first(inputs)  # (rows needed, h)
+        bias, second = self.first.bias, self.second
+        if USE_KERNEL and product.dtype == torch.float32 and product.device.type == "cpu":
+            known = places.numpy(), shares.numpy(), np.float32(self.log_bound)
+            found: Tensor = _Compiled.apply(product, bias, second.weight, second.bias, *known)  # type: ignore[no-untyped-call]
+            return found
+        hidden = torch.relu(product + bias)
+        # The second Â.
+        pooled = embedding_bag(places, hidden, mode="sum", per_sample_weights=shares.to(hidden).expand(places.shape))
+        log_parameters: Tensor = second(pooled)
         return log_parameters.clamp(-self.log_bound, self.log_bound)
 
     def linked(self, rows: Tensor) -> Tensor:
@@ -117,13 +128,42 @@ class GraphEncoder(nn.Module):
                 inputs = self.aggregated.take(around.needed)
             else:
                 inputs = gather(self.aggregated, torch.from_numpy(around.needed).to(rows.device))
-            kind = self.second.weight.dtype
-            shares = torch.full(
-                around.places.shape, (1.0 - self.self_weight) / max(around.places.shape[1] - 1, 1), dtype=kind
-            )
-            shares[:, 0] = self.self_weight
-            self._last = rows, _Read(inputs, around, torch.from_numpy(around.places).to(rows.device), shares)
+            k = self._table.shape[1] - 1
+            shares = torch.full((1 + k,), (1.0 - self.self_weight) / max(k, 1), dtype=self.second.weight.dtype)
+            shares[0] = self.self_weight
+            places = torch.from_numpy(around.places).to(rows.device)
+            self._last = rows, _Read(inputs, around, places, shares)
         return self._last[1]
+
+
+class _Compiled(torch.autograd.Function):
+    """The encoder behind its first product, by kernels."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        product: Tensor,
+        bias: Tensor,
+        weight: Tensor,
+        second_bias: Tensor,
+        places: Any,
+        shares: Any,
+        bound: Any,
+    ) -> Tensor:
+        from onepos.methods.smile._kernels import encoder_forwards
+
+        hidden, second = product.numpy().copy(), weight.numpy()
+        pooled, output = encoder_forwards(hidden, bias.numpy(), places, shares, second, second_bias.numpy(), bound)
+        ctx.known = output, bound, second, pooled, hidden, places, shares
+        return torch.from_numpy(output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        from onepos.methods.smile._kernels import encoder_backwards
+
+        by_hidden = torch.empty(ctx.known[4].shape)
+        others = encoder_backwards(gradients[0].contiguous().numpy(), *ctx.known, by_hidden.numpy())
+        return by_hidden, *map(torch.from_numpy, others), None, None, None
 
 
 def _sparse_if_it_pays(aggregated: Any) -> Any:
