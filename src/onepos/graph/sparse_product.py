@@ -59,8 +59,8 @@ class SparseRows:
         """Return the given rows, in the given order."""
         from onepos.graph._kernels import take_rows
 
-        found = take_rows(self.starts, self.columns, self.values, rows, self.shape[1])
-        return SparseBatch(*found[:3], SparseBatch(*found[3:]))
+        offsets, columns, values, *turned = take_rows(self.starts, self.columns, self.values, rows, self.shape[1])
+        return SparseBatch(offsets, columns, values, SparseBatch(*turned))
 
 
 class _Product(torch.autograd.Function):

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from onepos._utils.launch import launched, launched_rank
 from onepos._utils.optional import require
 from onepos.exceptions import LostProcessError
-from onepos.training.networks import Dropout
 
 # Which rows of a batch a process computes, and how the processes put theirs together.
 
@@ -354,14 +353,11 @@ def shared_forward(network: nn.Module, *, several: bool) -> Iterator[Callable[[P
     # What forward_precision has put there, if anything.
     before = network.__dict__.get("forward")
     forward = network.forward
-    dropouts = [module for module in network.modules() if isinstance(module, Dropout)]
     present = WHOLE
 
     def told(part: Part) -> None:
         nonlocal present
         present = part
-        for dropout in dropouts:
-            dropout.rows = part.draw_rows()
 
     def whole(*inputs: Any) -> Tensor:
         logits: Tensor = forward(*inputs)
