@@ -212,7 +212,7 @@ def test_clear_errors(model, data):
     with pytest.warns(LabelWarning, match="exactly one label"):
         model.calibrate(data.X[:200], data.observed[:200])
     single = onepos.make_classifier("frequency").fit(data.X, data.observed.argmax(axis=1))
-    with pytest.raises(ValueError, match="one class a row"):
+    with pytest.raises(ValueError, match="one class per row"):
         single.calibrate(data.X[:20], data.Y[:20])
 
 

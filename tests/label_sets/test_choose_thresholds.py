@@ -65,5 +65,5 @@ def test_clear_errors(model, data):
     with pytest.raises(ValueError, match="exactly one of"):
         model.choose_thresholds(data.X, n_positives=2, rates=[0.5] * 5)
     single = onepos.make_classifier("frequency").fit(data.X, data.observed.argmax(axis=1))
-    with pytest.raises(ValueError, match="one class a row"):
+    with pytest.raises(ValueError, match="one class per row"):
         single.choose_thresholds(data.X, n_positives=1)

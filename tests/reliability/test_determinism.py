@@ -15,6 +15,7 @@ import onepos
 import seeded_fits
 from onepos.methods.registry import METHODS
 from onepos.study import load_results
+from onepos.training.machine import limited_threads
 from tiny_study import stable, study_text
 
 #: Probabilities of fits with one and with two threads differ by no more; see docs/reliability.md.
@@ -56,9 +57,7 @@ def test_another_process_gives_the_same_bits(results, key):
 
 @pytest.mark.parametrize("key", METHODS)
 def test_a_file_from_another_process_gives_the_same_bits(results, key):
-    from onepos.study.engine import one_thread
-
-    with one_thread():
+    with limited_threads(1):
         found = onepos.load(results["one"] / f"{key}.onepos").decision_function(seeded_fits.data()[0])
     assert np.array_equal(found, np.load(results["one"] / f"{key}.npz")["logits"])
 

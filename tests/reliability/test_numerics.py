@@ -12,19 +12,14 @@ import pytest
 import torch
 from mpmath import mpf
 
-from onepos.methods import capped_softmax as _capped_likelihood
-from onepos.methods import crisp as _class_prior_losses
-from onepos.methods import entropy_maximization as _entropy_losses
-from onepos.methods import hill as _robust_losses
-from onepos.methods import large_loss as _large_losses
-from onepos.methods import role as _role_losses
+from onepos.methods import capped_softmax, crisp, entropy_maximization, generalized_robust, hill, large_loss, role, splc
 from onepos.methods.smile.beta import beta_kl, draw_beta, gaussian_kl, sample_gaussian
 from onepos.training import losses
 
 mpmath.mp.dps = 50
 LOGITS = [-1e4, -700.0, -100.0, -30.0, -1.0, 0.0, 1e-4, 1.0, 30.0, 100.0, 700.0, 1e4]
 OBSERVED = np.array([[1, 0, -1], [0, 1, 0], [1, 0, 0]])
-SHAPE = _robust_losses.RobustShape(slope=2.0, offset=-1.0, center=0.5, width=0.8)
+SHAPE = generalized_robust.RobustShape(slope=2.0, offset=-1.0, center=0.5, width=0.8)
 PRIORS, WEIGHTS = (0.5, 0.25, 0.1), (1.0, 0.5, 0.2)
 
 
@@ -154,23 +149,23 @@ CASES = {
     "weighted": (lambda z, s: losses.assume_negative(z, s, unobserved_weight=0.5), _entries(_weighted)),
     "smoothed": (lambda z, s: losses.assume_negative(z, s, label_smoothing=0.1), _entries(_smoothed)),
     "softmax": (losses.softmax_cross_entropy, _softmax),
-    "capped": (lambda z, s: _capped_likelihood.capped_likelihood(z, s, 1.5), _capped),
+    "capped": (lambda z, s: capped_softmax.capped_likelihood(z, s, 1.5), _capped),
     "single-positive risk": (_single_positive_risk, _risk),
-    "entropy": (lambda z, s: _entropy_losses.entropy_maximization(z, s, 0.25), _entries(_entropy)),
-    "reject none": (lambda z, s: _large_losses.reject(z, s, torch.zeros_like(s, dtype=torch.bool)), _entries(_an)),
-    "correct none": (lambda z, s: _large_losses.correct(z, s, torch.zeros_like(s, dtype=torch.bool)), _entries(_an)),
-    "focal margin": (lambda z, s: _robust_losses.focal_margin(z, s, margin=1.0, focusing=2.0), _entries(_focal)),
-    "hill": (lambda z, s: _robust_losses.hill(z, s, margin=1.0, focusing=2.0, height=1.5), _entries(_hill)),
+    "entropy": (lambda z, s: entropy_maximization.entropy_maximization(z, s, 0.25), _entries(_entropy)),
+    "reject none": (lambda z, s: large_loss.reject(z, s, torch.zeros_like(s, dtype=torch.bool)), _entries(_an)),
+    "correct none": (lambda z, s: large_loss.correct(z, s, torch.zeros_like(s, dtype=torch.bool)), _entries(_an)),
+    "focal margin": (lambda z, s: hill.focal_margin(z, s, margin=1.0, focusing=2.0), _entries(_focal)),
+    "hill": (lambda z, s: hill.hill(z, s, margin=1.0, focusing=2.0, height=1.5), _entries(_hill)),
     "splc": (
-        lambda z, s: _robust_losses.self_paced_correction(z, s, threshold=0.6, margin=1.0, focusing=2.0),
+        lambda z, s: splc.self_paced_correction(z, s, threshold=0.6, margin=1.0, focusing=2.0),
         _entries(_splc),
     ),
     "robust": (
-        lambda z, s: _robust_losses.generalized_robust(z, s, SHAPE, positive_power=0.1, negative_power=1.5),
+        lambda z, s: generalized_robust.generalized_robust(z, s, SHAPE, positive_power=0.1, negative_power=1.5),
         _entries(_robust),
     ),
-    "expected positive": (lambda z, s: _role_losses.expected_positive(z, s, 1.5, 2.0), _expected),
-    "crisp": (lambda z, s: _class_prior_losses.class_prior_risk(z, s, torch.tensor(PRIORS), _seen(s)), _crisp),
+    "expected positive": (lambda z, s: role.expected_positive(z, s, 1.5, 2.0), _expected),
+    "crisp": (lambda z, s: crisp.class_prior_risk(z, s, torch.tensor(PRIORS), _seen(s)), _crisp),
 }
 
 
@@ -215,10 +210,10 @@ def test_role_and_its_closed_form_gradient_at_extreme_logits():
     observed = torch.as_tensor(OBSERVED)
     for block in _blocks():
         labels = block.flip(0).clone().requires_grad_()
-        value = _role_losses.role(block, labels, observed, 1.5, 2.0)
+        value = role.role(block, labels, observed, 1.5, 2.0)
         value.backward()
-        closed = _role_losses.label_gradient(block.flip(0), torch.sigmoid(block), observed, 1.5, 2.0)
-        exact = _role_losses.role(block.double(), block.flip(0).double(), observed, 1.5, 2.0)
+        closed = role.label_gradient(block.flip(0), torch.sigmoid(block), observed, 1.5, 2.0)
+        exact = role.role(block.double(), block.flip(0).double(), observed, 1.5, 2.0)
         assert torch.isfinite(labels.grad).all()
         torch.testing.assert_close(value.detach().double(), exact, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(closed, labels.grad, rtol=1e-5, atol=1e-6)

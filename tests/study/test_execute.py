@@ -195,8 +195,8 @@ def test_cells_that_share_fits_have_the_rows_they_have_alone(monkeypatch):
 
 def test_the_linear_path_is_fitted_once_for_both_rules(monkeypatch):
     fits = []
-    path = linear._fit_path
-    monkeypatch.setattr(linear, "_fit_path", lambda *inputs: fits.append(1) or path(*inputs))
+    path = linear.LinearClassifier._path
+    monkeypatch.setattr(linear.LinearClassifier, "_path", lambda *inputs: fits.append(1) or path(*inputs))
     monkeypatch.setattr(memory, "_memory", OrderedDict())
     text = TEXT + '[[method]]\nkey = "linear"\n'
     run_cells([cell("linear", rule, text=text) for rule in ("clean", "single-positive")], [None, None])
