@@ -35,6 +35,36 @@ def _leave_out_what_is_only_announced():
 _leave_out_what_is_only_announced()
 
 
+#: Tests that start processes, drive a browser, run studies or examples, or train every method: not in `make check`.
+_SLOW = (
+    "reliability/",
+    "project/",
+    "pages/",
+    "methods/test_scikit_learn.py",
+    "methods/test_estimator_checks.py",
+    "study/test_bench.py",
+    "study/test_execute.py",
+    "study/test_real_cluster.py",
+    "study/test_report_in_browser.py",
+    "study/test_results_in_step.py",
+    "study/test_runner.py",
+    "training/test_checkpoints.py",
+    "training/test_processes.py",
+    "training/test_torchrun_fit.py",
+    "rows/",
+    "cli/",
+    "tuning/",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of these folders and files as slow."""
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(folder) and item.path.relative_to(folder).as_posix().startswith(_SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def without_kernels(monkeypatch):
     """Compute the encoder and T_LE by automatic differentiation instead of kernels."""
