@@ -1,4 +1,4 @@
-"""The one place where optional dependencies are imported, but for numba (``onepos.kernels``), which may be missing."""
+"""The one place where optional dependencies are imported."""
 
 from importlib import import_module
 from types import ModuleType
