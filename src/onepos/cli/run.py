@@ -65,7 +65,7 @@ def root(
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code, whatever happens in it."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal without Unicode shall show a question mark, not end the command.
+        # A terminal without Unicode shows a question mark. The command goes on.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     if launched() and arguments[:1] != ["fit"]:

@@ -89,7 +89,7 @@ def read_parquet(
 
 @contextmanager
 def readable_parquet(path: Path) -> Iterator[None]:
-    """Turn what is said about a broken parquet file into one line that names it."""
+    """Turn the error about a broken parquet file into one line that names the file."""
     try:
         yield
     except (DataFileError, MissingDependencyError):

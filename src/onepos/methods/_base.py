@@ -292,7 +292,7 @@ class OnePositiveClassifier(_Fitted):
         if self.single_label_:
             raise ValueError("thresholds are for label sets; this model was fitted on one class per row (a 1-D y).")
         if sum(given is not None for given in (n_positives, rates, labels)) != 1:
-            raise ValueError("give exactly one of n_positives, rates and labels: what the thresholds shall follow.")
+            raise ValueError("give exactly one of n_positives, rates and labels. The thresholds follow it.")
         if n_positives is not None:
             threshold = cardinality_threshold(probabilities, n_positives, at_least_one=at_least_one)
             values = np.full(len(self.classes_), threshold)

@@ -75,7 +75,7 @@ def check_label_scores(label_scores: Any, labels: Labels, method: str, *, used: 
     outside = scores[~(np.isnan(scores) | ((scores >= 0) & (scores <= 1)))]
     if outside.size:
         raise ValueError(
-            f"label_scores must be probabilities, between 0 and 1, or NaN where nothing is said; got {outside[0]}. "
+            f"label_scores must be probabilities, between 0 and 1, or NaN where nothing is known; got {outside[0]}. "
             "Logits become probabilities by scipy.special.expit."
         )
     return torch.from_numpy(np.ascontiguousarray(scores))

@@ -78,7 +78,7 @@ def _distance(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ]
 
 
-#: At and above this confidence a label is said to be present; below it is only a guess.
+#: At and above this confidence the page calls a label present; below, a guess.
 PRESENT = 0.5
 
 Status = Literal["observed", "right", "wrong", "missed"]

@@ -177,7 +177,7 @@ def _facts(model: OnePositiveClassifier) -> dict[str, str]:
         facts["features"] = json.dumps([str(name) for name in model.feature_names_in_], ensure_ascii=False)
     if hasattr(model, "thresholds_"):
         facts["thresholds"] = json.dumps(model.thresholds_.tolist())
-    facts["output"] = "one class a row" if model.single_label_ else "label sets"
+    facts["output"] = "one class per row" if model.single_label_ else "label sets"
     return facts
 
 

@@ -185,7 +185,7 @@ def _frame(search: Search) -> Any:
 
 
 def _prepare_estimator(method: Any, seed: np.random.SeedSequence) -> Any:
-    """Return the estimator to copy, with a seed: trials shall differ by their settings, not by luck."""
+    """Return the estimator to copy, with a seed, so that trials differ by their settings and not by luck."""
     if isinstance(method, str):
         method = make_classifier(method)
     if not isinstance(method, OnePositiveClassifier):

@@ -148,7 +148,7 @@ def run_trial(make: Callable[[], Any], parts: list[Part], report: Report | None,
     """Fit and score a setting; an error is an outcome too, not the end of the search."""
     started = time.monotonic()
     try:
-        # Whatever is wrong with the labels is said once, by the last fit.
+        # The last fit warns about the labels, once.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)
             warnings.simplefilter("ignore", TrainingWarning)

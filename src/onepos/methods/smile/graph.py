@@ -42,7 +42,7 @@ class GraphBuilder:
         return neighbor_graph(matrix, n_neighbors, metric=self.metric, search=self.search)
 
     def aggregated(self, matrix: Any, neighbors: NDArray[np.int64]) -> Any:
-        """ÂX; formed block by block for rows on disk, and when it shall be on disk."""
+        """Return ÂX. Rows on disk and results for disk are formed block by block."""
         if isinstance(matrix, DiskRows) or (self.folder is not None and not sparse.issparse(matrix)):
             return aggregated_rows(matrix, neighbors, self.self_weight, self.folder)
         nearby = mean_aggregate(matrix, neighbors, self_loop=False)
