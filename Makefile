@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BENCH  ?= --only all
 JOBS   ?= 2
+TEST_JOBS ?= 3
 BIN    := $(VENV)/bin
 LOWEST ?= .venv-lowest
 
@@ -21,20 +22,22 @@ $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(VENV)/.demo  ## train on digit scenes, compare, write demo-output/report.html
+demo: $(VENV)/.demo  ## a table with one tag per row → doctor → fit → completed tags → pages, in demo-output
 	$(BIN)/onepos demo --out demo-output
 
-lint: $(VENV)/.ready  ## style, types, import contract
+lint: $(VENV)/.ready  ## style, types, import contract, prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/prose.py
 
 check: lint  ## lint, types and the quick tests: for every change, within three minutes
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow' tests
 
-test: lint  ## everything that must hold; JOBS=0 runs it in one process
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 40
+# Many tests wait for processes that they started, so three workers keep two cores busy.
+test: lint  ## everything that must hold; TEST_JOBS=0 runs it in one process
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 40
 
 explore: $(VENV)/.ready  ## the property tests with new random examples; the suite repeats the same ones
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m hypothesis --hypothesis-profile explore tests
@@ -42,7 +45,7 @@ explore: $(VENV)/.ready  ## the property tests with new random examples; the sui
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
-	  -e '.[cli,plot,data,large,onnx,tune,dask]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
+	  -e '.[cli,plot,data,large,onnx,tune,dask,embed]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
 	touch $@
 
 # The dependencies of these tests at the lowest versions that pyproject.toml allows; dask is only installed.
@@ -54,7 +57,7 @@ test-lowest: $(LOWEST)/.ready  ## a part of the tests with the lowest allowed ve
 package: $(VENV)/.ready  ## build sdist and wheel, install each in an environment of its own and use it
 	$(BIN)/python benchmarks/supply_chain/package.py
 
-dependencies: $(VENV)/.ready  ## docs/dependencies.md (licences) and sbom.cdx.json from the pins
+dependencies: $(VENV)/.ready  ## DEPENDENCIES.md (licences) and sbom.cdx.json from the pins
 	$(BIN)/python benchmarks/supply_chain/dependencies.py
 
 audit:  ## known vulnerabilities of the pinned versions; needs pypi.org's vulnerability data
@@ -89,7 +92,7 @@ gallery: $(VENV)/.ready  ## run the examples and write their pages and pictures 
 bench: $(VENV)/.ready  ## timings as ratios; BENCH='--only encoder,memory' for parts, which keep the rest
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-results: $(VENV)/.ready  ## every table and figure of README and docs, from the committed results files
+results: $(VENV)/.ready  ## every table and figure of the docs, from the committed results files
 	$(BIN)/python studies/build.py
 
 clean:

@@ -81,7 +81,7 @@ def table(rows: list[dict[str, float]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Read sizes, print one table a method."""
+    """Read sizes, print one table per method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--features", type=int, default=128)

@@ -74,9 +74,9 @@ def recall(X, indices, sample):
 
 def _approximate(repeats):
     try:
-        approximate_neighbors = import_module("onepos.graph.approximate").approximate_neighbors
+        approximate_graph = import_module("onepos.graph.search").approximate_graph
     except ImportError as error:
-        yield left_out("mixtures, approximate", f"onepos.graph.approximate cannot be imported here ({error})")
+        yield left_out("mixtures, approximate", f"onepos.graph.search cannot be imported here ({error})")
         return
     times = []
     for n in SIZES:
@@ -84,7 +84,7 @@ def _approximate(repeats):
         found = {}
 
         def approximate(X=X, found=found):
-            found["indices"] = approximate_neighbors(X, K)[0]
+            found["indices"] = approximate_graph(X, K).indices
 
         def exact(X=X):
             nearest_neighbors(X, K)

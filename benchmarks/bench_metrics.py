@@ -35,7 +35,7 @@ result = {'before': before}
 
 
 def problem(n, c, positives, kind):
-    """Labels and scores at random, at least one positive a row; in parts, so that making them sets no memory peak."""
+    """Labels and scores at random, at least one positive per row; in parts, so that making them sets no memory peak."""
     rng = np.random.default_rng(0)
     Y = np.zeros((n, c), dtype=kind)
     S = rng.random((n, c), dtype=np.float32)

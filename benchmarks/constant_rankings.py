@@ -1,8 +1,8 @@
-"""What is known of the labels' frequencies from one label a row, and what that is worth, on each data set.
+"""What is known of the labels' frequencies from one label per row, and what that is worth, on each data set.
 
 python benchmarks/constant_rankings.py [--datasets CAL500,yeast] [--trials 5] [--draws 20] [--out FILE]
 
-One ranking for all rows, by how often each label was observed among the training rows, when one positive a row is
+One ranking for all rows, by how often each label was observed among the training rows, when one positive per row is
 shown, or two, or all; average precision on the complete labels of the study's validation rows, mean over trials and
 draws of the positives, ties in random order. What x adds is not in it: that is the distance from the last column to
 full supervision. Test rows are not touched.

@@ -3,7 +3,7 @@
 python benchmarks/epoch_choice.py [--datasets yeast,CAL500] [--methods an,softmax] [--trials 3] [--out FILE]
 
 Every epoch's network is scored on the validation rows of the study's splits: with their complete labels (the truth that
-a user does not have), by the average precision of the observed labels (for one label a row, its mean reciprocal rank)
+a user does not have), by the average precision of the observed labels (for one label per row, its mean reciprocal rank)
 and by their likelihood. What is shown is the share of the best epoch's average precision that the chosen epoch keeps.
 Test rows are not touched.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from onepos import make_classifier, metrics
-from onepos.methods._rows import forward_all
+from onepos.methods._neural_state import forward_all
 from onepos.study.cells import load_trial
 from onepos.training import Callback
 from onepos.training.epoch_choice import OBSERVED_LIKELIHOOD, selection_score

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from onepos import SMILEClassifier
 from onepos.graph.exact import row_mean_matrix
-from onepos.graph.neighborhoods import Neighborhood
 from onepos.graph.sparse_product import SparseBatch
-from onepos.methods.smile.encoder import GraphEncoder
+from onepos.methods.smile.encoder import GraphEncoder, Neighborhood
 
 
 class _SparseProduct(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""What is trained on: the data sets with one positive a row, and made-up problems of any size."""
+"""What is trained on: the data sets with one positive per row, and made-up problems of any size."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +38,7 @@ def load(name: str) -> Any:
 
 @cache
 def single_positive(name: str) -> tuple[Any, NDArray[np.int8]]:
-    """All rows of a data set: features as they come, one observed positive a row."""
+    """All rows of a data set: features as they come, one observed positive per row."""
     from onepos.datasets import make_single_positive
 
     data = load(name)

@@ -9,11 +9,14 @@ learns from that to name all digits of pictures that it has not seen.
 # writers. `observed` keeps one digit of each picture and forgets the rest.
 
 import argparse
+import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from PIL import Image
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -34,7 +37,7 @@ observed = make_single_positive(train.Y, random_state=0)
 print(f"digits per picture: {train.Y.sum(axis=1).mean():.2f}, of which one is known")
 
 # %%
-# Any torch module that takes features and returns one logit a label can be the network, or a function that makes one.
+# Any torch module that takes features and returns one logit per label can be the network, or a function that makes one.
 # This one looks for digits anywhere in the picture. It gets pictures, not vectors: they come as a torch `Dataset`. Two
 # methods train it: `an` takes every digit that was not named for absent, `bce` sees all labels and is the ceiling. To
 # compare, a linear model and the default network, one hidden layer, see the pixels as vectors. `smile` is left out: it
@@ -65,6 +68,41 @@ for key, model in models.items():
 for name, probabilities in found.items():
     scores = evaluate(test.Y, probabilities)
     print(f"{name:8} " + "  ".join(f"{metric} {value:.3f}" for metric, value in scores.items()))
+
+# %%
+# The same from a table of files. `image` names the column of pictures, and `embed` turns them into vectors: `timm:NAME`
+# is a model of timm, and anything with `encode` is an embedder of our own. This one is the network that `an` has just
+# trained, without its last layer. A file that is no picture does not end the run; its row is named.
+
+folder = Path(tempfile.mkdtemp())
+files = {
+    part: [f"{part}{number}.png" for number in range(len(made.Y))] for part, made in (("train", train), ("test", test))
+}
+for part, made in (("train", train), ("test", test)):
+    for name, pixels in zip(files[part], made.images, strict=True):
+        Image.fromarray((255 * pixels).astype(np.uint8)).save(folder / name)
+(folder / "train3.png").write_bytes(b"no picture")
+
+
+class WithoutLastLayer:
+    """Pictures as what the last layer of a network sees."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.layers = nn.Sequential(*list(network.children())[:-1])
+
+    def encode(self, items: list[Image.Image]) -> np.ndarray:
+        """Return a vector per picture."""
+        pixels = np.stack([np.asarray(picture.convert("L"), dtype=np.float32) / 255 for picture in items])
+        with torch.inference_mode():
+            return self.layers(torch.from_numpy(pixels[:, None])).numpy()
+
+
+frame = pd.DataFrame({"file": files["train"], "tag": [f"digit {digit}" for digit in observed.argmax(axis=1)]})
+embedder = WithoutLastLayer(models["an"].network_)
+table = onepos.TableModel(method="logistic", image="file", embed=embedder, image_folder=folder).fit(frame, label="tag")
+print(table.facts_["notes"])
+scores = evaluate(test.Y, table.predict_proba(pd.DataFrame({"file": files["test"]})))
+print(f"logistic, {table.encoder_.n_features_} features of files: average precision {scores['average_precision']:.3f}")
 
 # %%
 # Rankings are what single labels teach. Sets are another matter: few probabilities of `an` reach ½. `predict` does not

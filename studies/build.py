@@ -1,4 +1,4 @@
-"""Rebuild every table and figure of README and docs from the committed results files.
+"""Rebuild every table and figure of the docs from the committed results files.
 
 python studies/build.py            write what is out of step
 python studies/build.py --check    write nothing; exit with 1 and name each file that is out of step

@@ -20,6 +20,18 @@ settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("onepos")
 
 
+#: The real data, if ``$ONEPOS_DATA`` does not name them. Looked up here: some tests change the environment.
+_DATA = Path(os.environ.get("ONEPOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Return the folder of the real data sets; skips where there is none."""
+    if not (_DATA / "manifest.json").is_file():
+        pytest.skip("needs real data: point ONEPOS_DATA to a folder with manifest.json, or fill ../shared/data")
+    return _DATA
+
+
 _BFLOAT16_PRODUCT = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); torch.mm(a, a)"
 
 
@@ -51,6 +63,7 @@ _SLOW = (
     "methods/test_estimator_checks.py",
     "study/test_bench.py",
     "study/test_execute.py",
+    "study/test_provenance.py",
     "study/test_real_cluster.py",
     "study/test_report_in_browser.py",
     "study/test_results_in_step.py",
@@ -65,11 +78,12 @@ _SLOW = (
 
 
 def pytest_collection_modifyitems(items):
-    """Mark the tests of these folders and files as slow."""
+    """Mark the tests of these folders and files as slow, and run them first: no long file is left for the end."""
     folder = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(folder) and item.path.relative_to(folder).as_posix().startswith(_SLOW):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Made-up rows on disk: a mixture with many clusters, one observed label a row."""
+"""Made-up rows on disk: a mixture with many clusters, one observed label per row."""
 
 import numpy as np
 

@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
+import random
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -13,6 +16,10 @@ import numpy as np
 import pandas as pd
 from scipy import io as scipy_io
 from scipy import sparse
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "helpers"))
+
+from forged_models import Model, forge, load_seeds, open_forged, read_model, write_model
 
 _X = np.array([[0.5, 1.0, 0.0], [2.0, -1.5, 3.0], [0.0, 0.25, 1e-3], [4.0, 0.0, 1.0]])
 _Y = np.array([[1, 0], [0, 1], [1, 1], [0, 1]], dtype=np.uint8)
@@ -40,12 +47,28 @@ class Seed:
 
 @dataclass(frozen=True)
 class Format:
-    """A format: the name of a file, valid seeds, how it is read, and files that stand beside it."""
+    """A format.
+
+    Attributes
+    ----------
+    file_name : str
+    seeds : valid files
+    read : callable
+        Reads a file in all the ways in which it is read.
+    beside : names and contents of files that stand beside it
+    make : callable, optional
+        Returns what was changed, and a changed file; without it the bytes of seeds are damaged.
+    seconds, memory : float, int
+        Work that a file may take, and bytes.
+    """
 
     file_name: str
     seeds: tuple[Seed, ...]
     read: Callable[[Path], object]
     beside: tuple[tuple[str, bytes], ...] = ()
+    make: Callable[[random.Random], tuple[str, bytes]] | None = None
+    seconds: float = 5.0
+    memory: int = 1 << 30
 
 
 def _read_matrix(path: Path) -> object:
@@ -76,7 +99,7 @@ def _read_table(path: Path) -> None:
 
 
 def _read_labels(path: Path) -> object:
-    from onepos.datasets._arff_header import read_label_names
+    from onepos.datasets._arff import read_label_names
 
     return read_label_names(path)
 
@@ -270,23 +293,35 @@ def _model_files() -> tuple[Seed, ...]:
 
 
 def _header(content: bytes) -> bytes:
-    """Return the JSON of a model's header, without the checksum that would refuse every change."""
-    length = struct.unpack("<Q", content[:8])[0]
-    header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["onepos"])
-    del header["checksum"]
-    return json.dumps(header).encode()
+    """Return the JSON of a model's header."""
+    return json.dumps(read_model(content).header).encode()
 
 
 def _behind_header(content: bytes) -> Callable[[bytes], bytes]:
-    length = struct.unpack("<Q", content[:8])[0]
-    outer, weights = json.loads(content[8 : 8 + length]), content[8 + length :]
+    """Return how a damaged header becomes a file, with the right checksum if it is JSON still."""
+    arrays = read_model(content).arrays
 
     def wrap(header: bytes) -> bytes:
-        outer["__metadata__"]["onepos"] = header.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()
-        text = json.dumps(outer).encode()
-        return struct.pack("<Q", len(text)) + text + weights
+        text = header.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()
+        try:
+            return write_model(Model(json.loads(text), arrays))
+        except (ValueError, RecursionError):
+            return write_model(Model(text, arrays))
 
     return wrap
+
+
+def _forged() -> Format:
+    folder = os.environ.get("ONEPOS_FORGED_SEEDS")
+    seeds = load_seeds(None if folder is None else Path(folder))
+    return Format(
+        "forged.onepos",
+        tuple(Seed(content) for content in seeds.values()),
+        open_forged,
+        make=lambda rng: forge(seeds, rng),
+        seconds=2.0,
+        memory=500 << 20,
+    )
 
 
 def all_formats() -> dict[str, Callable[[], Format]]:
@@ -332,6 +367,7 @@ def all_formats() -> dict[str, Callable[[], Format]]:
             _read_matrix,
         ),
         "model": lambda: Format("seed.onepos", _model_files(), _read_model),
+        "forged": _forged,
         "study": lambda: Format("seed.toml", (Seed(_STUDY),), _read_study),
         "decisions": lambda: Format("seed.csv", (Seed(_DECISIONS),), _read_decisions),
     }

@@ -1,14 +1,15 @@
 """Damaged files for every reader: `python benchmarks/reliability/fuzz.py --cases 10000`.
 
 Each format is read in a process of its own, whose address space may grow by one gigabyte and no further, and in which a
-file that takes more than five seconds of work, or a minute of waiting, ends the process. Only the library's own errors,
-with a message, may come out. Whatever else happens is a defect; its file is kept under ``--keep``. The counts go to
-``fuzz.json`` beside this file.
+file that takes more than five seconds of work, or a minute of waiting, ends the process (forged models: 500 MB and two
+seconds). Only the library's own errors, with a message, may come out. Whatever else happens is a defect; its file is
+kept under ``--keep``. The counts go to ``fuzz.json`` beside this file.
 """
 
 import argparse
 import faulthandler
 import json
+import os
 import random
 import resource
 import signal
@@ -26,17 +27,23 @@ from mutations import mutate
 
 # Seconds of work, since others may use the machine too; seconds by the clock for a reader that waits for something.
 SECONDS, PATIENCE = 5.0, 60.0
-EXTRA_MEMORY = 1 << 30
 RESULTS = Path(__file__).with_name("fuzz.json")
 
 
 def make_case(form: Format, seed: int, number: int) -> bytes:
     """Return the damaged file of this number; every hundredth one is the seed itself."""
+    return name_case(form, seed, number)[1]
+
+
+def name_case(form: Format, seed: int, number: int) -> tuple[str, bytes]:
+    """Return what is changed in the file of this number, as far as the format tells, and the file."""
     rng = random.Random(f"{seed} {form.file_name} {number}")
+    if form.make is not None:
+        return form.make(rng)
     chosen = form.seeds[number % len(form.seeds)] if number % 100 == 0 else rng.choice(form.seeds)
     if number % 100 == 0:
-        return chosen.wrap(chosen.content)
-    return chosen.wrap(mutate(chosen.content, rng, [other.content for other in form.seeds]))
+        return "nothing", chosen.wrap(chosen.content)
+    return "", chosen.wrap(mutate(chosen.content, rng, [other.content for other in form.seeds]))
 
 
 def read_case(form: Format, path: Path) -> str | None:
@@ -65,15 +72,16 @@ def run_inside(name: str, seed: int, first: int, last: int, folder: Path) -> Non
         refusal = read_case(form, path)
         if refusal is not None and number == 0:
             raise AssertionError(f"a seed of {name} is refused: {refusal}")
-    _limit_memory()
+    _limit_memory(form.memory)
     faulthandler.register(signal.SIGPROF, chain=True)  # says where it was, and leaves the end to the signal
-    start = _peak()
-    counts: dict[str, Any] = {"accepted": 0, "refused": 0, "worst_seconds": 0.0}
+    start, seconds = _peak(), min(SECONDS, form.seconds)
     for number in range(first, last):
-        path.write_bytes(make_case(form, seed, number))
-        _say(case=number)
+        counts: dict[str, Any] = {"accepted": 0, "refused": 0}
+        changed, content = name_case(form, seed, number)
+        path.write_bytes(content)
+        _say(case=number, changed=changed, seconds=seconds)
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         began = time.process_time()
         try:
             refusal = read_case(form, path)
@@ -81,12 +89,10 @@ def run_inside(name: str, seed: int, first: int, last: int, folder: Path) -> Non
             _say(defect=f"{type(error).__name__}: {error}"[:300], number=number)
         else:
             counts["accepted" if refusal is None else "refused"] += 1
-        counts["worst_seconds"] = max(counts["worst_seconds"], time.process_time() - began)
+        counts["worst_seconds"] = time.process_time() - began
         signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
-        if number % 50 == 49 or number == last - 1:
-            _say(counts=counts | {"peak_megabytes": (_peak() - start) / 1024, "done": number + 1})
-            counts = {"accepted": 0, "refused": 0, "worst_seconds": 0.0}
+        _say(counts=counts | {"peak_megabytes": (_peak() - start) / 1024})
 
 
 def run_format(name: str, cases: int, *, seed: int = 0, keep: Path | None = None) -> dict[str, Any]:
@@ -94,33 +100,37 @@ def run_format(name: str, cases: int, *, seed: int = 0, keep: Path | None = None
     total: dict[str, Any] = {"cases": 0, "accepted": 0, "refused": 0, "worst_seconds": 0.0, "peak_megabytes": 0.0}
     defects: list[dict[str, Any]] = []
     first = 0
+    models = tempfile.TemporaryDirectory()  # trained once for all processes
     while first < cases:
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, __file__, "--inside", name, folder, str(first), str(cases), "--seed", str(seed)]
-            ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        case = None
+            environment = os.environ | {"ONEPOS_FORGED_SEEDS": models.name}
+            ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        case, changed, seconds = None, "", SECONDS
         for line in ended.stdout.splitlines():
             message = json.loads(line)
-            case = message.get("case", case)
+            case, changed = message.get("case", case), message.get("changed", changed)
+            seconds = message.get("seconds", seconds)
             if "defect" in message:
-                defects.append({"number": message["number"], "what": message["defect"]})
+                defects.append({"number": message["number"], "what": message["defect"], "changed": changed})
             for key, value in message.get("counts", {}).items():
                 if key in ("worst_seconds", "peak_megabytes"):
                     total[key] = max(total[key], value)
-                elif key != "done":
+                else:
                     total[key] += value
         if ended.returncode == 0:
             break
         if case is None:
             raise RuntimeError(f"{name}: the process ended before the first case:\n{ended.stderr[-3000:]}")
         if ended.returncode == -signal.SIGPROF:
-            what = f"no answer after {SECONDS:g} s of work"
+            what = f"no answer after {seconds:g} s of work"
         elif "Timeout" in ended.stderr:
             what = f"no answer within {PATIENCE:g} s"
         else:
             what = f"the process died ({ended.returncode})"
-        defects.append({"number": case, "what": f"{what}: {ended.stderr[-600:]}"})
+        defects.append({"number": case, "what": f"{what}: {ended.stderr[-600:]}", "changed": changed})
         first = case + 1
+    models.cleanup()
     total["cases"] = cases
     if keep is not None and defects:
         form = all_formats()[name]()
@@ -138,10 +148,10 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _limit_memory() -> None:
-    """Let the address space grow by one gigabyte from what the libraries have taken by now."""
+def _limit_memory(extra: int) -> None:
+    """Let the address space grow by so many bytes from what the libraries have taken by now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + EXTRA_MEMORY
+    limit = pages * resource.getpagesize() + extra
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
@@ -168,7 +178,7 @@ def main() -> None:
             flush=True,
         )
         for defect in counts["defects"][:20]:
-            print(f"    case {defect['number']}: {defect['what']}")
+            print(f"    case {defect['number']} ({defect['changed']}): {defect['what']}")
         stored[name] = counts | {"seed": arguments.seed, "date": datetime.now(UTC).date().isoformat()}
         RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
     if any(stored[name]["defects"] for name in arguments.formats):

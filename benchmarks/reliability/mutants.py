@@ -40,7 +40,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "onepos.methods.hill": ("tests/methods/test_robust_losses.py", _NUMERICS),
     "onepos.methods.role": ("tests/methods/test_role.py::TestLoss", _NUMERICS),
     "onepos.metrics": ("tests/metrics/test_metrics.py",),
-    "onepos.metrics._blocks": ("tests/metrics/test_metrics.py",),
     "onepos.study.theory": ("tests/study/test_theory.py",),
 }
 

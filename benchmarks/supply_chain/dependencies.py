@@ -1,6 +1,6 @@
 """What onepos depends on, from the pins and the installed packages' own words.
 
-`python benchmarks/supply_chain/dependencies.py` writes ``docs/dependencies.md`` (versions and licences) and
+`python benchmarks/supply_chain/dependencies.py` writes ``DEPENDENCIES.md`` (versions and licences) and
 ``sbom.cdx.json`` (a CycloneDX bill of materials). Run it in the environment of ``constraints.txt``: another version
 than the pinned one is an error, since its licence may be another.
 """
@@ -20,8 +20,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, BILL = ROOT / "docs" / "dependencies.md", ROOT / "sbom.cdx.json"
+PAGE, BILL = ROOT / "DEPENDENCIES.md", ROOT / "sbom.cdx.json"
 
+#: Pins that the tested environment does not have: of torchvision there is no build for its torch.
+ELSEWHERE = {"timm": "Apache-2.0", "torchvision": "BSD-3-Clause"}
 _VARIANT = "BSD (which one is not stated)"
 #: SPDX names for what packages write in their own ways.
 _SPELLINGS = {
@@ -56,12 +58,12 @@ class Package:
 
 
 def pins() -> dict[str, str]:
-    """Versions of ``constraints.txt`` in the order of names, without the tool that builds: it is in no environment."""
+    """Versions of ``constraints.txt`` in the order of names, without what no environment here has: hatchling, timm."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     found = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    for line in build:
-        found.pop(Requirement(line).name)
+    for name in (*(Requirement(line).name for line in build), *ELSEWHERE):
+        found.pop(name)
     return {name: found[name] for name in sorted(found, key=canonicalize_name)}
 
 
@@ -133,7 +135,7 @@ def _needs(name: str, extras: Iterable[str] = ()) -> dict[str, set[str]]:
 
 
 def page(found: list[Package]) -> str:
-    """Return the text of docs/dependencies.md."""
+    """Return the text of DEPENDENCIES.md."""
     counts: dict[str, int] = {}
     for package in found:
         counts[package.licence] = counts.get(package.licence, 0) + 1
@@ -149,7 +151,9 @@ def page(found: list[Package]) -> str:
         "```",
         "",
         "and a test holds them in step with the pins. onepos itself is BSD-3-Clause and contains no code of these",
-        "packages. It is built by hatchling, which is in no environment afterwards.",
+        "packages. It is built by hatchling, which is in no environment afterwards. The extra `images` also brings",
+        f"{' and '.join(f'{name} ({licence})' for name, licence in ELSEWHERE.items())}, which are not in the list:",
+        "where this was tried, there is no torchvision for the CPU build of torch.",
         "",
         "| licence | packages |",
         "|---|---|",

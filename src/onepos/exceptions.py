@@ -33,6 +33,10 @@ class LostProcessError(OneposError, RuntimeError):
     """Another process of the same training run ended, or does not answer."""
 
 
+class NotEnoughMemoryError(OneposError, MemoryError):
+    """A setting asks for more memory than this machine has left."""
+
+
 class MissingDependencyError(OneposError, ImportError):
     """An optional dependency is needed for this call and is not installed."""
 

@@ -4,14 +4,18 @@ scikit-learn's ``check_estimator`` covers the single-label contract (1-D y). The
 positive label per row: indicator input, label names, unknown and known-absent labels, files.
 """
 
+import copy
+import pickle
 import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -19,6 +23,7 @@ import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from threadpoolctl import threadpool_info
 
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
@@ -304,20 +309,84 @@ def check_harmless_columns(estimator: OnePositiveClassifier) -> None:
     assert np.isfinite(fitted(estimator, X).predict_proba(X)).all()
 
 
-_CHECKS: tuple[Check, ...] = (
-    check_indicator_input,
-    check_label_names,
-    check_known_absent,
-    check_rows_without_positive,
-    check_label_never_observed,
-    check_predictions_agree,
-    check_score_weights,
-    check_row_by_row,
-    check_same_seed_same_bits,
-    check_sparse_equals_dense,
-    check_save_and_load,
-    check_not_fitted,
-    check_bad_features,
-    check_bad_labels,
-    check_harmless_columns,
+def check_failed_refit(estimator: OnePositiveClassifier) -> None:
+    """A fit that fails, early or late, leaves the estimator as it was before the call."""
+    model, wide = fitted(estimator), np.column_stack([example().X, example().X])
+    learnt, logits = dict(vars(model)), model.decision_function(example().X)
+    for doing, Y, where in (
+        ("labels that are none", np.full((N_ROWS, 2), 7), None),
+        ("an error at the end", np.eye(3, dtype=int)[np.arange(N_ROWS) % 3], "_cut_at"),
+    ):
+        late = mock.patch.object(type(model), where, side_effect=ValueError("late")) if where else nullcontext()
+        with late, expect(ValueError, "must hold 1|late", f"fit with {doing}"):
+            model.fit(wide, Y)
+        changed = [name for name in {*vars(model), *learnt} if vars(model).get(name) is not learnt.get(name)]
+        assert not changed, f"fit with {doing} failed and changed {', '.join(sorted(changed))}"
+        assert np.array_equal(model.decision_function(example().X), logits), f"{doing}: the old model has changed"
+
+
+def check_extreme_magnitudes(estimator: OnePositiveClassifier) -> None:
+    """Finite features of any size give finite answers, or a ValueError that says which sizes are allowed."""
+    model, plain = fitted(estimator), example().X.astype(np.float64)
+    for size in (1e-310, 1e-30, 1e30, 1e38, 1e39, 1e300):
+        for X in (plain * size, np.column_stack([plain[:, 1:], plain[:, 0] * size])):
+            for doing, ask in (
+                ("predict", model.decision_function),
+                ("fit and predict", lambda X: fitted(estimator, X).decision_function(X)),
+            ):
+                found, said = None, ""
+                try:
+                    found = np.asarray(ask(X))
+                except ValueError as error:
+                    said = str(error)
+                what = f"{doing} with features of size {size:g}"
+                if found is None:
+                    assert re.search("float32|finite|diverged", said), f"{what}: no reason is named in {said!r}"
+                else:
+                    assert np.isfinite(found).all(), f"{what} gives NaN or infinity"
+    with expect(ValueError, "range of float32", "predict with features of size 1e39"):
+        model.predict(plain * 1e39)
+
+
+def check_threads(estimator: OnePositiveClassifier) -> None:
+    """Fits and predictions in several threads at once give the bits of one after the other, and change no limits."""
+    pools = _pools()
+    seeded = clone(estimator).set_params(random_state=7)
+    model = fitted(seeded)
+    logits = model.decision_function(example().X)
+    with ThreadPoolExecutor(3) as pool, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        asked = [pool.submit(model.decision_function, example().X) for _ in range(3)]
+        fits = [pool.submit(clone(seeded).fit, example().X, target(estimator)) for _ in range(2)]
+        for found in asked:
+            assert np.array_equal(found.result(), logits), "a prediction beside others is another one"
+        for fit in fits:
+            assert np.array_equal(fit.result().decision_function(example().X), logits), "a fit beside others differs"
+    assert _pools().items() >= pools.items(), "the number of threads of a library has changed"
+
+
+def _pools() -> dict[str, int]:
+    """Return the number of threads of each library for linear algebra."""
+    return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
+
+
+def check_pickle(estimator: OnePositiveClassifier) -> None:
+    """A pickled or copied model predicts the same bits, and fits as the original does."""
+    seeded = clone(estimator).set_params(random_state=7)
+    model = fitted(seeded)
+    logits = model.decision_function(example().X)
+    for again in (_pickled(model), copy.deepcopy(model), fitted(_pickled(seeded))):
+        assert np.array_equal(again.decision_function(example().X), logits)
+
+
+def _pickled(model: Any) -> Any:
+    """Return a copy by way of a pickle of the state, which need not know where the class was defined."""
+    again = clone(model)
+    again.__setstate__(pickle.loads(pickle.dumps(model.__getstate__())))
+    return again
+
+
+#: All of the above, in their order.
+_CHECKS: tuple[Check, ...] = tuple(
+    value for name, value in list(globals().items()) if name.startswith("check_") and name != "check_onepos_estimator"
 )

@@ -1,1 +1,1 @@
-"""The page of results, the README's table and the figures, made from the committed results files."""
+"""The page of results, the table of the list of methods and the figures, made from the committed results files."""

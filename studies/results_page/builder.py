@@ -11,7 +11,7 @@ from onepos.study.figures import figure_svg, save_figure
 from results_page.best_blocks import best_block, level_block
 from results_page.cost_block import cost_block
 from results_page.drawings import Drawing, draw
-from results_page.main_blocks import metric_block, narrow_block, published_block, readme_table, selection_block
+from results_page.main_blocks import methods_table, metric_block, narrow_block, published_block, selection_block
 from results_page.markers import replace_between, replace_blocks
 from results_page.rank_blocks import rank_block, significance_block
 from results_page.source import Source, load_sources
@@ -20,9 +20,9 @@ from results_page.threshold_block import threshold_block
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE, README, FIGURES = "docs/results.md", "README.md", "docs/figures"
+PAGE, METHODS, FIGURES = "docs/results.md", "docs/methods/README.md", "docs/figures"
 THRESHOLDS, CHOOSING = "docs/thresholds.md", "docs/choosing.md"
-README_MARKERS = ("<!-- table: average precision -->", "<!-- end of table -->")
+MARKERS = ("<!-- table: average precision -->", "<!-- end of table -->")
 
 
 @dataclass(frozen=True)
@@ -83,18 +83,18 @@ def make(root: Path) -> Made:
     sources = load_sources(root)
     drawings = tuple(draw(sources))
     page, changed = replace_blocks(_read(root, PAGE), page_blocks(sources, drawings), PAGE)
-    readme, unready = _readme(root, sources["smile-paper"])
+    methods, unready = _methods(root, sources["smile-paper"])
     thresholds, changed_there = replace_blocks(
         _read(root, THRESHOLDS), {"thresholds": threshold_block(root)}, THRESHOLDS
     )
     level = sources["smile-paper"].absent or level_block(sources)
     choosing, changed_in_choosing = replace_blocks(_read(root, CHOOSING), {"level": level}, CHOOSING)
-    texts = {PAGE: page, THRESHOLDS: thresholds, CHOOSING: choosing, README: readme}
+    texts = {PAGE: page, THRESHOLDS: thresholds, CHOOSING: choosing, METHODS: methods}
     changes = [Change(PAGE, f"block {name!r}") for name in changed]
     changes += [Change(THRESHOLDS, f"block {name!r}") for name in changed_there]
     changes += [Change(CHOOSING, f"block {name!r}") for name in changed_in_choosing]
-    if readme != _read(root, README):
-        changes.append(Change(README, "the table of average precision"))
+    if methods != _read(root, METHODS):
+        changes.append(Change(METHODS, "the table of average precision"))
     changes += [change for drawing in drawings for change in _changes_of(root, drawing)]
     notes = [f"{name}: {source.absent}" for name, source in sources.items() if source.absent]
     notes += [f"figure {drawing.name}: {drawing.text}" for drawing in drawings if drawing.figure is None]
@@ -139,19 +139,19 @@ def _files_of(drawing: Drawing) -> tuple[str, str]:
     return f"{FIGURES}/{drawing.name}.svg", f"{FIGURES}/{drawing.name}.png"
 
 
-def _readme(root: Path, source: Source) -> tuple[str, list[str]]:
-    """Return the README with its new table, or as it is with the reason."""
-    text = _read(root, README)
-    missing, planned = (_in_readme(source, cells) for cells in (source.missing, source.planned))
+def _methods(root: Path, source: Source) -> tuple[str, list[str]]:
+    """Return the list of methods with its new table, or as it is with the reason."""
+    text = _read(root, METHODS)
+    missing, planned = (_in_table(source, cells) for cells in (source.missing, source.planned))
     if missing:
         return text, [
-            f"{README}: the table is left alone, as {missing:,} of the {planned:,} cells under clean selection on the "
+            f"{METHODS}: the table is left alone, as {missing:,} of the {planned:,} cells under clean selection on the "
             f"{len(source.exact)} data sets with the paper's features are missing in {source.file}"
         ]
-    return replace_between(text, *README_MARKERS, readme_table(source), README), []
+    return replace_between(text, *MARKERS, methods_table(source), METHODS), []
 
 
-def _in_readme(source: Source, cells: "pd.DataFrame") -> int:
+def _in_table(source: Source, cells: "pd.DataFrame") -> int:
     return int((cells["dataset"].isin(source.exact) & (cells["rule"] == "clean")).sum())
 
 

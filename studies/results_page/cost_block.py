@@ -22,8 +22,8 @@ def cost_block(source: Source) -> str:
     lines = [
         f"{planned - missing:,} of {planned:,} cells are done, {missing:,} are missing"
         + (f", {failed:,} of these failed" if failed else "")
-        + f". They took {_hours(ok['seconds'])} hours of computing, one thread a cell; the largest peak of memory was "
-        f"{ok['peak_megabytes'].max() / 1000:.1f} GB."
+        + f". They took {_hours(ok['seconds'])} hours of computing, one thread per cell; the largest peak of memory "
+        f"was {ok['peak_megabytes'].max() / 1000:.1f} GB."
     ]
     table = []
     for method in source.methods:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from onepos.study.figures import calibration, convergence, critical_difference, epochs, sufficiency
-from onepos.study.figures.curves import read_json
+from onepos.study.figures import calibration, convergence, critical_difference, epochs, read_json, sufficiency
 from onepos.study.tables import rank_table
 from onepos.study.tables.main_table import FULL_SUPERVISION
+from onepos.study.tables.significance import ALPHA
 from results_page.source import Source
 
 if TYPE_CHECKING:
@@ -90,6 +90,6 @@ def _ranks(name: str, source: Source) -> Drawing:
     figure = critical_difference(ranks.average_ranks, ranks.critical_difference, groups)
     caption = (
         f"Average ranks by average precision over {len(ranks.datasets)} data sets; methods joined by a bar do not "
-        f"differ at {made.alpha:g} (Nemenyi)."
+        f"differ at {ALPHA:g} (Nemenyi)."
     )
     return Drawing(name, figure, caption)

@@ -1,4 +1,4 @@
-"""Blocks with means by data set: the main tables, the README's table, ours beside the paper's, both selection rules."""
+"""Blocks with means by data set: the main tables, the list of methods, ours beside the paper, both selection rules."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def narrow_block(source: Source, metric: str) -> str:
     return write(_main(source, metric, source.datasets))
 
 
-def readme_table(source: Source) -> str:
+def methods_table(source: Source) -> str:
     """Average precision on the data sets with the paper's features, with the paper's SMILE as the last line."""
     grid = turned(_main(source, "average_precision", source.exact))
     theirs = [published_value("average_precision", dataset, "smile") for dataset in source.exact]

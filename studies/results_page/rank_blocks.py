@@ -3,6 +3,7 @@
 from onepos.study.statistics import fewest_pairs
 from onepos.study.tables import rank_table, significance
 from onepos.study.tables.main_table import FULL_SUPERVISION
+from onepos.study.tables.significance import ALPHA
 from results_page.layout import turned, write
 from results_page.source import Source
 
@@ -30,6 +31,6 @@ def significance_block(source: Source, method: str = "smile") -> str:
         most = max(len(verdict.datasets) for verdict in made.verdicts.values())
         return (
             f"Not tested: `{method}` and another method have all {source.study.trials} trials on {most} data sets at "
-            f"most, and below {fewest_pairs(made.alpha)} p < {made.alpha:g} cannot be reached."
+            f"most, and below {fewest_pairs(ALPHA)} p < {ALPHA:g} cannot be reached."
         )
     return write(made.grid(), [_RIVALS] if len(rivals) > _RIVALS else [])

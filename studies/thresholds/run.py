@@ -2,7 +2,7 @@
 
     python studies/thresholds/run.py [--datasets a,b] [--methods an,smile]
 
-Three trials on the splits of smile-paper. Models are fitted with one positive a row and nothing else, epochs chosen on
+Three trials on the splits of smile-paper. Models are fitted with one positive per row only, epochs chosen on
 held-out single positives. Thresholds are chosen on the validation rows: without their labels (m true, m estimated,
 rates), or with those of 100 of them. Test rows are scored once. Rows go to results.csv; docs/thresholds.md shows them.
 """
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos import make_classifier
-from onepos.label_sets.thresholds import label_rates
-from onepos.methods._n_positives import estimate_n_positives
+from onepos.label_sets.thresholds import estimate_n_positives, label_rates
 from onepos.rows.scaling import fit_scaler
 from onepos.study.cells import load_trial
 

@@ -16,9 +16,8 @@ import onepos.datasets
 import onepos.pages.demo
 from onepos.cli import main
 from onepos.exceptions import DownloadError
-from onepos.metrics import METRICS
 
-TINY = {"n_seeds": 2, "n_train": 120, "n_validation": 40, "n_test": 60, "max_epochs": 2}
+TINY = {"n_train": 120, "n_test": 60, "max_epochs": 2}
 
 
 @pytest.fixture
@@ -129,26 +128,28 @@ def test_datasets_verify(run, monkeypatch, fine):
     assert json.loads(out)["yeast"]["b"] == {"expected": None, "found": 1.5, "ok": fine}
 
 
-def test_demo_prints_table_examples_place_and_time(run, tiny_demo, tmp_path):
+def test_demo_prints_table_examples_places_and_time(run, tiny_demo, tmp_path):
     code, out, err = run("demo", "--out", str(tmp_path))
     assert code == 0
-    for method in onepos.pages.demo.DEMO_METHODS:
+    for method in (*onepos.pages.demo.BASELINES, onepos.pages.demo.METHOD):
         assert f"\n {method} " in out
-    assert all(word in out for word in ("observed", "recovered", "true", "▀", "Report: ", "Time: "))
+    assert all(word in out for word in ("Doctor", "● ", "○ missed", "▀", "Time: "))
     assert "…" not in out
-    assert "SMILE, run 1 of 2" in err
-    assert (tmp_path / "report.html").is_file()
+    assert "training a network" in err
+    for name in ("table.csv", "completed.csv", "review.html", "report.html"):
+        assert str(tmp_path / name) in out
+        assert (tmp_path / name).is_file()
 
 
 def test_demo_json(run, tiny_demo, tmp_path):
     code, out, err = run("demo", "--out", str(tmp_path), "--seed", "5", "--json")
     assert code == 0
     result = json.loads(out)
-    assert list(result["methods"]) == list(onepos.pages.demo.DEMO_METHODS)
-    assert list(result["methods"]["smile"]) == list(METRICS)
+    assert list(result["methods"]) == [*onepos.pages.demo.BASELINES, onepos.pages.demo.METHOD]
+    assert list(result["methods"]["epr"]) == ["suggested", "precision", "recall", "average_precision"]
     assert result["facts"]["random_state"] == 5
-    assert result["report"] == str(tmp_path / "report.html")
-    assert "writing the report" in err
+    assert result["files"]["report"] == str(tmp_path / "report.html")
+    assert "writing pages" in err
 
 
 def test_an_internal_error_ends_with_1_and_shows_where(run, monkeypatch, tmp_path):
@@ -179,7 +180,7 @@ def test_ctrl_c_while_a_network_trains(tmp_path):
     ready = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **ready) as process:
         for line in process.stderr:
-            if "AN, run 1" in line and "Linear" not in line:
+            if "training a network" in line:
                 process.send_signal(signal.SIGINT)
                 break
         out, err = process.communicate(timeout=60)
@@ -188,7 +189,7 @@ def test_ctrl_c_while_a_network_trains(tmp_path):
     assert "Traceback" not in err
     assert "Warning" not in err
     assert err.endswith("onepos: interrupted.\n")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 
 def python(code, *arguments):

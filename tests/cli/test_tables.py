@@ -1,7 +1,9 @@
 """The commands on tables, end to end: fit, evaluate, predict, complete, doctor; and every mistake is one line."""
 
+import csv
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -47,6 +49,7 @@ def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
     for words in (
         "90 rows",
         "2 numbers, 1 yes/no, 1 categories, 1 text",
+        "'light' number → 1 feature, standardised",
         "'light': 1 missing, filled with the median",
         "1 row has no tag",
         "an on 81 rows",
@@ -64,6 +67,7 @@ def test_fit_json(run, folder, tmp_path):
     assert code == 0
     result = json.loads(said)
     assert result["columns"]["caption"] == "text"
+    assert result["became"].keys() == {*result["columns"], *result["left_out"]}
     assert result["held_out"]["reciprocal_rank"] == result["held_out"]["reciprocal_rank_by_frequency"]
     assert result["model"] == str(tmp_path / "m")
     assert "writing" in err
@@ -145,7 +149,7 @@ def test_decisions_of_a_review_are_learnt_from(run, folder, tmp_path):
 def test_complete_keeps_the_table_and_the_observed_tag(run, folder, tmp_path):
     code, said, _ = run(
         "complete", folder / "photos.csv", *COLUMNS, *FAST, "--n-positives", "1.5", "--out", tmp_path / "c.csv",
-        "--review", tmp_path / "review.html",
+        "--review", tmp_path / "review.html", "--title", "camera",
     )  # fmt: skip
     assert code == 0
     assert "tags suggested beside those observed" in said
@@ -155,7 +159,13 @@ def test_complete_keeps_the_table_and_the_observed_tag(run, folder, tmp_path):
     assert list(after.columns[len(before.columns) :]) == ["p(beach)", "p(city)", "p(night)", "suggested"]
     tagged = after[after["tag"] != ""]
     assert all(tag in tags.split(";") for tag, tags in zip(tagged["tag"], tagged["suggested"], strict=True))
-    assert "p089" in (tmp_path / "review.html").read_text(encoding="utf-8")
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    shown = json.loads(re.search(r'id="review-data">(.*?)</script>', page)[1])
+    assert shown["ids"][-1] == "p089"
+    assert shown["titles"] == before["camera"].tolist()
+    # What the page marks as in the set is what the file suggests beside the observed tag.
+    marked = [{shown["labels"][j] for j in labels} for labels in shown["sets"]]
+    assert marked == [set(row.suggested.split(";")) - {row.tag} for row in after.itertuples()]
 
 
 def test_complete_json_and_parquet(run, folder, tmp_path):
@@ -259,6 +269,7 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
         ((*COMPLETE, "{folder}/photos.csv"), "which is read as the data"),
         ((*COMPLETE, "{tmp}/c.csv", "--review", "{tmp}/r.txt"), "ends in .html"),
         ((*COMPLETE, "{tmp}/c.csv", "--image", "camera"), "give --review too"),
+        ((*COMPLETE, "{tmp}/c.csv", "--title", "camera"), "--title is for the review page"),
         ((*COMPLETE, "{tmp}/c.csv", "--method", "an"), "--method is for training"),
         ((*COMPLETE, "{tmp}/c.csv", "--drop", "camera"), "--drop is for training"),
         ((*COMPLETE, "{tmp}/c.csv", "--label", "camera"), "was trained with --label tag"),
@@ -457,13 +468,11 @@ def test_doctor_speaks_of_options_and_in_python_of_parameters(run, folder):
     from onepos.doctor import diagnose
 
     said = " ".join(run("doctor", folder / "photos.csv", "--label", "tag")[1].split())
-    assert "--text caption" in said
     assert "--drop id" in said
-    assert "text=" not in said
+    assert "drop=" not in said
     assert "n_positives" not in said
     table = pd.read_csv(folder / "photos.csv")
     in_python = " ".join(diagnose(table.drop(columns="tag"), table["tag"]).to_text().split())
-    assert 'text="caption"' in in_python
     assert 'drop=["id"]' in in_python
     assert "--" not in in_python
 
@@ -474,3 +483,73 @@ def test_the_commands_and_the_class_have_the_same_defaults(tmp_path):
         assert getattr(options, name) == getattr(model, name)
     assert options.seed == model.random_state
     assert options.allow_empty is not model.at_least_one
+
+
+#: What spreadsheets compute, or hand on to the system.
+FORMULAS = ["=cmd()", "+1+1", "-2+3", "@SUM(A1)", '=HYPERLINK("http://example.org")', "'=quoted", "\t=tab"]
+
+
+@pytest.mark.parametrize("command", ["predict", "complete"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_formulas_are_escaped_for_spreadsheets_and_come_back(run, tmp_path, command, suffix):
+    """Tags, ids, other cells and names of columns; numbers, also negative ones, stay numbers."""
+    tags = ["=cmd()", "@night", "sea"]
+    table = pd.DataFrame(
+        {
+            "id": [f"{FORMULAS[i % 7].strip()}{i}" for i in range(60)],
+            "=size": np.arange(60) - 30.5,
+            "note": [FORMULAS[i % 7] for i in range(60)],
+            "tag": [tags[i % 3] for i in range(60)],
+        }
+    )
+    source, out, plain = tmp_path / "table.parquet", tmp_path / f"out{suffix}", tmp_path / f"plain{suffix}"
+    table.to_parquet(source)
+    model = tmp_path / "model.onepos"
+    columns = ("--label", "tag", "--id", "id", "--drop", "note")
+    assert run("fit", source, *columns, *FAST, "--out", model)[0] == 0
+    arguments = (model, source) if command == "predict" else (source, "--model", model)
+    assert run(command, *arguments, "--out", out)[0] == 0
+    assert run(command, *arguments, "--out", plain, "--no-escape-formulas")[0] == 0
+    words = ("id", "note", "tag", "suggested")
+    again, untouched = read_table(out, plain=words).frame, read_table(plain, plain=words).frame
+    assert again["id"].tolist() == table["id"].tolist()
+    if command == "complete":
+        assert again["note"].tolist() == table["note"].tolist()
+        assert again["tag"].tolist() == table["tag"].tolist()
+        assert again["=size"].tolist() == table["=size"].tolist()
+    assert set(";".join(again["suggested"]).split(";")) <= set(tags)
+    assert again["suggested"].tolist() == untouched["suggested"].tolist()
+    if suffix != ".parquet":
+        separator = "," if suffix == ".csv" else "\t"
+        with out.open(newline="") as file:
+            cells = [cell for line in csv.reader(file, delimiter=separator) for cell in line]
+        dangerous = [cell for cell in cells if cell[:1] in tuple("=+-@\t\r") and not _is_number(cell)]
+        assert not dangerous
+        with plain.open(newline="") as file:
+            assert any(cell == "=cmd()" for line in csv.reader(file, delimiter=separator) for cell in line)
+
+
+def _is_number(cell):
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("device=cuda:99", "device must be one that torch can use on this machine"),
+        ("device=nonsense", "device must be one that torch can use on this machine"),
+        ("network=[1000000000000]", "GB of memory"),
+        ("network=[1000000,1000000,1000000]", "Choose smaller layers"),
+    ],
+)
+def test_settings_that_this_machine_cannot_serve_are_one_line(run, folder, tmp_path, setting, words):
+    out = tmp_path / "model.onepos"
+    code, _, said = run("fit", folder / "photos.csv", *COLUMNS, "--method", "an", "--set", setting, "--out", out)
+    assert code == 2
+    assert is_one_line(said)
+    assert words in said
+    assert not out.exists()

@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from onepos.datasets import _cache, _fetch, fetch_dataset, load_dataset
 from onepos.datasets import _catalogue as _registry
-from onepos.datasets._cache import data_folder as folder_in_use
-from onepos.datasets._cache import is_writable, locate
-from onepos.datasets._sources import DataSetEntry, RemoteFile
+from onepos.datasets import _fetch, fetch_dataset, load_dataset
+from onepos.datasets._catalogue import DataSetEntry, RemoteFile
+from onepos.datasets._fetch import data_folder as folder_in_use
+from onepos.datasets._fetch import is_writable, locate
 from onepos.exceptions import ChecksumError, DownloadError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
@@ -237,7 +237,7 @@ def test_verification_is_remembered_until_the_file_changes(toy, tmp_path, monkey
     path.parent.mkdir()
     path.write_bytes(CONTENT)
     calls = []
-    monkeypatch.setattr(_cache, "sha256_of", lambda p: calls.append(p) or hashlib.sha256(p.read_bytes()).hexdigest())
+    monkeypatch.setattr(_fetch, "sha256_of", lambda p: calls.append(p) or hashlib.sha256(p.read_bytes()).hexdigest())
     for _ in range(3):
         fetch_dataset("toy", data_home=tmp_path)
     assert len(calls) == 1

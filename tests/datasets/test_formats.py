@@ -283,3 +283,55 @@ def test_unknown_suffix_and_missing_file(tmp_path):
         read(tmp_path / "t.doc")
     with pytest.raises(FileNotFoundError, match="no such file"):
         read(tmp_path / "t.csv", label="y")
+
+
+def _npz(path, **arrays):
+    np.savez(path, **{"X": np.eye(3), "Y": np.eye(3, dtype=int)} | arrays)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["feature", "label"])
+@pytest.mark.parametrize("order", "<>")
+def test_npz_names_that_are_no_text_are_refused(tmp_path, kind, order):
+    points = np.array([97, 0x110000, 98, 99, 100, 101], dtype=f"{order}u4")
+    bad = np.frombuffer(points.tobytes(), dtype=f"{order}U2")
+    with pytest.raises(DataFileError, match=f"{kind}_names holds characters that Unicode does not have"):
+        read(_npz(tmp_path / "a.npz", **{f"{kind}_names": bad}))
+    with pytest.raises(DataFileError, match=f"{kind} names must be valid Unicode text"):
+        read(_npz(tmp_path / "a.npz", **{f"{kind}_names": np.array(["a", "b", "\ud800"])}))
+
+
+@pytest.mark.parametrize("kind", ["feature", "label"])
+def test_names_that_come_twice_are_refused(tmp_path, kind):
+    with pytest.raises(DataFileError, match=f"{kind} names must be distinct; 'a' come twice"):
+        read(_npz(tmp_path / "a.npz", **{f"{kind}_names": np.array(["a", "b", "a"])}))
+    columns = ["a", "b", "a", "c", "d"] if kind == "feature" else ["a", "b", "c", "c", "d"]
+    content = ",".join(columns) + "\n1,2,1,0,1\n3,4,0,1,0\n"
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(DataFileError, match=r"a.csv: column names must be distinct; '[ac]' come twice"):
+        read(tmp_path / "a.csv", labels=["c", "d"])
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.mat"])
+def test_numbers_that_casts_complain_about_are_read_or_refused_without_a_warning(tmp_path, name):
+    def written(X, Y):
+        if name == "a.mat":
+            savemat(tmp_path / name, {"X": X, "Y": Y})
+            return tmp_path / name
+        return _npz(tmp_path / name, X=X, Y=Y)
+
+    X, Y = np.eye(3), np.eye(3)
+    signalling = X.copy()
+    signalling.view(np.uint64)[0, 0] = 0x7FF0000000000001  # a NaN that the processor reports when it is used
+    assert np.isnan(read(written(signalling, Y)).X[0, 0])
+    with pytest.raises(DataFileError, match="must be 0/1 or -1/1; got nan"):
+        read(written(X, signalling))
+    with pytest.raises(DataFileError, match="too large for a 32-bit number"):
+        read(written(X * 1e39, Y))
+
+
+def test_npz_with_an_endless_shape_is_refused(tmp_path):
+    parts = {"X_data": np.ones(1), "X_indices": np.zeros(1, int), "X_indptr": np.array([0, 1, 1, 1])}
+    np.savez(tmp_path / "a.npz", Y=np.eye(3), X_shape=np.array([3, np.inf]), **parts)
+    with pytest.raises(DataFileError, match="not a CSR matrix"):
+        read(tmp_path / "a.npz")

@@ -1,8 +1,10 @@
 """Every data set at hand, through the public loader, against the manifest."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +20,8 @@ PAPER = [
     *("iaprtc12", "espgame", "mirflickr", "tmc2007"),
 ]
 SPARSE = {"corel5k", "rcv1-s1", "corel16k-s1", "delicious", "tmc2007", "mirflickr-tags"}
-PUBLIC = [name for name, entry in REGISTRY.items() if not entry.supplied]
+PUBLIC = [name for name, entry in REGISTRY.items() if not entry.supplied and name != "netflix"]
+TABLES = Path(os.environ.get("ONEPOS_TABLES") or Path(__file__).resolve().parents[3] / "shared" / "tables")
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -65,6 +68,31 @@ def test_registry_agrees_with_the_manifest(manifest):
                 assert getattr(ours, key) == theirs.get(key), (name, key)
         assert entry.citation
         assert entry.licence
+
+
+@pytest.mark.skipif(not (TABLES / "manifest.json").is_file(), reason="point ONEPOS_TABLES to the folder of the tables")
+def test_the_table_is_loaded_with_its_columns(tmp_path):
+    fact = json.loads((TABLES / "manifest.json").read_text())["netflix"]
+    entry = REGISTRY["netflix"]
+    assert [getattr(entry.files[0], key) for key in ("repository", "commit", "path", "bytes", "sha256")] == [
+        fact[key] for key in ("repository", "commit", "path", "bytes", "sha256")
+    ]
+    (tmp_path / "netflix").mkdir()
+    (tmp_path / "netflix" / "netflix_titles.csv").symlink_to(TABLES / fact["file"])
+    with pytest.raises(ValueError, match="leads out of the data folder"):
+        load_dataset("netflix", data_home=tmp_path)
+    (tmp_path / "netflix" / "netflix_titles.csv").unlink()
+    (tmp_path / "netflix" / "netflix_titles.csv").write_bytes((TABLES / fact["file"]).read_bytes())
+    data = load_dataset("netflix", data_home=tmp_path, offline=True)
+    assert [*data.X.columns, "show_id", "listed_in"] == [
+        *(name for name in fact["columns"] if name not in ("show_id", "listed_in")),
+        "show_id",
+        "listed_in",
+    ]
+    assert data.Y.shape == (fact["rows"], fact["n_labels"])
+    assert data.Y.sum(axis=1).mean() == pytest.approx(fact["cardinality"], abs=1e-4)
+    assert data.label_names[:2] == ["Action & Adventure", "Anime Features"]
+    assert verify_dataset("netflix", data_home=tmp_path, offline=True)["ok"].all()
 
 
 def test_urls_are_pinned_to_a_commit():

@@ -171,14 +171,27 @@ def test_nothing_found():
 
 def test_advice_speaks_the_language_of_the_caller():
     """The same findings, and what to do named as parameters or as options; names are quoted for the shell."""
-    frame = pd.DataFrame({"my text": [f"some words about thing {i} here" for i in range(40)], "x": range(40)})
+    frame = pd.DataFrame({"my id": [f"number{i * 7 % 41}" for i in range(40)], "x": range(40)})
     tags = pd.Series(["sea", "city", "sea;city", "snow"] * 10)
     in_python, in_shell = diagnose(frame, tags), diagnose(frame, tags, interface="command line")
     assert [f.code for f in in_python.findings] == [f.code for f in in_shell.findings]
     details = {f.code: (f.detail, g.detail) for f, g in zip(in_python.findings, in_shell.findings, strict=True)}
-    assert details["column-text"][0].endswith('text="my text".')
-    assert details["column-text"][1].endswith("--text 'my text'.")
+    assert 'drop=["my id"' in details["column-id"][0]
+    assert "--drop 'my id" in details["column-id"][1]
     assert details["tag-holds-several"][0].endswith('separator=";".')
     assert details["tag-holds-several"][1].endswith('--separator ";".')
     assert "--" not in in_python.to_text()
     assert not any(f"{name}=" in in_shell.to_text() for name in ("text", "drop", "separator", "n_positives"))
+
+
+@pytest.mark.parametrize("double", ["Beach", "BEACH ", "bea\u200bch", "\uff42each", "be-ach"])
+def test_labels_that_nearly_look_the_same_are_listed(double):
+    features, tags = clean()
+    known = "be ach" if "-" in double else "beach"
+    tags = pd.Series(np.where(np.arange(len(tags)) % 2, known, tags.to_numpy()), dtype=object)
+    assert "label-spelling" not in codes(diagnose(features, tags))
+    tags[:10] = double
+    found = [one for one in diagnose(features, tags).findings if one.code == "label-spelling"]
+    assert [len(one.about) for one in found] == [2]
+    assert repr(known) in found[0].detail
+    assert ascii(double) in found[0].detail or repr(double) in found[0].detail

@@ -155,15 +155,6 @@ def test_a_series_of_texts():
     assert {"text-duplicate", "text-empty"} <= {finding.code for finding in diagnosis.findings}
 
 
-def test_two_moments_are_not_zero_and_one():
-    """Found by the test of any table: a column of two times was asked whether it holds zeros and ones."""
-    times = read_column("when", pd.Series(pd.to_datetime([0] * 59 + [1])))
-    assert not times.binary
-    assert read_column("flag", pd.Series([0, 1, 1])).binary
-    assert read_column("flag", pd.Series([True, False])).binary
-    assert not read_column("size", pd.Series([0.0, 2.0])).binary
-
-
 @pytest.mark.parametrize(
     ("column", "kind", "in_model"),
     [
@@ -172,7 +163,7 @@ def test_two_moments_are_not_zero_and_one():
         (["red", "blue", 3] * 10, "category", "category"),
         (pd.Series([7, 8, 9] * 10).astype("category"), "category", "category"),
         (["a dog runs", "a cat runs", "all of it"] * 10, "text", "category"),  # words are used only if asked for
-        (pd.date_range("2020", periods=30), "date", None),
+        (pd.date_range("2020", periods=30), "date", "date"),
         ([[1], [2], [3]] * 10, "other", None),
     ],
 )
@@ -180,3 +171,29 @@ def test_the_doctor_and_a_model_see_the_same_kind(column, kind, in_model):
     table = pd.DataFrame({"x": np.arange(30.0) ** 2, "odd": column})
     assert read_column("odd", table["odd"]).kind == kind_of(table["odd"]) == kind
     assert ColumnEncoder().fit(table).kinds_.get("odd") == in_model
+
+
+def test_the_doctor_says_of_columns_what_fit_says():
+    table = pd.DataFrame(
+        {
+            "n": np.arange(60.0) ** 2,
+            "when": pd.date_range("2020-02-03", periods=60, freq="9D").strftime("%B %d, %Y"),
+            "length": [f"{i % 17} km" for i in range(60)],
+            "colour": ["red", "blue", None] * 20,
+            "flag": ["yes", "no"] * 30,
+            "unit": "cm",
+            "empty": None,
+            "name": [f"n{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(60)],
+        }
+    )
+    summary = diagnose(table, ["a", "b", "c"] * 20).summary
+    assert dict(summary.became) == ColumnEncoder().fit(table).describe()
+    assert [name for name, line in summary.became if line.startswith("left out")] == ["unit", "empty", "name"]
+    assert [name for name, _ in summary.became[:3]] == ["unit", "empty", "name"]
+    assert summary.columns == {"number": 1, "date": 1, "measure": 1, "category": 4, "boolean": 1}
+
+
+def test_several_columns_of_text():
+    table = pd.DataFrame({"title": ["sea", "..", "sun"] * 9, "plot": [f"a plot about thing {i}" for i in range(27)]})
+    found = diagnose(table, ["a", "b", "a"] * 9, text=["title", "plot"])
+    assert ("text-empty", ("title",)) in {(one.code, one.about) for one in found.findings}

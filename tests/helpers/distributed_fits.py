@@ -26,8 +26,7 @@ CASES = {
     "an in bfloat16": ("an", {"precision": "bfloat16", "start": "random"}),
     "an in portions": ("an", {"gradient_accumulation": 3}),
     "a network of one's own": ("an", {"network": make_dropping}),
-    "smile, two draws": ("smile", {"n_draws": 2, "dropout": 0.3}),
-    "smile, samples": ("smile", {"consistency_on": "sample", "soft_label": "sample", "elbo_weight": 1.0}),
+    "smile with dropout": ("smile", {"dropout": 0.3, "elbo_weight": 1.0}),
     "smile, new graphs": ("smile", {"graph_on": "embeddings", "graph_refresh": 1, "warm_up_epochs": 1}),
     "smile, held out": ("smile", {"early_stopping": True, "max_epochs": 4, "patience": 2}),
     "smile from disk": ("smile", {}),
@@ -63,7 +62,7 @@ def fit(name, folder, n_processes):
 def refusals():
     """What goes wrong, as text."""
     import onepos
-    from onepos._utils.launch import launched_rank
+    from onepos._utils.machine import launched_rank
 
     known = data()
     rows = slice(launched_rank(), None)
@@ -84,7 +83,7 @@ def refusals():
 def main(folder):
     import onepos
     import onepos.rows.stored
-    from onepos._utils.launch import launched, launched_rank
+    from onepos._utils.machine import launched, launched_rank
     from onepos.training import Callback
 
     warnings.simplefilter("ignore")

@@ -3,12 +3,13 @@
 import numpy as np
 
 LABELS = ["beach", "dog", "night", "snow"]
-#: By hand, with the threshold 0.5: likely are dog and night of "one"; of "two" night; of "three" nothing.
+#: By hand, with the threshold 0.5: the sets hold dog and night of "one", night of "two", nothing of "three". The
+#: entropies add up to 2.63, 1.92 and 1.62 bits.
 SMALL = {
     "ids": ["one", "two", "three"],
     "observed": ["beach", "dog", None],
     "labels": LABELS,
-    "probabilities": np.array([[0.99, 0.62, 0.81, 0.40], [0.45, 0.90, 0.70, 0.005], [0.02, 0.30, 0.10, 0.20]]),
+    "probabilities": np.array([[0.99, 0.62, 0.81, 0.40], [0.45, 0.90, 0.70, 0.005], [0.02, 0.20, 0.05, 0.10]]),
     "texts": ["Waves at night", "A dog sleeps", "Nothing much"],
 }
 

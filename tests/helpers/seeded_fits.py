@@ -1,6 +1,7 @@
 """Fit every method once with a fixed seed and store what it says: ``python seeded_fits.py FOLDER THREADS [KEY …]``.
 
-A step of these networks is large enough for several threads (``training.threads``), so that their number matters.
+A step of these networks has as much work as ``main`` asks for before several threads compute it, so that their number
+matters.
 """
 
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 
 ROWS = 256
+#: Operations per step from which on several threads compute it here; the library asks for more.
+WORK = 1e9
 #: One setting instead of a grid, and members that are quick.
 SETTINGS = {
     "auto": {"methods": ("logistic", "softmax"), "n_folds": 2, "time_budget": None},
@@ -48,7 +51,10 @@ def main(folder, threads, keys):
     import torch
     from threadpoolctl import threadpool_limits
 
+    from onepos.training import machine
+
     torch.set_num_threads(threads)
+    machine.SERIAL_WORK = WORK
     with threadpool_limits(threads):
         for key in keys:
             model = fitted(key)

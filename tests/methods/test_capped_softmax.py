@@ -14,8 +14,8 @@ from torch.autograd import gradcheck
 import onepos
 from onepos.datasets import make_known_posterior
 from onepos.label_sets.pooling import marginal_logits
-from onepos.methods.capped_softmax import capped_likelihood, cardinality_shift
-from onepos.training.losses import softmax_cross_entropy
+from onepos.methods.softmax import capped_likelihood
+from onepos.training.losses import cardinality_shift, softmax_cross_entropy
 
 
 @pytest.fixture(scope="module")

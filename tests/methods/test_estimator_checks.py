@@ -42,9 +42,35 @@ def writing_to_its_input(self, X, y):
     return FrequencyClassifier.fit(self, X, y)
 
 
+def writing_to_the_old_model(self, X, y):
+    if hasattr(self, "frequency_"):
+        self.frequency_[:] = 0.5
+    return FrequencyClassifier.fit(self, X, y)
+
+
+def remembering_a_function(self, X, y):
+    self.scores_ = lambda X: X
+    return FrequencyClassifier.fit(self, X, y)
+
+
+def computing_in_float16(self, X):
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = X.astype(np.float16).sum(axis=1, keepdims=True)
+        return FrequencyClassifier._logits(self, X) + (wide - wide)
+
+
+def counting_in_the_model(self, X):
+    asked = self.asked_ = getattr(self, "asked_", 0) + 1
+    return FrequencyClassifier._logits(self, X) + asked
+
+
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
+        ({"fit": writing_to_the_old_model}, "check_failed_refit"),
+        ({"fit": remembering_a_function}, "check_pickle"),
+        ({"_logits": computing_in_float16}, "check_extreme_magnitudes"),
+        ({"_logits": counting_in_the_model}, "check_threads"),
         ({"predict_proba": lambda self, X: np.full((len(X), 4), 1.5)}, "check_indicator_input"),
         ({"predict_proba": lambda self, X: np.full((len(X), 4), 0.5)}, "check_predictions_agree"),
         ({"decision_function": lambda self, X: np.full((len(X), 4), float(len(X)))}, "check_row_by_row"),

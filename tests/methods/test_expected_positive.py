@@ -8,8 +8,7 @@ import torch
 from torch.autograd import gradcheck
 
 from onepos.datasets import make_known_posterior
-from onepos.methods.expected_positive import ExpectedPositiveClassifier
-from onepos.methods.role import expected_positive
+from onepos.methods.role import ExpectedPositiveClassifier, expected_positive
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from torch import nn
 import onepos
 import onepos.training.loop
 from onepos.exceptions import TrainingWarning
-from onepos.methods._pretraining import are_bags, pretrain
+from onepos.methods._neural_defaults import are_bags, pretrain
 from onepos.metrics import average_precision
 from onepos.training import Rows, Schedule
 from onepos.training.networks import MLP

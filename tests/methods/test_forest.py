@@ -8,10 +8,10 @@ from scipy import sparse
 from sklearn.tree import ExtraTreeClassifier
 
 import onepos
-from onepos._utils.deadline import deadline
+from onepos._utils.deadline import deadline, progress_to
 from onepos.datasets import make_known_posterior
-from onepos.exceptions import LabelWarning, ModelFileError
-from onepos.methods._forest_trees import Sample, Trees, grow, join
+from onepos.exceptions import LabelWarning
+from onepos.methods._forest_trees import Sample, grow, join
 
 DATA = make_known_posterior(400, 6, 5, random_state=0)
 X, Y = np.asarray(DATA.X, dtype=np.float32), np.asarray(DATA.observed)
@@ -134,63 +134,6 @@ def test_without_time_there_is_one_tree():
 
 def test_progress_is_told():
     told = []
-    with deadline(np.inf, told.append):
+    with progress_to(lambda step, share: told.append(share)):
         build().fit(X, Y)
     assert told == [(place + 1) / 40 for place in range(40)]
-
-
-def _changed(arrays, name, place, value):
-    array = arrays[name].astype(np.float64 if name in ("counts", "threshold") else np.int64)
-    array[place] = value
-    return arrays | {name: array}
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "problem"),
-    [
-        ("roots", 10**6, "root"),
-        ("roots", -1, "root"),
-        ("feature", 6, "feature"),
-        ("feature", -2, "feature"),
-        ("threshold", np.nan, "threshold"),
-        ("threshold", np.inf, "threshold"),
-        ("right", 0, "child"),  # a tree that never ends
-        ("right", 10**6, "child"),
-        ("indptr", 1, "leaf has no label"),
-        ("labels", 5, "label"),
-        ("labels", -1, "label"),
-        ("counts", -1.0, "count"),
-        ("counts", np.nan, "count"),
-    ],
-)
-def test_broken_trees_are_refused(name, value, problem):
-    arrays = build(n_trees=3).fit(X, Y).trees_.state()
-    assert arrays["feature"][0] >= 0
-    with pytest.raises(ModelFileError, match=problem):
-        Trees.from_state(_changed(arrays, name, 0, value), 6, 5)
-
-
-def test_a_leaf_out_of_range_is_refused():
-    arrays = build(n_trees=3).fit(X, Y).trees_.state()
-    leaf = int(np.flatnonzero(arrays["feature"] < 0)[0])
-    with pytest.raises(ModelFileError, match="leaf is out of range"):
-        Trees.from_state(_changed(arrays, "right", leaf, 10**6), 6, 5)
-
-
-@pytest.mark.parametrize("name", ["threshold", "right", "labels", "counts", "indptr"])
-def test_arrays_of_another_length_are_refused(name):
-    arrays = build(n_trees=3).fit(X, Y).trees_.state()
-    with pytest.raises(ModelFileError):
-        Trees.from_state(arrays | {name: arrays[name][:-1]}, 6, 5)
-    with pytest.raises(ModelFileError):
-        Trees.from_state(arrays | {name: arrays[name][:, None]}, 6, 5)
-
-
-@pytest.mark.parametrize("change", [{"frequency": np.zeros(5)}, {"frequency": np.ones(4)}])
-def test_a_broken_prior_is_refused(change):
-    model = build(n_trees=3).fit(X, Y)
-    arrays, facts = model._state()
-    with pytest.raises(ModelFileError, match="positive"):
-        model._restore(arrays | change, facts)
-    with pytest.raises(ModelFileError, match="positive"):
-        model._restore(arrays, facts | {"prior_weight": 0.0})

@@ -5,7 +5,7 @@ import pytest
 
 import onepos
 from onepos.datasets import make_known_posterior
-from onepos.label_sets.cardinality import default_n_positives
+from onepos.label_sets.thresholds import default_n_positives
 from onepos.methods._classical import ClassicalClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import METHODS, make_classifier

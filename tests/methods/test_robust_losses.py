@@ -17,8 +17,7 @@ from onepos.methods.generalized_robust import (
     generalized_cross_entropy,
     generalized_robust,
 )
-from onepos.methods.hill import focal_margin, hill
-from onepos.methods.splc import SelfPacedCorrectionObjective, self_paced_correction
+from onepos.methods.hill import SelfPacedCorrectionObjective, focal_margin, hill, self_paced_correction
 from onepos.training import Batch
 from onepos.training.losses import assume_negative
 

@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from onepos.datasets import make_known_posterior
-from onepos.methods._n_positives import estimate_n_positives
+from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods.role import (
     LabelMatrix,
     ROLEClassifier,

@@ -16,7 +16,6 @@ from sklearn.metrics import coverage_error, label_ranking_average_precision_scor
 from onepos import metrics
 from onepos.metrics import (
     METRICS,
-    _blocks,
     average_precision,
     coverage,
     evaluate,
@@ -98,7 +97,7 @@ def test_a_large_float32_problem_over_several_chunks_equals_scikit_learn():
     S = rng.random((700, 1500), dtype=np.float32)
     Y = rng.random(S.shape) < 0.01
     Y[:, 3] = True
-    assert S.size > _blocks._CHUNK_ENTRIES
+    assert S.size > metrics._CHUNK_ENTRIES
     ours = evaluate(Y, S)
     # distinct enough: float32 draws tie now and then, but two tied positives of a row do not occur here
     assert ours["average_precision"] == pytest.approx(label_ranking_average_precision_score(Y, S), abs=1e-12)
@@ -224,7 +223,7 @@ def test_chunk_size_does_not_change_the_result(problem, entries):
     Y, S = np.vstack([Y, Y, Y[-1:], np.eye(1, Y.shape[1])]), np.vstack([S, S, S[-1:], S[:1]])
     whole = evaluate(Y, S)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_blocks, "_CHUNK_ENTRIES", entries)
+        patch.setattr(metrics, "_CHUNK_ENTRIES", entries)
         assert evaluate(Y, S) == pytest.approx(whole, abs=1e-12)
 
 

@@ -15,7 +15,7 @@ from onepos.exceptions import LabelWarning, MissingDependencyError
 from onepos.metrics import METRICS, evaluate
 from onepos.pages import model_report
 from onepos.pages.model_page import model_figures
-from onepos.pages.model_summary import Scored, summarise_model
+from onepos.pages.model_summary import Scored, advice, summarise_model
 from onepos.study.figures import figure_svg, reliability
 from onepos.table.scores import bootstrap_intervals, complete_values
 
@@ -94,6 +94,28 @@ def test_completions_are_the_surest_labels_that_were_not_observed(nasty):
     assert found[0]["row"] == f"id{row}"
     assert found[0]["label"] == LABELS[hidden[row].argmax()]
     assert found[0]["known"] == [LABELS[data.observed[row].argmax()]]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected", "true", "words"),
+    [
+        (2.0, 2.2, None, None),
+        (1.0, 2.5, None, "1.00 labels per row, fewer than the 2.50 that the probabilities add up to"),
+        (3.0, 2.0, None, "more than the 2.00"),
+        (2.0, 9.9, 2.1, None),  # with complete labels, the truth counts
+        (2.0, 2.0, 3.0, "fewer than the 3.00 that are true. Unless this is intended, fit with n_positives=3.00"),
+    ],
+)
+def test_advice_where_set_size_and_expectation_disagree(size, expected, true, words):
+    found = advice(size, expected, true)
+    assert (found is None) if words is None else (words in found)
+
+
+def test_advice_is_on_the_page(nasty, tmp_path):
+    model, data, _ = nasty
+    model.choose_thresholds(data.X, n_positives=1.0)
+    path = model_report(model, data.X, data.Y, tmp_path / "m.html", complete=True)
+    assert 'id="advice"' in path.read_text(encoding="utf-8")
 
 
 def test_reliability_before_and_after_calibration(nasty):

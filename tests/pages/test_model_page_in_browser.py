@@ -74,9 +74,12 @@ def test_the_keyboard_reaches_the_measures_first(opened):
 
 @pytest.mark.parametrize("page", ["observed.html", "complete.html"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 360])
+@pytest.mark.parametrize("width", [1400, 1200, 390, 360])
 def test_it_fits_any_window_in_either_scheme(browser, pages, page, scheme, width):
     assert browser.open(pages / page, width=width, scheme=scheme) == []
+    if width == 1400:  # no table is cut off
+        clipped = "Array.from(document.querySelectorAll('.scroll')).filter(e => e.scrollWidth > e.clientWidth).length"
+        assert browser.run(clipped) == 0
     assert browser.run("document.documentElement.scrollWidth") <= width
     colour = browser.run("getComputedStyle(document.body).backgroundColor")
     assert (sum(int(part) for part in colour[4:-1].split(",")) < 300) == (scheme == "dark")

@@ -30,11 +30,16 @@ def test_estimator(name):
 
 def test_table():
     frame = pd.DataFrame(**STORED["table"])
-    found = onepos.load(FOLDER / "table.onepos").predict_proba(frame)
+    model = onepos.load(FOLDER / "table.onepos")
+    found = model.predict_proba(frame)
+    assert "4 rows, mean reciprocal rank of the tag 0.7083" in model._repr_html_()
     assert np.allclose(found, STORED["models"]["table"]["probabilities"], rtol=0, atol=1e-6)
 
 
-def test_a_file_saved_again_by_this_version_predicts_the_same(tmp_path):
-    X = pd.DataFrame(STORED["rows"])
-    again = onepos.load(onepos.load(FOLDER / "thresholds.onepos").save(tmp_path / "again"))
-    assert again.predict(X).tolist() == STORED["models"]["thresholds"]["sets"]
+@pytest.mark.parametrize("name", STORED["models"])
+def test_a_file_saved_again_by_this_version_predicts_the_same(name, tmp_path):
+    X = pd.DataFrame(**STORED["table"]) if name == "table" else pd.DataFrame(STORED["rows"])
+    model = onepos.load(FOLDER / f"{name}.onepos")
+    again = onepos.load(model.save(tmp_path / "again"))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))

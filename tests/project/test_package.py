@@ -16,6 +16,18 @@ def test_import_is_light():
     assert result.stdout.strip() == "[]"
 
 
+def test_methods_without_a_network_fit_without_torch():
+    program = """
+import sys, numpy, onepos
+X, Y = numpy.eye(8), numpy.eye(2)[[0, 1] * 4]
+for key in ("logistic", "forest", "kernel", "linear", "frequency"):
+    onepos.make_classifier(key).fit(X, Y)
+print("torch" in sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert result.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize("name", onepos.__all__)
 def test_every_public_name_is_there_and_documented(name):
     assert getattr(onepos, name).__doc__

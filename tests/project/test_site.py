@@ -126,3 +126,10 @@ def test_every_method_page_is_in_the_navigation(site):
     for page in (ROOT / "docs" / "methods").glob("*.md"):
         address = "index.html" if page.stem == "README" else f"{page.stem}.html"
         assert f'href="methods/{address}"' in navigation
+
+
+def test_all_guides_are_in_one_text(site):
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    assert text.startswith("# onepos")
+    for name in ("quickstart", "tables", "choosing", "thresholds", "studies", "methods/smile"):
+        assert (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") in text

@@ -10,7 +10,7 @@ import pytest
 
 import onepos
 from onepos.datasets import _fetch
-from onepos.datasets._sources import RemoteFile
+from onepos.datasets._catalogue import RemoteFile
 from onepos.exceptions import DownloadError
 from onepos.study import ResultsFolder, load_results, parse_study, run_study
 from tiny_study import stable, study_text

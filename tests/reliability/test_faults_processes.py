@@ -37,8 +37,9 @@ class _KillsOnce(Observer):
             self.killed.append(victims[0])
             os.kill(victims[0], signal.SIGKILL)
 
-    def on_worker_died(self, cells):
-        self.under_way.append(cells)
+    def on_notice(self, text):
+        if "worker process was killed; under way" in text:
+            self.under_way.append(text)
 
 
 @posix

@@ -16,8 +16,8 @@ import pytest
 import onepos
 from onepos._utils.files import write_durably
 from onepos.datasets import _fetch
-from onepos.datasets._cache import check_intact
-from onepos.datasets._sources import RemoteFile
+from onepos.datasets._catalogue import RemoteFile
+from onepos.datasets._fetch import check_intact
 from onepos.exceptions import ChecksumError, DownloadError, ModelFileError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="limits and mode bits of POSIX")
@@ -123,7 +123,7 @@ _FILL = """
 import sys
 from pathlib import Path
 from onepos.datasets import _fetch
-from onepos.datasets._sources import RemoteFile
+from onepos.datasets._catalogue import RemoteFile
 home, url, digest, size = sys.argv[1:]
 file = RemoteFile("set.arff", int(size), digest, mirrors=(url,))
 print(_fetch._fetch(file, None, Path(home), offline=False, progress=False, force=False).stat().st_size)

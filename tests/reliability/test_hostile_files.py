@@ -12,8 +12,8 @@ import pytest
 
 import onepos
 from onepos.datasets import read
-from onepos.datasets._arff_header import read_label_names
-from onepos.datasets._cache import locate
+from onepos.datasets._arff import read_label_names
+from onepos.datasets._fetch import locate
 from onepos.exceptions import DataFileError, StudyError
 from onepos.study import parse_study
 from onepos.table import read_table

@@ -2,37 +2,16 @@
 
 import re
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import onepos
 from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.datasets import make_known_posterior
-from onepos.metrics import METRICS
-from onepos.pages import Example, model_report, render, summarise
-from onepos.training import History
+from onepos.pages import model_report
 from study_frame import nasty_frame, nasty_page
 
 STRICT = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]+)"')
-
-
-def _report(folder):
-    names = dict(zip(("an", "smile"), INJECTIONS, strict=False))
-    rows = [
-        {"method": key, "name": name, "full_labels": False, "seed": 0, "seconds": 1.0} | dict.fromkeys(METRICS, 0.5)
-        for key, name in names.items()
-    ]
-    facts = dict.fromkeys(("n_train", "n_validation", "n_test", "n_labels", "hidden", "claimed", "found"), 10)
-    facts |= {"mean_labels": 2.5, "first_guess": 0.5, "first_guess_blind": 0.2, "n_positives": 2.0, "seconds": 1.0}
-    facts |= {"version": INJECTIONS[2], "python": INJECTIONS[3], "random_state": 0, "n_runs": 1}
-    facts["settings"] = {INJECTIONS[4]: INJECTIONS[5]}
-    history = History(
-        [{"epoch": e, "loss": 1.0 / e, "valid_average_precision": 0.5} for e in (1, 2)], {"best_epoch": 2}
-    )
-    examples = [Example(np.eye(3), text, ((text, 0.8), ("b", 0.2)), (text, "c")) for text in INJECTIONS]
-    page = render(summarise(pd.DataFrame(rows), {key: [history] for key in names}, examples, facts))
-    (folder / "report.html").write_text(page, encoding="utf-8")
 
 
 def _study(folder):
@@ -51,7 +30,7 @@ def _review(folder):
     write_hostile_review(folder / "review.html")
 
 
-PAGES = {"report": _report, "study": _study, "model": _model, "review": _review}
+PAGES = {"study": _study, "model": _model, "review": _review}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from mpmath import mpf
 
-from onepos.methods import capped_softmax, crisp, entropy_maximization, generalized_robust, hill, large_loss, role, splc
+from onepos.methods import crisp, entropy_maximization, generalized_robust, hill, large_loss, role, softmax
 from onepos.methods.smile.beta import beta_kl, draw_beta, gaussian_kl, sample_gaussian
 from onepos.training import losses
 
@@ -149,7 +149,7 @@ CASES = {
     "weighted": (lambda z, s: losses.assume_negative(z, s, unobserved_weight=0.5), _entries(_weighted)),
     "smoothed": (lambda z, s: losses.assume_negative(z, s, label_smoothing=0.1), _entries(_smoothed)),
     "softmax": (losses.softmax_cross_entropy, _softmax),
-    "capped": (lambda z, s: capped_softmax.capped_likelihood(z, s, 1.5), _capped),
+    "capped": (lambda z, s: softmax.capped_likelihood(z, s, 1.5), _capped),
     "single-positive risk": (_single_positive_risk, _risk),
     "entropy": (lambda z, s: entropy_maximization.entropy_maximization(z, s, 0.25), _entries(_entropy)),
     "reject none": (lambda z, s: large_loss.reject(z, s, torch.zeros_like(s, dtype=torch.bool)), _entries(_an)),
@@ -157,7 +157,7 @@ CASES = {
     "focal margin": (lambda z, s: hill.focal_margin(z, s, margin=1.0, focusing=2.0), _entries(_focal)),
     "hill": (lambda z, s: hill.hill(z, s, margin=1.0, focusing=2.0, height=1.5), _entries(_hill)),
     "splc": (
-        lambda z, s: splc.self_paced_correction(z, s, threshold=0.6, margin=1.0, focusing=2.0),
+        lambda z, s: hill.self_paced_correction(z, s, threshold=0.6, margin=1.0, focusing=2.0),
         _entries(_splc),
     ),
     "robust": (

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-from onepos.rows.scaling import choose_kind, fit_scaler
+from onepos.rows.scaling import check_magnitude, choose_kind, fit_scaler
 from sparse_case import random_csr
 
 X = np.random.default_rng(0).normal(3.0, [1.0, 50.0, 0.01], size=(200, 3))
@@ -39,3 +39,21 @@ def test_auto_leaves_binary_and_sparse_alone():
     assert choose_kind(np.array([[0.0, 1.0], [1.0, 1.0]])) == "none"
     assert choose_kind(sparse.csr_array(X)) == "none"
     assert choose_kind(X) == "standard"
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+def test_features_beyond_float32_are_refused_after_scaling_too(wrap):
+    X = np.array([[1.0, -2.0], [3.0, 4.0], [-5.0, 6.0]])
+    scaler = fit_scaler(wrap(X * 1e-30), "standard")
+    assert np.isfinite(scaler.transform(wrap(X * 1e-30)).sum())
+    with pytest.raises(ValueError, match=r"stay below 3.4e\+38 after scaling"):
+        scaler.transform(wrap(X * 1e20))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+def test_the_largest_feature_is_the_largest_number_of_float32(wrap):
+    limit = float(np.finfo(np.float32).max)
+    check_magnitude(wrap(np.array([[limit, -limit]])))
+    for beyond in (np.nextafter(limit, np.inf), -np.nextafter(limit, np.inf), 1e300):
+        with pytest.raises(ValueError, match="the range of float32"):
+            check_magnitude(wrap(np.array([[1.0, beyond]])))

@@ -14,8 +14,7 @@ from onepos import make_classifier
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import DataFileError
 from onepos.graph import search as neighbor_search
-from onepos.graph.exact import mean_aggregate, nearest_neighbors
-from onepos.graph.search import aggregated_rows
+from onepos.graph.exact import aggregated_rows, mean_aggregate, nearest_neighbors
 from onepos.rows import stored as disk
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import DiskRows, column_statistics, on_disk, to_memmap

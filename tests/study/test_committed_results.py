@@ -11,6 +11,7 @@ import pytest
 
 from onepos.metrics import METRICS, higher_is_better
 from onepos.study import cells_of, load_results, read_study
+from onepos.study.provenance import code_version, made_by_this_code, repeat_rows
 from onepos.study.tables import published_value, significance
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +48,18 @@ def test_rows_are_the_whole_study(frames, name):
         assert found == (cell.dataset, cell.method, cell.trial, cell.rule, cell.train_fraction)
         assert {"python", "onepos", "torch"} <= set(json.loads(row["versions"]))
         assert {"system", "processor", "cores"} <= set(json.loads(row["machine"]))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_sample_of_the_rows_comes_out_again(frames, name, data_folder, monkeypatch, record_property):
+    """Cheap rows of the present code, another sample for each version of it; rows of older code are only counted."""
+    monkeypatch.setenv("ONEPOS_DATA", str(data_folder))
+    monkeypatch.setenv("ONEPOS_OFFLINE", "1")
+    frame, plan = frames[name], cells_of(read_study(name)[0])
+    record_property("rows_of_other_code", int((~made_by_this_code(frame)).sum()))
+    repeated = repeat_rows(frame, plan, n=2, seed=int(code_version("auto"), 16), most_seconds=5.0)
+    # Of the substitutes only some may be on this machine.
+    assert not [str(one) for one in repeated if not one.holds and "DownloadError" not in str(one.error)]
 
 
 def test_in_how_many_pairs_smile_is_the_best(frames, claims):

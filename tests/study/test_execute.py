@@ -73,7 +73,7 @@ def test_the_single_positive_rule_never_sees_clean_labels(monkeypatch):
     trial = trial_of(one)
     spoilt = replace(trial, Y_val=1 - trial.Y_val, Y_train=1 - trial.Y_train)
     usual = run_cell(one)
-    monkeypatch.setattr("onepos.study.execute.load_trial", lambda *_: spoilt)
+    monkeypatch.setattr("onepos.study.cells.load_trial", lambda *_: spoilt)
     again = run_cell(one)
     assert usual["validation"] == again["validation"]
     assert usual["average_precision"] == again["average_precision"]
@@ -84,7 +84,7 @@ def test_choices_do_not_depend_on_test_labels(monkeypatch, method):
     one = cell(method)
     usual = run_cell(one)
     spoilt = replace(trial_of(one), Y_test=1 - trial_of(one).Y_test)
-    monkeypatch.setattr("onepos.study.execute.load_trial", lambda *_: spoilt)
+    monkeypatch.setattr("onepos.study.cells.load_trial", lambda *_: spoilt)
     again = run_cell(one)
     for name in ("setting", "tried", "validation", "best_epoch"):
         assert usual[name] == again[name]

@@ -1,5 +1,6 @@
 """Study files: what they may say, what they mean, and errors that name the place."""
 
+import hashlib
 import textwrap
 import tomllib
 from dataclasses import fields
@@ -29,17 +30,21 @@ def test_defaults_are_the_papers_protocol():
     assert len(cells_of(study)) == 3
 
 
-def test_the_documented_file_is_valid_and_has_every_field():
+def test_the_documented_file_is_valid_and_has_every_field(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
     example = page.partition("## The file")[2].partition("\nA method's own")[0]
     text = textwrap.dedent(example.strip("\n"))
-    study = parse_study(text)
+    (tmp_path / "movies.csv").write_text("plot,genres\na b,Comedy\n")
+    checksum = hashlib.sha256((tmp_path / "movies.csv").read_bytes()).hexdigest()
+    text = text.replace('"…"', f'"{checksum}"')
+    study = parse_study(text, folder=tmp_path)
+    assert study.datasets == ("image:uniform", "image:frequency", "scene:uniform", "scene:frequency", "movies")
     assert study.methods[0].name == "smile-five"
     content = tomllib.loads(text)
     sections = {"data", "methods", "common", "common_grid", "tuning", "record"}
     assert set(content["study"]) == {field.name for field in fields(Study)} - sections
     for entry, spec in (
-        (content["data"][0], DataGroup),
+        (content["data"][0] | content["data"][1], DataGroup),
         (content["method"][0], MethodEntry),
         (content["tuning"], Tuning),
         (content["record"], Record),
@@ -55,7 +60,20 @@ def test_the_documented_file_is_valid_and_has_every_field():
         (('name = "tiny"', ""), "name must be a text"),
         (("trials = 3", "trials = 3\nepochs = 5"), r"\[study\] has no field epochs; it has: "),
         (("known-posterior", "no-such-set"), "unknown data sets: no-such-set; known: digit-scenes"),
-        (('"an"', '"nan"'), r"\[\[method\]\] key must be one of auto, smile, .*; got 'nan'"),
+        (('"an"', '"nan"'), r"\[\[method\]\] key: unknown method 'nan'; known: auto, smile"),
+        (('"an"', '"no_such_package:A"'), "cannot import no_such_package:A"),
+        (('"an"', '"json:loads"'), "must be a class that derives from a onepos classifier"),
+        (('sets = ["known-posterior"]', 'file = "none.npz"'), "no data file none.npz"),
+        (('sets = ["known-posterior"]', 'file = "a.csv"'), "read of a.csv: say which column holds the tags"),
+        (('sets = ["known-posterior"]', 'file = "a.doc"'), "cannot tell the format of 'a.doc'"),
+        (
+            ('sets = ["known-posterior"]', 'file = "a.mat"\nread = { label = "x" }'),
+            "takes features, labels, orientation",
+        ),
+        (('sets = ["known', 'file = "x.csv"\nsets = ["known'), "has sets or one file"),
+        (('sets = ["known', 'read = { label = "x" }\nsets = ["known'), "name, read and sha256 describe a file"),
+        (("trials = 3", 'trials = 3\npositive_rule = "weights"'), "belong together"),
+        (("trials = 3", "trials = 3\npositive_weights = { a = -1 }"), "weights, at least 0"),
         (('key = "an"', 'key = "an"\nfixed = { l2 = 1 }'), "method 'an' has no parameter l2; it has: .*batch_size"),
         (('key = "an"', 'key = "an"\ngrid = { dropout = 0.5 }'), "lists of values"),
         (('key = "an"', 'key = "an"\n[[method]]\nkey = "an"'), "method name given more than once: an"),

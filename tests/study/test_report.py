@@ -30,8 +30,8 @@ def page(frame):
     return nasty_page(frame)
 
 
-def table(frame, metric="average_precision", selection="clean", **more):
-    return next(t for t in study_tables(frame, **more) if (t.metric, t.selection) == (metric, selection))
+def table(frame, metric="average_precision", selection="clean"):
+    return next(t for t in study_tables(frame) if (t.metric, t.selection) == (metric, selection))
 
 
 def row(table, dataset):
@@ -96,8 +96,6 @@ def test_sizes_of_the_training_set_get_rows_of_their_own_and_results_given_twice
 def test_rows_and_columns_have_the_order_of_the_study(frame):
     assert table(frame).methods == ("smile", "role", "an", "linear", "frequency", "bce", NASTY)
     assert table(frame).datasets == ("yeast", "scene", "CAL500")
-    chosen = table(frame, datasets=["yeast", "scene"], methods=["bce", "smile"])
-    assert (chosen.methods, chosen.datasets) == (("bce", "smile"), ("yeast", "scene"))
 
 
 def words(levels, **more):
@@ -131,8 +129,10 @@ def test_a_summary_is_plain_values_and_counts_what_there_is(frame):
 
 
 def test_tables_do_not_depend_on_the_order_in_which_cells_finished(frame):
-    order = {"datasets": ["scene", "yeast"], "methods": list(LEVELS)}
-    assert study_tables(frame.sample(frac=1, random_state=0), **order) == study_tables(frame, **order)
+    frame = frame[frame["dataset"].isin(["scene", "yeast"]) & frame["method"].isin(LEVELS)]
+    for mixed, ordered in zip(study_tables(frame.sample(frac=1, random_state=0)), study_tables(frame), strict=True):
+        same = ("metric", "selection", "cells", "average_ranks", "features", "expected_trials", "failed")
+        assert [getattr(mixed, name) for name in same] == [getattr(ordered, name) for name in same]
 
 
 def test_a_failed_cell_of_a_study_of_several_sizes_says_which(frame):

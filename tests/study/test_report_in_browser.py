@@ -164,6 +164,8 @@ def test_measure_and_selection_rule_can_be_switched(opened):
             ".map(t => [t.dataset.metric, t.dataset.selection])"
         )
         assert shown == [[metric, selection]]
+        rules = opened.run("Array.from(document.querySelectorAll('[data-rule]:not([hidden])'), e => e.dataset.rule)")
+        assert set(rules) == {selection}
 
 
 def test_rows_and_columns_can_be_chosen(opened):

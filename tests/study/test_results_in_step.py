@@ -1,4 +1,4 @@
-"""Tables and figures of README and docs are those that the committed results files give."""
+"""Tables and figures of the docs are those that the committed results files give."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from build import main
 from onepos.study import load_results
 from onepos.study.tables import SUBSTITUTES
-from results_page.builder import CHOOSING, FIGURES, PAGE, README, THRESHOLDS, make, write
+from results_page.builder import CHOOSING, FIGURES, METHODS, PAGE, THRESHOLDS, make, write
 from results_page.markers import MarkerError, replace_between, replace_blocks
 from results_page.source import FILES, plan
 from study_frame import curve, result, soft_labels
@@ -52,8 +52,8 @@ def made_up(name):
 def built(tmp_path_factory):
     """A repository with made-up results of every study, built: its root, and what was made."""
     root = tmp_path_factory.mktemp("repository")
-    for file in (README, PAGE, THRESHOLDS, CHOOSING):
-        (root / file).parent.mkdir(exist_ok=True)
+    for file in (METHODS, PAGE, THRESHOLDS, CHOOSING):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, root / file)
     for name, file in FILES.items():
         (root / file).parent.mkdir(parents=True)
@@ -94,7 +94,7 @@ def test_numbers_are_those_of_the_rows(built):
     rows = rows[(rows["dataset"] == "scene") & (rows["method"] == "wan") & (rows["selection"] == "clean")]
     mean, std = rows["average_precision"].mean(), rows["average_precision"].std()
     shown = f"{mean:.3f}±{std:.3f}".replace("0.", ".")
-    table = (root / README).read_text().partition("<!-- table: average precision -->")[2]
+    table = (root / METHODS).read_text().partition("<!-- table: average precision -->")[2]
     header, _, *lines = [line.split(" | ") for line in table.partition("<!-- end of table -->")[0].strip().splitlines()]
     (line,) = [line for line in lines if line[0] == "| `wan`"]
     assert line[header.index("scene")] == shown
@@ -120,7 +120,7 @@ def test_a_changed_number_is_found_and_prose_is_kept(built, tmp_path, capsys, mo
     assert contents(root) == before
     printed = capsys.readouterr().out
     assert "out of step: docs/results.md: block 'smile-paper average-precision'" in printed
-    assert "out of step: README.md" in printed
+    assert f"out of step: {METHODS}" in printed
     assert "out of step: docs/figures/epochs-scene.svg: is another picture" in printed
     assert "out of step: docs/figures/sufficiency-tmc2007.svg" in printed
     assert "block 'ablation" not in printed

@@ -11,6 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 
+from onepos._utils.files import _machine
 from onepos.exceptions import StudyError
 from onepos.study import Observer, ResultsFolder, cells_of, load_results, parse_study, run_study
 from onepos.study.folder import export_results
@@ -97,14 +98,28 @@ def test_two_runners_at_once(tmp_path):
         run(tmp_path)
 
 
-def test_damaged_rows_say_what_to_do(tmp_path):
+def test_rows_cut_off_anywhere_say_what_to_do(tmp_path):
     run(tmp_path, methods=("frequency",))
     victim = sorted((tmp_path / "rows").iterdir())[0]
-    victim.write_bytes(victim.read_bytes()[:100])
-    with pytest.raises(StudyError, match=r"is damaged .* delete it, and the cell is run again"):
-        load_results(tmp_path)
+    content = victim.read_bytes()
+    for size in [*range(0, len(content), 997), *range(len(content) - 150, len(content))]:
+        victim.write_bytes(content[:size])
+        with pytest.raises(StudyError, match=rf"{victim.stem}.* is damaged .* delete it, and the cell is run again"):
+            load_results(tmp_path)
+    with pytest.raises(StudyError, match="is damaged"):
+        run(tmp_path, methods=("frequency",))
     victim.unlink()
     assert run(tmp_path, methods=("frequency",)) == ((2, 0), [victim.stem])
+
+
+def test_an_exported_file_cut_off_anywhere_is_refused(tmp_path):
+    run(tmp_path, methods=("frequency",))
+    export_results(ResultsFolder(tmp_path), tmp_path / "all.parquet")
+    content = (tmp_path / "all.parquet").read_bytes()
+    for size in [*range(0, len(content), 997), *range(len(content) - 150, len(content))]:
+        (tmp_path / "all.parquet").write_bytes(content[:size])
+        with pytest.raises(StudyError, match="is not a parquet file of results"):
+            load_results(tmp_path / "all.parquet")
 
 
 def test_one_file_holds_the_same_rows(tmp_path):
@@ -162,6 +177,51 @@ def test_workers_end_with_a_killed_runner(tmp_path):
     process.stderr.close()
     _, alive = psutil.wait_procs(workers, timeout=30)
     assert not alive
+
+
+def test_a_kill_while_two_cells_run_and_others_are_done(tmp_path):
+    """Rows that are there stay as they are, the two cells under way run again, and what was half written is swept."""
+    text = study_text("frequency", "an", "wan").replace("[common]", '[tuning]\nwhen = "each-trial"\n[common]')
+    out, undisturbed = tmp_path / "out", tmp_path / "undisturbed"
+    script = f"""
+import time
+import onepos.study.runner as runner
+from onepos.study import ResultsFolder, parse_study, run_study
+
+def work(cells, choices, folder, parent):
+    if cells[0].method != "wan":
+        time.sleep(0.5)  # joblib puts faster cells into one batch, and wan among them
+        return before(cells, choices, folder, parent)
+    runner.end_with_runner(parent)
+    for cell in cells:
+        folder.note_start(cell)
+    time.sleep(600)
+
+before, runner._work = runner._work, work
+if __name__ == "__main__":
+    run_study(parse_study({text!r}), {text!r}, ResultsFolder({str(out)!r}), jobs=2)
+"""
+    (tmp_path / "killed.py").write_text(script)
+    process = subprocess.Popen([sys.executable, str(tmp_path / "killed.py")])
+    folder, rows = ResultsFolder(out), out / "rows"
+    while len(folder.running()) < 2 or len(list(rows.glob("*.parquet"))) < 4:
+        assert process.poll() is None
+        time.sleep(0.02)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    for one in (process, *workers):
+        one.kill()
+    process.wait()
+    psutil.wait_procs(workers, timeout=30)
+    part = rows / f".half.parquet.{_machine()}-{process.pid}-{'0' * 16}.part"
+    part.write_bytes(b"PAR1")
+    done = {path: path.stat().st_mtime_ns for path in rows.glob("*.parquet")}
+    counts, ran = run(out, text)
+    assert counts == (6, 0)
+    assert sorted(ran) == sorted(cell.id for cell in cells_of(parse_study(text)) if cell.method == "wan")
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert not part.exists()
+    run(undisturbed, text)
+    pd.testing.assert_frame_equal(stable(load_results(out)), stable(load_results(undisturbed)))
 
 
 @pytest.mark.slow

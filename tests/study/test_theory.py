@@ -8,7 +8,7 @@ import torch
 from scipy import optimize, stats
 from scipy.special import expit, logit
 
-from onepos.label_sets.cardinality import balanced_weight
+from onepos.label_sets.thresholds import balanced_weight
 from onepos.study import theory
 from onepos.training import losses
 
@@ -218,16 +218,6 @@ def test_assume_negative_lands_at_p_over_m_and_the_weight_repairs_one_half(m):
         np.testing.assert_allclose(numeric, claimed, atol=1e-6)
     half = theory.assume_negative_minimiser(np.array([[0.5 / m]]), balanced_weight(m))
     assert half.item() == pytest.approx(0.5, abs=1e-15)
-
-
-@pytest.mark.parametrize("m", [1, 2, 4])
-def test_bayes_target_is_the_posterior_of_an_unobserved_label(m):
-    subsets, probabilities = fixed_size_world(5, m, seed=m + 10)
-    observation = enumerated_observation(subsets, probabilities)
-    unobserved = subsets * (1 - subsets / m)  # j ∈ Y but another positive was shown
-    exact = (probabilities @ unobserved) / (1 - observation)
-    np.testing.assert_allclose(theory.bayes_target(observation[None], m)[0], exact, atol=1e-12)
-    assert theory.bayes_target(np.array([[1.0, 0.9]]), 2.0).tolist() == [[1.0, 1.0]]
 
 
 @pytest.mark.parametrize("other", [1.05, 1.8, 2.35])

@@ -115,7 +115,7 @@ class Budgeted:
     def set_params(self, **params):
         self.time_budget = params["time_budget"]
 
-    def fit(self, X, y, progress):
+    def fit(self, X, y):
         self.given = self.time_budget
 
 

@@ -73,9 +73,23 @@ def test_words_in_a_number_column_are_named(value):
         encoder.transform(TABLE.assign(count=["1", "2", value, "4"]))
 
 
-def test_infinite_numbers_are_named():
-    with pytest.raises(DataFileError, match="column 'size' must hold finite numbers; row 0 is inf"):
-        ColumnEncoder(text="words").fit(TABLE.assign(size=[np.inf, 1, 2, 3]))
+@pytest.mark.parametrize("value", [np.inf, 1e39, -1e300])
+def test_numbers_that_no_feature_can_hold_are_named(value):
+    match = r"column 'size' must hold finite numbers of at most 3.4e\+38 in magnitude; row 0 is"
+    with pytest.raises(DataFileError, match=match):
+        ColumnEncoder(text="words").fit(TABLE.assign(size=[value, 1, 2, 3]))
+    encoder = ColumnEncoder(text="words").fit(TABLE)
+    with pytest.raises(DataFileError, match=match):
+        encoder.transform(TABLE.assign(size=[value, 1, 2, 3]))
+
+
+def test_a_failed_fit_leaves_the_encoder_as_it_was():
+    encoder = ColumnEncoder(text="words").fit(TABLE)
+    before = encoder.transform(TABLE).toarray()
+    with pytest.raises(DataFileError, match="holds no usable words"):
+        encoder.fit(TABLE.drop(columns="size").assign(words="?", colour=["a", "b", "c", "c"]))
+    assert "size" in encoder.kinds_
+    assert np.array_equal(encoder.transform(TABLE).toarray(), before)
 
 
 @pytest.mark.parametrize("said", [["yes", "no", "Yes", None], [True, False, None, True], ["1", "0", "", "true"]])
@@ -99,8 +113,9 @@ def test_numbers_named_as_categories_do_not_depend_on_gaps():
         ([1] * 30, "same in every row"),
         (["a"] * 30, "same in every row"),
         ([f"row {i}" for i in range(30)], "another value in every row"),
-        (pd.date_range("2020", periods=30), "datetime64"),
-        ([f"row {i // 2}" for i in range(30)], "15 different values"),
+        (pd.Series(pd.date_range("2020", periods=30)).dt.to_period("D"), "period"),
+        ([pd.Timestamp("2020-01-01")] * 30, "same in every row"),
+        ([f"row {i // 2}" for i in range(30)], "15 different values, and few rows have one"),
         ([[1]] * 30, "list"),
     ],
 )

@@ -6,19 +6,19 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.preprocessing import OneHotEncoder, normalize
 
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder, Tally
-from onepos.table.features import LEAST_ROWS, find_bag
+from onepos.table.features import LEAST_ROWS, BagColumn
 
 ROWS = 600
 
 
 @pytest.fixture(scope="module")
 def films():
-    """Towns with a long tail, casts as lists, ratings, dates and lengths with units."""
+    """Towns with a long tail, casts as lists, ratings, and codes that are neither dates nor numbers with units."""
     random = np.random.default_rng(0)
     towns = [f"town {chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(150)]
     names = [f"actor {chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(200)]
@@ -28,8 +28,7 @@ def films():
             "town": random.choice(towns, ROWS, p=share / share.sum()),
             "cast": [", ".join(random.choice(names, random.integers(1, 5), replace=False)) for _ in range(ROWS)],
             "rating": random.choice(["PG", "R"], ROWS),
-            "length": [f"{minutes} min" for minutes in random.integers(20, 140, ROWS)],
-            "added": [f"May {1 + i % 28}, {2000 + i % 20}" for i in range(ROWS)],
+            "shelf": [f"R{shelf}-{shelf % 7}" for shelf in random.integers(20, 140, ROWS)],
         }
     )
     frame.loc[[3, 8], "cast"] = None
@@ -39,8 +38,8 @@ def films():
 def test_the_kinds_of_columns(films):
     encoder = ColumnEncoder().fit(films)
     assert encoder.kinds_ == {"town": "values", "cast": "list", "rating": "category"}
-    assert set(encoder.left_out_) == {"length", "added"}
-    assert all("most with digits" in reason for reason in encoder.left_out_.values())
+    assert set(encoder.left_out_) == {"shelf"}
+    assert "most have digits but are no dates or numbers with units" in encoder.left_out_["shelf"]
 
 
 def test_frequent_words_are_those_of_scikit_learns_one_hot_encoder(films):
@@ -71,7 +70,7 @@ def test_values_that_training_never_saw_are_other_ones_and_gaps_are_counted(film
     tally = Tally()
     new = films.head(2).assign(town=["Atlantis", None], cast=["nobody, somebody", ""])
     made = encoder.transform(new, tally).toarray()
-    n_town = len(encoder._bags["town"].values)
+    n_town = len(encoder._parts[1].values)
     town = made[:, 2 : 2 + n_town + 2]
     np.testing.assert_array_equal(town[0], np.eye(n_town + 2)[-2])
     np.testing.assert_array_equal(town[1], np.eye(n_town + 2)[-1])
@@ -80,7 +79,7 @@ def test_values_that_training_never_saw_are_other_ones_and_gaps_are_counted(film
 
 
 def test_the_most_frequent_values_are_kept(films):
-    found = find_bag(films["town"], 7)
+    found = BagColumn("town").fit(films["town"], ColumnEncoder(max_values=7))
     assert found is not None
     assert (
         found.values
@@ -93,13 +92,26 @@ def test_the_most_frequent_values_are_kept(films):
         .tolist()
     )
     encoder = ColumnEncoder(max_values=7).fit(films)
-    assert encoder.n_features_ == 2 + (7 + 2) + (7 + 2)
+    assert encoder.n_features_ == 2 + (7 + 2) + (7 + 2 + 512)  # casts hold two names or more without a column
     assert set(ColumnEncoder(max_values=0).fit(films).kinds_) == {"rating"}
 
 
-def test_measures_are_categories_if_somebody_says_so(films):
-    encoder = ColumnEncoder(categories=["length"]).fit(films)
-    assert encoder.kinds_["length"] == "values"
+def test_values_without_a_column_are_hashed_as_scikit_learn_does_if_there_are_many(films):
+    encoder = ColumnEncoder(max_values=7, drop=["town", "rating", "shelf"]).fit(films)
+    kept = set(encoder._parts[0].values)
+    rest = [" ".join(sorted({*cell.split(", ")} - kept)) for cell in films["cast"].fillna("")]
+    ngrams = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 4), n_features=512, alternate_sign=False)
+    made = encoder.transform(films).toarray()
+    np.testing.assert_allclose(made[:, 9:], ngrams.transform(rest).toarray(), atol=1e-6)
+    assert "the others share one and 512 of hashed character n-grams → 521 features" in encoder.describe()["cast"]
+    arrays, facts = encoder.state()
+    back = ColumnEncoder.from_state(arrays, json.loads(json.dumps(facts)))
+    np.testing.assert_array_equal(back.transform(films).toarray(), made)
+
+
+def test_codes_are_categories_if_somebody_says_so(films):
+    encoder = ColumnEncoder(categories=["shelf"]).fit(films)
+    assert encoder.kinds_["shelf"] == "values"
     assert encoder.transform(films).shape[1] == encoder.n_features_
 
 
@@ -114,8 +126,17 @@ def test_prose_is_no_list():
     random = np.random.default_rng(1)
     words = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(400)]
     prose = [", ".join(" ".join(random.choice(words, 6)) for _ in range(3)) for _ in range(300)]
-    encoder = ColumnEncoder().fit(pd.DataFrame({"plot": prose, "x": range(300)}))
-    assert "as text its words would be used" in encoder.left_out_["plot"]
+    table = pd.DataFrame({"plot": prose, "x": range(300)})
+    encoder = ColumnEncoder().fit(table)
+    assert encoder.kinds_["plot"] == "text"
+    assert (encoder.transform(table) != ColumnEncoder(text="plot").fit(table).transform(table)).nnz == 0
+
+
+def test_a_text_without_usable_words_is_left_out_unless_it_is_named():
+    table = pd.DataFrame({"marks": [f"{a} {b} x y" for a in "abcdefgh" for b in "abcdefgh"], "x": range(64)})
+    assert "marks" in ColumnEncoder().fit(table).left_out_
+    with pytest.raises(DataFileError, match="no usable words"):
+        ColumnEncoder(text="marks").fit(table)
 
 
 def test_state_restores_every_bit(films):
@@ -124,9 +145,23 @@ def test_state_restores_every_bit(films):
     back = ColumnEncoder.from_state(arrays, json.loads(json.dumps(facts)))
     assert (back.transform(films) != encoder.transform(films)).nnz == 0
     assert back.n_features_ == encoder.n_features_
-    del facts["bags"]
-    with pytest.raises(ValueError, match="not the columns it names"):
-        ColumnEncoder.from_state(arrays, facts)
+
+
+def test_thousands_of_names_are_bounded_and_the_line_says_so():
+    random = np.random.default_rng(2)
+    cells = [
+        ", ".join(f"actor {name}" for name in "-".join(map(str, row)).split("-"))
+        for row in random.integers(9_000, size=(4_000, 5))
+    ]
+    frame = pd.DataFrame({"cast": [cell.translate(str.maketrans("0123456789", "abcdefghij")) for cell in cells]})
+    counts = Counter(name for cell in frame["cast"] for name in {*cell.split(", ")})
+    encoder = ColumnEncoder(max_values=200).fit(frame)
+    assert encoder.n_features_ == 202 + 512
+    kept = encoder._parts[0].values
+    assert len(kept) == 200
+    assert min(counts[name] for name in kept) >= max(n for name, n in counts.items() if name not in kept)
+    expected = f"lists of names between ',': 200 of {len(counts):,} values get a column, the others share one"
+    assert encoder.describe()["cast"].startswith(expected)
 
 
 def test_indices_have_32_bits(films):

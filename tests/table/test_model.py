@@ -1,6 +1,8 @@
 """The model of a table: six lines of Python, one file, the same bits in another process."""
 
+import copy
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -29,14 +31,28 @@ def model(photos):
 def test_settings_are_parameters_of_a_scikit_learn_estimator(photos, model):
     assert onepos.TableModel is TableModel
     assert model.get_params(deep=False).items() >= (EASY | {"method": "an", "params": {"max_epochs": 10}}).items()
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "estimator_")
-    assert copy.set_params(method="linear").method == "linear"
+    copied = clone(model)
+    assert copied.get_params() == model.get_params()
+    assert not hasattr(copied, "estimator_")
+    assert copied.set_params(method="linear").method == "linear"
     with pytest.raises(ValueError, match="Invalid parameter 'nosuch'"):
-        copy.set_params(nosuch=1)
+        copied.set_params(nosuch=1)
     again = clone(model).fit(photos, label="tag")
     assert (again.predict_proba(photos) == model.predict_proba(photos)).all(axis=None)
+
+
+def test_a_failed_refit_leaves_the_model_as_it_was(photos, model):
+    copied = copy.deepcopy(model)
+    before = copied.predict_proba(photos)
+    learnt = dict(vars(copied))
+    other = photos.drop(columns="light").assign(tag=["x", "y", "z"] * 30)
+    with (
+        mock.patch("onepos.table.model.compare", side_effect=DataFileError("at the end")),
+        pytest.raises(DataFileError, match="at the end"),
+    ):
+        copied.fit(other, label="tag")
+    assert vars(copied) == learnt
+    assert (copied.predict_proba(photos) == before).all(axis=None)
 
 
 def test_progress_tells_every_batch_of_training(photos):

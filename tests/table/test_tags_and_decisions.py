@@ -4,18 +4,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onepos.exceptions import DataFileError
+import onepos
+from onepos.exceptions import DataFileError, LabelWarning
 from onepos.metrics import average_precision, evaluate
 from onepos.table import (
+    ColumnEncoder,
     apply_decisions,
     bootstrap_intervals,
     complete_values,
     join_tags,
+    read_table,
     row_ids,
     single_positive_values,
     split_tags,
     tag_indicator,
 )
+from onepos.table.features import CategoryColumn
 
 
 def test_tags_are_stripped_sorted_and_may_be_missing():
@@ -119,3 +123,66 @@ def test_bootstrap_interval_is_about_the_normal_one():
     assert found["mean"] == pytest.approx(values.mean())
     assert found["low"] == pytest.approx(values.mean() - error, abs=0.02)
     assert found["high"] == pytest.approx(values.mean() + error, abs=0.02)
+
+
+#: One tag, written in ways that look the same: composed, decomposed, with invisible characters, with blanks.
+CAFE = ["caf\xe9", "cafe\u0301", "caf\xe9\u200b", "\ufeffcaf\xe9", "ca\u00adf\xe9", "c\u200daf\xe9", "\u00a0caf\xe9 "]
+
+
+def test_tags_that_look_the_same_are_one_label_and_a_warning_says_so():
+    with pytest.warns(LabelWarning, match=r"1 of 2 labels come in several spellings .*'caf\\xe9' = 'cafe\\u0301'"):
+        made = tag_indicator(pd.Series([*CAFE, "sea"]))
+    assert made.columns.tolist() == ["caf\xe9", "sea"]
+    assert made.to_numpy().tolist() == [[1, 0]] * len(CAFE) + [[0, 1]]
+    with pytest.warns(LabelWarning, match="several spellings"):
+        direct = onepos.one_positive([*CAFE, "sea"])
+    assert direct.columns.tolist() == ["caf\xe9", "sea"]
+    assert np.array_equal(direct, made)
+
+
+@pytest.mark.parametrize("written", CAFE)
+def test_every_spelling_finds_its_label_again(written):
+    for classes in (["caf\xe9", "sea"], ["cafe\u0301", "sea"]):
+        assert split_tags(pd.Series([f"{written}; sea"]), ";", classes).to_numpy().tolist() == [[1, 1]]
+        assert onepos.one_positive([written, "sea"], classes=classes).columns.tolist() == classes
+    observed = pd.DataFrame({"caf\xe9": [0], "sea": [1]})
+    decided = pd.DataFrame({"id": ["a"], "label": [written], "decision": ["accept"]})
+    assert apply_decisions(observed, pd.Index(["a"]), decided)[0].to_numpy().tolist() == [[1, 1]]
+
+
+def test_characters_that_join_letters_or_emoji_stay():
+    family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    assert split_tags(pd.Series([family, persian])).columns.tolist() == sorted([family, persian])
+
+
+def test_blanks_around_tags_of_a_table_are_no_news():
+    assert tag_indicator(pd.Series(["sea", " sea", "city "])).columns.tolist() == ["city", "sea"]
+
+
+@pytest.mark.parametrize("source", ["frame", "nullable", "objects", "csv", "parquet", "float32"])
+def test_whole_numbers_are_written_alike_at_any_size_with_gaps(source, tmp_path):
+    """A gap turns integers into floating point; the names must not follow the type."""
+    numbers = [7, 123456, 1234567, -1234567, 10**12, 2**53, None]
+    if source == "float32":
+        numbers = [7, 123456, 1234567, -1234567, None]
+    frame = pd.DataFrame({"code": pd.Series(numbers, dtype="Int64"), "tag": "x"})
+    if source in ("frame", "float32"):
+        frame["code"] = frame["code"].astype("float32" if source == "float32" else "float64")
+    elif source == "objects":
+        frame["code"] = pd.Series([None if n is None else float(n) for n in numbers], dtype=object)
+    elif source == "csv":
+        frame.to_csv(tmp_path / "a.csv", index=False)
+        frame = read_table(tmp_path / "a.csv", plain=["code"]).frame
+        assert row_ids(pd.read_csv(tmp_path / "a.csv").iloc[:-1], "code").tolist() == [str(n) for n in numbers[:-1]]
+    elif source == "parquet":
+        frame.astype({"code": "float64"}).to_parquet(tmp_path / "a.parquet")
+        frame = read_table(tmp_path / "a.parquet").frame
+    names = [str(n) for n in numbers[:-1]]
+    assert tag_indicator(frame["code"]).columns.tolist() == sorted(names)
+    assert row_ids(frame.iloc[:-1], "code").tolist() == names
+    assert CategoryColumn("code").fit(frame["code"], ColumnEncoder()).values == sorted(names)
+
+
+def test_fractions_and_text_stay_as_they_are_written():
+    assert tag_indicator(pd.Series([2.5, 1234567.25, 3.0])).columns.tolist() == ["1234567.25", "2.5", "3"]
+    assert tag_indicator(pd.Series(["07", "3.0", "7"])).columns.tolist() == ["07", "3.0", "7"]

@@ -354,6 +354,7 @@ def test_threads_are_limited_for_small_steps_and_put_back():
     before = torch.get_num_threads()
     assert useful_threads(16, 1_000) == 1
     assert useful_threads(4096, 10_000_000) == before
+    assert (useful_threads(100, 10_000_000), useful_threads(100, 10_000_000, own=True)) == (1, before)
     with pytest.raises(RuntimeError), limited_threads(1):  # noqa: PT012 - the body is the test
         assert torch.get_num_threads() == 1
         raise RuntimeError
@@ -386,7 +387,7 @@ def _timed_run(monkeypatch, seconds, **options):
     objective = _TimedSquares(_linear())
     objective.clock = clock
     start = {name: value.clone() for name, value in objective.state_dict().items()}
-    with _deadline.deadline(seconds, told.append):
+    with _deadline.deadline(seconds, lambda step, share: told.append(share)):
         history = train(objective, _rows(), Schedule(3, 16, 0.1), _generator(), **options)  # four batches per epoch
     return objective, start, history, told
 
@@ -427,7 +428,7 @@ def test_no_time_at_all_leaves_the_start(monkeypatch):
 def test_stages_of_work_share_progress_and_time(monkeypatch):
     clock, told = _Clock(), []
     monkeypatch.setattr(_deadline, "time", clock)
-    with _deadline.deadline(10.0, told.append):
+    with _deadline.deadline(10.0, lambda step, share: told.append(share)):
         with _deadline.stage(0.0, 0.25, time_share=0.5):
             _deadline.tell(1.0)
             assert _deadline.time_left() == 5.0

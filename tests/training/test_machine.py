@@ -1,14 +1,17 @@
-"""Denormal numbers while training, and afterwards."""
+"""Denormal numbers while training, and afterwards; devices and memory that are not there."""
 
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
+import onepos
 from onepos import AssumeNegativeClassifier
 from onepos.datasets import make_known_posterior
+from onepos.exceptions import NotEnoughMemoryError
 from onepos.training import Callback
 from onepos.training.machine import flushed_denormals
 
@@ -70,3 +73,43 @@ def test_threads_of_torch_that_a_fit_needs_first_do_not_keep_it():
         env={**os.environ, "OMP_NUM_THREADS": "2"},
     )
     assert found.stdout.strip() == "0"
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda:99", "no such device"])
+def test_a_device_that_torch_cannot_use_here_is_refused_before_training(device):
+    X, Y = np.eye(6), np.eye(3, dtype=int)[[0, 1, 2, 0, 1, 2]]
+    with pytest.raises(ValueError, match="device must be one that torch can use on this machine"):
+        onepos.make_classifier("an", device=device).fit(X, Y)
+    model = onepos.make_classifier("an", max_epochs=1, random_state=0).fit(X, Y).set_params(device=device)
+    with pytest.raises(ValueError, match="device must be one that torch can use on this machine"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [
+        ("an", {"network": [10**12]}),
+        ("an", {"network": [10**6] * 3}),
+        ("smile", {"encoder_hidden": 10**12, "n_neighbors": 2}),
+        ("smile", {"decoder_hidden": 10**12, "n_neighbors": 2}),
+    ],
+)
+def test_memory_is_asked_for_before_it_is_taken(method, setting):
+    X, Y = np.eye(6), np.eye(3, dtype=int)[[0, 1, 2, 0, 1, 2]]
+    with pytest.raises(NotEnoughMemoryError, match=r"need .* GB of memory; .* GB are available"):
+        onepos.make_classifier(method, **setting).fit(X, Y)
+
+
+def test_the_memory_that_is_left_follows_the_limit_of_the_process():
+    program = """
+import resource
+from onepos._utils.machine import available_bytes
+before = available_bytes()
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+after = available_bytes()
+assert 0 < after < 4 << 30, after
+assert before > 0
+held = bytearray(1 << 30)
+assert after - available_bytes() >= 1 << 30
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,11 +1,22 @@
 """Writing a file so that whoever opens it finds the old content or the whole new one."""
 
 import errno
+import hashlib
 import os
+import re
 import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from onepos._utils.machine import is_alive
+
+#: Parts that this process writes to now, and folders in which it has looked for those of processes that are gone.
+_open_parts: set[str] = set()
+_swept: set[Path] = set()
+#: Names of parts: of the file, machine and process, and a random one.
+_PART = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.part")
 
 #: What the system says when there is no room, and what is to be done.
 _ADVICE = {
@@ -35,7 +46,8 @@ def explained(path: Path) -> Iterator[None]:
 def replaced_when_done(path: Path) -> Iterator[Path]:
     """Yield a file beside ``path`` to write to; at the end it is flushed to disk and takes the place of ``path``.
 
-    An error or a power cut on the way leaves what was there before.
+    An error or a power cut on the way leaves what was there before. A killed process leaves its part, which the next
+    process that writes to the folder removes.
 
     Parameters
     ----------
@@ -43,8 +55,11 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
         Its folder must exist.
     """
     # Neither threads nor processes, be they on two machines that share the disk, write to the same one.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    part = path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.part")
+    if path.parent.resolve() not in _swept:
+        sweep(path.parent)
     with explained(path):
+        _open_parts.add(part.name)
         try:
             yield part
             with part.open("rb+") as file:
@@ -52,12 +67,40 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+            _open_parts.discard(part.name)
         if os.name == "posix":  # elsewhere a folder cannot be opened to be flushed
             handle = os.open(path.parent, os.O_RDONLY)
             try:
                 os.fsync(handle)  # the new name itself
             finally:
                 os.close(handle)
+
+
+def sweep(folder: Path) -> list[Path]:
+    """Remove the parts that processes of this machine left in a folder when they were killed; return their paths.
+
+    Parts of processes that still run, of other machines and of other programs stay.
+    """
+    _swept.add(folder.resolve())
+    if os.name != "posix" or not folder.is_dir():
+        return []
+    gone = []
+    for path in folder.glob(".*.part"):
+        found = _PART.fullmatch(path.name)
+        if found is None or found[1] != _machine() or path.name in _open_parts:
+            continue
+        # A part of this process id that is not open is of an earlier process with the same id.
+        if int(found[2]) == os.getpid() or not is_alive(int(found[2])):
+            path.unlink(missing_ok=True)
+            gone.append(path)
+    return gone
+
+
+def _machine() -> str:
+    """Return a short name of the machine, or of the container on it, whose process ids can be asked about."""
+    place = Path("/proc/self/ns/pid")
+    space = place.readlink() if place.exists() else ""
+    return hashlib.sha256(f"{socket.gethostname()} {space}".encode()).hexdigest()[:8]
 
 
 def write_durably(path: Path, content: bytes) -> Path:

@@ -1,15 +1,79 @@
-"""From tags to the indicator matrix that the estimators take."""
+"""From cells to tags, and from tags to the indicator matrix that the estimators take."""
 
+import re
+import unicodedata
+import warnings
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils.validation import IntArray
+from onepos.exceptions import LabelWarning
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Zero-width space, word joiner, byte-order mark, soft hyphen, marks of direction. The two joiners shape letters in some
+# scripts and make one emoji of several: they are removed only at the ends and beside Latin characters.
+_INVISIBLE = re.compile(
+    "[\u200b\u2060\ufeff\u00ad\u200e\u200f]|^[\u200c\u200d]+|[\u200c\u200d]+$"
+    "|(?<=[\u0001-\u024f])[\u200c\u200d]+|[\u200c\u200d]+(?=[\u0001-\u024f])"
+)
+
+
+def cell_text(value: Any) -> str:
+    """Return a cell that is not missing as the text of a tag, an id or a category.
+
+    Whole numbers are written without a point, whatever their type and size: a column of integers with a gap comes as
+    floating point. Text stays as it is, but for blanks around it.
+
+    Examples
+    --------
+    >>> [cell_text(value) for value in (7, 1234567.0, np.float32(2.5), 1e16, " 07 ", "3.0")]
+    ['7', '1234567', '2.5', '10000000000000000', '07', '3.0']
+    """
+    if isinstance(value, float | np.floating | Decimal) and value % 1 == 0:
+        value = int(value)
+    return str(value).strip()
+
+
+def normal_tag(tag: str) -> str:
+    r"""Return a tag in the one form that equal-looking spellings share: NFC, trimmed, without invisible characters.
+
+    Examples
+    --------
+    >>> normal_tag("cafe\u0301 ") == normal_tag("caf\xe9\u200b") == "caf\xe9"
+    True
+    """
+    if tag.isascii():
+        return tag.strip()
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", tag)).strip()
+
+
+def distinct_labels(tags: Iterable[Any], stacklevel: int) -> list[Any]:
+    """Return the distinct labels, sorted; warn if several spellings are one label."""
+    written = dict.fromkeys(tags)
+    spellings: dict[Any, list[Any]] = {}
+    for tag in written:
+        spellings.setdefault(_label(tag), []).append(tag)
+    several = [group for group in spellings.values() if len(group) > 1]
+    if several:
+        shown = "; ".join(" = ".join(map(ascii, group[:3])) for group in several[:3])
+        warnings.warn(
+            f"{len(several):,} of {len(spellings):,} labels come in several spellings that look the same ({shown}"
+            f"{'; …' if len(several) > 3 else ''}); each counts as one label.",
+            LabelWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return sorted(spellings)
+
+
+def _label(tag: Any) -> Any:
+    return normal_tag(tag) if isinstance(tag, str) else tag
 
 
 def one_positive(labels: Any, classes: Iterable[Any] | None = None) -> "pd.DataFrame":
@@ -18,7 +82,8 @@ def one_positive(labels: Any, classes: Iterable[Any] | None = None) -> "pd.DataF
     Parameters
     ----------
     labels : array-like of shape (n_samples,)
-        The observed label of each row: strings, integers, anything hashable and sortable.
+        The observed label of each row: strings, integers, anything hashable and sortable. Strings that look the same
+        (Unicode normalisation, invisible characters, blanks around them) are one label, and a warning says so.
     classes : iterable, optional
         All label names, in the order of the columns. Without it: the sorted distinct labels. Give it
         when some labels may not occur among ``labels``.
@@ -51,7 +116,7 @@ def one_positive(labels: Any, classes: Iterable[Any] | None = None) -> "pd.DataF
             f"every row needs its one observed label; {missing.size} have none (first: row {missing[0]}). "
             "Drop these rows or fill in the label."
         )
-    names = pd.Index(sorted(series.unique())) if classes is None else pd.Index(list(classes))
+    names = pd.Index(distinct_labels(series, stacklevel=2) if classes is None else list(classes))
     if not names.is_unique:
         raise ValueError(f"classes must be distinct; repeated: {names[names.duplicated()].unique().tolist()}.")
     indicator, unknown = mark_labels(series, names, dtype=np.uint8)
@@ -78,7 +143,10 @@ def mark_labels(
     n_rows : int, optional
         Number of rows, if some of them may have no tag.
     """
-    codes = names.get_indexer(tags)
+    import pandas as pd
+
+    normal = pd.Index([_label(name) for name in names], dtype=names.dtype)
+    codes = (normal if normal.is_unique else names).get_indexer(pd.Index([_label(tag) for tag in tags]))
     places = np.arange(len(codes)) if rows is None else rows
     indicator = np.zeros((len(codes) if n_rows is None else n_rows, len(names)), dtype=dtype)
     known = codes >= 0

@@ -1,11 +1,20 @@
-"""Where and with what a cell was run, and the most memory it took."""
+"""The process and its machine: versions, memory, and whether torchrun started it beside others."""
 
+import multiprocessing
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from onepos.exceptions import NotEnoughMemoryError
+
+#: Smaller requests are not compared with the memory that is left.
+_SMALL_REQUEST = 1 << 28
+_CGROUP = Path("/sys/fs/cgroup")
 _STATUS = Path("/proc/self/status")
 _PACKAGES = ("onepos", "numpy", "scipy", "scikit-learn", "torch", "pandas")
 
@@ -42,6 +51,57 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
+def is_alive(process: int) -> bool:
+    """Return whether a process of this id runs on this machine."""
+    try:
+        os.kill(process, 0)  # signal 0 only asks whether the process exists
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def require_memory(n_bytes: float, what: str, advice: str) -> None:
+    """Raise NotEnoughMemoryError if ``what`` needs more bytes than are left; the message ends with ``advice``.
+
+    Examples
+    --------
+    >>> require_memory(1e18, "the weights of the network", "Take fewer units.")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    onepos.exceptions.NotEnoughMemoryError: the weights of the network need 1,000,000,000.0 GB of memory; ...
+    """
+    left = available_bytes() if n_bytes >= _SMALL_REQUEST else None
+    if left is not None and n_bytes > left:
+        raise NotEnoughMemoryError(
+            f"{what} need {n_bytes / 1e9:,.1f} GB of memory; {left / 1e9:,.1f} GB are available. {advice}"
+        )
+
+
+def available_bytes() -> int | None:
+    """Return the memory that this process can still take, as Linux, its container and its limits say; else None."""
+    if not _STATUS.exists():
+        return None
+    left = [1024 * _fields(Path("/proc/meminfo"))["MemAvailable:"]]
+    limit, used = _CGROUP / "memory.max", _CGROUP / "memory.current"
+    if limit.exists() and used.exists() and limit.read_text().strip() != "max":
+        # Pages of files count as used, and are given up when memory is short.
+        pages = _fields(_CGROUP / "memory.stat")["inactive_file"]
+        left.append(int(limit.read_text()) - int(used.read_text()) + pages)
+    import resource
+
+    addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if addresses != resource.RLIM_INFINITY:
+        left.append(addresses - 1024 * _fields(_STATUS)["VmSize:"])
+    return max(0, min(left))
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """Return the numbers of a file of the kernel by the word before each."""
+    words = (line.split() for line in path.read_text().splitlines())
+    return {found[0]: int(found[1]) for found in words if len(found) > 1 and found[1].isdigit()}
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -49,3 +109,31 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+_APART: ContextVar[bool] = ContextVar("onepos_apart", default=False)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Let every process do the work inside on its own: for small fits that all of them repeat."""
+    before = _APART.set(True)
+    try:
+        yield
+    finally:
+        _APART.reset(before)
+
+
+def launched() -> bool:
+    """Whether torchrun started this process beside others. Workers that such a process starts in turn stand alone."""
+    return (
+        not _APART.get()
+        and "TORCHELASTIC_RUN_ID" in os.environ
+        and int(os.environ.get("WORLD_SIZE", "1")) > 1
+        and multiprocessing.parent_process() is None
+    )
+
+
+def launched_rank() -> int:
+    """Return the number of this process among those that torchrun started; 0 without others."""
+    return int(os.environ["RANK"]) if launched() else 0

@@ -1,8 +1,10 @@
-"""Check the labels that estimators accept; names of array types."""
+"""Check the labels that estimators accept; a fit that fails changes nothing; names of array types."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,8 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 
 #: A dense array, a SciPy sparse matrix or array, or a pandas DataFrame of features.
 MatrixLike: TypeAlias = Any
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -166,3 +170,37 @@ def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
             f"validation labels must have {len(classes)} columns as in training; got {labels.observed.shape[1]}."
         )
     return labels.observed
+
+
+def all_or_nothing(fit: _Method) -> _Method:
+    """Decorate a method that fits an object: if it raises, the object has the attributes that it had before.
+
+    The method must not change objects that an earlier fit made; it makes new ones.
+
+    Examples
+    --------
+    >>> class Mean:
+    ...     @all_or_nothing
+    ...     def fit(self, values):
+    ...         self.n_ = len(values)
+    ...         self.mean_ = sum(values) / self.n_
+    >>> model = Mean()
+    >>> model.fit([1.0, 2.0])
+    >>> model.fit([])
+    Traceback (most recent call last):
+    ZeroDivisionError: division by zero
+    >>> model.n_, model.mean_
+    (2, 1.5)
+    """
+
+    @wraps(fit)
+    def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:  # Ctrl-C too
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return cast(_Method, fit_or_restore)

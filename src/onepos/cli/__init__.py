@@ -9,13 +9,7 @@ from types import FrameType
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 success, 1 internal error, 2 bad usage or input, 130 Ctrl-C, 143 SIGTERM.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: those of the process.
-    """
+    """Run the command line and exit: 0 success, 1 internal error, 2 bad usage or input, 130 Ctrl-C, 143 SIGTERM."""
     try:
         # Not at the top: a plain install has neither typer nor rich, and says so in one line.
         from onepos.cli.run import run

@@ -1,4 +1,4 @@
-"""``onepos bench run | status | table | compare | report | export | studies``."""
+"""``onepos bench run | status | verify | table | compare | report | export | studies``."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from onepos.cli import Terminated
 from onepos.cli.options import names
-from onepos.cli.output import InputError, JsonOption, input_errors, print_json, print_line, show, table
+from onepos.cli.output import InputError, JsonOption, answer, input_errors, print_json, print_line, show, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def studies(json: JsonOption = False) -> None:
 def run(
     study: Annotated[str, typer.Argument(help="A shipped study or a TOML file.", show_default=False)],
     out: Out,
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 is one a core.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 is one per core.")] = 0,
     backend: Annotated[
         str, typer.Option("--backend", help="local: processes of this machine. dask: workers of a cluster.")
     ] = "local",
@@ -58,6 +58,9 @@ def run(
         Path | None,
         typer.Option("--reuse", help="Results (folder or file) whose cells are not run again."),
     ] = None,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Also run cells again whose rows were made by other code.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Run what is missing of a study. Stop it whenever you like; the same command goes on."""
@@ -82,17 +85,16 @@ def run(
                 datasets=chosen[0],
                 methods=chosen[1],
                 reuse=load_results(reuse) if reuse else None,
+                recompute=recompute,
                 observer=observer,
             )
     except (KeyboardInterrupt, Terminated):
         sys.stderr.write(f"stopped: the cells that are done are in {out}; the same command goes on with the rest.\n")
         raise
-    if json:
-        print_json({"done": done, "failed": failed, "out": str(out)})
-    elif failed:
-        print_line(f"{failed} cells failed: `onepos bench status {out}` says why; the same command tries them again.")
-    else:
-        print_line(f"done: {done} cells in {out}. Next: onepos bench report {out}")
+    line = f"done: {done} cells in {out}. Next: onepos bench report {out}"
+    if failed:
+        line = f"{failed} cells failed: `onepos bench status {out}` says why; the same command tries them again."
+    answer(json, {"done": done, "failed": failed, "out": str(out)}, line)
     if failed:
         raise typer.Exit(1)
 
@@ -102,25 +104,66 @@ def status(results: Results, json: JsonOption = False) -> None:
     """Show how far a study is, what is running and what failed."""
     with input_errors():
         from onepos.study import ResultsFolder, cells_of, load_results
+        from onepos.study.provenance import made_by_this_code
 
         frame = load_results(results)
         folder = ResultsFolder(results) if results.is_dir() else None
         total = len(cells_of(folder.study())) if folder else len(frame)
+        other = int((~made_by_this_code(frame)).sum())
     ok = frame[frame["status"] == "ok"] if len(frame) else frame
     failed = frame[frame["status"] == "failed"] if len(frame) else frame
     running = folder.running() if folder else []
     if json:
         failures = failed[["cell", "error"]].to_dict("records") if len(failed) else []
-        print_json({"done": len(ok), "total": total, "failed": failures, "running": running})
+        print_json(
+            {"done": len(ok), "total": total, "failed": failures, "running": running, "rows_of_other_code": other}
+        )
         return
     seconds = float(ok["seconds"].sum()) if len(ok) else 0.0
     print_line(f"{len(ok)} of {total} cells done, {len(failed)} failed, {seconds / 3600:.2f} hours of computing.")
+    if other:
+        print_line(f"{other} rows were made by other versions of the code: `onepos bench run … --recompute` runs them.")
     for note in running:
         print_line(f"running: {note['cell']}")
     for row in failed.to_dict("records"):
         print_line(f"failed: {row['cell']}: {row['error']}")
     if len(ok):
-        show(_counts(ok))
+        counts = ok.groupby(["dataset", "method"], sort=False).size().unstack(fill_value=0)
+        methods = tuple(map(str, counts.columns))
+        shown = table("data set", *methods, numbers=methods)
+        for name, line in counts.iterrows():
+            shown.add_row(str(name), *map(str, line))
+        show(shown)
+
+
+@app.command("verify")
+def verify(
+    results: Results,
+    cells: Annotated[int, typer.Option("--cells", min=1, help="How many cells to run again.")] = 5,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random sample.")] = 0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Leave out cells that took longer.")] = 60.0,
+    json: JsonOption = False,
+) -> None:
+    """Run a random sample of finished cells again and compare; rows made by other code are counted, not compared."""
+    with input_errors():
+        from onepos.study import ResultsFolder, cells_of, load_results, read_study
+        from onepos.study.provenance import made_by_this_code, repeat_rows
+
+        frame = load_results(results)
+        if not len(frame):
+            raise InputError(f"{results} has no rows to run again: `onepos bench run` makes them.")
+        study = ResultsFolder(results).study() if results.is_dir() else read_study(str(frame["study"].iloc[0]))[0]
+        other = int((~made_by_this_code(frame)).sum())
+        found = repeat_rows(frame, cells_of(study), n=cells, seed=seed, most_seconds=seconds)
+    wrong = [one for one in found if not one.holds]
+    if json:
+        print_json({"repeated": len(found), "wrong": [one.cell for one in wrong], "rows_of_other_code": other})
+    else:
+        for one in wrong:
+            print_line(f"not repeated: {one}")
+        print_line(f"{len(found) - len(wrong)} of {len(found)} cells repeated; {other} rows were made by other code.")
+    if wrong:
+        raise typer.Exit(1)
 
 
 @app.command("table")
@@ -165,7 +208,14 @@ def compare_(
         from onepos.study.tables import compare
 
         metrics = (metric,) if metric else tuple(METRICS)
-        _print_table(compare(_full_size(results), metrics=metrics, selection=selection), form, json)
+        made = compare(_full_size(results), metrics=metrics, selection=selection)
+        if not made.pairs and not json:
+            print_line(
+                "There is nothing published to compare with: the paper has values of its own methods on its own data "
+                "sets only. Use `onepos bench table`."
+            )
+        else:
+            _print_table(made, form, json)
 
 
 def _full_size(results: Path) -> "pd.DataFrame":
@@ -205,10 +255,7 @@ def report(
         from onepos.study.report import report_study
 
         page = report_study(results, out, figures)
-    if json:
-        print_json({"report": str(page)})
-    else:
-        print_line(f"Report: {page}")
+    answer(json, {"report": str(page)}, f"Report: {page}")
 
 
 @app.command("export")
@@ -223,18 +270,7 @@ def export(
         from onepos.study.folder import export_results
 
         frame = export_results(ResultsFolder.open(results), out)
-    if json:
-        print_json({"rows": len(frame), "out": str(out)})
-    else:
-        print_line(f"{len(frame)} rows in {out}")
-
-
-def _counts(ok: "pd.DataFrame") -> Any:
-    counts = ok.groupby(["dataset", "method"], sort=False).size().unstack(fill_value=0)
-    shown = table("data set", *map(str, counts.columns), numbers=tuple(map(str, counts.columns)))
-    for name, row in counts.iterrows():
-        shown.add_row(str(name), *(str(value) for value in row))
-    return shown
+    answer(json, {"rows": len(frame), "out": str(out)}, f"{len(frame)} rows in {out}")
 
 
 def _chosen(text: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:

@@ -4,7 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from onepos.cli.options import BETWEEN_TAGS, Out, Threshold, Top, TrainingOptions, check_limits, names, option
+from onepos.cli.options import (
+    BETWEEN_TAGS,
+    EscapeFormulas,
+    Out,
+    Threshold,
+    Top,
+    TrainingOptions,
+    check_limits,
+    names,
+    open_model,
+    option,
+)
 from onepos.cli.output import (
     InputError,
     JsonOption,
@@ -33,16 +44,8 @@ EXAMPLES = """\
 WITHOUT = ("labels", "sample", "sample_label", "checkpoint", "cache")
 #: Options that have no effect with --model.
 _FOR_TRAINING = (
-    "tune",
-    "method",
-    "settings",
-    "n_positives",
-    "validation_fraction",
-    "seed",
-    "trials",
-    "budget",
-    "drop",
-    "categories",
+    *("tune", "method", "settings", "n_positives", "validation_fraction"),
+    *("seed", "trials", "budget", "drop", "categories"),
 )
 #: Columns shown beside each row of a review page.
 _SHOWN_COLUMNS = 12
@@ -51,17 +54,20 @@ _SHOWN_COLUMNS = 12
 def complete(
     options: TrainingOptions,
     out: Out,
-    model: Annotated[Path | None, option("--model", "MODEL", "Use this model, train none.")] = None,
+    model: Annotated[Path | None, option("--model", "MODEL", "Use this model instead of training one.")] = None,
     threshold: Threshold = None,
     top: Top = None,
-    review: Annotated[Path | None, option("--review", "HTML", "Also write a page to check the tags on.")] = None,
-    image: Annotated[str, option("--image", "COL", "Picture files to show on that page.")] = "",
+    review: Annotated[
+        Path | None, option("--review", "HTML", "Also write a page on which a person checks the tags.")
+    ] = None,
+    title: Annotated[str, option("--title", "COL", "Column to show as the heading of each row on that page.")] = "",
+    escape_formulas: EscapeFormulas = True,
     json: JsonOption = False,
 ) -> None:
-    """Fill in the tags that nobody wrote down: the table again, with a probability for every label and a set of tags.
+    """Complete the tags of a table: write it again, with a probability per label and a set of tags.
 
-    Trains on the table itself, or takes a model. The set holds the observed tag, what a reviewer accepted, and the
-    labels that are likely. A review page saves decisions that `onepos fit --decisions` learns from.
+    Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
+    the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
     from onepos.table.writing import check_output
 
@@ -71,15 +77,16 @@ def complete(
     check_output(out)
     if review is not None:
         check_page("--review", review)
-    elif image:
-        raise InputError("--image shows pictures on the review page: give --review too, or leave it out.")
+    elif title:
+        raise InputError("--title is for the review page: give --review too, or leave it out.")
+    elif options.image and not options.embed:
+        raise InputError("--image shows pictures on the review page, or embeds them: give --review too, or --embed.")
     if data.is_dir():
         raise InputError(f"tags are completed in one table; {data} is a folder: `onepos fit` trains on it.")
     if model is not None:
         _check_untrained(options)
     with progress_steps() as progress:
-        left_out = ",".join(part for part in (options.drop, image) if part)
-        trained = None if model is not None else train(replace(options, drop=left_out), progress)
+        trained = None if model is not None else train(_only_shown(options), progress)
         progress("completing", 0.95)
         with input_errors():
             from onepos.table import complete_table
@@ -93,10 +100,19 @@ def complete(
                 separator=options.separator or BETWEEN_TAGS,
                 at_least_one=False if options.allow_empty else None,
             )
-            made.write(out)
+            made.write(out, escape_formulas=escape_formulas)
             if review is not None:
-                _write_review(made, review, image, threshold)
+                _write_review(made, review, options.image, title, threshold)
     _report(made, trained, data, out, review, json)
+
+
+def _only_shown(options: TrainingOptions) -> TrainingOptions:
+    """Leave pictures out of training if nothing embeds them: the review page shows them."""
+    from onepos.table.embedders import for_pictures
+
+    if not options.image or any(for_pictures(one, text=options.text) for one in options.embed or ()):
+        return options
+    return replace(options, image="", drop=",".join(part for part in (options.drop, options.image) if part))
 
 
 def _check_untrained(options: TrainingOptions) -> None:
@@ -113,9 +129,9 @@ def _sources(options: TrainingOptions, path: Path | None, trained: Trained | Non
     if trained is not None:
         return trained.model, trained.data
     assert path is not None
-    from onepos.table import TableModel, read_table, reading_options
+    from onepos.table import read_table, reading_options
 
-    loaded = TableModel.load(path)
+    loaded = open_model(path, options.data, options.embed)
     has = {"--label": loaded.label_, "--id": loaded.id_, "--text": ",".join(loaded.encoder_.text)}
     given = {"--label": options.label, "--id": options.id, "--text": ",".join(names(options.text))}
     for name, value in given.items():
@@ -126,14 +142,16 @@ def _sources(options: TrainingOptions, path: Path | None, trained: Trained | Non
     return loaded, read_table(options.data, **reading_options(loaded, options.data))
 
 
-def _write_review(made: "Completion", path: Path, image: str, threshold: float | None) -> None:
+def _write_review(made: "Completion", path: Path, image: str, title: str, threshold: float | None) -> None:
     from onepos.pages.review import write_review
     from onepos.table.kinds import require_columns
 
     frame, model = made.data.frame, made.model
     require_columns(frame, [image] if image else [], "image")
+    require_columns(frame, [title] if title else [], "title")
     text = model.encoder_.text[:1]
-    shown = [name for name in model.encoder_.kinds_ if name not in text][:_SHOWN_COLUMNS]
+    shown = [name for name in model.encoder_.kinds_ if name not in (*text, title)][:_SHOWN_COLUMNS]
+    sets = [set(tags.split(made.separator)) for tags in made.suggested]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_review(
         path,
@@ -141,6 +159,8 @@ def _write_review(made: "Completion", path: Path, image: str, threshold: float |
         observed=made.observed(),
         labels=model.labels_,
         probabilities=made.probabilities.to_numpy(),
+        sets=[[label in tags for label in model.labels_] for tags in sets],
+        titles=frame[title].fillna("").astype(str).tolist() if title else None,
         texts=frame[text[0]].fillna("").astype(str).tolist() if text else None,
         images=frame[image].fillna("").astype(str).tolist() if image else None,
         features=frame[shown] if shown and made.data.labels is None else None,
@@ -154,17 +174,13 @@ def _report(
     added = made.added()
     if json:
         facts = {"rows": len(made.suggested), "suggested": added, "out": str(out)}
-        page = {"review": str(review)} if review is not None else {}
-        print_json(
-            facts
-            | page
-            | {"notes": [*made.notes, *made.column_notes]}
-            | ({"training": as_json(trained)} if trained else {})
-        )
+        facts |= {"review": str(review)} if review is not None else {}
+        facts |= {"notes": [*made.notes, *made.column_notes]}
+        print_json(facts | ({"training": as_json(trained)} if trained else {}))
         return
     if trained is not None:
         show_training(trained, data, None)
-    # Training has said what it filled in.
+    # Training already printed which values it filled in.
     for note in [*made.notes, *(made.column_notes if trained is None else [])]:
         print_note(note)
     print_line(f"{added:,} tags suggested beside those observed; {len(made.suggested):,} rows in {out}")

@@ -13,21 +13,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from onepos.pages import Example
-    from onepos.pages.demo import DemoResult
+    from onepos.pages.demo import DemoResult, Example
+
+#: Examples that fit beside each other on 80 columns.
+_SHOWN = 3
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for report.html.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the table and the pages.")] = Path("demo-output"),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Equal seeds give equal results.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Train on pictures with one label each, compare with full supervision, write report.html (under a minute)."""
+    """Complete the tags of a table with one tag per row and compare them with the hidden truth (under a minute)."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"--out names the folder for the report; {out} is a file.")
+        raise InputError(f"--out names the folder for the files; {out} is a file.")
     with progress_steps() as progress:
         progress("loading", 0.0)
-        # Imported here: torch takes seconds, and `onepos --help` has no use for it.
+        # Imported here: torch takes seconds, and `onepos --help` does not need it.
         from onepos.pages.demo import run_demo
 
         result = run_demo(out=out, random_state=seed, progress=progress)
@@ -38,90 +40,55 @@ def demo(
 
 
 def _as_json(result: "DemoResult") -> dict[str, Any]:
-    table = result.table
     return {
-        "methods": {
-            str(key): {
-                metric: {"mean": row[(metric, "mean")], "std": row[(metric, "std")]}
-                for metric in table.columns.unique(level=0)
-            }
-            for key, row in table.iterrows()
-        },
-        "runs": result.scores.to_dict("records"),
+        "methods": result.scores.to_dict("index"),
+        "doctor": result.diagnosis.to_dict(),
         "examples": [
-            {
-                "observed": example.observed,
-                "recovered": [{"label": label, "confidence": share} for label, share in example.recovered],
-                "true": list(example.true),
-            }
+            {"observed": example.observed, "suggested": list(example.suggested), "true": list(example.true)}
             for example in result.examples
         ],
         "facts": dict(result.facts),
+        "files": {name: str(path) for name, path in result.files.items()},
         "seconds": result.seconds,
-        "report": str(result.report),
     }
-
-
-_STYLE = {"observed": "blue", "right": "green", "wrong": "red", "missed": "yellow"}
-_SHOWN = 3
 
 
 def show_demo(result: "DemoResult") -> None:
     """Print the result for people."""
-    from onepos.pages.demo_summary import PRESENT
-
-    facts = result.facts
-    print_line(
-        f"{facts['n_train']:,} training pictures with {facts['mean_labels']:.2f} digits each, one of them named; "
-        f"measured on {facts['n_test']:,} fully labelled pictures of other scans."
-    )
+    facts, files = result.facts, result.files
+    print_line(f"1. Table   {files['table']}: {facts['n_train']:,} pictures of handwritten digits.")
+    print_line(f"           They show {facts['mean_labels']:.2f} digits on average. One of them is named per picture.")
+    findings = ", ".join(f"{finding.level} {finding.code}" for finding in result.diagnosis.findings)
+    print_line(f"2. Doctor  {findings or 'no finding'}")
+    print_line(f"3. Fit     method {facts['method']} with a small convolutional network")
+    print_line(f"4. Tags    {files['completed']}: {facts['hidden']:,} digits were hidden from training.")
     print_line()
-    show(metric_table(result))
-    runs = f"Mean ± standard deviation of {facts['n_runs']} runs. " if facts["n_runs"] > 1 else ""
-    print_line(f"{runs}* best of the methods that saw one label; bce saw every label: the ceiling.")
+    show(score_table(result))
     print_line()
-    print_line("Labels that SMILE recovered for the first training pictures that hide some:")
-    # Pictures with a single digit hide nothing; the report shows them all the same.
-    show(recovered_labels([example for example in result.examples if len(example.true) > 1][:_SHOWN]))
-    print_line("● observed  ✓ right  ✗ wrong  ○ missed")
-    print_line(
-        f"{facts['hidden']:,} labels were hidden; {facts['claimed']:,} are said to be there with {100 * PRESENT:.0f} % "
-        f"or more, {facts['found']:,} of them rightly."
-    )
+    show(suggested_labels(list(result.examples[:_SHOWN])))
+    print_line("● given  ✓ suggested and true  ✗ suggested and wrong  ○ missed")
     print_line()
-    print_line(f"Report: {result.report}")
-    print_line(f"Time:   {result.seconds:.0f} s")
+    print_line(f"5. Review  {files['review']}")
+    print_line(f"6. Report  {files['report']}")
+    print_line(f"Time: {result.seconds:.0f} s")
 
 
-def metric_table(result: "DemoResult") -> Table:
-    """Return the five measures side by side, the best single-label method of each marked."""
-    from onepos.metrics import METRICS, higher_is_better
-    from onepos.pages import METRIC_TEXT
-
-    means, spreads = result.table.xs("mean", axis=1, level=1), result.table.xs("std", axis=1, level=1)
-    single = means.drop(index=result.scores.loc[result.scores["full_labels"], "method"].unique())
+def score_table(result: "DemoResult") -> Table:
+    """Return what each method suggests and how much of it is true."""
     made = Table(box=None, padding=(0, 1), header_style="bold")
     made.add_column("\nmethod", no_wrap=True)
-    for metric in METRICS:
-        head = (
-            METRIC_TEXT[metric][0].replace("Average", "Avg.").replace(" ", "\n", 1).replace("One-error", "One-\nerror")
-        )
-        arrow = "↑" if higher_is_better(metric) else "↓"
-        made.add_column(f"{head} {arrow}" if "\n" in head else f"\n{head} {arrow}", justify="right", no_wrap=True)
-    for key in means.index:
-        cells = []
-        for metric in METRICS:
-            best = single[metric].max() if higher_is_better(metric) else single[metric].min()
-            spread = spreads.loc[key, metric]
-            text = f"{means.loc[key, metric]:.3f}" + ("" if spread != spread else f"±{spread:.3f}".replace("±0", "±"))
-            is_best = key in single.index and means.loc[key, metric] == best
-            cells.append(Text(f"*{text}" if is_best else text, style="bold green" if is_best else ""))
-        made.add_row(str(key), *cells)
+    for head in ("tags\nsuggested", "of these\ntrue", "hidden digits\nfound", "average precision\non new pictures"):
+        made.add_column(head, justify="right", no_wrap=True)
+    for key, row in result.scores.iterrows():
+        own = key == result.facts["method"]
+        shares = [f"{row[name]:.0%}" for name in ("precision", "recall")]
+        cells = [f"{row['suggested']:,.0f}", *shares, f"{row['average_precision']:.3f}"]
+        made.add_row(f"{key} + network" if own else str(key), *cells, style="bold" if own else "")
     return made
 
 
-def recovered_labels(examples: list["Example"]) -> Table:
-    """Return pictures beside each other; below each what was observed, recovered and true."""
+def suggested_labels(examples: list["Example"]) -> Table:
+    """Return pictures beside each other; below each what was given, suggested and missed."""
     made = Table(box=None, show_header=False, padding=(0, 1))
     for _ in examples:
         made.add_column(overflow="fold")
@@ -142,15 +109,10 @@ def draw(image: "NDArray[np.floating]") -> str:
 
 
 def _describe(example: "Example") -> Text:
-    text = Text("observed")
-    text.append(f" ● {example.observed}", style=_STYLE["observed"])
-    text.append("\nrecovered\n")  # a line of its own: three pictures fit beside each other on 80 columns
-    guesses = [
-        Text(f"{mark.sign} {mark.label} {100 * (mark.confidence or 0.0):.0f}%", style=_STYLE[mark.status])
-        for mark in example.guesses
-    ]
-    text.append_text(Text(" ").join(guesses))
-    text.append("\ntrue")
-    for mark in example.truth:
-        text.append(f" {mark.sign} {mark.label}", style=_STYLE[mark.status])
+    text = Text(f"● {example.observed}", style="blue")
+    for label in example.suggested:
+        text.append(*((f"  ✓ {label}", "green") if label in example.true else (f"  ✗ {label}", "red")))
+    for label in example.true:
+        if label not in (example.observed, *example.suggested):
+            text.append(f"  ○ {label}", "yellow")
     return text

@@ -42,8 +42,7 @@ def doctor(
         tags = _tags(content, label, separator)
         left_out = [name for name in (label, id, *options.names(drop)) if name]
         progress("looking", 0.3)
-        features, first = content.frame.drop(columns=left_out), words[0] if words else None
-        diagnosis = diagnose(features, tags, text=first, interface="command line")
+        diagnosis = diagnose(content.frame.drop(columns=left_out), tags, text=words, interface="command line")
     if json:
         print_json(diagnosis.to_dict())
     else:

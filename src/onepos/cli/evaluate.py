@@ -45,6 +45,7 @@ def evaluate(
     separator: Annotated[str, option("--separator", "SIGN", "The tags are complete sets, joined so.")] = "",
     labels: Annotated[str, option("--labels", "COL,…", "Complete labels as 0/1 columns.")] = "",
     threshold: options.Threshold = None,
+    embed: options.Embed = None,
     report: options.Report = None,
     json: JsonOption = False,
 ) -> None:
@@ -58,10 +59,10 @@ def evaluate(
         check_report(report)
     with progress_steps() as progress, input_errors():
         progress("loading", 0.0)
-        from onepos.table import TableModel, Truth, evaluate_table, read_table, reading_options
+        from onepos.table import Truth, evaluate_table, read_table, reading_options
         from onepos.table.kinds import shorten
 
-        loaded = TableModel.load(model)
+        loaded = options.open_model(model, data, embed)
         named = options.names(labels)
         read_as = reading_options(loaded, data)
         content = read_table(data, **read_as | {"plain": [*read_as["plain"], label], "labels": named})
@@ -98,7 +99,15 @@ def _show(result: "Evaluation") -> None:
         interval = f"{found['low']:.3f} to {found['high']:.3f}"
         shown.add_row(titles[name], f"{found['mean']:.3f}", interval, "higher" if upwards else "lower")
     show(shown)
-    _show_sets(result.sets)
+    sets = result.sets
+    if "micro_f1" in sets:  # labels are complete
+        shown = table("label sets", "precision", "recall", "F1", numbers=("precision", "recall", "F1"))
+        for average, title in (("micro", "all entries (micro)"), ("macro", "mean of labels (macro)")):
+            shown.add_row(title, *(f"{sets[f'{average}_{name}']:.3f}" for name in ("precision", "recall", "f1")))
+        print_line()
+        show(shown)
+    true = f"; {sets['true_mean_size']:.2f} are true" if "true_mean_size" in sets else ""
+    print_line(f"{sets['mean_size']:.2f} labels per row suggested{true}.")
     without = result.rows - result.rows_with_label
     empty = f", {without:,} of them without a known label" if without else ""
     print_line(f"{result.rows:,} rows{empty}; intervals from 1,000 resamples of the rows.")
@@ -107,18 +116,6 @@ def _show(result: "Evaluation") -> None:
             "One tag per row tells how high that tag is ranked and nothing about the others: a label ranked above it "
             "may be right too. Complete labels (--labels, or --separator for sets of tags) give all five measures."
         )
-
-
-def _show_sets(sets: dict[str, float]) -> None:
-    """Show precision, recall and F1 of the suggested sets, if labels are complete, and how many labels they have."""
-    if "micro_f1" in sets:
-        shown = table("label sets", "precision", "recall", "F1", numbers=("precision", "recall", "F1"))
-        for average, title in (("micro", "all entries (micro)"), ("macro", "mean of labels (macro)")):
-            shown.add_row(title, *(f"{sets[f'{average}_{name}']:.3f}" for name in ("precision", "recall", "f1")))
-        print_line()
-        show(shown)
-    true = f"; {sets['true_mean_size']:.2f} are true" if "true_mean_size" in sets else ""
-    print_line(f"{sets['mean_size']:.2f} labels per row suggested{true}.")
 
 
 def check_report(path: Path) -> None:
@@ -165,7 +162,7 @@ def write_table_report(
         else diagnose(
             frame if data.labels is not None else frame[list(model.encoder_.kinds_)],
             pd.DataFrame(found.truth, columns=model.labels_),
-            text=text[0] if text else None,
+            text=[name for name in model.encoder_.text if name in frame.columns],
             interface="command line",
         ),
     )

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from onepos._utils.launch import launched_rank
+from onepos._utils.machine import launched_rank
 from onepos.cli.evaluate import check_report, write_table_report
 from onepos.cli.options import Report, TrainingOptions, names, option
 from onepos.cli.output import InputError, JsonOption, check_apart, print_json, progress_steps
@@ -38,7 +38,7 @@ def fit(
 ) -> None:
     """Train a model on a table in which every row has one tag, and write it to a file.
 
-    Numbers, yes/no columns and categories are used as they are; columns of free text are used if you name them. The
+    Each column becomes features by its kind: numbers, categories, dates, lists of names, free text. The
     command reports imputed values and unused columns. The model file holds numbers and names, no code.
 
     One tag per row does not tell how many are true. Give --n-positives or, better, --sample: rows with all their tags.

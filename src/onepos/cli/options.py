@@ -24,9 +24,9 @@ def option(name: str, metavar: str | None, text: str, **more: Any) -> Any:
 
 def _methods(incomplete: str) -> list[str]:
     """Complete a method's key in the shell."""
-    from onepos.methods.registry import METHODS
+    from onepos.methods.registry import installed_methods
 
-    return [key for key in METHODS if key.startswith(incomplete)]
+    return [key for key in installed_methods() if key.startswith(incomplete)]
 
 
 Data = Annotated[
@@ -34,21 +34,37 @@ Data = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
 Out = Annotated[Path, option("--out", "FILE", ".csv, .tsv or .parquet.")]
-Label = Annotated[str, option("--label", "COL", "Column with one tag per row; may be empty.")]
-Text = Annotated[str, option("--text", "COL,…", "Columns whose words are used.")]
-Id = Annotated[str, option("--id", "COL", "Column that names the rows, else numbers do.")]
+Label = Annotated[str, option("--label", "COL", "Column holding one tag per row; cells may be blank.")]
+Text = Annotated[str, option("--text", "COL,…", "Text columns; use their words.")]
+Id = Annotated[str, option("--id", "COL", "Column that identifies a row (default: row number).")]
 Drop = Annotated[str, option("--drop", "COL,…", "Columns to leave out.")]
 Separator = Annotated[
     str,
-    option("--separator", "SIGN", "Between the tags of a cell; else a --label cell holds one tag, sets use ;."),
+    option("--separator", "SIGN", "Sign between the tags of a cell (default: one tag per cell; ; in output)."),
 ]
-AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave sets empty if no label is likely.")]
+Image = Annotated[str, option("--image", "COL", "Column of picture files, relative to the table's folder.")]
+Embed = Annotated[
+    list[str] | None,
+    option(
+        "--embed",
+        "NAME_OR_PATH",
+        "Embed text with a sentence-transformers model, pictures with timm:NAME_OR_PATH; repeatable.",
+    ),
+]
+AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave a set empty if no label reaches the threshold.")]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas/--no-escape-formulas",
+        help="In CSV and TSV, put an apostrophe before texts that a spreadsheet would compute.",
+    ),
+]
 Threshold = Annotated[
     float | None,
     option(
         "--threshold",
         "P",
-        "Put a label into the set from this probability on; else from the model's own.",
+        "Probability from which a label is in the set (default: the model's thresholds).",
         min=0.0,
         max=1.0,
     ),
@@ -63,48 +79,59 @@ class TrainingOptions:
 
     data: Data
     label: Label = ""
-    labels: Annotated[str, option("--labels", "COL,…", "Instead: the 0/1 columns, one per label.")] = ""
+    labels: Annotated[str, option("--labels", "COL,…", "Use these 0/1 columns, one per label, instead of --label.")] = (
+        ""
+    )
     text: Text = ""
+    image: Image = ""
+    embed: Embed = None
     id: Id = ""
     drop: Drop = ""
-    categories: Annotated[str, option("--categories", "COL,…", "Number columns that are categories.")] = ""
+    categories: Annotated[str, option("--categories", "COL,…", "Treat these number columns as categories.")] = ""
     method: Annotated[
         str,
         typer.Option(
             "--method",
-            help="A key from `onepos methods`; auto tries several and combines them.",
+            help="Key from `onepos methods`; auto combines several.",
             autocompletion=_methods,
         ),
     ] = "auto"
-    settings: Annotated[list[str] | None, option("--set", "NAME=VALUE", "A setting of the method; repeatable.")] = None
+    settings: Annotated[
+        list[str] | None, option("--set", "NAME=VALUE", "Set a parameter of the method; repeatable.")
+    ] = None
     n_positives: Annotated[float | None, option("--n-positives", "M", "Mean number of labels per row.")] = None
     allow_empty: AllowEmpty = False
     validation_fraction: Annotated[
         float | None,
-        option("--validation-fraction", "F", "Share of rows held out to score the model; else 0.1, with auto 0."),
+        option("--validation-fraction", "F", "Share of rows to hold out for scoring (default: 0.1; 0 with auto)."),
     ] = None
-    decisions: Annotated[Path | None, option("--decisions", "CSV", "Reviewed labels: id,label,decision.")] = None
+    decisions: Annotated[
+        Path | None, option("--decisions", "CSV", "Learn from reviewed labels (id,label,decision).")
+    ] = None
     seed: Annotated[
         int,
-        typer.Option("--seed", metavar="N", min=0, help="Equal seeds give equal results, auto's if time suffices."),
+        typer.Option(
+            "--seed", metavar="N", min=0, help="Random seed; equal seeds give equal results (auto: if time suffices)."
+        ),
     ] = 0
-    tune: Annotated[bool, typer.Option("--tune", help="First search the method's settings by held-out tags.")] = False
-    trials: Annotated[int | None, option("--trials", "N", "Settings to try with --tune; else 20.", min=1)] = None
+    tune: Annotated[bool, typer.Option("--tune", help="Search the method's settings on held-out tags first.")] = False
+    trials: Annotated[int | None, option("--trials", "N", "Settings to try with --tune (default: 20).", min=1)] = None
     budget: Annotated[
-        float | None, option("--budget", "SECONDS", "Time for auto (else 60), or for --tune with its last training.")
+        float | None,
+        option("--budget", "SECONDS", "Time limit of auto (default: 60), or of --tune including the final training."),
     ] = None
     sample: Annotated[
-        Path | None, option("--sample", "FILE", "Rows with all their tags, to calibrate the probabilities on.")
+        Path | None, option("--sample", "FILE", "Calibrate probabilities on these rows, which have all their tags.")
     ] = None
     sample_label: Annotated[
-        str, option("--sample-label", "COL", "Column of all tags in it, joined; else as --label.")
+        str, option("--sample-label", "COL", "Column of --sample that holds all tags (default: as --label).")
     ] = ""
     separator: Separator = ""
     checkpoint: Annotated[
-        Path | None, option("--checkpoint", "DIR", "Save the run there after each epoch; the same command resumes it.")
+        Path | None, option("--checkpoint", "DIR", "Save the run here after each epoch; the same command resumes it.")
     ] = None
     cache: Annotated[
-        Path | None, option("--cache", "DIR", "With a folder of shards: where features lie meanwhile.")
+        Path | None, option("--cache", "DIR", "Folder for temporary features, if the data is a folder of shards.")
     ] = None
 
 
@@ -136,6 +163,16 @@ def expanded(command: Callable[..., None], without: Collection[str] = ()) -> Cal
     return run
 
 
+def open_model(path: Path, data: Path, embed: list[str] | None, image: str = "") -> Any:
+    """Load a model of tables for the rows of a file, with the embedders of this machine."""
+    from onepos.table import TableModel
+
+    loaded = TableModel.load(path, embed=embed or None, image_folder=data.parent)
+    if image and loaded.image != image:
+        raise InputError(f"the model was trained with --image {loaded.image or 'left out'}; got {image}. Leave it out.")
+    return loaded
+
+
 def check_limits(threshold: float | None, top: int | None) -> None:
     """Raise if two rules are given for what belongs in a set."""
     if threshold is not None and top is not None:
@@ -143,13 +180,7 @@ def check_limits(threshold: float | None, top: int | None) -> None:
 
 
 def names(text: str) -> list[str]:
-    """Return the names of a comma-separated option.
-
-    Examples
-    --------
-    >>> names("a, b,")
-    ['a', 'b']
-    """
+    """Return the names of a comma-separated option."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from onepos._utils.launch import launched_rank
+from onepos._utils.machine import launched_rank
 from onepos.exceptions import OneposError
 
 #: The option that every command takes.
@@ -57,6 +57,14 @@ def show(thing: RenderableType) -> None:
 def print_json(value: Any) -> None:
     """Print JSON that any parser reads: ASCII only, null for what is not a number."""
     sys.stdout.write(json.dumps(_plain(value), indent=2, allow_nan=False) + "\n")
+
+
+def answer(as_json: bool, value: dict[str, Any], line: str) -> None:
+    """Print JSON for a program, or one line for people."""
+    if as_json:
+        print_json(value)
+    else:
+        print_line(line)
 
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
@@ -114,25 +122,17 @@ def _plain(value: Any) -> Any:
     return None if str(value) in ("<NA>", "NaT") else str(value)
 
 
-_PAGES = (".html", ".htm")
-
-
 def check_page(option: str, path: Path) -> None:
     """Raise before the work, not after it, if a page cannot be written to ``path``."""
     from onepos.table.writing import check_place
 
     check_place(path)
-    if path.suffix.lower() not in _PAGES:
+    if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{option} writes a page, to a file that ends in .html; got {path.name!r}.")
 
 
 def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
-    """Raise if a file to be written is one of those that are read, or is to be written twice.
-
-    Parameters
-    ----------
-    read, written : dict from the option's name to a path, or None
-    """
+    """Raise if a file to write is one of those that are read, or is written twice; keys are names of options."""
     seen = {path.resolve(): name for name, path in read.items() if path is not None}
     for option, path in written.items():
         if path is None:

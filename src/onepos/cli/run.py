@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from onepos import __version__
-from onepos._utils.launch import launched, launched_rank
+from onepos._utils.machine import launched, launched_rank
 from onepos.cli import Terminated, bench, complete, datasets, doctor, evaluate, fit, orderly_end, predict
 from onepos.cli.demo import demo
 from onepos.cli.options import expanded
@@ -91,7 +91,7 @@ def run(arguments: list[str]) -> int:
     except LostProcessError as error:
         sys.stderr.write(f"onepos: {_one_line(error)}\n")
         return INTERNAL_ERROR
-    except (OneposError, OSError) as error:
+    except (OneposError, OSError, MemoryError) as error:
         return _complain(_one_line(error), BAD_INPUT)
     except Exception as error:
         if hasattr(error, "format_message"):  # what typer raises for bad usage, wherever its version defines it

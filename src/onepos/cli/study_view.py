@@ -51,29 +51,20 @@ class Clock:
 
 
 class Lines(Observer):
-    """A line a cell, for logs."""
+    """A line per cell, for logs."""
 
     def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
         """Say what is there already."""
         self.clock = Clock(done, total)
         again = f", {failed} failed before and are tried again" if failed else ""
-        self._say(f"study {study.name} ({study.content_hash}): {done} of {total} cells done{again}")
+        self.on_notice(f"study {study.name} ({study.content_hash}): {done} of {total} cells done{again}")
 
     def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
         """Say how a cell went."""
-        place = f"[{done + failed}/{total}, {self.clock.left(done + failed)} left]"
-        self._say(f"{place} {outcome(row)}")
-
-    def on_worker_died(self, cells: list[str]) -> None:
-        """Say which cells were under way."""
-        self._say(f"a worker process was killed; under way: {', '.join(cells) or 'unknown'}; starting it again")
+        self.on_notice(f"[{done + failed}/{total}, {self.clock.left(done + failed)} left] {outcome(row)}")
 
     def on_notice(self, text: str) -> None:
         """Say it."""
-        self._say(text)
-
-    @staticmethod
-    def _say(text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 
@@ -101,17 +92,10 @@ class LiveView(Observer):
     def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
         """Add a line and move the bar."""
         self.counts = (done, failed, total)
-        self._add(outcome(row), "" if row["status"] == "ok" else "red")
+        self.on_notice(outcome(row), "" if row["status"] == "ok" else "red")
 
-    def on_worker_died(self, cells: list[str]) -> None:
-        """Add a line in yellow."""
-        self._add(f"a worker was killed; under way: {', '.join(cells) or 'unknown'}", "yellow")
-
-    def on_notice(self, text: str) -> None:
-        """Add a line in yellow."""
-        self._add(text, "yellow")
-
-    def _add(self, text: str, style: str) -> None:
+    def on_notice(self, text: str, style: str = "yellow") -> None:
+        """Add a line."""
         self.last = [*self.last, Text(text, style=style, overflow="ellipsis", no_wrap=True)][-_LAST:]
 
     def __rich__(self) -> Group:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onepos._utils.deadline import deadline
-from onepos._utils.launch import launched
+from onepos._utils.machine import launched
 from onepos._utils.optional import require
 from onepos.cli.options import BETWEEN_TAGS, TrainingOptions, names, settings
 from onepos.cli.output import InputError, input_errors, print_line, print_prose
@@ -25,9 +25,12 @@ _KINDS = {
     "category": "categories",
     "values": "many-valued words",
     "list": "lists",
+    "date": "dates",
+    "measure": "numbers with units",
     "text": "text",
+    "image": "pictures",
 }
-_SHOWN = 6
+_SHOWN, _SHOWN_COLUMNS = 6, 20
 #: Facts that are file names, to be copied as they stand.
 _FILES = ("model", "report")
 
@@ -73,7 +76,7 @@ def _check(options: TrainingOptions) -> None:
     if options.tune and launched():
         raise InputError("--tune searches in one process; run it without torchrun, then fit with what it chose.")
     if options.data.is_dir():
-        for name in ("text", "decisions", "tune"):
+        for name in ("text", "image", "decisions", "tune"):
             if getattr(options, name):
                 raise InputError(f"--{name} works on one table; {options.data} is a folder of shards: leave it out.")
     elif options.cache is not None:
@@ -117,6 +120,9 @@ def _untrained(options: TrainingOptions, progress: Any) -> "TableModel":
         text=names(options.text),
         categories=names(options.categories),
         drop=names(options.drop),
+        image=options.image or None,
+        embed=options.embed or None,
+        image_folder=options.data.parent,
         id=options.id or None,
         separator=options.separator or None if options.label else None,
         n_positives=options.n_positives,
@@ -140,7 +146,7 @@ def _fit(model: "TableModel", options: TrainingOptions, decisions: Any, progress
     data = read_table(
         options.data,
         words=names(options.categories),
-        plain=[options.label, options.id, *names(options.text)],
+        plain=[options.label, options.id, options.image, *names(options.text)],
         labels=names(options.labels),
     )
     if data.labels is None and not options.label and not options.labels:
@@ -191,6 +197,7 @@ def as_json(trained: Trained) -> dict[str, Any]:
         **({"members": model.estimator_.history_.records} if model.facts_["method"] == "auto" else {}),
         "columns": model.encoder_.kinds_,
         "left_out": model.encoder_.left_out_,
+        "became": model.encoder_.describe(),
         "features": model.encoder_.n_features_,
         "notes": trained.notes,
         "seconds": trained.seconds,
@@ -202,29 +209,36 @@ def show_training(trained: Trained, data: Path, out: Path | None, report: Path |
     facts = trained.model.facts_
     fact(data.name, f"{facts['rows']:,} rows")
     fact("columns", _columns(trained.model))
-    for name, reason in list(trained.model.encoder_.left_out_.items())[:_SHOWN]:
-        fact("left out", f"{name!r} {reason}")
-    _show_more("left out", len(trained.model.encoder_.left_out_))
+    lines = trained.model.encoder_.describe()
+    for name, line in list(lines.items())[:_SHOWN_COLUMNS]:
+        fact("", f"{name!r} {line}")
+    _show_more("", len(lines), _SHOWN_COLUMNS)
     for note in trained.notes[:_SHOWN]:
         fact("note", note)
     _show_more("note", len(trained.notes))
     fact("labels", _labels(trained.model))
-    if facts["decisions"] is not None:
-        fact("decisions", _decisions(facts["decisions"]))
+    if (counts := facts["decisions"]) is not None:
+        elsewhere = f"; {counts['elsewhere']:,} about rows that are not here" if counts["elsewhere"] else ""
+        fact("decisions", f"{counts['accepted']:,} accepted, {counts['rejected']:,} rejected{elsewhere}")
     if facts["tuning"] is not None:
         _show_tuning(facts["tuning"])
     fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {trained.seconds:.1f} s")
     if facts["method"] == "auto":
         _show_members(trained.model.estimator_)
     _show_comparison(facts["held_out"], calibrated=facts["calibration"] is not None)
-    if facts["calibration"] is None and facts["sets"] is not None:
+    if (found := facts["calibration"]) is not None:
+        fact(
+            "calibrated",
+            f"on {found['rows']:,} rows with {found['labels_per_row']:.2f} labels each; the model expected "
+            f"{found['expected_before']:.2f} and now {found['expected_after']:.2f}; sets are cut at ½",
+        )
+    elif facts["sets"] is not None:
         fact("sets", _sets(facts["sets"]))
-    if facts["calibration"] is not None:
-        fact("calibrated", _calibrated(facts["calibration"]))
     if report is not None:
         fact("report", str(report))
     if out is not None:
-        fact("model", f"{out} ({_size(out)})")
+        size = out.stat().st_size
+        fact("model", f"{out} ({f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.0f} kB'})")
         table = next(iter(sorted(data.glob("*.p*q*"))), data) if data.is_dir() else data
         print_line(f"Next: onepos predict {out} {table} --out predictions.csv")
 
@@ -234,20 +248,16 @@ def fact(name: str, value: str) -> None:
     (print_line if name in _FILES else print_prose)(f"{name:<11} {value}")
 
 
-def _size(path: Path) -> str:
-    size = path.stat().st_size
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-
-
-def _show_more(name: str, count: int) -> None:
-    if count > _SHOWN:
-        fact(name, f"… and {count - _SHOWN:,} more; --json has them all")
+def _show_more(name: str, count: int, shown: int = _SHOWN) -> None:
+    if count > shown:
+        fact(name, f"… and {count - shown:,} more; --json has them all")
 
 
 def _columns(model: "TableModel") -> str:
     counts = Counter(model.encoder_.kinds_.values())
     kinds = ", ".join(f"{counts[kind]:,} {word}" for kind, word in _KINDS.items() if counts[kind])
-    return f"{kinds} → {model.encoder_.n_features_:,} features"
+    embedded = "".join(f", embedded by {one}" for one in model.encoder_.embedders_)
+    return f"{kinds}{embedded} → {model.encoder_.n_features_:,} features"
 
 
 def _labels(model: "TableModel") -> str:
@@ -256,11 +266,6 @@ def _labels(model: "TableModel") -> str:
     without = model.facts_["rows_without_tag"]
     missing = f"; {without:,} row{'s have' if without != 1 else ' has'} no tag" if without else ""
     return f"{len(ranked):,}, from {most!r} ({n_most:,} rows) to {least!r} ({n_least:,}){missing}"
-
-
-def _decisions(counts: dict[str, int]) -> str:
-    elsewhere = f"; {counts['elsewhere']:,} about rows that are not here" if counts["elsewhere"] else ""
-    return f"{counts['accepted']:,} accepted, {counts['rejected']:,} rejected{elsewhere}"
 
 
 def _show_members(estimator: Any) -> None:
@@ -293,13 +298,6 @@ def _show_tuning(tuning: dict[str, Any]) -> None:
 
 def _settings(values: dict[str, Any]) -> str:
     return " ".join(f"{name}={f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items())
-
-
-def _calibrated(found: dict[str, Any]) -> str:
-    return (
-        f"on {found['rows']:,} rows with {found['labels_per_row']:.2f} labels each; the model expected "
-        f"{found['expected_before']:.2f} and now {found['expected_after']:.2f}; sets are cut at ½"
-    )
 
 
 def _show_comparison(found: dict[str, Any] | None, *, calibrated: bool) -> None:

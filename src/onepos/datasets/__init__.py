@@ -1,9 +1,9 @@
 """Data: the paper's data sets, readers for the usual file formats, and generators."""
 
-from onepos.datasets._digit_scenes import make_digit_scenes
+from onepos.datasets._catalogue import dataset_info
 from onepos.datasets._fetch import fetch_dataset
-from onepos.datasets._known_posterior import make_known_posterior
-from onepos.datasets._load import dataset_info, list_datasets, load_dataset, read, verify_dataset
+from onepos.datasets._generators import make_digit_scenes, make_known_posterior
+from onepos.datasets._load import list_datasets, load_dataset, read, verify_dataset
 from onepos.datasets._single_positive import make_single_positive, split, split_indices
 from onepos.datasets._table import Table
 

@@ -1,224 +1,42 @@
 """Mulan's data format: an ARFF file, dense or sparse, whose labels are named in an XML file."""
 
-import io
 import re
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+from xml.parsers import expat
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.datasets._arff_header import Attribute, Header, parse_header, read_label_names, split_values, unquote
 from onepos.datasets._table import Table, as_features, csr, is_sparse, stack_columns, to_dense
 from onepos.exceptions import DataFileError
 
-_VALUE = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\s,{}'"]+)"""
+_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
+_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{}}]+)(?:\s+|(?=\{{))(.+)$", re.IGNORECASE)
+_VALUES = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,]*))(?:,|$)")
+_VALUE = rf"""(?:{_QUOTED}|[^\s,{{}}'"]+)"""
 _PAIR = re.compile(rf"(\d+)\s+({_VALUE})")
 _SPARSE_ROW = re.compile(rf"\{{\s*(?:\d+\s+{_VALUE}\s*(?:,\s*\d+\s+{_VALUE}\s*)*)?\}}")
-_PUNCTUATION = str.maketrans("{},", "   ")
-
-
-class DataLines:
-    """The non-empty, non-comment lines of a data section, each with its line number in the file."""
-
-    def __init__(self, lines: Sequence[str], offset: int, path: Path) -> None:
-        numbered = [(n, s) for n, s in enumerate(map(str.strip, lines), start=offset + 1) if s and s[0] != "%"]
-        self.path = path
-        self.numbers = [number for number, _ in numbered]
-        self.lines = [line for _, line in numbered]
-        if not self.lines:
-            raise DataFileError(f"{path.name}: no row follows @data. Is the file complete?")
-
-    def fail(self, row: int, problem: str, error: Exception | None = None) -> NoReturn:
-        """Raise a DataFileError that names the file and the line of the row."""
-        raise DataFileError(f"{self.path.name}, line {self.numbers[row]}: {problem}") from error
-
-
-def parse_data(data: DataLines, attributes: Sequence[Attribute]) -> Any:
-    """Return an array of shape (n_rows, n_attributes): float64 ndarray, or CSR if the file is sparse.
-
-    A numeric value is itself, a nominal one its position among the declared values: so what a sparse
-    row leaves out is 0 for both, as ARFF demands. Missing (``?``) is NaN.
-
-    Parameters
-    ----------
-    data : DataLines
-    attributes : sequence of Attribute
-    """
-    is_sparse = data.lines[0].startswith("{")
-    for row, line in enumerate(data.lines):
-        if line.startswith("{") != is_sparse:
-            data.fail(row, "a file must be all dense or all sparse ({index value, ...}); this one mixes them.")
-    plain = all(attribute.plain for attribute in attributes)
-    if is_sparse:
-        return _parse_sparse(data, attributes, plain)
-    if plain and not any("'" in line or '"' in line for line in data.lines):
-        return _parse_dense_numbers(data, attributes)
-    return _parse_dense_tokens(data, attributes)
-
-
-def _parse_dense_numbers(data: DataLines, attributes: Sequence[Attribute]) -> NDArray[np.float64]:
-    import pandas as pd
-
-    width = len(attributes)
-    for row, line in enumerate(data.lines):  # pandas would pad a short row with NaN in silence
-        if line.count(",") != width - 1:
-            data.fail(row, _width_problem(line.count(",") + 1, width))
-    try:
-        frame = pd.read_csv(
-            io.StringIO("\n".join(data.lines)),
-            header=None,
-            dtype=np.float64,
-            na_values=["?"],
-            keep_default_na=False,
-            skipinitialspace=True,
-            skip_blank_lines=False,
-        )
-    except ValueError:
-        # Read again token by token, slowly: that finds the place. Values that only pandas dislikes pass.
-        return _parse_dense_tokens(data, attributes)
-    codes: NDArray[np.float64] = np.ascontiguousarray(frame.to_numpy(dtype=np.float64))
-    nominal = np.array([attribute.values is not None for attribute in attributes])
-    bad = nominal & ~((codes == 0) | (codes == 1) | np.isnan(codes)).all(axis=0)
-    if bad.any():
-        return _parse_dense_tokens(data, attributes)
-    return codes
-
-
-def _parse_dense_tokens(data: DataLines, attributes: Sequence[Attribute]) -> NDArray[np.float64]:
-    lookups = [_lookup(attribute) for attribute in attributes]
-    codes = np.empty((len(data.lines), len(attributes)))
-    for row, line in enumerate(data.lines):
-        try:
-            tokens = split_values(line)
-        except ValueError as error:
-            data.fail(row, f"{error}.", error)
-        if len(tokens) != len(attributes):
-            data.fail(row, _width_problem(len(tokens), len(attributes)))
-        codes[row] = [
-            _encode(data, row, attribute, lookup, token)
-            for attribute, lookup, token in zip(attributes, lookups, tokens, strict=True)
-        ]
-    return codes
-
-
-def _parse_sparse(data: DataLines, attributes: Sequence[Attribute], plain: bool) -> Any:
-    for row, line in enumerate(data.lines):
-        if _SPARSE_ROW.fullmatch(line) is None:
-            data.fail(row, f"'{{index value, ...}}' expected; got {_shorten(line)}. Is the file complete?")
-    counts = np.array([line.count(",") + 1 if line.strip("{} \t") else 0 for line in data.lines])
-    quoted = any("'" in line or '"' in line for line in data.lines)
-    flat = None if quoted or not plain else _sparse_numbers(data, attributes)
-    if flat is None:
-        counts, flat = _sparse_tokens(data, attributes)
-    row_of = np.repeat(np.arange(len(data.lines)), counts)
-    outside = np.flatnonzero(flat[0] >= len(attributes))  # before the cast, which would wrap a huge index around
-    if outside.size:
-        _fail_outside(data, int(row_of[outside[0]]), f"{flat[0][outside[0]]:.0f}", attributes)
-    columns = flat[0].astype(np.int64)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    shape = (len(data.lines), len(attributes))
-    codes = csr((flat[1], columns, indptr), shape=shape)
-    order = np.lexsort((columns, row_of))
-    twice = np.flatnonzero((np.diff(columns[order]) == 0) & (np.diff(row_of[order]) == 0))
-    if twice.size:
-        at = order[twice[0]]
-        data.fail(int(row_of[at]), f"index {int(columns[at])} comes twice in the row.")
-    codes.sort_indices()
-    codes.eliminate_zeros()
-    return codes
-
-
-def _sparse_numbers(data: DataLines, attributes: Sequence[Attribute]) -> NDArray[np.float64] | None:
-    """Return indices and values of all rows, shape (2, nnz); None if a token needs a closer look."""
-    tokens = " ".join(data.lines).translate(_PUNCTUATION).replace("?", "nan").split()
-    try:
-        pairs = np.array(tokens or [], dtype="S").astype(np.float64).reshape(-1, 2).T
-    except (ValueError, UnicodeError):
-        return None
-    nominal = np.array([attribute.values is not None for attribute in attributes])
-    of_nominal = nominal[np.minimum(pairs[0], len(attributes) - 1).astype(np.int64)]
-    legal = (pairs[1] == 0) | (pairs[1] == 1) | np.isnan(pairs[1])
-    return pairs if bool((legal | ~of_nominal).all()) else None
-
-
-def _sparse_tokens(data: DataLines, attributes: Sequence[Attribute]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    lookups = [_lookup(attribute) for attribute in attributes]
-    rows: list[list[tuple[float, float]]] = []
-    for row, line in enumerate(data.lines):
-        pairs = []
-        for index, token in _PAIR.findall(line):
-            column = int(index) if len(index) < 20 else len(attributes)  # Python refuses to convert thousands of digits
-            if column >= len(attributes):
-                _fail_outside(data, row, index[:20], attributes)
-            value = _encode(data, row, attributes[column], lookups[column], unquote(token))
-            pairs.append((float(column), value))
-        rows.append(pairs)
-    flat = np.array(list(chain.from_iterable(rows)), dtype=np.float64).reshape(-1, 2).T
-    return np.array([len(pairs) for pairs in rows], dtype=np.int64), flat
-
-
-def _lookup(attribute: Attribute) -> dict[str, float] | None:
-    if attribute.values is None:
-        return None
-    return {value: float(code) for code, value in enumerate(attribute.values)}
-
-
-def _encode(data: DataLines, row: int, attribute: Attribute, lookup: dict[str, float] | None, token: str) -> float:
-    if token == "?":
-        return float("nan")
-    if lookup is None:
-        try:
-            return float(token)
-        except ValueError as error:
-            data.fail(row, f"attribute {attribute.name!r} is numeric; got {_shorten(token)}.", error)
-    if token not in lookup:
-        expected = ", ".join(list(lookup)[:6])
-        data.fail(row, f"attribute {attribute.name!r} takes {{{expected}}}; got {_shorten(token)}.")
-    return lookup[token]
-
-
-def _fail_outside(data: DataLines, row: int, index: str, attributes: Sequence[Attribute]) -> NoReturn:
-    data.fail(row, f"index {index} is outside the {len(attributes)} attributes (counted from 0).")
-
-
-def _width_problem(found: int, expected: int) -> str:
-    return f"{expected} values expected, one per attribute; got {found}. Is the file complete?"
-
-
-def _shorten(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
+#: MEKA writes the number of labels into the name of the relation: ``-C 3`` the first three, ``-C -3`` the last.
+_MEKA = re.compile(r"-C\s+(-?\d{1,9})\b")
 _POSITIVE = {"1", "true", "yes", "t", "y"}
 _NEGATIVE = {"0", "-1", "false", "no", "f", "n"}
 _PART_SUFFIXES = ("-train", "-test", "-sparse")
 
 
 def read_arff(path: Path, *, labels: int | Sequence[str] | None = None, xml: Path | str | None = None) -> Table:
-    """Read a multi-label ARFF file.
+    """Read a multi-label ARFF file; columns keep its order.
 
-    Columns keep the order of the ARFF file. Nominal features with the values 0 and 1 become one number,
-    others one indicator per value, named ``attribute=value``. A sparse file gives sparse features, in
-    which a nominal value that is left out is the first one declared, as ARFF demands.
+    Nominal features with the values 0 and 1 become one number, others one indicator per value, named
+    ``attribute=value``. A sparse file gives sparse features, in which a nominal value that is left out is the first one
+    declared, as ARFF demands.
 
-    Parameters
-    ----------
-    path : Path
-        The ARFF file.
-    labels : int or sequence of str, optional
-        Which attributes are labels: the last n, the first n if negative, or their names. Without it the
-        XML file decides; without that, MEKA's ``-C`` in the relation's name.
-    xml : path, optional
-        Mulan's label file. Default: the XML file of the same name beside the ARFF file, also without
-        an ending ``-train``, ``-test`` or ``-sparse``.
-
-    Returns
-    -------
-    Table
+    ``labels`` says which attributes are labels: the last n, the first n if negative, or their names. Without it Mulan's
+    ``xml`` file decides, by default that of the same name, also without an ending ``-train``, ``-test`` or ``-sparse``;
+    without that, MEKA's ``-C`` in the relation's name.
     """
     content = path.read_bytes()
     try:
@@ -227,26 +45,124 @@ def read_arff(path: Path, *, labels: int | Sequence[str] | None = None, xml: Pat
         text = content.decode("latin-1")  # older Weka wrote the platform's encoding
     # Only these end a line in ARFF; str.splitlines would also split at characters inside quoted names.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    header = parse_header(lines, path)
-    is_label = _label_mask(header, path, labels, xml)
-    data = DataLines(lines[header.n_lines :], header.n_lines, path)
-    codes = parse_data(data, header.attributes)
-    features = np.flatnonzero(~is_label)
-    X, names = _features(codes, header.attributes, features)
-    Y = _labels(codes, header.attributes, np.flatnonzero(is_label), data)
-    label_names = tuple(a.name for a, chosen in zip(header.attributes, is_label, strict=True) if chosen)
+    relation, attributes, start = _parse_header(lines, path)
+    is_label = _label_mask(relation, [attribute.name for attribute in attributes], path, labels, xml)
+    data = _Data(lines, start, path, attributes)
+    codes = data.sparse_codes() if data.lines[0].startswith("{") else data.dense_codes()
+    X, names = _features(codes, attributes, np.flatnonzero(~is_label))
+    Y = _labels(codes, np.flatnonzero(is_label), data)
+    label_names = tuple(a.name for a, chosen in zip(attributes, is_label, strict=True) if chosen)
     return Table(as_features(X), Y, names, label_names)
 
 
+# The header.
+
+
+@dataclass(frozen=True)
+class _Attribute:
+    """One column: its name and, if nominal, its declared values in order (else None)."""
+
+    name: str
+    values: tuple[str, ...] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Numeric, or nominal with exactly 0 and 1 in this order, so that token, code and value coincide."""
+        return self.values is None or self.values == ("0", "1")
+
+    @property
+    def code(self) -> Callable[[str], float]:
+        """What turns a token into its code: a number is itself, a nominal value its position."""
+        if self.values is None:
+            return float
+        return {value: float(code) for code, value in enumerate(self.values)}.__getitem__
+
+
+def _parse_header(lines: list[str], path: Path) -> tuple[str, tuple[_Attribute, ...], int]:
+    """Return relation, attributes and the number of lines up to ``@data``; keywords come in any case."""
+    relation = ""
+    attributes: dict[str, _Attribute] = {}
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if not line or line.startswith("%"):
+            continue
+        keyword = line.split(None, 1)[0].lower()
+        if keyword == "@relation":
+            relation = _unquote(line[len(keyword) :].strip())
+        elif keyword == "@attribute":
+            try:
+                attribute = _parse_attribute(line)
+            except ValueError as error:
+                raise DataFileError(f"{path.name}, line {number}: {error}") from error
+            if attribute.name in attributes:
+                raise DataFileError(f"{path.name}: attribute names must be distinct; {attribute.name!r} comes twice.")
+            attributes[attribute.name] = attribute
+        elif keyword != "@data":
+            raise DataFileError(
+                f"{path.name}, line {number}: @relation, @attribute or @data expected; got {line[:60]!r}. "
+                "Is this an ARFF file?"
+            )
+        elif not attributes:
+            raise DataFileError(f"{path.name}: declares no attribute.")
+        else:
+            return relation, tuple(attributes.values()), number
+    raise DataFileError(f"{path.name}: no @data line in {len(lines)} lines. Is the file complete, and ARFF?")
+
+
+def _parse_attribute(line: str) -> _Attribute:
+    found = _ATTRIBUTE.match(line)
+    if found is None:
+        raise ValueError(f"'@attribute name type' expected; got {line[:60]!r}. Names with spaces need quotes.")
+    name, kind = _unquote(found[1]), found[2].strip()
+    if kind.startswith("{"):
+        body, brace, rest = kind[1:].rpartition("}")
+        if not brace or not (rest.strip() == "" or rest.lstrip().startswith("%")):
+            raise ValueError(f"the values of {name!r} have no closing brace.")
+        values = tuple(_split_values(body.strip()))
+        if len(set(values)) != len(values):
+            raise ValueError(f"the values of {name!r} must be distinct.")
+        return _Attribute(name, values)
+    kind = kind.split(None, 1)[0].lower()
+    if kind not in ("numeric", "real", "integer"):
+        raise ValueError(
+            f"attribute {name!r} has type {kind!r}; numeric, real, integer or nominal {{...}} expected. Turn string, "
+            "date and relational attributes into numbers first."
+        )
+    return _Attribute(name)
+
+
+def _unquote(token: str) -> str:
+    """Take off single or double quotes and resolve backslash escapes inside them."""
+    if len(token) >= 2 and token[0] in "'\"" and token[-1] == token[0]:
+        return re.sub(r"\\(.)", r"\1", token[1:-1])
+    return token
+
+
+def _split_values(text: str) -> list[str]:
+    """Split at commas outside quotes; each part is stripped and unquoted."""
+    if "'" not in text and '"' not in text:
+        return [part.strip() for part in text.split(",")]
+    parts: list[str] = []
+    position = 0
+    while position <= len(text):
+        found = _VALUES.match(text, position)
+        if found is None:  # something behind a closing quote: not a list of values
+            raise ValueError(f"cannot split {text[position : position + 40]!r} into values.")
+        parts.append(_unquote(found[1]) if found[1] else found[2].rstrip())
+        if not found[0].endswith(","):
+            break
+        position = found.end()
+    return parts
+
+
 def _label_mask(
-    header: Header, path: Path, labels: int | Sequence[str] | None, xml: Path | str | None
+    relation: str, names: list[str], path: Path, labels: int | Sequence[str] | None, xml: Path | str | None
 ) -> NDArray[np.bool_]:
-    names = [attribute.name for attribute in header.attributes]
+    if labels is not None and xml is not None:
+        raise ValueError("give labels= or xml=, not both: each says which attributes are the labels.")
     if labels is None:
         xml_path = _find_xml(path) if xml is None else Path(xml)
-        labels = read_label_names(xml_path) if xml_path is not None else header.meka_labels
-    elif xml is not None:
-        raise ValueError("give labels= or xml=, not both: each says which attributes are the labels.")
+        meka = _MEKA.search(relation)
+        labels = read_label_names(xml_path) if xml_path else (-int(meka[1]) or None) if meka else None
     if labels is None:
         raise DataFileError(
             f"{path.name}: nothing says which attributes are the labels: there is no "
@@ -261,15 +177,14 @@ def _label_mask(
             )
         mask[slice(-labels, None) if labels > 0 else slice(None, -labels)] = True
         return mask
-    wanted = [labels] if isinstance(labels, str) else list(labels)
-    missing = sorted(set(wanted) - set(names))
+    wanted = {labels} if isinstance(labels, str) else set(labels)
+    missing = sorted(wanted - set(names))
     if missing:
         raise DataFileError(
             f"{path.name}: {len(missing)} label(s) are not among its attributes: {missing[:5]}. "
             "Do the ARFF and the XML file belong together?"
         )
-    chosen = set(wanted)
-    mask[:] = [name in chosen for name in names]
+    mask[:] = [name in wanted for name in names]
     return mask
 
 
@@ -279,7 +194,141 @@ def _find_xml(path: Path) -> Path | None:
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
-def _features(codes: Any, attributes: Sequence[Attribute], chosen: NDArray[np.intp]) -> tuple[Any, tuple[str, ...]]:
+def read_label_names(path: Path) -> tuple[str, ...]:
+    """Return the names of all ``<label>`` elements of Mulan's XML file, nested ones too, in document order.
+
+    A document type is refused before anything in it is parsed: a label file needs none, and entities, which it
+    defines, are how a small XML file becomes gigabytes in memory or reads other files.
+    """
+    names: list[str] = []
+    depth = 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        local = tag.rpartition(":")[2]
+        if depth == 0 and local != "labels":
+            raise DataFileError(f"{path.name}: root element must be <labels>; got <{tag}>. Is it a Mulan file?")
+        depth += 1
+        if local == "label":
+            if "name" not in attributes:
+                line = parser.CurrentLineNumber
+                raise DataFileError(f"{path.name}, line {line}: a <label> has no name attribute.")
+            names.append(attributes["name"])
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def doctype(*_: object) -> NoReturn:
+        raise DataFileError(
+            f"{path.name}: holds a DOCTYPE, which a Mulan label file never needs and which can be used for attacks. "
+            "Remove it if you trust the file."
+        )
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = doctype
+    try:
+        parser.Parse(path.read_bytes(), True)
+    except DataFileError:
+        raise
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: an encoding that is not supported
+        # The message of an ExpatError ends with the line and column.
+        raise DataFileError(f"{path.name}: not well-formed XML ({error}). Is the file complete?") from error
+    if not names:
+        raise DataFileError(f"{path.name}: names no label: at least one <label name=...> expected.")
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise DataFileError(f"{path.name}: label names must be distinct; repeated: {twice[:5]}.")
+    return tuple(names)
+
+
+# The data.
+
+
+class _Data:
+    """The non-empty, non-comment lines of a data section, each with its line number in the file.
+
+    A value's code is the number itself or the position among the declared values: so what a sparse row leaves out is 0
+    for both, as ARFF demands.
+    """
+
+    def __init__(self, lines: Sequence[str], start: int, path: Path, attributes: Sequence[_Attribute]) -> None:
+        numbered = [(n, s) for n, s in enumerate(map(str.strip, lines[start:]), start=start + 1) if s and s[0] != "%"]
+        self.path, self.attributes = path, attributes
+        self.numbers = [number for number, _ in numbered]
+        self.lines = [line for _, line in numbered]
+        self.codes = [attribute.code for attribute in attributes]
+        if not self.lines:
+            raise DataFileError(f"{path.name}: no row follows @data. Is the file complete?")
+        for row, line in enumerate(self.lines):
+            if line.startswith("{") != self.lines[0].startswith("{"):
+                self.fail(row, "a file must be all dense or all sparse ({index value, ...}); this one mixes them.")
+
+    def fail(self, row: int, problem: str, error: Exception | None = None) -> NoReturn:
+        """Raise a DataFileError that names the file and the line of the row."""
+        raise DataFileError(f"{self.path.name}, line {self.numbers[row]}: {problem}") from error
+
+    def dense_codes(self) -> NDArray[np.float64]:
+        """Return the codes, shape (n_rows, n_attributes)."""
+        width = len(self.attributes)
+        codes = np.empty((len(self.lines), width))
+        for row, line in enumerate(self.lines):
+            try:
+                tokens = _split_values(line)
+            except ValueError as error:
+                self.fail(row, str(error), error)
+            if len(tokens) != width:
+                self.fail(row, f"{width} values expected, one per attribute; got {len(tokens)}. Is the file complete?")
+            try:
+                codes[row] = [code(token) for code, token in zip(self.codes, tokens, strict=True)]
+            except (ValueError, KeyError):  # a missing value, or a wrong one
+                codes[row] = [self._code(row, column, token) for column, token in enumerate(tokens)]
+        return codes
+
+    def sparse_codes(self) -> Any:
+        """Return the codes as CSR."""
+        columns: list[int] = []
+        values: list[float] = []
+        starts = [0]
+        width = len(self.attributes)
+        for row, line in enumerate(self.lines):
+            if _SPARSE_ROW.fullmatch(line) is None:
+                shown = _shorten(line)
+                self.fail(row, f"'{{index value, ...}}' expected; got {shown}. Is the file complete?")
+            for index, token in _PAIR.findall(line):
+                column = int(index[:20])  # Python refuses to convert thousands of digits
+                if column >= width:
+                    self.fail(row, f"index {index[:20]} is outside the {width} attributes (counted from 0).")
+                columns.append(column)
+                values.append(self._code(row, column, _unquote(token)))
+            here = columns[starts[-1] :]
+            if len(set(here)) < len(here):
+                twice = next(column for column in here if here.count(column) > 1)
+                self.fail(row, f"index {twice} comes twice in the row.")
+            starts.append(len(columns))
+        codes = csr((np.array(values), np.array(columns, dtype=np.int64), starts), shape=(len(self.lines), width))
+        codes.sort_indices()
+        codes.eliminate_zeros()
+        return codes
+
+    def _code(self, row: int, column: int, token: str) -> float:
+        if token == "?":
+            return float("nan")
+        try:
+            return self.codes[column](token)
+        except (ValueError, KeyError) as error:
+            attribute = self.attributes[column]
+            kind = "is numeric" if attribute.values is None else f"takes {{{', '.join(attribute.values[:6])}}}"
+            self.fail(row, f"attribute {attribute.name!r} {kind}; got {_shorten(token)}.", error)
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _features(codes: Any, attributes: Sequence[_Attribute], chosen: NDArray[np.intp]) -> tuple[Any, tuple[str, ...]]:
     if all(attributes[j].plain for j in chosen):
         return codes[:, chosen], tuple(attributes[j].name for j in chosen)
     names: list[str] = []
@@ -287,41 +336,37 @@ def _features(codes: Any, attributes: Sequence[Attribute], chosen: NDArray[np.in
     keep: Any = sparse.csc_array if is_sparse(codes) else np.asarray
     blocks: list[Any] = []
     for j in chosen:
-        column, attribute = _column(codes, j), attributes[j]
-        if attribute.values is None:
-            blocks.append(keep(column[:, None]))
-            names.append(attribute.name)
-        elif set(attribute.values) <= {"0", "1"}:
-            blocks.append(keep(_map(column, [float(value) for value in attribute.values])[:, None]))
-            names.append(attribute.name)
-        else:
-            one_hot = (column[:, None] == np.arange(len(attribute.values))).astype(np.float64)
-            one_hot[np.isnan(column)] = np.nan
-            blocks.append(keep(one_hot))
+        column, attribute = np.asarray(to_dense(codes[:, [j]]), dtype=np.float64), attributes[j]
+        if attribute.values is not None and not set(attribute.values) <= {"0", "1"}:
+            missing = np.isnan(column)
+            column = np.where(missing, np.nan, column == np.arange(len(attribute.values)))
             names.extend(f"{attribute.name}={value}" for value in attribute.values)
+        else:
+            if not attribute.plain:
+                column = _map(column, [float(value) for value in attribute.values or ()])
+            names.append(attribute.name)
+        blocks.append(keep(column))
     return stack_columns(blocks), tuple(names)
 
 
-def _labels(
-    codes: Any, attributes: Sequence[Attribute], chosen: NDArray[np.intp], data: DataLines
-) -> NDArray[np.uint8]:
+def _labels(codes: Any, chosen: NDArray[np.intp], data: _Data) -> NDArray[np.uint8]:
     block = codes[:, chosen]
-    if is_sparse(block) and all(attributes[j].plain for j in chosen) and (block.data == 1).all():
+    attributes = [data.attributes[j] for j in chosen]
+    if is_sparse(block) and all(attribute.plain for attribute in attributes) and (block.data == 1).all():
         return np.asarray(block.astype(np.uint8).toarray(), dtype=np.uint8)  # many labels: no dense float64
     values = np.array(to_dense(block))
-    for k, j in enumerate(chosen):
-        attribute = attributes[j]
+    for k, attribute in enumerate(attributes):
         if attribute.values is not None and not attribute.plain:
             values[:, k] = _map(values[:, k], [_truth(value, attribute, data) for value in attribute.values])
     legal = (values == 0) | (values == 1) | (values == -1)
     if not legal.all():
         row, k = (int(i) for i in np.argwhere(~legal)[0])
-        name = attributes[int(chosen[k])].name
+        name = attributes[k].name
         data.fail(row, f"label {name!r} must be 0/1 or -1/1; got {values[row, k]}. Is it really a label?")
     return (values > 0).astype(np.uint8)
 
 
-def _truth(value: str, attribute: Attribute, data: DataLines) -> float:
+def _truth(value: str, attribute: _Attribute, data: _Data) -> float:
     word = value.lower()
     if word in _POSITIVE or word in _NEGATIVE:
         return float(word in _POSITIVE)
@@ -329,10 +374,6 @@ def _truth(value: str, attribute: Attribute, data: DataLines) -> float:
         f"{data.path.name}: label {attribute.name!r} must take the values 0/1, -1/1, false/true or no/yes; "
         f"it declares {value!r}. Is it really a label?"
     )
-
-
-def _column(codes: Any, j: int) -> NDArray[np.float64]:
-    return np.asarray(to_dense(codes[:, [j]])[:, 0], dtype=np.float64)
 
 
 def _map(codes: NDArray[np.float64], values: Sequence[float]) -> NDArray[np.float64]:

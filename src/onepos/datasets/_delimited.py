@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onepos._utils.labels import one_positive
+from onepos._utils.labels import cell_text, one_positive
 from onepos._utils.optional import require
-from onepos.datasets._table import Table, as_features, as_indicator
+from onepos.datasets._table import Table, as_features, as_indicator, check_distinct
 from onepos.exceptions import DataFileError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -31,28 +31,15 @@ def read_csv(
 ) -> Table:
     """Read a CSV or TSV file with a header line.
 
-    Parameters
-    ----------
-    path : Path
-        A name ending in ``.tsv`` or ``.tab`` means tab-separated.
-    labels : sequence of str, optional
-        The label columns, each 0/1 or −1/1.
-    label : str, optional
-        The one column that holds a tag per row. Give either ``labels`` or ``label``.
-    drop : sequence of str, default=()
-        Columns to leave out, such as an identifier.
-    sep : str, optional
-        Another separator.
-
-    Returns
-    -------
-    Table
+    The labels are the 0/1 or −1/1 columns ``labels``, or the one column ``label`` that holds a tag per row. ``drop``
+    are columns to leave out. The separator is ``sep``; default: a tab for ``.tsv`` and ``.tab``, else a comma.
     """
     import pandas as pd
 
     if sep is None:
         sep = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
     try:
+        check_names_once(path, sep)
         names = pd.read_csv(path, sep=sep, index_col=False, nrows=0).columns
         # A tag is text as it stands: by itself pandas reads "NA" and "None" as missing and "07" as 7.
         with warnings.catch_warnings():
@@ -67,6 +54,8 @@ def read_csv(
                 na_values={name: list(MISSING) for name in names if name != label},
                 low_memory=False,
             )
+    except DataFileError:
+        raise
     except (
         ValueError,
         UnicodeError,
@@ -76,6 +65,14 @@ def read_csv(
     return _to_table(frame, path, labels, label, drop)
 
 
+def check_names_once(path: Path, sep: str) -> None:
+    """Raise DataFileError if a column name comes twice: pandas would number the second, and a tag become a feature."""
+    import pandas as pd
+
+    head = pd.read_csv(path, sep=sep, index_col=False, header=None, nrows=1, dtype=str)
+    check_distinct([str(name) for name in head.iloc[0] if not pd.isna(name)], path.name)
+
+
 def read_parquet(
     path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
 ) -> Table:
@@ -83,6 +80,7 @@ def read_parquet(
     parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
     with readable_parquet(path), parquet.ParquetFile(path) as file:
         check_parquet_size(file.metadata, path)
+        check_distinct(file.schema_arrow.names, path.name)
         frame = file.read().to_pandas()
     return _to_table(frame, path, labels, label, drop)
 
@@ -101,13 +99,7 @@ def readable_parquet(path: Path) -> Iterator[None]:
 
 
 def check_parquet_size(metadata: Any, path: Path) -> None:
-    """Refuse a file that announces more cells than its size makes plausible, before any is made.
-
-    Parameters
-    ----------
-    metadata : pyarrow.parquet.FileMetaData
-    path : Path
-    """
+    """Refuse a file that announces more cells than its size makes plausible, before any is made."""
     cells = metadata.num_rows * metadata.num_columns
     if cells * 8 > max(1 << 30, 1000 * path.stat().st_size):
         raise DataFileError(
@@ -151,7 +143,7 @@ def _tags(column: "pd.Series[Any]", path: Path) -> tuple[Any, tuple[str, ...]]:
             "counted from 0). Fill in the label or drop these rows."
         )
     indicator = one_positive(column)
-    return indicator.to_numpy(dtype=np.uint8), tuple(map(str, indicator.columns))
+    return indicator.to_numpy(dtype=np.uint8), tuple(cell_text(name) for name in indicator.columns)
 
 
 def _indicator(block: "pd.DataFrame", path: Path) -> tuple[Any, tuple[str, ...]]:

@@ -1,23 +1,26 @@
-"""Bring the files of a data set into the cache folder: mirrors, checksums, no half-written file."""
+"""The folder that holds data files, and the downloads into it: mirrors, checksums, no half-written file."""
 
+import hashlib
 import logging
 import os
+import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from onepos._utils.files import is_full
 from onepos._utils.optional import require
-from onepos.datasets._cache import check_intact, data_folder, is_writable, locate
-from onepos.datasets._catalogue import get_entry
-from onepos.datasets._sources import DataSetEntry, RemoteFile
+from onepos.datasets._catalogue import DataSetEntry, RemoteFile, get_entry
 from onepos.exceptions import ChecksumError, DownloadError
 
 TIMEOUT = 30.0  # seconds without a byte; a stalled server must not hang a fit or a test forever
 _CHUNK = 1 << 16
+
+#: Files already verified in this process: path → (size, mtime in ns, sha256).
+_verified: dict[Path, tuple[int, int, str]] = {}
 
 
 def fetch_dataset(
@@ -62,6 +65,77 @@ def fetch_dataset(
     if offline is None:
         offline = os.environ.get("ONEPOS_OFFLINE", "").strip().lower() not in ("", "0", "false", "no")
     return [_fetch(file, entry, home, offline=offline, progress=progress, force=force) for file in entry.files]
+
+
+def data_folder(data_home: str | Path | None = None) -> Path:
+    """Return the cache folder: the argument, else ``$ONEPOS_DATA``, else the user's cache. It need not exist."""
+    chosen = data_home if data_home is not None else os.environ.get("ONEPOS_DATA") or None
+    return user_cache() if chosen is None else Path(chosen).expanduser()
+
+
+def user_cache() -> Path:
+    """Return the folder that ``pooch.os_cache("onepos")`` names, so that files already present load without pooch."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "onepos" / "onepos" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "onepos"
+    return Path(os.environ.get("XDG_CACHE_HOME", "").strip() or Path.home() / ".cache") / "onepos"
+
+
+def is_available(entry: DataSetEntry, home: Path) -> bool:
+    """Return whether the files of a data set are in the folder."""
+    if entry.supplied:
+        return any(locate(home, file).is_file() for file in entry.supplied)
+    return all(locate(home, file.file).is_file() for file in entry.files)
+
+
+def locate(home: Path, file: str) -> Path:
+    """Return the place below the folder of a file of the registry; a name that leads out of it is refused."""
+    relative = PurePosixPath(file)
+    if relative.is_absolute() or ".." in relative.parts or "\\" in file or ":" in file or not relative.parts:
+        raise ValueError(f"a data file's name must be relative and stay inside the data folder; got {file!r}.")
+    path = home.joinpath(*relative.parts)
+    # Links inside the folder may lead anywhere in it; the folder itself may be a link.
+    if not path.resolve().is_relative_to(home.resolve()):
+        raise ValueError(f"{file}: a link leads out of the data folder {home}, to {path.resolve()}. Remove it.")
+    return path
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether files may be created below the folder, judged by its nearest existing ancestor.
+
+    The mode bits count even for a user who could override them: whoever took the write permission
+    from a data folder wants it left as it is.
+    """
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    write_bits = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+    return existing.is_dir() and bool(existing.stat().st_mode & write_bits) and os.access(existing, os.W_OK)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the file's sha256 in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def check_intact(path: Path, file: RemoteFile) -> None:
+    """Raise ChecksumError unless the file is what the registry describes.
+
+    A file is hashed once per process, and again when its size or modification time has changed.
+    """
+    status = path.stat()
+    if _verified.get(path) == (status.st_size, status.st_mtime_ns, file.sha256):
+        return
+    found = sha256_of(path)
+    if found != file.sha256:
+        raise ChecksumError(
+            f"{path} is not the file that the registry describes: sha256 {file.sha256} and {file.bytes} "
+            f"bytes expected; got {found} and {status.st_size} bytes. Delete it, or fetch it again with "
+            "fetch_dataset(name, force=True)."
+        )
+    _verified[path] = (status.st_size, status.st_mtime_ns, found)
 
 
 def _find_supplied(entry: DataSetEntry, home: Path) -> Path:
@@ -124,14 +198,14 @@ def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
     pooch = require("pooch", extra="data", purpose="downloading data sets")
     responses: list[Any] = []
     try:
-        with _quiet(pooch.get_logger()), _bar(file.file, file.bytes, progress) as show:
+        with _quiet(pooch.get_logger()), _meter(file, progress) as meter:
             pooch.retrieve(
                 url,
                 known_hash=f"sha256:{file.sha256}",
                 fname=path.name,
                 path=path.parent,
                 downloader=pooch.HTTPDownloader(
-                    progressbar=_Meter(file.bytes, show),
+                    progressbar=meter,
                     chunk_size=_CHUNK,
                     timeout=TIMEOUT,
                     headers={"User-Agent": "onepos", "Accept-Encoding": "identity"},
@@ -167,8 +241,8 @@ class _TooLongError(Exception):
 class _Meter:
     """What pooch tells about a download: shows it, and ends it when more bytes come than the file has."""
 
-    def __init__(self, size: int, show: Callable[[int], None]) -> None:
-        self.size, self.show, self.done = size, show, 0
+    def __init__(self, size: int, bar: Any = None, task: Any = None) -> None:
+        self.size, self.bar, self.task, self.done = size, bar, task, 0
         self.total = 0  # set by pooch
 
     def update(self, count: int) -> None:
@@ -176,7 +250,8 @@ class _Meter:
         self.done += count
         if self.done >= self.size + 2 * _CHUNK:
             raise _TooLongError
-        self.show(min(self.done, self.size))
+        if self.bar is not None:
+            self.bar.update(self.task, completed=min(self.done, self.size))
 
     def reset(self) -> None:
         """Begin again."""
@@ -187,18 +262,17 @@ class _Meter:
 
 
 @contextmanager
-def _bar(label: str, size: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function that shows the bytes so far, if standard error is a terminal or FORCE_COLOR is set."""
+def _meter(file: RemoteFile, shown: bool) -> Iterator[_Meter]:
+    """Yield a meter, with a bar if one is wanted and standard error is a terminal or FORCE_COLOR is set."""
     if not shown or not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR")):
-        yield lambda done: None
+        yield _Meter(file.bytes)
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=size)
-        yield lambda done: bar.update(task, completed=done)
+        yield _Meter(file.bytes, bar, bar.add_task(file.file, total=file.bytes))
 
 
 @contextmanager

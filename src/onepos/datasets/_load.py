@@ -2,17 +2,14 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onepos.datasets._cache import data_folder, locate
-from onepos.datasets._catalogue import REGISTRY, get_entry
-from onepos.datasets._fetch import fetch_dataset
-from onepos.datasets._sources import DataSetEntry
+from onepos.datasets._catalogue import REGISTRY, DataSetEntry, dataset_info, get_entry
+from onepos.datasets._fetch import data_folder, fetch_dataset, is_available
 from onepos.datasets._table import Table, csr, stack, to_dense
 from onepos.exceptions import DataFileError, LabelWarning
 
@@ -59,16 +56,21 @@ def read(path: str | Path, **options: Any) -> Table:
         The file is corrupt, truncated or of another format; the message names file and line.
     """
     source = Path(path)
-    suffix = source.suffix.lower()
-    if suffix not in FORMATS:
-        raise ValueError(
-            f"cannot tell the format of {source.name!r} from its suffix; expected one of {', '.join(FORMATS)}."
-        )
+    reader = find_reader(source)
     if not source.is_file():
         raise FileNotFoundError(f"no such file: {source}. Check the path.")
-    module, function = FORMATS[suffix]
-    reader: Callable[..., Table] = getattr(import_module(f"onepos.datasets.{module}"), function)
     return reader(source, **options)
+
+
+def find_reader(path: Path) -> Callable[..., Table]:
+    """Return the function that reads a file with this suffix."""
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(
+            f"cannot tell the format of {path.name!r} from its suffix; expected one of {', '.join(FORMATS)}."
+        )
+    module, function = FORMATS[path.suffix.lower()]
+    reader: Callable[..., Table] = getattr(import_module(f"onepos.datasets.{module}"), function)
+    return reader
 
 
 def load_dataset(
@@ -97,15 +99,15 @@ def load_dataset(
     Returns
     -------
     sklearn.utils.Bunch
-        ``X`` float32, shape (n_samples, n_features): CSR for the sets whose features are binary and mostly
-        zero (density below 10 %: corel5k, rcv1-s1, corel16k-s1, delicious, tmc2007, mirflickr-tags),
-        else ndarray; ``Y`` uint8 ndarray of shape (n_samples, n_labels), all labels; ``label_names``,
+        ``X`` float32, shape (n_samples, n_features): CSR for the sets whose features are binary and mostly zero
+        (density below 10 %: corel5k, rcv1-s1, corel16k-s1, delicious, tmc2007, mirflickr-tags), for netflix a DataFrame
+        of its columns, else ndarray; ``Y`` uint8 ndarray of shape (n_samples, n_labels), all labels; ``label_names``,
         ``feature_names`` lists of str; ``info`` dict: the registry's entry and ``rows_dropped``.
 
     Raises
     ------
     DownloadError, ChecksumError, DataFileError
-        The files cannot be had, are not the registry's, or do not have its dimensions.
+        The files are not available, are not the registry's, or do not have its dimensions.
 
     Examples
     --------
@@ -137,16 +139,13 @@ def load_dataset(
 
 
 def load_table(entry: DataSetEntry, **where: Any) -> Table:
-    """Read all rows of a data set as the registry says, and check its dimensions.
-
-    Parameters
-    ----------
-    entry : DataSetEntry
-    **where
-        ``data_home``, ``offline``, ``progress`` of ``fetch_dataset``.
-    """
+    """Read all rows of a data set as the registry says, and check its dimensions."""
     paths = fetch_dataset(entry.name, **where)
     options = dict(entry.options)
+    if "separator" in options:
+        table = _read_tagged(paths[0], options["label"], options["separator"], options["drop"])
+        _check_dimensions(table, entry, paths[0])
+        return table
     for path in paths:
         if path.suffix == ".xml":
             options["xml"] = path
@@ -157,12 +156,19 @@ def load_table(entry: DataSetEntry, **where: Any) -> Table:
     return Table(to_dense(table.X), table.Y, table.feature_names, table.label_names)
 
 
+def _read_tagged(path: Path, label: str, separator: str, drop: list[str]) -> Table:
+    """Read a table whose tags are joined in one column; the other columns stay as they are."""
+    import pandas as pd
+
+    frame = pd.read_csv(path)
+    Y = frame[label].str.get_dummies(separator)
+    X = frame.drop(columns=[label, *drop])
+    return Table(X, Y.to_numpy(dtype=np.uint8), tuple(X.columns), tuple(Y.columns))
+
+
 def _check_dimensions(table: Table, entry: DataSetEntry, path: Path) -> None:
     # A user's own copy may have lost its unlabelled rows already, as the authors' files have.
-    rows = {
-        entry.instances,
-        entry.instances - entry.rows_without_label if entry.supplied else entry.instances,
-    }
+    rows = {entry.instances, entry.instances - (entry.rows_without_label if entry.supplied else 0)}
     found = (len(table.Y), table.X.shape[1], table.Y.shape[1])
     if found[0] not in rows or found[1:] != (entry.features, entry.labels):
         raise DataFileError(
@@ -172,27 +178,8 @@ def _check_dimensions(table: Table, entry: DataSetEntry, path: Path) -> None:
         )
 
 
-def dataset_info(name: str) -> dict[str, Any]:
-    """Return what the registry knows of a data set as plain values: size, files, sources, citation, licence note.
-
-    The name is taken in any case; the entry ``"name"`` has the registry's spelling.
-
-    Examples
-    --------
-    >>> from onepos.datasets import dataset_info
-    >>> dataset_info("cal500")["name"], dataset_info("cal500")["labels"]
-    ('CAL500', 174)
-    """
-    entry = get_entry(name)
-    facts = {part.name: getattr(entry, part.name) for part in fields(entry)}
-    facts["options"] = dict(entry.options)
-    facts["supplied"] = list(entry.supplied)
-    facts["files"] = [asdict(file) | {"urls": list(file.urls)} for file in entry.files]
-    return facts
-
-
 def list_datasets(*, data_home: str | Path | None = None) -> "pd.DataFrame":
-    """List the data sets: the paper's twelve in its order, then three with other features.
+    """List the data sets: the paper's twelve in its order, then three with other features and a table.
 
     Parameters
     ----------
@@ -210,16 +197,10 @@ def list_datasets(*, data_home: str | Path | None = None) -> "pd.DataFrame":
     home = data_folder(data_home)
     columns = ["name", "instances", "features", "labels", "cardinality", "matches_paper", "available", "note"]
     rows = [
-        {column: getattr(entry, column, None) for column in columns} | {"available": _is_available(entry, home)}
+        {column: getattr(entry, column, None) for column in columns} | {"available": is_available(entry, home)}
         for entry in REGISTRY.values()
     ]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _is_available(entry: DataSetEntry, home: Path) -> bool:
-    if entry.supplied:
-        return any(locate(home, file).is_file() for file in entry.supplied)
-    return all(locate(home, file.file).is_file() for file in entry.files)
 
 
 # The registry rounds cardinality to four decimals (three for the authors' own files) and sums to three.
@@ -266,7 +247,7 @@ def verify_dataset(
         ),
         "feature_sum": (
             np.nan if entry.feature_sum is None else entry.feature_sum,
-            float(table.X.sum(dtype=np.float64)),
+            np.nan if hasattr(table.X, "columns") else float(table.X.sum(dtype=np.float64)),
             _SUM_TOLERANCE * abs(entry.feature_sum or 0.0),
         ),
     }

@@ -26,13 +26,7 @@ def largest_inflation(compressed: int) -> int:
 
 
 def check_inflation(compressed: int, inflated: int) -> None:
-    """Raise ValueError if a part would grow beyond what its compressed size makes plausible.
-
-    Parameters
-    ----------
-    compressed, inflated : int
-        Bytes, as the file announces them.
-    """
+    """Raise ValueError if a part would grow beyond what its compressed size makes plausible; both are in bytes."""
     if inflated > largest_inflation(compressed):
         raise ValueError(
             f"{compressed} compressed bytes would become {inflated}, which looks like an attack; if the file is yours, "
@@ -54,18 +48,7 @@ _DTYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """One variable, not decoded yet.
-
-    Attributes
-    ----------
-    flags : int
-        MATLAB's array flags; the low byte is the class.
-    shape : tuple of int
-    payload : memoryview
-        The elements behind the name.
-    order : {"<", ">"}
-        Byte order.
-    """
+    """One variable, not decoded yet: MATLAB's flags, whose low byte is the class, and the elements behind the name."""
 
     flags: int
     shape: tuple[int, ...]
@@ -102,13 +85,7 @@ class Variable:
 
 
 def scan(path: Path) -> dict[str, Variable]:
-    """Return the variables of a file by name.
-
-    Parameters
-    ----------
-    path : Path
-        MATLAB version 5 to 7; 7.3 (HDF5) and anything else raises DataFileError.
-    """
+    """Return the variables of a file by name."""
     content = memoryview(path.read_bytes())
     order = {b"IM": "<", b"MI": ">"}.get(bytes(content[126:128]))
     if bytes(content[:10]) == b"MATLAB 7.3" or (order and _unpack(order + "H", content, 124) == 0x0200):
@@ -209,24 +186,12 @@ def read_matlab(
     labels: str | Sequence[str] | None = None,
     orientation: Literal["auto", "rows", "columns"] = "auto",
 ) -> Table:
-    """Read features and labels from a MATLAB file.
+    """Read features and labels from a MATLAB file of version 5 to 7, whose matrices may be sparse.
 
-    Parameters
-    ----------
-    path : Path
-        A file of version 5 to 7 (version 7.3 is HDF5: save it again with ``-v7``).
-    features, labels : str or sequence of str, optional
-        Variable names; several are stacked as rows in the order given. Guessed from the names in
-        common use (``KNOWN_NAMES``: X/Y with Xt/Yt, X_all/Y_all, data/target, …) when both are left out.
-    orientation : {"auto", "rows", "columns"}, default="auto"
-        How the label matrix lies. "rows": one row per example. "columns": one column per example, as
-        ML-kNN's MATLAB code stores targets. "auto": as rows if it has as many rows as the features,
-        else as columns if its columns match. Features always have one row per example.
-
-    Returns
-    -------
-    Table
-        Features are sparse if they are sparse in the file. Labels may be 0/1 or −1/1.
+    ``features`` and ``labels`` are names of variables; several are stacked as rows in the order given. Without them the
+    first pair of ``KNOWN_NAMES`` is taken. ``orientation`` says how the label matrix lies: "rows" has one row per
+    example, "columns" one column per example, as ML-kNN's MATLAB code stores targets. "auto" means rows if there are as
+    many as rows of features, else columns. Features always have one row per example.
     """
     if orientation not in ("auto", "rows", "columns"):
         raise ValueError(f"orientation must be 'auto', 'rows' or 'columns'; got {orientation!r}.")

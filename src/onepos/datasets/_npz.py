@@ -1,5 +1,6 @@
 """NumPy archives: ``X`` dense, or sparse as its CSR parts, with ``Y`` and optional names."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,9 @@ _CSR_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
 def read_npz(path: Path) -> Table:
     """Read an ``.npz`` archive; nothing in it is ever unpickled.
 
-    Parameters
-    ----------
-    path : Path
-        Holds ``Y`` (n_samples, n_labels) and either ``X`` (n_samples, n_features) or the parts
-        ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` of a CSR matrix; optionally
-        ``feature_names`` and ``label_names``. Other arrays are ignored.
-
-    Returns
-    -------
-    Table
+    It holds ``Y`` (n_samples, n_labels) and either ``X`` (n_samples, n_features) or the parts ``X_data``,
+    ``X_indices``, ``X_indptr``, ``X_shape`` of a CSR matrix; optionally ``feature_names`` and ``label_names``. Others
+    are ignored.
     """
     arrays = _load(path)
     if "Y" not in arrays or not ("X" in arrays or all(part in arrays for part in _CSR_PARTS)):
@@ -38,13 +32,23 @@ def read_npz(path: Path) -> Table:
         )
     Y = as_indicator(arrays["Y"], path, "Y")
     names = {
-        key: tuple(str(name) for name in arrays[key].ravel()) if key in arrays else default
+        key: _names(arrays[key], path, key) if key in arrays else default
         for key, default in (
             ("feature_names", numbered("feature", X.shape[1])),
             ("label_names", numbered("label", Y.shape[1])),
         )
     }
     return Table(as_features(X), Y, names["feature_names"], names["label_names"])
+
+
+def _names(array: Any, path: Path, key: str) -> tuple[str, ...]:
+    array = np.atleast_1d(array)
+    # A code point that Unicode does not have makes NumPy fail with an error of the interpreter itself.
+    if array.dtype.kind == "U" and array.size and array.astype("<U").view("<u4").max(initial=0) > sys.maxunicode:
+        raise DataFileError(f"{path.name}: {key} holds characters that Unicode does not have. Is the file complete?")
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    return tuple(str(name) for name in array.ravel())
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -79,5 +83,5 @@ def _csr(arrays: dict[str, Any], path: Path) -> Any:
     try:
         n_rows, n_columns = (int(side) for side in shape)
         return checked_csr(data, indices, indptr, (n_rows, n_columns))
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise DataFileError(f"{path.name}: X_data … X_shape are not a CSR matrix ({error}).") from error

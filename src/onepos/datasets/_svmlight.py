@@ -16,21 +16,10 @@ from onepos.exceptions import DataFileError
 
 
 def read_svmlight(path: Path, *, n_features: int | None = None, zero_based: bool | Literal["auto"] = "auto") -> Table:
-    """Read a multi-label svmlight file.
+    """Read rows of ``label,label index:value index:value``; a row may have no label, ``#`` starts a comment.
 
-    Parameters
-    ----------
-    path : Path
-        Rows of ``label,label index:value index:value``; a row may have no label; ``#`` starts a comment.
-    n_features : int, optional
-        Number of features, if it is more than the largest index in the file.
-    zero_based : bool or "auto", default="auto"
-        Whether indices count from 0. "auto": they do if an index 0 occurs, else they count from 1.
-
-    Returns
-    -------
-    Table
-        X is CSR. Labels are sorted, as numbers if all of them are integers.
+    ``n_features`` is needed if it is more than the largest index. Indices count from 0 if ``zero_based``; "auto": if an
+    index 0 occurs. X is CSR. Labels are sorted, as numbers if all of them are integers.
     """
     lines: list[int] = []
     tags: list[list[str]] = []

@@ -1,5 +1,6 @@
 """What every reader returns, in one checked form, and the operations on dense or sparse matrices that it needs."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,14 +39,7 @@ def csr(*arguments: Any, **options: Any) -> Any:
 
 
 def short_indices(matrix: Any) -> Any:
-    """Give a CSR matrix indices of 32 bits if they fit: scikit-learn's trees take no others.
-
-    Examples
-    --------
-    >>> made = sparse.csr_array(([1.0], np.array([2], dtype=np.int64), np.array([0, 1], dtype=np.int64)), shape=(1, 3))
-    >>> made.indices.dtype, short_indices(made).indices.dtype
-    (dtype('int64'), dtype('int32'))
-    """
+    """Give a CSR matrix indices of 32 bits if they fit: scikit-learn's trees take no others."""
     if max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max:
         matrix.indices = matrix.indices.astype(np.int32, copy=False)
         matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
@@ -55,15 +49,8 @@ def short_indices(matrix: Any) -> Any:
 def checked_csr(data: Any, indices: Any, starts: Any, shape: tuple[int, int]) -> Any:
     """Build a CSR array from parts that come from a file; ValueError unless they are one.
 
-    SciPy's compiled code trusts these arrays, and its own ``check_format`` touches them before it has
-    looked at all of them: on a damaged file that overwrites memory. So they are checked here, first.
-
-    Parameters
-    ----------
-    data, indices : array of shape (nnz,)
-    starts : array of shape (n_rows + 1,)
-        Where each row starts in the other two.
-    shape : pair of int
+    SciPy's compiled code trusts these arrays, and its own ``check_format`` touches them before it has looked at all of
+    them: on a damaged file that overwrites memory. So they are checked here, first.
     """
     data, indices, starts = (np.array(part) for part in (data, indices, starts))  # own, aligned memory
     if not data.ndim == indices.ndim == starts.ndim == 1 or len(data) != len(indices):
@@ -126,11 +113,35 @@ class Table:
                 f"one name per column expected; got {len(self.feature_names)} feature names for "
                 f"{self.X.shape[1]} columns and {len(self.label_names)} label names for {self.Y.shape[1]}."
             )
+        for what, names in (("feature", self.feature_names), ("label", self.label_names)):
+            check_distinct(names, what=what)
+            _check_text(what, names)
         if 0 in self.Y.shape or self.X.shape[1] == 0:
             raise DataFileError(
                 f"a data file needs at least one row, one feature and one label; got X {self.X.shape} and "
                 f"Y {self.Y.shape}. Check the file and which of its columns are the labels."
             )
+
+
+def check_distinct(names: Sequence[str], where: str = "", what: str = "column") -> None:
+    """Raise DataFileError if names of columns, features or labels are repeated."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        start = f"{where}: " if where else ""
+        raise DataFileError(
+            f"{start}{what} names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename."
+        )
+
+
+def _check_text(what: str, names: tuple[str, ...]) -> None:
+    """Raise DataFileError unless the names can be written to a file."""
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise DataFileError(
+                f"{what} names must be valid Unicode text; got {name!a}. Correct it in the file."
+            ) from error
 
 
 def stack(tables: Sequence[Table]) -> Table:
@@ -149,7 +160,7 @@ def stack(tables: Sequence[Table]) -> Table:
 def as_features(values: MatrixLike) -> MatrixLike:
     """Convert to what ``Table.X`` holds: a C-ordered float32 ndarray, or a float32 CSR array."""
     try:
-        with np.errstate(over="raise"):
+        with np.errstate(over="raise", invalid="ignore"):  # a signalling NaN is a NaN
             if is_sparse(values):
                 return csr(values, dtype=np.float32)
             return np.ascontiguousarray(values, dtype=np.float32)
@@ -161,21 +172,13 @@ def as_features(values: MatrixLike) -> MatrixLike:
 
 
 def as_indicator(values: MatrixLike, path: Path, what: str) -> NDArray[np.uint8]:
-    """Convert labels written as 0/1 or −1/1 to uint8: positive means relevant.
-
-    Parameters
-    ----------
-    values : ndarray or sparse matrix of shape (n_samples, n_labels)
-    path : Path
-        The file, for the message.
-    what : str
-        What the values are called in the file, for the message.
-    """
+    """Convert labels written as 0/1 or −1/1 to uint8; ``what`` they are called in the file is for the message."""
     dense = to_dense(values)
     if dense.dtype.kind not in "biuf":
         raise DataFileError(f"{path.name}: {what} must be numbers 0/1 or -1/1; got dtype {dense.dtype}.")
     # A comparison with NaN is False, so a missing label is reported here and never read as "absent".
-    legal = (dense == 0) | (dense == 1) | (dense == -1)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+        legal = (dense == 0) | (dense == 1) | (dense == -1)
     if not legal.all():
         row, column = (int(i) for i in np.argwhere(~legal)[0])
         raise DataFileError(

@@ -1,7 +1,120 @@
 """The doctor looks at data before anything is fitted: :func:`diagnose` and :func:`estimate_cardinality`."""
 
-from onepos.doctor.cardinality import CardinalityEstimate, estimate_cardinality
-from onepos.doctor.diagnosis import CODES, Diagnosis, Finding, Summary
-from onepos.doctor.run import diagnose
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from onepos.doctor.cardinality import (
+    FEWEST_GROUPS,
+    CardinalityEstimate,
+    agreements,
+    cardinality_of,
+    check_cardinality,
+    check_exclusivity,
+    estimate_cardinality,
+)
+from onepos.doctor.columns import check_columns, check_scale
+from onepos.doctor.data import Table, Tags, read_table, read_tags
+from onepos.doctor.diagnosis import CODES, LEVELS, Diagnosis, Finding, Interface, Summary, name_of, with_advice
+from onepos.doctor.guess import check_leaks, find_leaks, guess_tags
+from onepos.doctor.labels import check_index, check_labels, check_split_labels
+from onepos.doctor.rows import check_rows, check_split_columns, check_split_rows, check_texts
 
 __all__ = ["CODES", "CardinalityEstimate", "Diagnosis", "Finding", "Summary", "diagnose", "estimate_cardinality"]
+
+#: Identical rows that agree in fewer than this share of pairs contradict the suspicion that labels are exclusive.
+_AGREE = 0.9
+
+
+def diagnose(
+    features: Any,
+    tags: Any,
+    *,
+    text: Any = None,
+    test: tuple[Any, Any] | None = None,
+    interface: Interface = "python",
+) -> Diagnosis:
+    """Look for what commonly goes wrong with one observed label per row, before anything is fitted.
+
+    Nothing is changed and nothing is printed. Checks that need many pairs of rows look at a sample, always the same
+    one. Codes, thresholds and remedies are listed in docs/doctor.md.
+
+    Parameters
+    ----------
+    features : DataFrame, 2-D array or sparse matrix of shape (n_rows, n_columns)
+        Columns of any type; missing values are allowed.
+    tags : Series (or 1-D array) of shape (n_rows,), or indicator of shape (n_rows, n_labels)
+        One tag per row, possibly missing; or 1 observed, 0 unknown, −1 known absent. Rows are matched by position.
+    text : str or list of str, optional
+        Columns that hold texts.
+    test : pair (features, tags), optional
+        Test rows; ``tags`` may be None.
+    interface : {"python", "command line"}
+        Whether advice names the parameters of ``TableModel`` or the options of ``onepos fit``.
+
+    Returns
+    -------
+    Diagnosis
+        With ``summary``, ``findings`` and ``worst``; ``to_text()``, ``to_dict()``.
+
+    Raises
+    ------
+    ValueError
+        If there is no row or column, names of columns or labels repeat, features and tags differ in length, an
+        indicator holds other values, or ``text`` is no column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> photos = pd.DataFrame({"width": [3, 4, 5, 6], "unit": ["cm"] * 4})
+    >>> found = diagnose(photos, pd.Series(["beach", "Beach", "city", None]))
+    >>> sorted(finding.code for finding in found.findings)
+    ['column-constant', 'label-rare', 'label-spelling', 'tag-missing']
+    >>> found.worst
+    'warning'
+    """
+    table = read_table(features, text)
+    read = read_tags(tags, table.n_rows)
+    leaks = find_leaks(table, read)
+    findings = [
+        *check_index(features, tags),
+        *check_labels(read),
+        *check_columns(table, read),
+        *check_leaks(leaks),
+    ]
+    findings += [*check_scale(table), *check_rows(table, read)]
+    findings += _across(table, read, test) if test is not None else check_texts(table)
+    guess = guess_tags(table, read, leaks)
+    agreement, weight = agreements(table, read)
+    disagree = len(agreement) >= FEWEST_GROUPS and bool(np.average(agreement, weights=weight) < _AGREE)
+    findings += check_exclusivity(guess, disagree=disagree)
+    findings += check_cardinality(cardinality_of(table, read, guess))
+    advised = [with_advice(finding, interface) for finding in findings]
+    return Diagnosis(_summary(table, read), tuple(sorted(advised, key=lambda finding: -LEVELS.index(finding.level))))
+
+
+def _across(table: Table, tags: Tags, test: tuple[Any, Any]) -> list[Finding]:
+    """Compare training with test."""
+    if not isinstance(test, tuple) or len(test) != 2:
+        raise ValueError(f"test must be a pair (features, tags); got {type(test).__name__}.")
+    features, test_tags = test
+    other = read_table(features, role="test features")
+    findings = list(check_split_columns(table, other))
+    if findings:
+        findings += check_texts(table)
+    else:
+        texts = [other.columns[other.names.index(column.name)] for column in table.texts]
+        findings += [*check_split_rows(table, other), *check_texts(table, texts)]
+    if test_tags is not None:
+        findings += check_split_labels(tags, read_tags(test_tags, other.n_rows, role="test tags"))
+    return findings
+
+
+def _summary(table: Table, tags: Tags) -> Summary:
+    order = np.argsort(-tags.counts, kind="stable")
+    counts = tuple((name_of(tags.names[j]), int(tags.counts[j])) for j in order)
+    missing = int((tags.per_row == 0).sum())
+    columns = sorted(table.columns if table.named else (), key=lambda column: not column.choice.reason)
+    became = tuple((name_of(column.name), column.choice.describe()) for column in columns)
+    return Summary(table.n_rows, dict(Counter(table.kinds)), len(tags.names), missing, counts, became)

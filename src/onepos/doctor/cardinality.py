@@ -1,5 +1,6 @@
 """How many labels a row has, as far as pairs of rows reveal it, and whether labels exclude each other."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
@@ -7,11 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.doctor.columns import nearly_empty
 from onepos.doctor.data import Table, Tags, read_table, read_tags
 from onepos.doctor.diagnosis import Finding, finding
 from onepos.doctor.guess import Guess, find_leaks, guess_tags
-from onepos.doctor.rows import chance_duplicates, groups_of, row_keys
+from onepos.doctor.rows import chance_duplicates, groups_of, nearly_empty, row_keys
 
 #: Fewest groups of identical rows to rely on; most to resample.
 FEWEST_GROUPS, MOST_GROUPS = 20, 5000
@@ -50,40 +50,22 @@ class CardinalityEstimate:
     pairs: int
 
 
-def estimate_cardinality(features: Any, tags: Any, *, text: str | None = None) -> CardinalityEstimate:
+def estimate_cardinality(features: Any, tags: Any, *, text: Any = None) -> CardinalityEstimate:
     """Estimate, or bound, the number of labels per row from pairs of rows.
 
     Single positives do not identify the mean number of labels m = E|Y|. Pairs of tags of the same row do say something.
-
-    *Duplicates* (at least 20 groups of identical rows, not explained by coarse columns). If a group is one thing
-    with one label set, tagged several times independently and evenly, two of its tags agree with probability 1/|Y|;
-    the mean over rows is E[1/|Y|], and its inverse the harmonic mean of |Y|. By Jensen that is at most m: equal if
-    all rows have equally many labels, else too small as an estimate of m. Also too small: uneven choice of tags, and
-    above all copies of one record, whose tag was copied along. Too large: errors in tags; rows that coincide without
-    being the same thing. It speaks of the rows that have duplicates, which may not be like the others.
-
-    *Neighbours* (at least 50 rows otherwise). Any guess of the tag that has not seen it is right with probability
-    at most E[1/|Y|], if tags are chosen evenly. The best accuracy among the nearest neighbour, the vote of 15, and the
-    mean of that vote and a cross-validated multinomial model therefore gives an upper bound of the harmonic mean. It
-    is close if the features determine the label set, and loose otherwise; m itself may lie above it where |Y| varies
-    much. Of identical rows one is used, and columns that identify rows or give the tag away are not.
+    If tags are chosen evenly, two tags of one thing agree with probability 1/|Y|, and any guess that has not seen the
+    tag is right with probability at most E[1/|Y|]. With 20 groups of identical rows or more, which coarse columns do
+    not explain, the first gives an estimate of the harmonic mean of |Y|, which is at most m. Else, with 50 rows or
+    more, the second gives an upper bound of it, from the best of three guesses. docs/doctor.md says when each is wrong.
 
     Parameters
     ----------
     features : DataFrame, array or sparse matrix of shape (n_rows, n_columns)
     tags : Series or indicator
         As for :func:`onepos.doctor.diagnose`; rows with other than one observed label are left out.
-    text : str, optional
-        Column that holds texts.
-
-    Returns
-    -------
-    CardinalityEstimate
-
-    Raises
-    ------
-    ValueError
-        If features or tags cannot be understood.
+    text : str or list of str, optional
+        Columns that hold texts.
 
     Examples
     --------
@@ -156,24 +138,22 @@ def _inverse(
     return CardinalityEstimate(values[0], (min(values[1], values[0]), max(values[2], values[0])), basis, pairs)
 
 
-def check_cardinality(found: CardinalityEstimate) -> list[Finding]:
+def check_cardinality(found: CardinalityEstimate) -> Iterator[Finding]:
     """Say what the estimate means, in a note."""
     if found.estimate is None or found.interval is None:
-        return []
+        return
     numbers = f"{found.estimate:.2f} (95 % interval {found.interval[0]:.2f} to {found.interval[1]:.2f})"
-    if found.basis == "duplicates":
-        detail = (
-            f"From {found.pairs:,} groups of identical rows: about {numbers} labels per row, as a harmonic mean, if "
-            "each group is one thing tagged several times, evenly among its labels. The mean is at least as large. "
-            "Copied records, whose tag was copied along, make it too small."
-        )
-    else:
-        detail = (
-            f"Tags guessed from other rows: at most {numbers} labels per row, as a harmonic mean, if tags were "
-            "drawn evenly from each row's labels. This is an upper bound, loose where features say little; single "
-            "positives do not reveal the mean."
-        )
-    return [finding("cardinality-estimate", "note", detail)]
+    duplicates = (
+        f"From {found.pairs:,} groups of identical rows: about {numbers} labels per row, as a harmonic mean, if "
+        "each group is one thing tagged several times, evenly among its labels. The mean is at least as large. "
+        "Copied records, whose tag was copied along, make it too small."
+    )
+    neighbours = (
+        f"Tags guessed from other rows: at most {numbers} labels per row, as a harmonic mean, if tags were "
+        "drawn evenly from each row's labels. This is an upper bound, loose where features say little; single "
+        "positives do not reveal the mean."
+    )
+    yield finding("cardinality-estimate", "note", duplicates if found.basis == "duplicates" else neighbours)
 
 
 def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> float:
@@ -184,19 +164,8 @@ def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> f
     Take the rows S whose guess is held likelier than not, a choice that does not look at their tags: at least
     P(S) · (2 a_S − 1) of all rows have one label. a_S is replaced by its Wilson lower bound (97.5 %).
 
-    Overlapping exclusive classes give a small value, so a small value proves nothing. A tag chosen by a rule that the
-    features reveal (always the first one, always the largest object) gives a large value whatever |Y| is.
-
-    Parameters
-    ----------
-    right : bool array of shape (n_rows,)
-        Whether the guess, which must not have seen the row's tag, is the tag.
-    confidence : array of shape (n_rows,)
-        Probability that the guess was given.
-
-    Returns
-    -------
-    float
+    ``right`` says whether a guess that has not seen the row's tag is the tag, ``confidence`` how probable it was held.
+    Overlapping exclusive classes give a small value, so a small value proves nothing.
 
     Examples
     --------
@@ -218,33 +187,25 @@ def _wilson_lower(share: float, n: int) -> float:
     return float((centre - z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))) / (1 + z**2 / n))
 
 
-def check_exclusivity(guess: Guess | None, *, disagree: bool) -> list[Finding]:
-    """Suspect labels that exclude each other, and features that say nothing.
-
-    Warning: at least 80 % of the rows seem to have one label only (:func:`single_share`), guesses avoid half of the
-    errors of the most frequent label, and identical rows do not contradict (``disagree``). Warning: on 200 rows or
-    more, the probability that the guess gives to a row's own tag is not two standard errors above what it gives to
-    the tag of a random row.
-    """
+def check_exclusivity(guess: Guess | None, *, disagree: bool) -> Iterator[Finding]:
+    """Suspect labels that exclude each other, unless identical rows ``disagree``; and features that say nothing."""
     if guess is None:
-        return []
-    found = []
+        return
     share = single_share(guess.right, guess.confidence)
     skill = (guess.right.mean() - guess.frequent) / max(1 - guess.frequent, 1e-12)
     if share >= SUSPICIOUS and skill >= SKILL and not disagree:
-        detail = (
+        said = (
             f"Held-out tags are guessed right in {guess.right.mean():.0%} of the rows; the nearest row has the same "
             f"tag in {guess.nearest.mean():.0%}. If tags were drawn evenly from each row's labels, at least "
             f"{share:.0%} of the rows have one label only. This is a suspicion: a tag that is always the most "
             "prominent label looks the same."
         )
-        found.append(finding("labels-exclusive", "warning", detail))
+        yield finding("labels-exclusive", "warning", said)
     error = float(guess.edge.std() / np.sqrt(len(guess.edge)))
     if len(guess.edge) >= FEWEST_ROWS and guess.edge.mean() < STANDARD_ERRORS * error:
-        detail = (
+        said = (
             f"Neighbours and a linear model guess {guess.right.mean():.1%} of held-out tags, no better for a row's "
             "own tag than for a random one. Check that rows of features and tags belong together; else expect no "
             "more than the ranking by frequency."
         )
-        found.append(finding("tag-unpredictable", "warning", detail))
-    return found
+        yield finding("tag-unpredictable", "warning", said)

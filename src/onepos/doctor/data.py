@@ -1,5 +1,6 @@
 """Features and tags in the one form that the checks work with."""
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.doctor.diagnosis import listed, repeated
-from onepos.table.kinds import BOOLEAN, DATE, NUMBER, OTHER, as_numbers, kind_of
+from onepos.doctor.diagnosis import listed
+from onepos.table import ColumnEncoder
+from onepos.table.choice import Choice, judge
+from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, as_numbers, kind_of
+from onepos.table.measures import DateColumn
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,17 +25,20 @@ class Column:
     ----------
     name : hashable
     kind : str
-        As ``onepos.table`` sees it: "number", "boolean", "category", "text", "date" or "other".
+        As in ``onepos.table``. "text" is also prose that was not named as text.
+    choice : Choice
+        What ``fit`` would make of it.
     codes : int64 array of shape (n_rows,)
         Place of each entry in ``distinct``; −1 where missing.
     distinct : object array
         Distinct values in the order in which they occur.
     values : float64 array of shape (n_rows,), or None
-        Numbers, for the first three kinds; NaN where missing.
+        Numbers, for numbers, yes/no and dates (days); NaN where missing.
     """
 
     name: Hashable
     kind: str
+    choice: Choice
     codes: NDArray[np.int64]
     distinct: NDArray[Any]
     values: NDArray[np.float64] | None
@@ -42,11 +49,6 @@ class Column:
         return int((self.codes < 0).sum())
 
     @property
-    def counts(self) -> NDArray[np.int64]:
-        """How often each distinct value occurs."""
-        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.distinct)).astype(np.int64)
-
-    @property
     def whole(self) -> bool:
         """Whether all its numbers are finite whole numbers, and there is one."""
         if self.kind != NUMBER or self.values is None:
@@ -54,14 +56,9 @@ class Column:
         present = self.values[self.codes >= 0]
         return bool(present.size and np.isfinite(present).all() and (present == np.floor(present)).all())
 
-    @property
-    def binary(self) -> bool:
-        """Whether it holds nothing but zeros and ones, and both."""
-        return self.values is not None and len(self.distinct) == 2 and set(self.distinct) == {0, 1}
 
-
-def read_column(name: Hashable, series: "pd.Series[Any]") -> Column:
-    """Read one column of a frame.
+def read_column(name: Hashable, series: "pd.Series[Any]", wanted: ColumnEncoder | None = None) -> Column:
+    """Read one column of a frame; ``wanted`` has the settings of ``fit``.
 
     Examples
     --------
@@ -69,14 +66,16 @@ def read_column(name: Hashable, series: "pd.Series[Any]") -> Column:
     >>> column.kind, column.codes.tolist(), column.missing
     ('number', [0, -1, 0], 1)
     """
-    if isinstance(series.dtype, pd.SparseDtype):
-        series = pd.Series(np.asarray(series))
-    kind = kind_of(series)
-    values = _numbers(series, kind) if kind in (NUMBER, BOOLEAN, DATE) else None
-    if values is None and kind in (NUMBER, BOOLEAN, DATE):
-        kind = OTHER
+    choice, kind = judge(series, wanted or ColumnEncoder()), kind_of(series)
+    if kind in (TEXT, CATEGORY) and choice.kind not in ("", TEXT):
+        kind = kind if choice.kind == CATEGORY else choice.kind  # prose is text, even if fit takes it as categories
+    values = choice.part.days(series) if isinstance(choice.part, DateColumn) else None
+    if kind in (NUMBER, BOOLEAN):
+        values = _numbers(series, boolean=kind == BOOLEAN)
+        if values is None:
+            kind, choice = OTHER, Choice(reason="holds numbers that are too large")
     codes, distinct = factorize(pd.Series(values) if kind == BOOLEAN else series)
-    return Column(name, kind, codes, distinct, values)
+    return Column(name, kind, choice, codes, distinct, values)
 
 
 def factorize(series: "pd.Series[Any]") -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -95,15 +94,11 @@ def _is_missing(entry: object) -> bool:
     return entry is None or entry is pd.NA or entry is pd.NaT or (isinstance(entry, float) and entry != entry)
 
 
-def _numbers(series: "pd.Series[Any]", kind: str) -> NDArray[np.float64] | None:
+def _numbers(series: "pd.Series[Any]", *, boolean: bool) -> NDArray[np.float64] | None:
     """Return the column in float64, NaN where missing; None if some number does not fit."""
-    if kind == DATE:
-        values = np.full(len(series), np.nan)
-        values[series.notna().to_numpy()] = series.dropna().astype("int64").to_numpy()
-        return values
     try:
-        if kind == BOOLEAN:
-            return as_numbers(series, str(series.name), boolean=True)
+        if boolean or series.dtype.kind == "m":
+            return as_numbers(series, str(series.name), boolean=boolean)
         with np.errstate(all="ignore"):
             return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -116,14 +111,11 @@ class Table:
 
     Attributes
     ----------
-    n_rows : int
-    names : list
-        Names of all columns.
-    columns : tuple of Column
-        Empty for a sparse matrix, whose columns are looked at together.
-    matrix : CSR array, or None
-    text : hashable or None
-        Name of the column that holds texts on purpose.
+    n_rows, names : int, list
+    columns, texts : tuple and list of Column
+        All columns (none of a sparse matrix, whose columns are looked at together), and those named as text.
+    frame, matrix : DataFrame or None, CSR array or None
+        The data. Column j of the frame is named ``str(j)``.
     named : bool
         Whether the names are the user's, not 0 … d−1.
     """
@@ -131,8 +123,9 @@ class Table:
     n_rows: int
     names: list[Hashable]
     columns: tuple[Column, ...]
+    frame: Any
     matrix: Any
-    text: Hashable | None
+    texts: list[Column]
     named: bool
 
     @property
@@ -149,14 +142,12 @@ class Table:
             if column.values is not None:
                 empty &= (column.values == 0) | (column.codes < 0)
             else:
-                blank = np.array(
-                    [isinstance(v, str) and not v.strip() for v in column.distinct] + [True], dtype=np.bool_
-                )
-                empty &= blank[column.codes]  # the last entry is that of −1, missing
+                blank = [isinstance(v, str) and not v.strip() for v in column.distinct]
+                empty &= np.array([*blank, True], dtype=np.bool_)[column.codes]  # the last entry is that of −1, missing
         return empty
 
 
-def read_table(features: Any, text: Hashable | None = None, role: str = "features") -> Table:
+def read_table(features: Any, text: Any = None, role: str = "features") -> Table:
     """Read a DataFrame, a Series, an array or a sparse matrix; ``ValueError`` says what does not fit."""
     if sparse.issparse(features):
         return _read_sparse(features, text, role)
@@ -166,13 +157,16 @@ def read_table(features: Any, text: Hashable | None = None, role: str = "feature
         frame = _frame_of(frame, role)
     names: list[Hashable] = list(frame.columns)
     _check_shape(frame.shape, role)
-    doubles = repeated(names)
-    if doubles:
-        raise ValueError(f"the columns of {role} must have distinct names; repeated: {listed(doubles)}. Rename them.")
-    if text is not None and text not in names:
-        raise ValueError(f"text={text!r} is not a column of {role}; the columns are {listed(names)}.")
-    columns = tuple(read_column(name, frame.iloc[:, j]) for j, name in enumerate(names))
-    return Table(len(frame), names, columns, None, text, named)
+    _check_distinct(names, f"the columns of {role} must have distinct names")
+    texts = text if isinstance(text, list) else [] if text is None else [text]
+    for one in texts:
+        if one not in names:
+            raise ValueError(f"text={one!r} is not a column of {role}; the columns are {listed(names)}.")
+    dense = [np.asarray(one) if isinstance(one.dtype, pd.SparseDtype) else one for _, one in frame.items()]
+    frame = pd.DataFrame({str(j): one for j, one in enumerate(dense)}, index=frame.index)
+    wanted = ColumnEncoder(text=[str(names.index(one)) for one in texts])
+    columns = tuple(read_column(name, frame[str(j)], wanted) for j, name in enumerate(names))
+    return Table(len(frame), names, columns, frame, None, [columns[names.index(one)] for one in texts], named)
 
 
 def _frame_of(features: Any, role: str) -> pd.DataFrame:
@@ -185,7 +179,7 @@ def _frame_of(features: Any, role: str) -> pd.DataFrame:
     return pd.DataFrame(array)
 
 
-def _read_sparse(features: Any, text: Hashable | None, role: str) -> Table:
+def _read_sparse(features: Any, text: Any, role: str) -> Table:
     if text is not None:
         raise ValueError(f"text={text!r} needs {role} to be a DataFrame with that column; got a sparse matrix.")
     _check_shape(features.shape, role)
@@ -195,7 +189,13 @@ def _read_sparse(features: Any, text: Hashable | None, role: str) -> Table:
     matrix = matrix.astype(np.float64)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    return Table(matrix.shape[0], list(range(matrix.shape[1])), (), matrix, None, named=False)
+    return Table(matrix.shape[0], list(range(matrix.shape[1])), (), None, matrix, [], named=False)
+
+
+def _check_distinct(names: list[Hashable], rule: str) -> None:
+    doubles = [name for name, count in Counter(names).items() if count > 1]
+    if doubles:
+        raise ValueError(f"{rule}; repeated: {listed(doubles)}. Rename them.")
 
 
 def _check_shape(shape: tuple[int, ...], role: str) -> None:
@@ -275,9 +275,7 @@ def _from_indicator(values: Any, role: str) -> Tags:
     names: list[Hashable] = list(values.columns) if isinstance(values, pd.DataFrame) else list(range(values.shape[1]))
     if not names:
         raise ValueError(f"{role} must have at least one label; got shape {values.shape}.")
-    doubles = repeated(names)
-    if doubles:
-        raise ValueError(f"the labels (columns of {role}) must be distinct; repeated: {listed(doubles)}. Rename them.")
+    _check_distinct(names, f"the labels (columns of {role}) must be distinct")
     dense = values.toarray() if sparse.issparse(values) else np.asarray(values)
     try:
         numbers = dense.astype(np.float64)

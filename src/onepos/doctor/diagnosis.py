@@ -1,14 +1,16 @@
-"""What a diagnosis is: a summary of the data and a list of findings, all plain values."""
+"""What a diagnosis is: a summary of the data and a list of findings with advice, all plain values."""
 
+import json
+import shlex
 import textwrap
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 Level: TypeAlias = Literal["note", "warning", "error"]
+Interface: TypeAlias = Literal["python", "command line"]
 
 #: From harmless to fatal.
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
@@ -16,7 +18,7 @@ LEVELS: tuple[Level, ...] = ("note", "warning", "error")
 _LONGEST_NAME = 40
 _WIDTH = 80
 _MARGIN = 9  # "warning" and two blanks
-_MOST_LABELS = 10
+_MOST_LABELS, _MOST_COLUMNS = 10, 20
 
 
 def name_of(name: object) -> str:
@@ -64,12 +66,14 @@ class Summary:
     ----------
     rows : int
     columns : dict
-        Kind of column ("number", "boolean", "category", "text", "date", "sparse", "other") → how many.
+        Kind of column, as in ``ColumnEncoder.kinds_``, or "sparse" or "other" → how many.
     labels : int
     tags_missing : int
         Rows without an observed label.
     label_counts : tuple of (name, count)
         Rows in which each label is observed, most frequent first.
+    became : tuple of (name, line)
+        What ``fit`` makes of each named column, in the words of ``fit``; those that it leaves out come first.
     """
 
     rows: int
@@ -77,6 +81,7 @@ class Summary:
     labels: int
     tags_missing: int
     label_counts: tuple[tuple[str, int], ...]
+    became: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,21 +112,32 @@ class Diagnosis:
         """Everything as dicts, lists, strings and numbers, ready for ``json.dumps``."""
         summary = asdict(self.summary)
         summary["label_counts"] = [{"label": name, "rows": count} for name, count in self.summary.label_counts]
+        summary["became"] = dict(self.summary.became)
         findings = [{**asdict(finding), "about": list(finding.about)} for finding in self.findings]
         return {"summary": summary, "worst": self.worst, "findings": findings}
 
     def to_text(self) -> str:
-        """Plain text, at most 80 characters wide."""
-        return as_text(self)
+        """Plain text, at most 80 characters wide: the summary, then each finding with its level in the margin."""
+        margin, lines = " " * _MARGIN, _summary_lines(self.summary)
+        blocks = ["\n".join(_wrapped(line, then="    " * line.startswith(" ")) for line in lines)]
+        for one in self.findings:
+            head = f"{one.level:<{_MARGIN}}{one.title} [{one.code}]"
+            blocks.append(f"{_wrapped(head, then=margin)}\n{_wrapped(one.detail, margin, margin)}")
+        return "\n\n".join(blocks if self.findings else [*blocks, "Nothing found."]) + "\n"
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
-        return as_html(self)
-
-
-def repeated(names: list[Hashable]) -> list[Hashable]:
-    """Return the names that occur more than once."""
-    return [name for name, count in Counter(names).items() if count > 1]
+        """Return a table for notebooks; every string from the data is escaped."""
+        none = '<tr><td colspan="3">Nothing found.</td></tr>'
+        rows = "".join(
+            f"<tr><td>{escape(one.level)}</td><td><code>{escape(one.code)}</code></td>"
+            f'<td style="text-align:left"><b>{escape(one.title)}</b><br>{escape(one.detail)}</td></tr>'
+            for one in self.findings
+        )
+        caption = "<br>".join(escape(line) for line in _summary_lines(self.summary))
+        return (
+            f"<table><caption>{caption}</caption><thead><tr><th>level</th><th>code</th><th>what was seen</th></tr>"
+            f"</thead><tbody>{rows or none}</tbody></table>"
+        )
 
 
 #: What each finding is about, by its code; ``docs/doctor.md`` has what to do about it.
@@ -147,9 +163,9 @@ CODES: Mapping[str, str] = MappingProxyType(
         "column-mostly-missing": "Columns that are mostly missing",
         "column-duplicate": "Columns that repeat another one",
         "column-id": "Columns that look like identifiers",
-        "column-text": "Free text among the categories",
         "column-number-as-text": "Numbers stored as text",
         "column-unsupported": "Columns of no usable type",
+        "column-left-out": "Columns that fit leaves out",
         "column-leaks": "Columns that give the tag away",
         "column-named-like-label": "Columns named like a label",
         "column-split-mismatch": "Training and test rows have different columns",
@@ -171,13 +187,7 @@ CODES: Mapping[str, str] = MappingProxyType(
 
 
 def finding(code: str, level: Level, detail: str, about: Iterable[object] = ()) -> Finding:
-    """Make a finding with the title of its code; names of columns and labels become plain strings.
-
-    Examples
-    --------
-    >>> finding("tags-one-label", "error", "…", ["beach"]).title
-    'One label only'
-    """
+    """Make a finding with the title of its code; names of columns and labels become plain strings."""
     return Finding(level, code, CODES[code], detail, tuple(name_of(name) for name in about))
 
 
@@ -194,41 +204,9 @@ def listed(names: Iterable[object], most: int = 5) -> str:
     return ", ".join(shown) if rest <= 0 else f"{', '.join(shown[:most])} and {rest:,} more"
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(1200, "row"), counted(2, "category", "categories")
-    ('1 row', '1,200 rows', '2 categories')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def as_text(diagnosis: Diagnosis) -> str:
-    """Write the summary, then each finding with its level in the margin."""
-    blocks = ["\n".join(_wrapped(line, "") for line in _summary_lines(diagnosis.summary))]
-    for finding in diagnosis.findings:
-        head = f"{finding.level:<{_MARGIN}}{finding.title} [{finding.code}]"
-        blocks.append(f"{_wrapped(head, ' ' * _MARGIN, first='')}\n{_wrapped(finding.detail, ' ' * _MARGIN)}")
-    if not diagnosis.findings:
-        blocks.append("Nothing found.")
-    return "\n\n".join(blocks) + "\n"
-
-
-def as_html(diagnosis: Diagnosis) -> str:
-    """Write the same as one table; every string from the data is escaped."""
-    rows = "".join(
-        f"<tr><td>{escape(finding.level)}</td><td><code>{escape(finding.code)}</code></td>"
-        f'<td style="text-align:left"><b>{escape(finding.title)}</b><br>{escape(finding.detail)}</td></tr>'
-        for finding in diagnosis.findings
-    )
-    body = rows or '<tr><td colspan="3">Nothing found.</td></tr>'
-    caption = "<br>".join(escape(line) for line in _summary_lines(diagnosis.summary))
-    return (
-        f"<table><caption>{caption}</caption><thead><tr><th>level</th><th>code</th><th>what was seen</th></tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 row, 1,200 rows."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _summary_lines(summary: Summary) -> list[str]:
@@ -242,10 +220,52 @@ def _summary_lines(summary: Summary) -> list[str]:
         shown = ", ".join(f"{name} {count:,}" for name, count in summary.label_counts[:_MOST_LABELS])
         rest = len(summary.label_counts) - _MOST_LABELS
         lines.append(f"Labels: {shown}{f' and {rest:,} more' if rest > 0 else ''}.")
+    rest = len(summary.became) - _MOST_COLUMNS
+    lines += ["What fit makes of the columns:"] if summary.became else []
+    lines += [f"  {name!r} {line}" for name, line in summary.became[:_MOST_COLUMNS]]
+    lines += [f"  … and {rest:,} more."] if rest > 0 else []
     return lines
 
 
-def _wrapped(text: str, indent: str, *, first: str | None = None) -> str:
-    return textwrap.fill(
-        text, _WIDTH, initial_indent=indent if first is None else first, subsequent_indent=indent, drop_whitespace=True
-    )
+def _wrapped(text: str, first: str = "", then: str = "") -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=then)
+
+
+#: Code → a sentence with a place for an option, the option's name, and its value; "": the columns found.
+_ADVICE = {
+    "column-empty": ("Drop it: {option}.", "drop", ""),
+    "column-constant": ("Drop it: {option}.", "drop", ""),
+    "column-duplicate": ("Drop the copies: {option}.", "drop", ""),
+    "column-id": ("Drop it ({option}): a model can only learn the order of the rows from it.", "drop", ""),
+    "column-leaks": ("Drop it ({option}), unless you are sure that it is there when you predict.", "drop", ""),
+    "column-named-like-label": ("If so, drop it: {option}. If not, rename it.", "drop", ""),
+    "scale-integer-codes": ("If so: {option}. If they count or rank something, leave them.", "categories", ""),
+    "tag-holds-several": ("If a cell can hold several tags, say what separates them: {option}.", "separator", '";"'),
+    "labels-exclusive": ("If they do exclude each other: {option}, or an ordinary classifier.", "n_positives", "1"),
+    "cardinality-estimate": ("If you know the mean number of labels per row: {option}.", "n_positives", "M"),
+}
+#: Columns that an option names.
+_MOST = 5
+
+
+def with_advice(seen: Finding, interface: Interface) -> Finding:
+    """Return the finding with what to do about it at the end of its detail.
+
+    Examples
+    --------
+    >>> seen = Finding("warning", "column-constant", "Constant columns", "In 1 column: one value.", ("size",))
+    >>> with_advice(seen, "python").detail
+    'In 1 column: one value. Drop it: drop=["size"].'
+    >>> with_advice(seen, "command line").detail
+    'In 1 column: one value. Drop it: --drop size.'
+    """
+    if seen.code not in _ADVICE:
+        return seen
+    sentence, option, value = _ADVICE[seen.code]
+    names = [*seen.about[:_MOST], *(["…"] if len(seen.about) > _MOST else [])]
+    if interface == "python":
+        quoted = ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
+        told = f"{option}={value or f'[{quoted}]'}"
+    else:
+        told = f"--{option.replace('_', '-')} {value or shlex.quote(','.join(names))}"
+    return replace(seen, detail=f"{seen.detail} {sentence.format(option=told)}")

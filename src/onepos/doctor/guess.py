@@ -1,7 +1,7 @@
 """How well a tag can be guessed: from one column alone, which then leaks it, or from the tags of other rows."""
 
 import warnings
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from onepos.doctor.columns import is_id, nearly_empty, text_column, texts_of
+from onepos.doctor.columns import is_id
 from onepos.doctor.data import Column, Table, Tags
 from onepos.doctor.diagnosis import Finding, counted, finding, listed
-from onepos.doctor.rows import chance_duplicates, groups_of, row_keys
-from onepos.table.kinds import CATEGORY
+from onepos.doctor.rows import chance_duplicates, groups_of, nearly_empty, row_keys
+from onepos.exceptions import DataFileError
+from onepos.table import ColumnEncoder
+from onepos.table.kinds import NUMBER
 
 #: Held-out accuracy of one column from which on it gives the tag away …
 LEAK_ACCURACY = 0.98
@@ -28,8 +29,6 @@ LEAK_SKILL = 0.95
 LEAK_ROWS, LEAK_LABEL_ROWS = 50, 10
 #: Rows to look at.
 LEAK_SAMPLE = 5000
-#: Columns with more categories than this say little about distance.
-MOST_CATEGORIES = 50
 #: Standardised values beyond this are cut: one outlier must not be all that a distance sees.
 CUT = 5.0
 #: Rows to learn from, rows to guess, neighbours that vote, rows for the multinomial model.
@@ -40,25 +39,22 @@ FEWEST_ROWS = 50
 MOST_ENTRIES, MOST_PRODUCTS = 40_000_000, 20_000_000
 
 
-def check_leaks(leaks: dict[Hashable, float]) -> list[Finding]:
+def check_leaks(leaks: dict[Hashable, float]) -> Iterator[Finding]:
     """Report the columns of :func:`find_leaks`, in a warning."""
-    if not leaks:
-        return []
-    shown = ", ".join(f"{listed([name])} {share:.1%}" for name, share in list(leaks.items())[:5])
-    detail = (
-        f"The tag, or whether it is one certain label, follows from {counted(len(leaks), 'column')} alone on held-out "
-        f"rows ({shown} right). Such a column is often made from the tag, or known only after it."
-    )
-    return [finding("column-leaks", "warning", detail, leaks)]
+    if leaks:
+        shown = ", ".join(f"{listed([name])} {share:.1%}" for name, share in list(leaks.items())[:5])
+        said = (
+            f"The tag, or whether it is one certain label, follows from {counted(len(leaks), 'column')} alone on "
+            f"held-out rows ({shown} right). Such a column is often made from the tag, or known only after it."
+        )
+        yield finding("column-leaks", "warning", said, leaks)
 
 
 def find_leaks(table: Table, tags: Tags) -> dict[Hashable, float]:
     """Predict the tag from each column alone; return the columns that do it, each with its held-out accuracy.
 
     Half of up to 5,000 tagged rows say which tag goes with which value (the nearest value, for numbers); the other half
-    is predicted. So a column with a value per row earns nothing by chance. Flagged: at least 98 % right and at least
-    95 % of the errors of the most frequent label avoided, on 50 held-out rows or more; or, for columns of two
-    values, one label found with precision and recall of at least 98 % on ten held-out rows of it or more. Sparse
+    is predicted. So a column with a value per row earns nothing by chance. docs/doctor.md says what is flagged. Sparse
     matrices are not looked at.
     """
     rows = np.flatnonzero(tags.single)
@@ -122,22 +118,18 @@ def _tells_one_label(value: NDArray[np.int64], truth: NDArray[np.int64]) -> floa
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """Guesses of tags, none of which has seen the row's own tag.
+    """Guesses of tags, none of which has seen the row's own tag; arrays of shape (n_queries,).
 
     Attributes
     ----------
-    nearest : bool array of shape (n_queries,)
-        Whether the nearest other row has the same tag.
-    vote : bool array of shape (n_queries,)
-        Whether the vote of 15 neighbours is the tag.
-    right : bool array of shape (n_queries,)
+    nearest, vote : bool array
+        Whether the nearest other row has the same tag, and whether the vote of 15 neighbours is the tag.
+    right : bool array
         Whether the mean of the vote and a cross-validated multinomial model has the tag on top.
-    confidence : array of shape (n_queries,)
-        That mean for its top label; made from features and the tags of other rows.
+    confidence, edge : array
+        That mean for its top label; and for the row's own tag, less what a random row's tag would get.
     frequent : float
         Share of the queries that the most frequent label gets right.
-    edge : array of shape (n_queries,)
-        That mean for the row's own tag, less what a random row's tag would get: 0 on average if features say nothing.
     """
 
     nearest: NDArray[np.bool_]
@@ -222,50 +214,29 @@ def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDA
 def vectors(table: Table, rows: NDArray[np.int64], without: Collection[Hashable] = ()) -> Any:
     """Return rows as float32 vectors, dense or CSR; None if no column can be used.
 
-    Numbers are standardised, missing ones become the median, columns of zeros and ones stay; categories become one
-    column each. Two rows that differ in one column then are about √2 apart, whatever its kind. The text becomes
-    tf-idf with as much weight as all columns together. Rows of a sparse matrix get length 1.
+    Columns become what ``fit`` would make of them. Values far out are cut. Rows of a sparse matrix get length 1.
     """
     if table.matrix is not None:
         part = table.matrix[rows].astype(np.float32)
         part.data[~np.isfinite(part.data)] = 0.0
         return normalize(part)
-    used = [column for column in table.columns if column.name not in without and column.name != table.text]
-    blocks = [block for column in used if (block := _block(column, rows)) is not None]
-    dense = np.concatenate(blocks, axis=1, dtype=np.float32) if blocks else None
-    text = text_column(table)
-    if text is None or text.name in without:
-        return dense
-    words = _words(texts_of(text)[rows]) * np.float32(np.sqrt(max(len(blocks), 1)))
-    return words if dense is None else sparse.hstack([words, sparse.csr_array(dense)], format="csr")
-
-
-def _block(column: Column, rows: NDArray[np.int64]) -> Any:
-    if column.binary and column.missing == 0 and column.values is not None:
-        return (column.values[rows, None] * np.sqrt(2.0)).astype(np.float32)
-    if column.values is not None:
-        return _standardised(column.values[rows])
-    if column.kind == CATEGORY and 1 < len(column.distinct) <= MOST_CATEGORIES:
-        return (column.codes[rows, None] == np.arange(len(column.distinct))).astype(np.float32)
+    places = {str(j): column for j, column in enumerate(table.columns)}
+    numbers = {
+        place: column.values[rows]
+        for place, column in places.items()
+        if column.kind == NUMBER and column.values is not None
+    }
+    finite = {place: np.where(np.isfinite(found), found, np.nan) for place, found in numbers.items()}
+    frame = table.frame.iloc[rows].assign(**finite)
+    drop = [place for place, column in places.items() if column.name in without or column.choice.reason]
+    texts = [place for place, column in places.items() if column in table.texts and place not in drop]
+    for text, more in ((texts, []), ([], texts)):  # once more without texts, if they hold no usable words
+        try:
+            with np.errstate(all="ignore"):
+                X = ColumnEncoder(text=text, drop=[*drop, *more]).fit(frame).transform(frame)
+        except DataFileError:
+            continue
+        values = X.data if sparse.issparse(X) else X
+        np.clip(np.nan_to_num(values, copy=False), -CUT, CUT, out=values)
+        return X
     return None
-
-
-def _standardised(values: NDArray[np.float64]) -> Any:
-    finite = np.isfinite(values)
-    if not finite.any():
-        return None
-    largest = np.abs(values[finite]).max()
-    scaled = np.where(finite, values, np.median(values[finite] / max(largest, 1e-300)) * largest) / max(largest, 1e-300)
-    scaled -= scaled.mean()
-    deviation = scaled.std()
-    if not deviation > 1e-12:
-        return None
-    return np.clip(scaled / deviation, -CUT, CUT).astype(np.float32)[:, None]
-
-
-def _words(texts: NDArray[Any]) -> Any:
-    counts = HashingVectorizer(n_features=1 << 16, alternate_sign=False, norm=None, dtype=np.float32).transform(texts)
-    # A word of one text brings no two texts closer; without words the first place stays, so that there is a column.
-    shared = np.bincount(counts.indices, minlength=counts.shape[1]) > 1
-    shared[0] = True
-    return sparse.csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, np.flatnonzero(shared)]))

@@ -1,12 +1,14 @@
 """Checks of the tags and labels themselves."""
 
 import re
+import unicodedata
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from onepos._utils.labels import normal_tag
 from onepos.doctor.data import Tags
 from onepos.doctor.diagnosis import Finding, counted, finding, listed
 
@@ -27,8 +29,9 @@ def check_labels(tags: Tags) -> list[Finding]:
 
     Errors: no tag at all; one label only; labels ≥ 90 % as many as tagged rows (from 20 rows on). Warnings: labels
     never observed, observed in fewer than 5 rows or fewer than one row in 1,000, in more than 90 % of the tagged
-    rows; labels equal but for case and blanks; blank tags; tags made of other tags and a separator; more than 20 %
-    of rows without a tag. Notes: fewer rows without a tag; rows with several observed labels.
+    rows; labels equal but for case, blanks, hyphens and how Unicode writes them; blank tags; tags made of other tags
+    and a separator; more than 20 % of rows without a tag. Notes: fewer rows without a tag; rows with several observed
+    labels.
     """
     tagged = int((tags.per_row > 0).sum())
     if not tagged:
@@ -84,10 +87,10 @@ def _spelling(tags: Tags) -> list[Finding]:
         found.append(finding("tag-blank", "warning", detail))
     alike: dict[str, list[str]] = defaultdict(list)
     for name in written:
-        alike[" ".join(name.casefold().split())].append(name)
+        alike[_plain(name)].append(name)
     doubles = [group for key, group in alike.items() if key and len(group) > 1]
     if doubles:
-        shown = "; ".join(" = ".join(repr(name) for name in group[:3]) for group in doubles[:3])
+        shown = "; ".join(" = ".join(_visible(name) for name in group[:3]) for group in doubles[:3])
         detail = f"Written in several ways: {counted(len(doubles), 'label')} ({shown}). Merge them before training."
         found.append(finding("label-spelling", "warning", detail, [name for group in doubles for name in group]))
     lists = [name for name in written if _is_list(name, alike)]
@@ -101,8 +104,19 @@ def _spelling(tags: Tags) -> list[Finding]:
 
 
 def _is_list(name: str, known: dict[str, Any]) -> bool:
-    parts = [" ".join(part.casefold().split()) for part in _SEPARATORS.split(name)]
+    parts = [_plain(part) for part in _SEPARATORS.split(name)]
     return len(parts) > 1 and all(part and part in known for part in parts)
+
+
+def _plain(name: str) -> str:
+    """Return what near-duplicates share: no case, hyphens or runs of blanks, compatible characters as one."""
+    text = unicodedata.normalize("NFKC", normal_tag(name)).casefold()
+    return " ".join(text.replace("-", " ").replace("_", " ").split())
+
+
+def _visible(name: str) -> str:
+    """Return a name in quotes, in which characters that do not show or that training would change are spelt out."""
+    return repr(name) if name == normal_tag(name) else ascii(name)
 
 
 def _rows(tags: Tags, tagged: int) -> list[Finding]:

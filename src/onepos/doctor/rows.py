@@ -1,49 +1,55 @@
-"""Checks of the rows: empty ones, identical ones, and those that training and test share."""
+"""Checks of the rows and of their texts: empty ones, identical ones, and those that training and test share."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos.doctor.data import Column, Table, Tags
-from onepos.doctor.diagnosis import Finding, counted, finding, listed
+from onepos.doctor.data import Column, Table, Tags, factorize
+from onepos.doctor.diagnosis import Finding, Level, counted, finding, listed
 from onepos.table.kinds import TEXT
 
-#: Repeated rows are a warning above this share, a note below.
+#: Repeated rows and texts are a warning above this share, a note below.
 REPEATED_SHARE = 0.01
+#: A text with fewer letters and digits than this is nearly empty.
+FEWEST_LETTERS = 3
+_LETTER = re.compile(r"[^\W_]")
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def check_rows(table: Table, tags: Tags) -> list[Finding]:
-    """Look for rows without content and rows with identical features.
-
-    Warning: rows in which everything is zero, missing or blank. Identical rows (the empty ones aside): a note, a
-    warning if more than 1 % of the rows repeat another one. Identical rows with different tags: a note, because with
-    one observed label per row this is what several true labels look like.
-    """
-    found = []
+def check_rows(table: Table, tags: Tags) -> Iterator[Finding]:
+    """Look for rows without content, rows with identical features, and identical rows with different tags."""
     empty = table.empty_rows()
     if empty.any():
-        detail = (
+        said = (
             f"Nothing but zeros, missing entries or blanks in {counted(int(empty.sum()), 'row')}. Drop such rows, or "
-            "find out why they are empty."
         )
-        found.append(finding("row-empty", "warning", detail))
+        yield finding("row-empty", "warning", said + "find out why they are empty.")
     group, size = groups_of(row_keys(table)[~empty])
     repeats = int((size - 1).sum())
-    if repeats:
-        share = repeats / table.n_rows
-        chance = chance_duplicates(table, size)
-        detail = f"The same features as in an earlier row in {counted(repeats, 'row')} ({share:.1%}). " + (
-            "The columns are so coarse that rows coincide by chance; nothing needs to be done."
-            if chance
-            else "Drop copies of one record; keep repeated observations of one thing, all on the same side of a split."
+    if not repeats:
+        return
+    share, chance = repeats / table.n_rows, chance_duplicates(table, size)
+    said = f"The same features as in an earlier row in {counted(repeats, 'row')} ({share:.1%}). " + (
+        "The columns are so coarse that rows coincide by chance; nothing needs to be done."
+        if chance
+        else "Drop copies of one record; keep repeated observations of one thing, all on the same side of a split."
+    )
+    yield finding("row-duplicate", "warning" if share > REPEATED_SHARE and not chance else "note", said)
+    tagged = tags.codes[~empty] >= 0
+    pairs = np.unique(np.stack([group[tagged], tags.codes[~empty][tagged]]), axis=1)[0]
+    several, differ = int((np.bincount(group[tagged]) > 1).sum()), int((np.bincount(pairs) > 1).sum())
+    if differ:
+        said = (
+            f"Different tags in {differ:,} of {counted(several, 'group')} of identical rows. If tags are correct, "
+            "such rows have several labels, which is what onepos is for; else look for errors in the tags. The pairs "
+            "also bound the number of labels per row: see cardinality-estimate."
         )
-        found.append(finding("row-duplicate", "warning" if share > REPEATED_SHARE and not chance else "note", detail))
-        found += _disagreement(group, tags.codes[~empty])
-    return found
+        yield finding("row-duplicate-disagrees", "note", said)
 
 
 def chance_duplicates(table: Table, size: NDArray[np.int64]) -> bool:
@@ -52,58 +58,35 @@ def chance_duplicates(table: Table, size: NDArray[np.int64]) -> bool:
     return table.matrix is None and by_chance(table.columns, table.n_rows, pairs)
 
 
-def _disagreement(group: NDArray[np.int64], codes: NDArray[np.int64]) -> list[Finding]:
-    """Groups of identical rows with at least two tags, of which two differ."""
-    group, codes = group[codes >= 0], codes[codes >= 0]
-    if not group.size:
-        return []
-    sizes = np.bincount(group)
-    distinct = np.bincount(np.unique(np.stack([group, codes]), axis=1)[0], minlength=len(sizes))
-    several, differ = int((sizes > 1).sum()), int((distinct > 1).sum())
-    if not differ:
-        return []
-    detail = (
-        f"Different tags in {differ:,} of {counted(several, 'group')} of identical rows. If tags are correct, "
-        "such rows have several labels, which is what onepos is for; else look for errors in the tags. The pairs "
-        "also bound the number of labels per row: see cardinality-estimate."
-    )
-    return [finding("row-duplicate-disagrees", "note", detail)]
-
-
-def check_split_columns(table: Table, test: Table) -> list[Finding]:
+def check_split_columns(table: Table, test: Table) -> Iterator[Finding]:
     """Compare the columns of training and test by name (of sparse matrices, by number)."""
-    known, other = set(table.names), set(test.names)
-    if known == other and (table.matrix is None) == (test.matrix is None):
-        return []
-    lacking, extra = [n for n in table.names if n not in other], [n for n in test.names if n not in known]
+    lacking, extra = (
+        [n for n in one if n not in set(other)] for one, other in ((table.names, test.names), (test.names, table.names))
+    )
     differences = [f"Not in test: {counted(len(lacking), 'column')} of training ({listed(lacking)})"] if lacking else []
     differences += [f"Not in training: {counted(len(extra), 'column')} of test ({listed(extra)})"] if extra else []
-    said = "; ".join(differences) or "One of the two is sparse, the other is not"
-    detail = f"{said}. Rows were not compared across the split. Give both the same columns."
-    return [finding("column-split-mismatch", "error", detail, [*lacking, *extra])]
+    if differences or (table.matrix is None) != (test.matrix is None):
+        said = "; ".join(differences) or "One of the two is sparse, the other is not"
+        said += ". Rows were not compared across the split. Give both the same columns."
+        yield finding("column-split-mismatch", "error", said, [*lacking, *extra])
 
 
-def check_split_rows(table: Table, test: Table) -> list[Finding]:
-    """Test rows whose features a training row has too, rows without content aside; the columns must be the same.
-
-    A warning, or a note if rows coincide by chance because the columns are coarse.
-    """
+def check_split_rows(table: Table, test: Table) -> Iterator[Finding]:
+    """Look for test rows whose features a training row has too, empty rows aside; the columns must be the same."""
     if table.matrix is not None:
         keys, test_keys = matrix_keys(table.matrix), matrix_keys(test.matrix)
     else:
-        of_test = {column.name: column for column in test.columns}
-        keys = row_keys(table)
-        test_keys = code_keys([codes_in(column, of_test[column.name]) for column in table.columns], test.n_rows)
+        # Read together, so that equal values have equal codes.
+        pairs = [(table.frame.iloc[:, j], test.frame.iloc[:, test.names.index(n)]) for j, n in enumerate(table.names)]
+        together = [factorize(pd.Series([*ours, *theirs], dtype=object))[0] for ours, theirs in pairs]
+        keys, test_keys = np.split(code_keys(together, table.n_rows + test.n_rows), [table.n_rows])
     shared = int((np.isin(test_keys, keys) & ~test.empty_rows()).sum())
-    if not shared:
-        return []
-    chance = table.matrix is None and by_chance(table.columns, table.n_rows, shared * table.n_rows / test.n_rows)
-    detail = (
-        f"The features of a training row in {shared:,} of {counted(test.n_rows, 'test row')}. "
-        + ("The columns are so coarse that rows coincide by chance. " if chance else "")
-        + "Results on them flatter. Split by group, so that copies stay together."
-    )
-    return [finding("row-in-both-splits", "note" if chance else "warning", detail)]
+    if shared:
+        chance = table.matrix is None and by_chance(table.columns, table.n_rows, shared * table.n_rows / test.n_rows)
+        said = f"The features of a training row in {shared:,} of {counted(test.n_rows, 'test row')}. "
+        said += "The columns are so coarse that rows coincide by chance. " if chance else ""
+        said += "Results on them flatter. Split by group, so that copies stay together."
+        yield finding("row-in-both-splits", "note" if chance else "warning", said)
 
 
 def row_keys(table: Table) -> NDArray[np.uint64]:
@@ -127,25 +110,6 @@ def code_keys(codes: Sequence[NDArray[np.int64]], n_rows: int) -> NDArray[np.uin
     for column in codes:
         keys = mixed(keys ^ mixed(column.astype(np.uint64)))
     return keys
-
-
-def codes_in(column: Column, other: Column) -> NDArray[np.int64]:
-    """Codes of ``other``'s entries as ``column`` has them; values that ``column`` lacks get codes beyond its own."""
-    place = _index(column).get_indexer(_index(other))
-    place = np.where(place >= 0, place, len(column.distinct) + np.arange(len(place)))
-    return np.append(place, -1)[other.codes].astype(np.int64)
-
-
-def _index(column: Column) -> Any:
-    objects = pd.Index(column.distinct, dtype=object)
-    if column.values is None or not len(objects):
-        return objects
-    first = np.zeros(len(column.distinct), dtype=np.int64)
-    rows = np.flatnonzero(column.codes >= 0)[::-1]
-    first[column.codes[rows]] = rows
-    numbers = pd.Index(column.values[first])
-    # Whole numbers beyond 2^53 may be one in float64.
-    return numbers if numbers.is_unique else objects
 
 
 def matrix_keys(matrix: Any) -> NDArray[np.uint64]:
@@ -183,5 +147,42 @@ def by_chance(columns: Sequence[Column], n_rows: int, pairs: float) -> bool:
 
 
 def _agreement(column: Column, n_rows: int) -> float:
-    counts = np.append(column.counts, column.missing).astype(np.float64)
+    counts = np.bincount(column.codes + 1).astype(np.float64)
     return float((counts * (counts - 1)).sum() / max(n_rows * (n_rows - 1.0), 1.0))
+
+
+def check_texts(table: Table, test: Sequence[Column] = ()) -> Iterator[Finding]:
+    """Look at the columns named as ``text``: nearly empty texts, equal ones, and those that training and test share."""
+    for column, other in zip_longest(table.texts, test):
+        (texts, blank), about = _plain_texts(column), [column.name]
+        if blank.any():
+            said = f"Fewer than {FEWEST_LETTERS} letters or digits in {counted(int(blank.sum()), 'text')} of "
+            said += f"{listed(about)}. Nothing can be learnt from them; drop the rows or find the texts."
+            yield finding("text-empty", "warning", said, about)
+        known = set(texts[~blank].tolist())
+        repeats = int((~blank).sum()) - len(known)
+        if repeats:
+            said = (
+                f"The same as an earlier one, but for case and blanks: {counted(repeats, 'text')} of {listed(about)}. "
+            )
+            said += "Look for copies and for boilerplate; keep equal texts on the same side of a split."
+            level: Level = "warning" if repeats > REPEATED_SHARE * table.n_rows else "note"
+            yield finding("text-duplicate", level, said, about)
+        others, test_blank = _plain_texts(column if other is None else other)
+        shared = 0 if other is None else sum(text in known for text in others[~test_blank])
+        if shared:
+            said = f"In training too, but for case and blanks: {shared:,} of {counted(len(others), 'test text')}. "
+            yield finding("text-in-both-splits", "warning", said + "Results on them flatter. Split by text.", about)
+
+
+def nearly_empty(table: Table) -> NDArray[np.bool_]:
+    """Return the rows whose texts are all nearly empty; none without a column of texts."""
+    blank = [_plain_texts(column)[1] for column in table.texts]
+    return np.logical_and.reduce(blank) if blank else np.zeros(table.n_rows, dtype=np.bool_)
+
+
+def _plain_texts(column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return texts in lower case with single blanks, and which of them are nearly empty; missing ones are."""
+    plain = [" ".join(str(value).casefold().split()) for value in column.distinct]
+    blank = np.array([*(len(_LETTER.findall(text)) < FEWEST_LETTERS for text in plain), True], dtype=np.bool_)
+    return np.array([*plain, ""], dtype=object)[column.codes], blank[column.codes]

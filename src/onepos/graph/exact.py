@@ -1,4 +1,4 @@
-"""The exact k-nearest-neighbour graph, its adjacency (Eq. 7) and the mean over neighbourhoods.
+"""The exact k-nearest-neighbour graph, its adjacency (Eq. 7) and the means over neighbourhoods.
 
 The search is exact yet mostly runs in fast matrix products. For a block of rows, squared distances
 ‖a‖² + ‖b‖² − 2ab come from one product, together with a bound on their rounding error. Every row that
@@ -6,7 +6,12 @@ could be among the k nearest within that bound is a candidate, and candidates al
 float64 distances of direct differences, which do not suffer from cancellation. No n×n array is formed.
 """
 
+import os
+import tempfile
+import weakref
+from collections.abc import Iterator
 from operator import index
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,9 +20,7 @@ from scipy import sparse
 
 from onepos._utils.result_cache import recall
 from onepos._utils.validation import FloatArray, IntArray, MatrixLike
-
-__all__ = ["adjacency", "checked_features", "mean_aggregate", "nearest_neighbors", "row_mean_matrix", "unit_rows"]
-
+from onepos.rows.stored import DiskRows
 
 Metric: TypeAlias = Literal["euclidean", "cosine"]
 
@@ -104,17 +107,8 @@ def nearest_neighbors(
 def adjacency(indices: IntArray, n: int) -> Any:
     """Adjacency of Eq. 7: a_ij = 1 if x_i is among the k nearest neighbours of x_j, else 0.
 
-    Parameters
-    ----------
-    indices : ndarray of int, shape (n, k)
-        Row j lists the neighbours of x_j, as from :func:`nearest_neighbors`.
-    n : int
-        Number of examples.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of float32, shape (n, n)
-        Column j has k ones. Not symmetric in general.
+    Row j of ``indices``, (n, k), lists the neighbours of x_j. The result is a float32 CSR array of shape (n, n), whose
+    columns have k ones each.
 
     Examples
     --------
@@ -131,19 +125,8 @@ def adjacency(indices: IntArray, n: int) -> Any:
 def row_mean_matrix(indices: IntArray, self_loop: bool = True) -> Any:
     """Â, whose product with X is the mean of X over every row's neighbourhood.
 
-    â_ij = 1/(k + 1) if j = i or x_j is among the k nearest neighbours of x_i, else 0; without the
-    self-loop 1/k over the neighbours alone. Rows sum to 1.
-
-    Parameters
-    ----------
-    indices : ndarray of int, shape (n, k)
-        Row i lists the neighbours of x_i.
-    self_loop : bool, default=True
-        Whether a row belongs to its own neighbourhood.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of float32, shape (n, n)
+    â_ij = 1/(k + 1) if j = i or x_j is among the neighbours of x_i, else 0; without the self-loop 1/k over the
+    neighbours alone. Row i of ``indices``, (n, k), lists the neighbours of x_i; the result is a float32 CSR array.
 
     Examples
     --------
@@ -165,19 +148,8 @@ def row_mean_matrix(indices: IntArray, self_loop: bool = True) -> Any:
 def mean_aggregate(X: MatrixLike, indices: IntArray, self_loop: bool = True) -> Any:
     """ÂX: for every row the mean over itself and its neighbours.
 
-    Parameters
-    ----------
-    X : array or sparse of shape (n, n_features)
-        Features.
-    indices : ndarray of int, shape (n, k)
-        Row i lists the neighbours of x_i.
-    self_loop : bool, default=True
-        Whether a row counts in its own mean.
-
-    Returns
-    -------
-    ndarray or scipy.sparse.csr_array of shape (n, n_features)
-        Dense for dense, CSR for sparse; float32 stays float32. Nothing larger than the result is formed.
+    ``indices`` and ``self_loop`` as in :func:`row_mean_matrix`. Dense X gives a dense result, sparse X a CSR array;
+    float32 stays float32. Nothing larger than the result is formed.
 
     Examples
     --------
@@ -328,3 +300,64 @@ def find_neighbors(
     True
     """
     return recall(lambda: nearest_neighbors(X, n_neighbors, metric=metric), "neighbors", X, n_neighbors, metric)
+
+
+#: Rough size of what a block reads, in float32.
+_BLOCK_BYTES = 1 << 26
+
+
+def aggregated_rows(X: Any, neighbors: IntArray, self_weight: float, folder: str | Path | None) -> Any:
+    """Return ``s·x_i + (1−s)·mean of the neighbours of x_i`` for every row.
+
+    Parameters
+    ----------
+    X : float32 array or DiskRows of shape (n_samples, n_features)
+    neighbors : int array of shape (n_samples, k)
+    self_weight : float
+        s.
+    folder : str, Path or None
+        Where to put the result as a ``.npy`` file, which is removed when nothing refers to it any more.
+
+    Returns
+    -------
+    float32 array, or with a folder DiskRows, of shape (n_samples, n_features)
+
+    Examples
+    --------
+    >>> aggregated_rows(np.array([[0.0], [4.0]], dtype=np.float32), np.array([[1], [0]]), 0.75, None).tolist()
+    [[1.0], [3.0]]
+    """
+    result: Any = np.empty(X.shape, dtype=np.float32) if folder is None else _new_file(Path(folder), X.shape)
+    for part, nearby in _neighbor_means(X, neighbors):
+        result[part] = self_weight * X[part] + (1.0 - self_weight) * nearby
+    if folder is None:
+        return result
+    result.flush()
+    return DiskRows(result)
+
+
+def _neighbor_means(X: Any, neighbors: IntArray) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Blocks of NX, summed in the order of row numbers as ``onepos.graph.exact.mean_aggregate`` does."""
+    k = neighbors.shape[1]
+    step = max(1, _BLOCK_BYTES // (4 * X.shape[1] * (k + 1)))
+    for start in range(0, len(neighbors), step):
+        part = slice(start, min(start + step, len(neighbors)))
+        needed, places = np.unique(neighbors[part], return_inverse=True)
+        places = np.sort(places.reshape(-1, k), axis=1)
+        shares = np.full(places.size, 1 / k, dtype=np.float32)
+        offsets = np.arange(len(places) + 1) * k
+        matrix = sparse.csr_array((shares, places.ravel(), offsets), shape=(len(places), len(needed)))
+        yield part, matrix @ X[needed]
+
+
+def _new_file(folder: Path, shape: tuple[int, int]) -> Any:
+    """Return a writable float32 map of a new file, which goes when the map does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(prefix="aggregated-", suffix=".npy", dir=folder, delete=False) as file:
+        path = Path(file.name)
+    values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    if os.name == "posix":
+        path.unlink()  # a file without a name lives as long as it is mapped, and is gone when the process is killed
+    else:
+        weakref.finalize(values, path.unlink, missing_ok=True)
+    return values

@@ -1,6 +1,6 @@
 """Several rankings of the labels pooled into one, weighted by how well they tell which label was observed.
 
-Single positives determine P(observed = j | x) and nothing else, so that is what members are judged by. A member's
+Single positives determine P(observed = j | x) and nothing else. Members are judged by it. A member's
 scores z_m become probabilities q_m = softmax(τ_m z_m). The pool is p = Σ_m w_m q_m with weights that add up to one.
 Both τ and w maximise the likelihood of held-out observed labels. A likelihood uses all labels of a row. Ranks of single
 labels, on a few hundred rows, mostly measure luck, and choosing by them overfits.

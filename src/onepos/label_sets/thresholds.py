@@ -4,12 +4,15 @@ Single positives fix how labels rank, not how many of them are positive: p and p
 many labels are true. So a threshold needs one more fact. In order of what it takes: the mean number of positives m
 (``cardinality_threshold``), the share of rows that have each label (``rate_thresholds``), or a small sample with
 complete labels (``sample_thresholds``). The first two look at no labels, only at how often scores exceed a value.
+Where m comes from is at the end of this module.
 """
 
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from onepos.graph.exact import nearest_neighbors
 
 Scores: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Literal["f1", "hamming"]
@@ -65,7 +68,7 @@ def rate_thresholds(probabilities: ArrayLike, rates: ArrayLike) -> Scores:
     scores, shares = _scores(probabilities), np.asarray(rates, dtype=np.float64)
     if shares.shape != (scores.shape[1],) or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(
-            f"rates must be {scores.shape[1]} shares of rows between 0 and 1, one a label; got shape {shares.shape} "
+            f"rates must be {scores.shape[1]} shares of rows between 0 and 1, one per label; got shape {shares.shape} "
             f"with values from {shares.min() if shares.size else '?'} to {shares.max() if shares.size else '?'}."
         )
     return _kth_gap(scores, shares * len(scores))
@@ -195,3 +198,93 @@ def _best(scores: Scores, positive: NDArray[np.bool_], measure: Measure) -> floa
     value = np.where(possible, np.nan_to_num(value), -np.inf)
     k = int(np.argmax(value))
     return float(_kth_gap(scores.reshape(-1, 1), np.array([float(k)]))[0])
+
+
+def default_n_positives(n_labels: int) -> float:
+    """Return the stated rule when nothing is known: two positives per example, fewer if there are few labels.
+
+    With one positive observed per row the data fix the ranking of labels but not how many are positive. Two
+    is the smallest number that makes the problem multi-label; (c + 1) / 2, the middle of 1 … c, caps it.
+    """
+    return min(2.0, (n_labels + 1) / 2)
+
+
+def resolve_n_positives(
+    given: float | None, n_labels: int, full_validation: NDArray[np.int8] | None = None, *, one_class: bool = False
+) -> tuple[float, str]:
+    """Return m and where it came from: "given", "one class" (a 1-D y), "validation" (fully labelled rows) or "default".
+
+    Parameters
+    ----------
+    given : float or None
+        The user's ``n_positives``.
+    n_labels : int
+        Number of labels c.
+    full_validation : array of shape (n_validation, n_labels), optional
+        Fully labelled validation rows; their mean count is used when nothing was given.
+    one_class : bool
+        True for scikit-learn's single-label contract, where every row has one class.
+    """
+    if given is not None:
+        if not 1 <= given <= n_labels:
+            raise ValueError(
+                f"n_positives is the mean number of positive labels per example: between 1 and {n_labels} "
+                f"(the number of labels); got {given}."
+            )
+        return float(given), "given"
+    if one_class:
+        return 1.0, "one class"
+    if full_validation is not None:
+        counts = (full_validation > 0).sum(axis=1)
+        counts = counts[counts > 0]
+        if counts.size:
+            return float(counts.mean()), "validation"
+    return default_n_positives(n_labels), "default"
+
+
+def balanced_weight(n_positives: float) -> float:
+    """Weight w* = 1/(2m − 1) of unobserved entries.
+
+    Under uniform selection a label with probability p is observed with probability about p/m. Minimising
+    ``(p/m)·(−log d) + w·(1 − p/m)·(−log(1 − d))`` gives d = (p/m) / (p/m + w(1 − p/m)); asking that p = ½
+    lands at d = ½ gives w*. At m = 1 the weight is 1 and nothing changes.
+    """
+    return 1.0 / (2.0 * n_positives - 1.0)
+
+
+def estimate_n_positives(X: Any, observed: NDArray[np.int8]) -> float:
+    """Estimate the mean number of positives of a row between its two bounds: 1 and the inverse agreement.
+
+    Let S be a row's hidden label set and let the observed label be drawn from S uniformly. Two rows then show the
+    same label with probability |S ∩ S'| / (|S||S'|) ≤ 1/|S|. So for any pairing of rows the rate of agreement A has
+    E[A] ≤ E[1/|S|], and the harmonic mean of |S| lies between 1 and 1/A. The bound is sharp where paired rows have
+    equal sets; nearest neighbours come closest to that. Nothing in the data tells where between its bounds the number
+    lies, and the geometric mean √(1/A) has the smallest worst-case ratio to it.
+
+    X are scaled features; each row of ``observed`` has a positive. A is the agreement of nearest neighbours or that of
+    random pairs, whichever is larger. The result lies between 1 and √c.
+
+    Examples
+    --------
+    >>> X = np.repeat([[0.0], [9.0]], 2, axis=0)
+    >>> estimate_n_positives(X, np.eye(2, dtype=np.int8)[[0, 0, 1, 1]])
+    1.0
+    """
+    n_samples, n_labels = observed.shape
+    positives = (observed > 0).astype(np.float64)
+    share = positives / positives.sum(axis=1, keepdims=True)  # a label drawn from those observed in the row
+    if n_samples < 2:
+        return 1.0
+    nearest, _ = nearest_neighbors(X, 1)
+    near = float(np.einsum("ij,ij->i", share, share[nearest[:, 0]]).mean())
+    # Random pairs of different rows, without forming them: (‖Σ_i s_i‖² − Σ_i ‖s_i‖²) / (n (n − 1)).
+    chance = float((np.square(share.sum(axis=0)).sum() - np.square(share).sum()) / (n_samples * (n_samples - 1)))
+    return float(np.clip(1.0 / max(near, chance, 1.0 / n_labels), 1.0, n_labels) ** 0.5)
+
+
+def observed_frequency(observed: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Share of the labelled rows in which each label was observed, smoothed, with ties broken by column order."""
+    positives = observed > 0
+    counts = positives.sum(axis=0)
+    order = np.arange(len(counts)) / len(counts)
+    return np.asarray((counts + 0.5 - 1e-3 * order) / (positives.any(axis=1).sum() + 1.0))

@@ -1,6 +1,5 @@
 """What every onepos classifier shares: scikit-learn's contract for a 1-D y, the multi-label one for a 2-D y."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -10,23 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onepos._utils.launch import launched
+from onepos._utils.machine import launched
 from onepos._utils.private_names import Interval, StrOptions
-from onepos._utils.validation import Labels, check_labels, check_validation_labels
-from onepos.exceptions import LabelWarning
-from onepos.label_sets.calibration import Calibration, fit_calibration
-from onepos.label_sets.cardinality import resolve_n_positives
-from onepos.label_sets.thresholds import Measure, cardinality_threshold, label_sets, rate_thresholds, sample_thresholds
-from onepos.metrics import average_precision
-from onepos.rows.items import DatasetRows, is_dataset
-from onepos.rows.scaling import SCALE_KINDS, FeatureScaler
-from onepos.rows.stored import DiskRows, check_finite, on_disk
+from onepos._utils.validation import Labels, all_or_nothing, check_labels, check_validation_labels
+from onepos.label_sets import LabelSetsMixin
+from onepos.label_sets.pooling import marginal_logits
+from onepos.label_sets.thresholds import label_sets, resolve_n_positives
+from onepos.metrics import average_precision, row_values
+from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, check_magnitude
+from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk
 
 if TYPE_CHECKING:
     from onepos.training import History
@@ -53,18 +49,10 @@ def one_of(*names: str) -> StrOptions:
     return StrOptions(set(names))
 
 
-class _Fitted(ClassifierMixin, BaseEstimator):
+class _Fitted(LabelSetsMixin, ClassifierMixin, BaseEstimator):
     """Learnt attributes, apart from the parameters of the dataclass below; not every method has the last ones."""
 
-    classes_: NDArray[Any]
     n_features_in_: int
-    single_label_: bool
-    thresholds_: NDArray[np.float64]
-    at_least_one_: bool
-    thresholds_from_: str
-    n_positives_: float
-    n_positives_from_: str
-    calibration_: Calibration
     scaler_: FeatureScaler
     history_: "History"
     soft_labels_: NDArray[np.float32]
@@ -113,10 +101,21 @@ class OnePositiveClassifier(_Fitted):
     #: Whether the processes that torchrun started train one model together.
     _trains_together: ClassVar[bool] = False
 
+    #: Parameters that the class no longer has, and what holds instead. Model files may still have them.
+    _retired: ClassVar[Mapping[str, str]] = {}
+
+    def __new__(cls, **params: Any) -> Self:
+        for name in cls._retired.keys() & params.keys():
+            raise TypeError(f"{cls.__name__} no longer has the parameter {name}: {cls._retired[name]}. Leave it out.")
+        made: Self = super().__new__(cls)
+        return made
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         inherited = super(cls, cls)._parameter_constraints
         cls._parameter_constraints = {**inherited, **cls.__dict__.get("_parameter_constraints", {})}
+        if "fit" in cls.__dict__:
+            cls.fit = all_or_nothing(cls.__dict__["fit"])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -148,29 +147,6 @@ class OnePositiveClassifier(_Fitted):
         given = self._check_validation(validation, kind, labels)
         return X, labels, given, given[1] if given is not None and kind == "full" else None
 
-    def _cut_at(
-        self, logits: NDArray[np.float64], *, complete: NDArray[np.int8] | None = None, rows: str = "held-out rows"
-    ) -> None:
-        """Cut label sets so that rows with these logits have ``n_positives`` labels on average.
-
-        Sets ``thresholds_``, and ``n_positives_`` unless the method has; notes both in ``history_.facts``. A 1-D y gets
-        no thresholds. ``logits`` are best those of rows that the model was not trained on; ``rows`` names them.
-        ``complete`` are complete labels of validation rows, whose mean number is the default of ``n_positives``.
-        """
-        if not hasattr(self, "n_positives_"):
-            self.n_positives_, self.n_positives_from_ = resolve_n_positives(
-                self.n_positives, len(self.classes_), complete, one_class=self.single_label_
-            )
-        found: dict[str, Any] = {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}
-        if not self.single_label_:
-            threshold = cardinality_threshold(expit(logits), self.n_positives_, at_least_one=self.at_least_one)
-            self.thresholds_ = np.full(len(self.classes_), threshold)
-            self.at_least_one_, self.thresholds_from_ = self.at_least_one, rows
-            found["thresholds_from"] = rows
-        history = getattr(self, "history_", None)
-        if history is not None:
-            history.facts |= found
-
     def _check_processes(self) -> None:
         """Raise if torchrun started several processes and this method has no use for them."""
         if launched() and not self._trains_together:
@@ -184,7 +160,7 @@ class OnePositiveClassifier(_Fitted):
         return self._validate_features(X, reset=False)
 
     def _validate_features(self, X: Any, *, reset: bool) -> Any:
-        """Return finite features of the right number; ``reset`` says that training sets it."""
+        """Return features that float32 can hold, of the right number; ``reset`` says that training sets it."""
         if is_dataset(X):
             raise TypeError(
                 f"{type(self).__name__} needs its features as a matrix; got a {type(X).__name__}, which is read item "
@@ -195,9 +171,11 @@ class OnePositiveClassifier(_Fitted):
             check_finite(rows)
             return rows
         least = 2 if reset else 1
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset, ensure_min_samples=least
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up all entries
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset, ensure_min_samples=least
+            )
+        return check_magnitude(X)
 
     def _check_validation(self, validation: Any, kind: str, labels: Labels) -> tuple[Any, NDArray[np.int8]] | None:
         """Validate a validation set, a pair or a Dataset, against the training set; None when there is none."""
@@ -221,10 +199,8 @@ class OnePositiveClassifier(_Fitted):
         """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
         raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
 
-    def _final_logits(self, X: Any) -> NDArray[np.float64]:
-        """Return the logits of features as given, calibrated if ``calibrate`` was called."""
-        logits = self._logits(self._check_features(X))
-        return self.calibration_.apply(logits) if hasattr(self, "calibration_") else logits
+    def _uncalibrated(self, X: Any) -> NDArray[np.float64]:
+        return self._logits(self._check_features(X))
 
     def decision_function(self, X: Any) -> Any:
         """Logits, shape (n_samples, n_labels); for a 1-D y of two classes the difference, shape (n_samples,)."""
@@ -254,112 +230,6 @@ class OnePositiveClassifier(_Fitted):
             return self._wrap(label_sets(expit(logits), self.thresholds_, at_least_one=self.at_least_one_), X)
         return self._wrap((logits >= 0).astype(np.int64), X)
 
-    def choose_thresholds(
-        self,
-        X: Any,
-        *,
-        n_positives: float | None = None,
-        rates: Any = None,
-        labels: Any = None,
-        measure: Measure = "f1",
-        at_least_one: bool = True,
-    ) -> Self:
-        """Choose the probability from which a label is in the set of ``predict``; ``fit`` discards the choice.
-
-        One positive per row tells how labels rank, not how many are true. Give exactly one of ``n_positives``,
-        ``rates`` and ``labels``.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-            Rows like those to be predicted, best not those of ``fit``, on which the model is too sure of itself.
-        n_positives : float
-            Mean number of labels per row: one threshold for all labels, at which the rows of X have that many.
-        rates : sequence of float, or mapping of label to float
-            Share of rows that have each label: a threshold for each label.
-        labels : indicator of shape (n_samples, n_labels)
-            Complete labels of X: for each label the threshold that is best on them.
-        measure : {"f1", "hamming"}
-            What is best, with ``labels``.
-        at_least_one : bool
-            Put the most likely label into a set that would be empty.
-
-        Returns
-        -------
-        self, with ``thresholds_`` of shape (n_labels,)
-        """
-        probabilities = expit(self._final_logits(X))
-        if self.single_label_:
-            raise ValueError("thresholds are for label sets; this model was fitted on one class per row (a 1-D y).")
-        if sum(given is not None for given in (n_positives, rates, labels)) != 1:
-            raise ValueError("give exactly one of n_positives, rates and labels. The thresholds follow it.")
-        if n_positives is not None:
-            threshold = cardinality_threshold(probabilities, n_positives, at_least_one=at_least_one)
-            values = np.full(len(self.classes_), threshold)
-        elif rates is not None:
-            values = rate_thresholds(probabilities, self._by_label(rates))
-        else:
-            values = sample_thresholds(probabilities, check_validation_labels(labels, self.classes_), measure=measure)
-        self.thresholds_, self.at_least_one_, self.thresholds_from_ = values, at_least_one, "choose_thresholds"
-        return self
-
-    def calibrate(self, X: Any, Y: Any) -> Self:
-        """Calibrate probabilities on a small sample with complete labels; ``fit`` discards the calibration.
-
-        Logits z of label j become a·z + b + o_j: labels share slope and intercept; a ridge keeps the offset o_j near
-        0 where the sample shows few positives of the label. The order of rows by one label stays; that of labels within
-        a row may change. Thresholds become ½, which gives the fewest wrong entries. A second call starts from the
-        uncalibrated model.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-            Rows like those to be predicted and not those of ``fit``; fifty are useful, ten the least.
-        Y : indicator of shape (n_samples, n_labels)
-            Their complete labels: what is not 1 is absent.
-
-        Returns
-        -------
-        self, with ``calibration_``
-
-        Examples
-        --------
-        >>> import onepos
-        >>> from onepos.datasets import make_known_posterior
-        >>> data = make_known_posterior(600, 5, 4, random_state=0)
-        >>> model = onepos.make_classifier("linear", l2=1.0).fit(data.X[:400], data.observed[:400])
-        >>> float(data.Y[400:].mean().round(2)), float(model.predict_proba(data.X[400:]).mean().round(2))
-        (0.5, 0.25)
-        >>> float(model.calibrate(data.X[400:500], data.Y[400:500]).predict_proba(data.X[400:]).mean().round(2))
-        0.47
-        """
-        logits = self._logits(self._check_features(X))
-        if self.single_label_:
-            raise ValueError("calibration is for label sets; this model was fitted on one class per row (a 1-D y).")
-        truth = check_validation_labels(Y, self.classes_)
-        if len(truth) != len(logits):
-            raise ValueError(f"X and Y must have the same number of rows; got {len(logits)} and {len(truth)}.")
-        found = fit_calibration(logits, truth)
-        if ((truth > 0).sum(axis=1) == 1).all():
-            warnings.warn(
-                f"every one of the {len(truth)} sample rows has exactly one label; calibration takes them for complete "
-                "and the other labels for absent. Observed tags alone would make all probabilities too low.",
-                LabelWarning,
-                stacklevel=2,
-            )
-        self.calibration_ = found
-        self.thresholds_, self.at_least_one_ = np.full(len(self.classes_), 0.5), self.at_least_one
-        self.thresholds_from_ = "calibrate"
-        return self
-
-    def _by_label(self, rates: Any) -> Any:
-        if not hasattr(rates, "keys"):
-            return rates
-        missing = [label for label in self.classes_.tolist() if label not in rates]
-        if missing:
-            raise ValueError(f"rates must have every label; missing: {', '.join(map(str, missing[:5]))}.")
-        return [rates[label] for label in self.classes_.tolist()]
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Average precision on fully labelled rows; for a 1-D y the accuracy, as scikit-learn has it.
 
@@ -368,19 +238,17 @@ class OnePositiveClassifier(_Fitted):
         check_is_fitted(self)
         if self.single_label_:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
-        truth = y if sparse.issparse(y) else np.asarray(y)
         scores = np.asarray(self.decision_function(X))
         if sample_weight is None:
-            return average_precision(truth, scores)
+            return average_precision(y, scores)
         weights = np.asarray(sample_weight, dtype=np.float64)
         if weights.shape != (len(scores),) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError(f"sample_weight must be {len(scores)} numbers, one per row, finite and >= 0.")
-        counted = np.where(np.asarray((truth > 0).sum(axis=1)).ravel() > 0, weights, 0.0)
+        values = row_values(y, scores, ("average_precision",))["average_precision"]
+        counted = ~np.isnan(values) & (weights > 0)
         if not counted.any():
             raise ValueError("no row with a positive label has a weight above 0: there is nothing to score.")
-        groups = [np.flatnonzero(counted == weight) for weight in np.unique(counted[counted > 0])]
-        parts = [counted[rows].sum() * average_precision(truth[rows], scores[rows]) for rows in groups]
-        return float(sum(parts) / counted.sum())
+        return float(np.average(values[counted], weights=weights[counted]))
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the container of predictions: ``transform="pandas"`` for DataFrames with the label names as columns.
@@ -425,8 +293,20 @@ class OnePositiveClassifier(_Fitted):
         raise NotImplementedError(f"{type(self).__name__} must say what to store.")
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        """Take back what ``_state`` gave."""
+        """Take back what ``_state`` gave and ``onepos.persistence.schema`` has checked."""
         raise NotImplementedError(f"{type(self).__name__} must say how to restore itself.")
+
+    @classmethod
+    def _unfitted(cls, params: dict[str, Any]) -> Self:
+        """Return an estimator with the parameters of a model file; a device that is not there becomes "cpu"."""
+        kept: dict[str, Any] = {name: value for name, value in params.items() if name not in cls._retired}
+        made = cls(**kept | {name: tuple(value) for name, value in kept.items() if isinstance(value, list)})
+        if isinstance(params.get("device"), str):
+            from onepos.training.machine import usable_device
+
+            made.set_params(device=usable_device(params["device"]))
+        made._validate_params()
+        return made
 
 
 def scaler_state(scaler: FeatureScaler) -> State:
@@ -478,3 +358,64 @@ def facts_html(title: str, facts: Mapping[str, str]) -> str:
         for name, value in facts.items()
     )
     return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'
+
+
+#: With fewer rows there are so many folds instead of one part that is held out.
+FEW_ROWS, N_FOLDS = 2000, 5
+
+
+def hold_out(
+    observed: NDArray[np.int8], labelled: NDArray[np.intp], fraction: float, generator: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Split ``labelled`` row numbers at random into (train, held out); every label keeps a row to train on."""
+    shuffled = generator.permutation(labelled)
+    first_label = observed[shuffled].argmax(axis=1)
+    _, first_rows = np.unique(first_label, return_index=True)
+    spare = np.setdiff1d(np.arange(len(shuffled)), first_rows, assume_unique=True)
+    n_held = min(max(1, round(fraction * len(labelled))), len(spare))
+    held = np.sort(shuffled[spare[:n_held]])
+    if n_held == 0:
+        raise ValueError(
+            f"cannot hold out a validation part: {len(labelled)} rows for {len(first_rows)} observed labels. "
+            "Pass validation=(X_val, Y_val), or early_stopping=False."
+        )
+    return np.setdiff1d(labelled, held, assume_unique=True), held
+
+
+def splits(
+    observed: NDArray[np.int8], fraction: float, generator: np.random.Generator
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Split all rows into (train, held out): once, or into folds if a part of the rows were too few to choose by."""
+    rows = np.arange(len(observed))
+    if len(rows) >= FEW_ROWS:
+        return [hold_out(observed, rows, fraction, generator)]
+    n_folds = min(N_FOLDS, len(rows))
+    fold = generator.permutation(len(rows)) % n_folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+class SharesClassifier(OnePositiveClassifier):
+    """Subclasses implement ``fit``, which begins with ``_begin``, and ``_log_shares``."""
+
+    def _begin(
+        self, X: Any, y: Any, validation: Any, kind: str
+    ) -> tuple[Any, Labels, tuple[Any, NDArray[np.int8]] | None]:
+        """Validate the arguments of ``fit`` and set the number of positives."""
+        X, labels, given, complete = self._check_fit(X, y, validation, kind)
+        self.n_positives_, self.n_positives_from_ = resolve_n_positives(
+            self.n_positives, len(labels.classes), complete, one_class=labels.single_label
+        )
+        return X, labels, given
+
+    def _log_shares(self, X: Any) -> NDArray[np.float64]:
+        """Log of P(observed = j | x) up to a number per row, shape (n_samples, n_labels), of validated features."""
+        raise NotImplementedError(f"{type(self).__name__} must estimate which label would be observed.")
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        return self._marginal(self._log_shares(X))
+
+    def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Shift each row so that its probabilities add up to the number of positives; not for a 1-D y."""
+        if self.single_label_:
+            return log_shares
+        return marginal_logits(log_shares, min(self.n_positives_, len(self.classes_) - 0.5))

@@ -6,13 +6,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.extmath import safe_sparse_dot
 
 from onepos import metrics
 from onepos._utils.random import seed_from
 from onepos._utils.result_cache import recall
 from onepos._utils.validation import MatrixLike
-from onepos.methods._base import PROBABILITY, OnePositiveClassifier, State, one_of, scaler_state, stored_scaler
-from onepos.methods._rows import hold_out
+from onepos.methods._base import (
+    PROBABILITY,
+    OnePositiveClassifier,
+    State,
+    hold_out,
+    one_of,
+    scaler_state,
+    stored_scaler,
+)
 from onepos.rows.scaling import fit_scaler
 from onepos.training import History
 
@@ -51,18 +59,10 @@ class ClassicalClassifier(OnePositiveClassifier):
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
-        """Fit on observed labels.
+        """Fit on observed labels; arguments as in ``NeuralClassifier.fit``.
 
-        Parameters
-        ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-        y : indicator (n_samples, n_labels), or vector of classes (n_samples,)
-            1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels.
-        validation : (X_val, Y_val), optional
-            Rows to choose a strength on when a sequence of them was given. Without it ``validation_fraction`` of the
-            rows is held out and the winner refitted on all rows.
-        validation_labels : {"single", "full"}
-            Whether ``Y_val`` shows one positive per row or all of them.
+        ``validation`` are rows to choose a strength on when a sequence of them was given. Without it
+        ``validation_fraction`` of the rows is held out and the winner refitted on all rows.
         """
         X, labels, given, complete = self._check_fit(X, y, validation, validation_labels)
         seed = seed_from(self.random_state)
@@ -281,9 +281,4 @@ def squared_lengths(features: MatrixLike) -> Matrix:
 
 def products(left: MatrixLike, right: MatrixLike) -> Matrix:
     """All dot products of two sets of rows, shape (n_left, n_right), dense float64."""
-    if sparse.issparse(left) and not sparse.issparse(right):
-        return np.asarray(left.astype(np.float64) @ right.T.astype(np.float64))
-    if sparse.issparse(right) and not sparse.issparse(left):
-        return np.asarray((right.astype(np.float64) @ left.T.astype(np.float64)).T)
-    product = left.astype(np.float64) @ right.T.astype(np.float64)
-    return np.asarray(product.toarray() if sparse.issparse(product) else product)
+    return np.asarray(safe_sparse_dot(left.astype(np.float64), right.T.astype(np.float64), dense_output=True))

@@ -268,7 +268,7 @@ def fit_d2ml(
     return weights, history
 
 
-#: ε is sought between these parts of the centred features' mean squared column length, four values a decade.
+#: ε is sought between these parts of the centred features' mean squared column length, four values per decade.
 _LOWEST, _HIGHEST, _PER_DECADE = 1e-4, 1e3, 4
 
 
@@ -317,17 +317,22 @@ class FeatureMap(NamedTuple):
 
     def __call__(self, features: Any) -> Matrix:
         """φ of every row, shape (n_samples, rank)."""
-        mapped = np.empty((features.shape[0], self.projection.shape[1]))
-        for start in range(0, features.shape[0], CHUNK):
-            part = slice(start, start + CHUNK)
-            mapped[part] = rbf(features[part], self.landmarks, self.gamma) @ self.projection
-        return mapped
+        return kernel_product(features, self.landmarks, self.gamma, self.projection)
 
 
 def rbf(left: Any, right: Any, gamma: float) -> Matrix:
     """k(x, x') = exp(−γ‖x − x'‖²), shape (n_left, n_right)."""
     squared = squared_lengths(left)[:, None] + squared_lengths(right)[None, :] - 2.0 * products(left, right)
     return np.asarray(np.exp(-gamma * np.maximum(squared, 0.0)))
+
+
+def kernel_product(features: Any, landmarks: Any, gamma: float, matrix: Matrix) -> Matrix:
+    """k(features, landmarks) · matrix, a part of the rows at a time."""
+    product = np.empty((features.shape[0], matrix.shape[1]))
+    for start in range(0, len(product), CHUNK):
+        part = slice(start, start + CHUNK)
+        product[part] = rbf(features[part], landmarks, gamma) @ matrix
+    return product
 
 
 def make_feature_map(features: Any, gamma: float, n_landmarks: int, generator: np.random.Generator) -> FeatureMap:

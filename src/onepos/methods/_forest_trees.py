@@ -15,8 +15,6 @@ from scipy import sparse
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
-from onepos.exceptions import ModelFileError
-
 #: Nodes that a chunk of rows may stand at: what the walk needs for each is some ten numbers.
 _MOST_PLACES = 1 << 20
 _LARGEST = float(np.finfo(np.float32).max)
@@ -50,44 +48,9 @@ class Trees:
         return dict(vars(self))
 
     @classmethod
-    def from_state(cls, arrays: dict[str, NDArray[Any]], n_features: int, n_labels: int) -> "Trees":
-        """Take back what ``state`` gave; refuse what the walk could not end on, or what counts wrongly."""
-        found = cls(**{name: arrays[name] for name in cls.__dataclass_fields__})
-        problem = found._problem(n_features, n_labels)
-        if problem:
-            raise ModelFileError(f"the trees of the model file are broken: {problem}.")
-        return found
-
-    def _problem(self, n_features: int, n_labels: int) -> str:
-        whole = (self.roots, self.feature, self.right, self.indptr, self.labels)
-        if any(array.ndim != 1 for array in vars(self).values()) or any(
-            array.dtype.kind not in "iu" for array in whole
-        ):
-            return "arrays must be vectors, and places integers"
-        n_nodes, n_leaves = len(self.feature), len(self.indptr) - 1
-        if not len(self.threshold) == len(self.right) == n_nodes > 0 < len(self.roots):
-            return "arrays of nodes differ in length"
-        here = np.arange(n_nodes)
-        inner = self.feature >= 0
-        if (self.roots < 0).any() or (self.roots >= n_nodes).any():
-            return "a root is no node"
-        if (self.feature < -1).any() or (self.feature >= n_features).any():
-            return "a feature is out of range"
-        if not np.isfinite(self.threshold).all():
-            return "a threshold is not finite"
-        if (self.right[inner] <= here[inner] + 1).any() or (self.right[inner] >= n_nodes).any():
-            return "a child does not come after its parent"
-        if (self.right[~inner] < 0).any() or (self.right[~inner] >= n_leaves).any():
-            return "a leaf is out of range"
-        if n_leaves < 1 or self.indptr[0] != 0 or (np.diff(self.indptr.astype(np.int64)) < 1).any():
-            return "a leaf has no label"
-        if not len(self.labels) == len(self.counts) == self.indptr[-1]:
-            return "counts differ in length"
-        if (self.labels < 0).any() or (self.labels >= n_labels).any():
-            return "a label is out of range"
-        if not np.isfinite(self.counts).all() or (self.counts <= 0).any():
-            return "a count is not positive"
-        return ""
+    def from_state(cls, arrays: dict[str, NDArray[Any]]) -> "Trees":
+        """Take back what ``state`` gave."""
+        return cls(**{name: arrays[name] for name in cls.__dataclass_fields__})
 
     def leaves(self, X: NDArray[np.float32]) -> NDArray[Any]:
         """Leaf of every row in every tree, shape (n_samples, n_trees)."""

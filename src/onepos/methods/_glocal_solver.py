@@ -7,6 +7,7 @@ objective in one unknown with the others fixed.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,8 +19,6 @@ from onepos.methods._classical import Matrix, WeightedLabels
 from onepos.training import History
 
 Map: TypeAlias = Callable[[Matrix], Matrix]
-#: Eigenvalues and eigenvectors of XᵀX; None with too many features.
-Spectrum: TypeAlias = tuple[Matrix, Matrix] | None
 
 #: Up to this many features the Gram matrices XᵀX and X_mᵀX_m are formed; above, products with X take their place.
 GRAM_LIMIT = 4096
@@ -76,10 +75,13 @@ class Design:
         if self.n_features <= GRAM_LIMIT:
             self._grams = [_gram(self.features[rows]) for rows in self.groups]
 
-    @property
-    def gram(self) -> Matrix | None:
-        """XᵀX, or None when there are too many features to form it."""
-        return None if self._grams is None else np.sum(self._grams, axis=0)
+    @cached_property
+    def spectrum(self) -> tuple[Matrix, Matrix] | None:
+        """Eigenvalues and eigenvectors of XᵀX; None with too many features to form it."""
+        if self._grams is None:
+            return None
+        values, vectors = np.linalg.eigh(np.sum(self._grams, axis=0))
+        return np.maximum(values, 0.0), vectors
 
     def gram_times(self, weights: Matrix) -> list[Matrix]:
         """X_mᵀX_m W for every group; the groups' sum is XᵀX W."""
@@ -174,13 +176,7 @@ def label_step(
     return conjugate_gradient(operator, targets.transposed_times(latent), labels, precondition, tolerance)
 
 
-def weight_step(
-    design: Design,
-    coefficients: Coefficients,
-    factors: Factors,
-    spectrum: Spectrum,
-    tolerance: float,
-) -> Matrix:
+def weight_step(design: Design, coefficients: Coefficients, factors: Factors, tolerance: float) -> Matrix:
     """W: λXᵀXW + λ₅W + Σ_m (λ₂β_m XᵀX + λ₁X_mᵀX_m) W B_m = λXᵀV with B_m = UᵀZ_mZ_mᵀU, by conjugate gradients.
 
     With X_mᵀX_m ≈ β_m XᵀX the equation is XᵀX W S + λ₅W = R for a k×k matrix S, solved exactly in the eigenbases of
@@ -202,18 +198,12 @@ def weight_step(
                 image += coefficients.local * (part @ b)
         return np.asarray(image)
 
-    precondition = _two_sided(design, everywhere + coefficients.local * share_weighted, coefficients, spectrum)
+    precondition = _two_sided(design.spectrum, everywhere + coefficients.local * share_weighted, coefficients)
     right = coefficients.latent * np.asarray(design.features.T @ latent)
     return conjugate_gradient(operator, right, weights, precondition, tolerance)
 
 
-def correlation_step(
-    mixture: Matrix,
-    labels: Matrix,
-    correlation: Matrix,
-    max_iter: int,
-    tolerance: float,
-) -> Matrix:
+def correlation_step(mixture: Matrix, labels: Matrix, correlation: Matrix, max_iter: int, tolerance: float) -> Matrix:
     """Z_m: lower ½ tr(ZᵀNZ), N = U A_m Uᵀ, over rows of unit length.
 
     With L ≥ ‖N‖ and ‖Z‖² = c fixed, the objective is ½ tr(Zᵀ(N − L I)Z) plus a constant, concave, so its tangent is
@@ -256,12 +246,7 @@ def _label_outers(targets: WeightedLabels, latent: Matrix) -> Matrix:
     return total
 
 
-def _two_sided(
-    design: Design,
-    right: Matrix,
-    coefficients: Coefficients,
-    spectrum: Spectrum,
-) -> Map:
+def _two_sided(spectrum: tuple[Matrix, Matrix] | None, right: Matrix, coefficients: Coefficients) -> Map:
     """Return the inverse of W ↦ XᵀX W S + λ₅W; with too many features for XᵀX, the identity over its scale."""
     if spectrum is None:
         return lambda residual: residual
@@ -347,10 +332,6 @@ def fit_glocal(
     labels, latent = generator.random((n_labels, rank)), generator.random((design.n_samples, rank))
     z = tuple(generator.random((n_labels, correlation_rank)) for _ in groups)
     factors = Factors(latent, labels, np.zeros((design.n_features, rank)), tuple(unit_rows(m, m) for m in z))
-    spectrum: Spectrum = None
-    if design.gram is not None:
-        values, vectors = np.linalg.eigh(design.gram)
-        spectrum = np.maximum(values, 0.0), vectors
     history = History()
     correlated = bool(coefficients.local or coefficients.overall)
     bare = coefficients._replace(local=0.0, overall=0.0)
@@ -358,7 +339,15 @@ def fit_glocal(
     for phase, (current, limit) in enumerate(phases):
         reached: list[float] = []
         for _ in range(limit):
-            factors = _sweep(design, targets, current, factors, spectrum, limits.correlation_iter)
+            if current.local or current.overall:
+                mixtures = design.mixtures(factors.weights, current)
+                pairs = zip(mixtures, factors.correlations, strict=True)
+                n_steps = limits.correlation_iter
+                moved = tuple(correlation_step(mixture, factors.labels, z, n_steps, 1e-6) for mixture, z in pairs)
+                factors = factors._replace(correlations=moved)
+            factors = factors._replace(latent=latent_step(design, targets, current, factors))
+            factors = factors._replace(labels=label_step(design, targets, current, factors, _INNER_TOLERANCE))
+            factors = factors._replace(weights=weight_step(design, current, factors, _INNER_TOLERANCE))
             reached.append(objective(design, targets, current, factors))
             history.append({"objective": reached[-1], "warm_up": float(phase == 0)})
             if _stalled(reached, limits.tolerance):
@@ -368,26 +357,6 @@ def fit_glocal(
             break
     history.facts["stopped"] = "converged" if converged else "max_iter"
     return factors, history
-
-
-def _sweep(
-    design: Design,
-    targets: WeightedLabels,
-    coefficients: Coefficients,
-    factors: Factors,
-    spectrum: Spectrum,
-    correlation_iter: int,
-) -> Factors:
-    if coefficients.local or coefficients.overall:
-        mixtures = design.mixtures(factors.weights, coefficients)
-        moved = tuple(
-            correlation_step(mixture, factors.labels, z, correlation_iter, 1e-6)
-            for mixture, z in zip(mixtures, factors.correlations, strict=True)
-        )
-        factors = factors._replace(correlations=moved)
-    factors = factors._replace(latent=latent_step(design, targets, coefficients, factors))
-    factors = factors._replace(labels=label_step(design, targets, coefficients, factors, _INNER_TOLERANCE))
-    return factors._replace(weights=weight_step(design, coefficients, factors, spectrum, _INNER_TOLERANCE))
 
 
 def _stalled(values: list[float], tolerance: float) -> bool:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos._utils.deadline import tell, time_left
-from onepos.exceptions import ModelFileError
 from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
 
 #: What a step promises per row when a strength is solved: well enough to choose between strengths, and to keep.
@@ -60,10 +59,7 @@ class LinearWeights(OnePositiveClassifier):
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
-        n_labels = len(self.classes_)
-        if self.coef_.shape != (self.n_features_in_, n_labels) or self.intercept_.shape != (n_labels,):
-            raise ModelFileError(f"the weights do not fit {self.n_features_in_} features and {n_labels} labels.")
-        self.l2_, self.n_iter_ = float(facts["l2"]), int(facts["n_iter"])
+        self.l2_, self.n_iter_ = facts["l2"], facts["n_iter"]
         self.scaler_ = stored_scaler(arrays, facts)
         self.validation_scores_ = {}
 

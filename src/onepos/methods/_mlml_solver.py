@@ -1,7 +1,6 @@
 """MLML's convex problem for fixed graphs: (I + λ_X L_X) Z + Z (λ_C L_C) = Y, in row layout Z (n, c).
 
-Both solvers are exact. The Sylvester one is dense in n; the decoupled one turns the labels into the eigenbasis of L_C,
-where every column is a sparse positive-definite system of its own.
+In the eigenbasis of L_C every column is a sparse positive-definite system of its own.
 """
 
 from typing import Any, NamedTuple
@@ -9,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import solve_sylvester
 from scipy.special import softmax
 from sklearn.preprocessing import normalize
 
@@ -34,14 +32,6 @@ def objective(soft: Matrix, targets: Matrix, rows: Any, labels: Matrix | None, i
         if labels is not None and label:
             value += label * float(np.vdot(block, block @ labels))
     return value
-
-
-def solve_dense(targets: Matrix, rows: Any, labels: Matrix | None, instance: float, label: float) -> Matrix:
-    """Solve the Sylvester equation with dense matrices: O(n³ + c³), for small n."""
-    n, c = targets.shape
-    left = np.eye(n) + instance * rows.toarray()
-    right = np.zeros((c, c)) if labels is None else label * labels
-    return np.asarray(solve_sylvester(left, right, np.asarray(targets, dtype=np.float64)))
 
 
 def solve_decoupled(
@@ -184,7 +174,6 @@ class RowGraph(NamedTuple):
 
 def build_row_graph(features: Any, n_neighbors: int, scale_neighbor: int, metric: str) -> RowGraph:
     """Build the graph of scaled rows; "auto" compares directions from ten features on, however they are stored."""
-    n_neighbors = min(n_neighbors, features.shape[0] - 1)
     if metric == "auto":
         metric = "cosine" if features.shape[1] >= _COSINE_FEATURES else "euclidean"
     chosen: Metric = "cosine" if metric == "cosine" else "euclidean"

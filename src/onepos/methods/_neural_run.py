@@ -9,33 +9,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array
 from torch import Tensor, nn
 
-from onepos._utils.deadline import stage
+from onepos._utils.deadline import stage, time_left
 from onepos._utils.random import spawn
 from onepos._utils.validation import Labels
-from onepos.methods._graph_features import GraphFeatures, check_graph_features
+from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
 from onepos.methods._neural_defaults import (
     are_bags,
     auto_batch_size,
     auto_learning_rate,
     auto_selection_metric,
+    pretrain,
     start_at_frequencies,
 )
 from onepos.methods._neural_state import (
     TRIED_ROWS,
+    forward_all,
     is_own,
     own_network,
     run_identity,
     seeded_globals,
     try_network,
 )
-from onepos.methods._pretraining import pretrain
-from onepos.methods._rows import forward_all
-from onepos.rows.items import DatasetRows
 from onepos.rows.scaling import fit_scaler
-from onepos.rows.tensors import as_features, on_device, release, take
+from onepos.rows.stored import DatasetRows, DiskRows, check_finite, on_disk
+from onepos.rows.tensors import as_features, gather, on_device, release, take
 from onepos.training import (
+    Batch,
     Callback,
     Checkpoint,
     Processes,
@@ -50,6 +53,41 @@ from onepos.training.machine import limited_threads, useful_threads
 
 if TYPE_CHECKING:
     from onepos.methods._neural import NeuralClassifier
+
+
+#: Share of stored entries below which a sparse product is the faster one.
+SPARSE_BELOW = 0.1
+
+
+@dataclass(frozen=True)
+class GraphFeatures:
+    """Scaled features of all rows.
+
+    Attributes
+    ----------
+    features : Tensor, CSR array or DiskRows of shape (n_samples, q)
+    apart : bool
+        True if they were given for the graph; else they are the network's own input.
+    """
+
+    features: Any
+    apart: bool
+
+    @property
+    def matrix(self) -> Any:
+        """The features outside torch: array, CSR array or rows on disk.
+
+        What was expanded for the network and is mostly zeros is a CSR array again, among which neighbours are found
+        several times as fast.
+        """
+        if not isinstance(self.features, Tensor):
+            return self.features
+        values = self.features.cpu().numpy()
+        return sparse.csr_array(values) if np.count_nonzero(values) < SPARSE_BELOW * values.size else values
+
+    def batch(self, batch: Batch) -> Batch:
+        """Return a batch with these features, (batch, q), in place of the network's input."""
+        return replace(batch, features=gather(self.features, batch.rows)) if self.apart else batch
 
 
 @dataclass(frozen=True)
@@ -149,9 +187,7 @@ class Run:
         model.scaler_ = fit_scaler(X if seen is None else take(X, seen), model.scale)
         scaled = model.scaler_.transform(X)
         rows = Rows.from_arrays(scaled, observed, self.trainable, model.device, task.processes)
-        similar = check_graph_features(
-            task.graph_features, len(observed), model.scale, seen, type(model).__name__, used=model._uses_graph_features
-        )
+        similar = check_graph_features(task.graph_features, len(observed), model.scale, seen)
         # A user's network and Dataset may draw from torch's global generators, which then follow the seed as well.
         foreign = is_own(model.network) or isinstance(X, DatasetRows)
         kept = None
@@ -223,7 +259,9 @@ class Run:
         objective = model._make_objective(context).to(model.device)
         processes.same_state(objective)
         n_threads = useful_threads(
-            schedule.batch_size // processes.size, sum(p.numel() for p in objective.parameters())
+            schedule.batch_size // processes.size,
+            sum(p.numel() for p in objective.parameters()),
+            own=is_own(model.network),
         )
         metric = self._metric(held, context.n_labels)
         precision = forward_precision(objective.network, model.precision, model.device)
@@ -268,3 +306,66 @@ class Run:
             return {metric: selection_score(metric, held.observed, logits)}
 
         return score
+
+
+def check_graph_features(given: Any, n_samples: int, scale: str, seen: NDArray[np.intp] | None) -> Any:
+    """Return the features of ``fit``'s ``graph_features`` scaled like X; None if there are none.
+
+    The scaling, of the estimator's kind ``scale``, is learnt from the rows ``seen``; None: from all.
+    """
+    if given is None:
+        return None
+    if on_disk(given):
+        matrix: Any = DiskRows(given)
+        check_finite(matrix)
+    else:
+        matrix = check_array(given, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="graph_features")
+    if matrix.shape[0] != n_samples:
+        raise ValueError(f"graph_features must have a row for each of the {n_samples} rows; got {matrix.shape[0]}.")
+    scaler = fit_scaler(matrix if seen is None else take(matrix, seen), scale)
+    return as_features(scaler.transform(matrix))
+
+
+def expected_n_positives(given: float | str | None, context: Context, *, single_label: bool) -> tuple[float, str]:
+    """Return k and where it came from: as ``resolve_n_positives``, or "estimated" if "estimate" was given.
+
+    Without time to look for neighbours, "estimate" means the same as None.
+    """
+    if single_label or not isinstance(given, str) or context.rows.processes.agree(time_left() <= 0):
+        number = None if isinstance(given, str) else given
+        return resolve_n_positives(number, context.n_labels, context.full_validation, one_class=single_label)
+    rows = context.rows
+    index = rows.trainable.cpu().numpy()
+    number = estimate_n_positives(context.graph.matrix[index], rows.observed.cpu().numpy()[index])
+    return rows.processes.agree(number), "estimated"
+
+
+def check_label_scores(label_scores: Any, labels: Labels) -> Tensor | None:
+    """Return the scores as float32, shape (n_samples, n_labels), columns in the order of training; None if none came.
+
+    The columns of a frame are matched by name.
+    """
+    if label_scores is None:
+        return None
+    names = labels.classes.tolist()
+    if hasattr(label_scores, "columns"):
+        missing = [name for name in names if name not in label_scores.columns]
+        if missing or len(label_scores.columns) != len(names):
+            raise ValueError(
+                f"the columns of label_scores must be the labels of y, {names[:5]}…; "
+                f"got {label_scores.columns.tolist()[:5]}…"
+            )
+        label_scores = label_scores[names]
+    scores = np.asarray(label_scores, dtype=np.float32)
+    if scores.shape != labels.observed.shape:
+        raise ValueError(
+            f"label_scores must have a row for each row of y and a column for each label, shape "
+            f"{labels.observed.shape}; got {scores.shape}."
+        )
+    outside = scores[~(np.isnan(scores) | ((scores >= 0) & (scores <= 1)))]
+    if outside.size:
+        raise ValueError(
+            f"label_scores must be probabilities, between 0 and 1, or NaN where nothing is known; got {outside[0]}. "
+            "Logits become probabilities by scipy.special.expit."
+        )
+    return torch.from_numpy(np.ascontiguousarray(scores))

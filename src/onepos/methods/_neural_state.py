@@ -1,10 +1,9 @@
-"""Networks outside the training loop: stored in files, brought by users, and identified for checkpoints."""
+"""Networks outside the training loop: stored in files, brought by users, applied to all rows."""
 
 import copy
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from torch import Tensor, nn
 
 from onepos._utils.validation import Labels
 from onepos.exceptions import ModelFileError
-from onepos.rows.items import DatasetRows
 from onepos.rows.scaling import FeatureScaler
-from onepos.training import History, Processes
+from onepos.rows.stored import DatasetRows
+from onepos.rows.tensors import as_features, gather, rows_at_once
+from onepos.training import History, Processes, Rows
 from onepos.training.networks import MLP
 
 
@@ -31,7 +31,7 @@ def store_network(
             "torch.save(model.network_.state_dict(), path), to be loaded into a network made by the same code, or the "
             "whole model with joblib.dump(model, path), which only you should open."
         )
-    arrays = {f"network.{name}": value.cpu().numpy() for name, value in network.state_dict().items()}
+    arrays = {f"network.{name}": _shortened(value.cpu()).numpy() for name, value in network.state_dict().items()}
     if scaler.shift is not None and scaler.factor is not None:
         arrays |= {"scaler.shift": scaler.shift, "scaler.factor": scaler.factor}
     facts = {
@@ -44,27 +44,27 @@ def store_network(
     return arrays, facts
 
 
+def _shortened(values: Tensor) -> Tensor:
+    """The same numbers with 16 bits each, if they have them."""
+    half = values.half()
+    return half if torch.equal(half.float(), values) else values
+
+
+@torch.no_grad()
+def round_weights(network: nn.Module) -> None:
+    """Round weights to 16 bits, so that a model file needs half the room; larger numbers than fit there stay."""
+    for weights in network.parameters():
+        half = weights.half()
+        weights.copy_(torch.where(half.isfinite(), half.float(), weights))
+
+
 def restore_network(arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> tuple[MLP, FeatureScaler, History]:
-    """Rebuild what ``store_network`` described; shapes that do not fit raise ModelFileError."""
-    sizes = facts["sizes"]
-    if not isinstance(sizes, list) or not all(type(size) is int and size > 0 for size in sizes):
-        raise ModelFileError(f"the sizes of a network must be positive whole numbers; the file says {sizes!r}.")
-    expected = sum(a * b + b for a, b in pairwise(sizes))
+    """Rebuild what ``store_network`` described."""
     weights = {k.removeprefix("network."): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("network.")}
-    # Checked before anything is allocated: a file must not be able to ask for more memory than it holds.
-    if sum(w.numel() for w in weights.values()) != expected:
-        raise ModelFileError(f"the stored weights do not belong to a network of sizes {sizes}.")
     # Files written before there was an input dropout do not say it.
-    network = MLP(sizes, dropout=facts["dropout"], input_dropout=facts.get("input_dropout", 0.0))
-    try:
-        network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ModelFileError(f"the stored weights do not fit a network of sizes {sizes}: {error}") from error
-    scaler = FeatureScaler(
-        facts["scale"],
-        None if facts["scale"] == "none" else np.asarray(arrays["scaler.shift"]),
-        None if facts["scale"] == "none" else np.asarray(arrays["scaler.factor"]),
-    )
+    network = MLP(facts["sizes"], dropout=facts["dropout"], input_dropout=facts.get("input_dropout", 0.0))
+    network.load_state_dict(weights)
+    scaler = FeatureScaler(facts["scale"], arrays.get("scaler.shift"), arrays.get("scaler.factor"))
     return network.eval(), scaler, History(facts["history"]["records"], facts["history"]["facts"])
 
 
@@ -200,3 +200,77 @@ def _text(value: Any) -> str:
     if callable(value) and not isinstance(value, nn.Module):
         return str(getattr(value, "__qualname__", type(value).__qualname__))
     return repr(value)
+
+
+#: Rows of a forward pass over many rows.
+PREDICTION_ROWS = 4096
+
+
+def forward_all(network: nn.Module, features: Any, device: str) -> NDArray[Any]:
+    """Logits of all rows, in the network's own precision, at most PREDICTION_ROWS at a time."""
+    dtype = next(network.parameters()).dtype
+    features = as_features(features)
+    pieces = []
+    with torch.no_grad():
+        for index in torch.split(torch.arange(features.shape[0]), rows_at_once(features, PREDICTION_ROWS)):
+            # Without a name for what is read: it would live on while the next part is read beside it.
+            pieces.append(network(_in_precision(gather(features, index).to(device), dtype)).cpu())
+    return np.asarray(torch.cat(pieces).numpy())
+
+
+def _in_precision(features: Tensor, dtype: torch.dtype) -> Tensor:
+    """Floating numbers in the given type; integers, of tokens and the like, stay what they are."""
+    return features.to(dtype) if features.is_floating_point() else features
+
+
+def logits_of_all(network: nn.Module, rows: Rows) -> Tensor:
+    """Logits of all rows, trainable or not, shape (n_samples, n_labels): no gradient, no dropout, a part at a time."""
+    return outputs_of_all(network, rows, network)
+
+
+@torch.no_grad()
+def outputs_of_all(network: nn.Module, rows: Rows, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """``compute`` of the features of all rows, with the network's dropout off and without a gradient."""
+    training = network.training
+    network.eval()
+    index = torch.arange(rows.n_samples, device=rows.observed.device)
+    pieces = [compute(rows.gather(some)) for some in torch.split(index, rows_at_once(rows.features, PREDICTION_ROWS))]
+    network.train(training)
+    return torch.cat(pieces)
+
+
+def check_embeds(network: nn.Module) -> None:
+    """Raise unless ``embed`` knows what the network's embedding is."""
+    if not callable(getattr(network, "embed", None)) and _head(network) is None:
+        raise ValueError(
+            f"graph_on='embeddings' needs to know what the embedding of a row is: give {type(network).__name__} a "
+            "method embed(features) that returns it, shape (batch, size), or build the network as nn.Sequential with a "
+            "linear layer, whose input is taken."
+        )
+
+
+def embed(network: nn.Module, features: Tensor) -> Tensor:
+    """Return the embeddings of a batch, float32 (batch, size): ``network.embed``, or the last linear layer's input.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(4, 2))
+    >>> embed(network, torch.tensor([[[-1.0, 2.0], [3.0, -4.0]]])).tolist()
+    [[0.0, 2.0, 3.0, 0.0]]
+    """
+    if callable(getattr(network, "embed", None)):
+        values: Tensor = network.embed(features)  # type: ignore[operator]
+    else:
+        values = features
+        for layer in list(network.children())[: _head(network)]:
+            values = layer(values)
+    return values.flatten(1).float()
+
+
+def _head(network: nn.Module) -> int | None:
+    """Place of the last linear layer in a sequence of layers; None where there is none."""
+    if not isinstance(network, nn.Sequential):
+        return None
+    places = [place for place, layer in enumerate(network) if isinstance(layer, nn.Linear)]
+    return places[-1] if places else None

@@ -1,29 +1,15 @@
 """AN, AN-LS, WAN: treat what was not observed as negative (Cole et al., CVPR 2021)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from onepos.methods._base import POSITIVE_OR_ZERO, Constraints, below, one_of
-from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Objective
+from onepos.methods._neural import Context, LossObjective, NeuralClassifier
+from onepos.training import Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy
-
-
-class AssumeNegativeObjective(Objective):
-    """Binary cross-entropy with unknown taken for negative, optionally smoothed or down-weighted."""
-
-    def __init__(self, network: nn.Module, unobserved_weight: float, label_smoothing: float) -> None:
-        super().__init__(network)
-        self.unobserved_weight = unobserved_weight
-        self.label_smoothing = label_smoothing
-
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
-        """One loss, one step."""
-        how = {"unobserved_weight": self.unobserved_weight, "label_smoothing": self.label_smoothing}
-        yield "assume_negative", assume_negative(self.network(batch.features), batch.observed, **how)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,16 +54,12 @@ class AssumeNegativeClassifier(NeuralClassifier):
         weight = self.unobserved_weight
         if isinstance(weight, str):
             weight = 1.0 / max(context.n_labels - 1, 1)
-        return AssumeNegativeObjective(context.network, float(weight), self.label_smoothing)
+        loss = partial(assume_negative, unobserved_weight=float(weight), label_smoothing=self.label_smoothing)
+        return LossObjective(context.network, "assume_negative", loss)
 
 
-class FullSupervisionObjective(Objective):
-    """Binary cross-entropy against complete labels."""
-
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
-        """One loss, one step."""
-        logits = self.network(batch.features)
-        yield "cross_entropy", binary_cross_entropy(logits, (batch.observed > 0).to(logits.dtype))
+def _against_complete(logits: Tensor, labels: Tensor) -> Tensor:
+    return binary_cross_entropy(logits, (labels > 0).to(logits.dtype))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -101,4 +83,4 @@ class FullySupervisedClassifier(NeuralClassifier):
     _y_is_full: ClassVar[bool] = True
 
     def _make_objective(self, context: Context) -> Objective:
-        return FullSupervisionObjective(context.network)
+        return LossObjective(context.network, "cross_entropy", _against_complete)

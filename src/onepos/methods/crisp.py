@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, State, one_of
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods._rows import logits_of_all
+from onepos.methods._neural_state import logits_of_all
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative
 
@@ -327,4 +327,4 @@ class CRISPClassifier(NeuralClassifier):
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         super()._restore(arrays, facts)
-        self.class_priors_ = np.asarray(arrays["class_priors"])
+        self.class_priors_ = arrays["class_priors"]

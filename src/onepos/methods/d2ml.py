@@ -5,7 +5,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from onepos.methods._base import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
 from onepos.methods._classical import (
@@ -19,16 +18,16 @@ from onepos.methods._classical import (
     with_constant,
 )
 from onepos.methods._d2ml_solver import (
-    CHUNK,
     Problem,
     cross_validated_ridge,
     default_gamma,
     fit_d2ml,
+    kernel_product,
     make_blocks,
     make_feature_map,
-    rbf,
 )
 from onepos.training import History
+from onepos.training.machine import limited_threads
 
 #: XᵀX is formed and factorised; above this many features that no longer fits.
 _MAX_FEATURES = 8192
@@ -139,9 +138,8 @@ class D2MLClassifier(ClassicalClassifier):
         order, blocks = make_blocks(observed[labelled])
         features, observed = features[labelled[order]], observed[labelled[order]]
         targets = WeightedLabels.from_observed(observed, self.unobserved)
-        # Hundreds of small decompositions a step: BLAS threads wait for each other longer than they compute, on a busy
-        # machine several times as long.
-        with threadpool_limits(limits=1, user_api="blas"):
+        # Hundreds of small decompositions per step: BLAS threads wait for each other longer than they compute.
+        with limited_threads(1):
             mapping = None
             if self.kernel == "rbf":
                 gamma = self.gamma if self.gamma is not None else default_gamma(features)
@@ -161,11 +159,7 @@ class D2MLClassifier(ClassicalClassifier):
     def _scores(self, solution: _Solution, features: Any) -> Matrix:
         if solution.gamma is None:
             return np.asarray(features.astype(np.float64) @ solution.coef + solution.intercept)
-        scores = np.empty((features.shape[0], solution.coef.shape[1]))
-        for start in range(0, len(scores), CHUNK):
-            part = slice(start, start + CHUNK)
-            scores[part] = rbf(features[part], solution.landmarks, solution.gamma) @ solution.coef
-        return scores + solution.intercept
+        return kernel_product(features, solution.landmarks, solution.gamma, solution.coef) + solution.intercept
 
     def _keep(self, solution: _Solution) -> None:
         super()._keep(solution)

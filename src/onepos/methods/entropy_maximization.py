@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from onepos.methods._base import COUNT_OR_ZERO, POSITIVE_OR_ZERO, PROBABILITY, Constraints
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods._rows import logits_of_all
+from onepos.methods._neural_state import logits_of_all
 from onepos.training import Batch, Objective, Rows
 
 
@@ -140,7 +140,7 @@ class EntropyMaximizationClassifier(NeuralClassifier):
     """Entropy maximisation: an unknown label is neither there nor absent, its probability is kept undecided.
 
     Keys: ``em`` (the defaults), ``em-apl`` (``pseudo_label_share=0.9``: after a warm-up, each label's least likely rows
-    get the network's p for a pseudo-label, a portion an epoch).
+    get the network's p for a pseudo-label, a portion per epoch).
 
     Parameters
     ----------
@@ -155,10 +155,6 @@ class EntropyMaximizationClassifier(NeuralClassifier):
     network, learning_rate, … :
         See ``NeuralClassifier``.
 
-    Notes
-    -----
-    With ``label_scores`` in ``fit``, the scores are pseudo-labels from the beginning wherever there are some.
-
     References
     ----------
     Zhou et al., "Acknowledging the Unknown for Multi-Label Learning with Single Positive Labels", ECCV 2022.
@@ -169,14 +165,25 @@ class EntropyMaximizationClassifier(NeuralClassifier):
     pseudo_label_weight: float = 0.4
     warm_up_epochs: int = 5
 
-    _uses_label_scores: ClassVar[bool] = True
-
     _parameter_constraints: ClassVar[Constraints] = {
         "entropy_weight": [POSITIVE_OR_ZERO],
         "pseudo_label_share": [PROBABILITY],
         "pseudo_label_weight": [POSITIVE_OR_ZERO],
         "warm_up_epochs": [COUNT_OR_ZERO],
     }
+
+    def fit(self, X: Any, y: Any = None, *, label_scores: Any = None, **arguments: Any) -> Self:
+        """Train on observed labels.
+
+        Parameters
+        ----------
+        label_scores : array or DataFrame of shape (n_samples, n_labels), optional
+            What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
+            it says nothing. They are pseudo-labels from the beginning.
+        X, y, **arguments
+            See ``NeuralClassifier.fit``.
+        """
+        return self._fit(X, y, {"label_scores": label_scores}, **arguments)
 
     def _make_objective(self, context: Context) -> Objective:
         weights = (self.entropy_weight, self.pseudo_label_weight)

@@ -11,10 +11,8 @@ from scipy import sparse
 
 from onepos._utils.deadline import tell, time_left
 from onepos._utils.random import seed_from
-from onepos.exceptions import ModelFileError
-from onepos.methods._base import COUNT, SHARE, Constraints, State, one_of
+from onepos.methods._base import COUNT, SHARE, Constraints, SharesClassifier, State, one_of
 from onepos.methods._forest_trees import Grown, Sample, Trees, grow, join, single_precision
-from onepos.methods._shares import SharesClassifier
 
 #: The first half of the trees leave out one of so many parts of the rows each, to judge by them.
 N_FOLDS, JUDGING = 10, 2
@@ -153,13 +151,9 @@ class ForestClassifier(SharesClassifier):
         return self.trees_.state() | {"frequency": self.frequency_}, facts | {"n_positives": self.n_positives_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.trees_ = Trees.from_state(arrays, self.n_features_in_, len(self.classes_))
-        self.frequency_, self.prior_weight_ = arrays["frequency"], float(facts["prior_weight"])
-        numbers = np.append(self.frequency_, self.prior_weight_)
-        if len(numbers) != len(self.classes_) + 1 or not (np.isfinite(numbers) & (numbers > 0)).all():
-            raise ModelFileError("the frequencies and the weight of the prior must be positive numbers.")
-        self.min_samples_leaf_ = int(facts["min_samples_leaf"])
-        self.n_positives_ = float(facts["n_positives"])
+        self.trees_ = Trees.from_state(arrays)
+        self.frequency_, self.prior_weight_ = arrays["frequency"], facts["prior_weight"]
+        self.min_samples_leaf_, self.n_positives_ = facts["min_samples_leaf"], facts["n_positives"]
         self.validation_scores_ = {}
 
 

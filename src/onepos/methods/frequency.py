@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from onepos.label_sets.thresholds import observed_frequency
 from onepos.methods._base import OnePositiveClassifier, State
 
 
@@ -54,11 +55,3 @@ class FrequencyClassifier(OnePositiveClassifier):
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         self.frequency_ = arrays["frequency"]
-
-
-def observed_frequency(observed: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Share of the labelled rows in which each label was observed, smoothed, with ties broken by column order."""
-    positives = observed > 0
-    counts = positives.sum(axis=0)
-    order = np.arange(len(counts)) / len(counts)
-    return np.asarray((counts + 0.5 - 1e-3 * order) / (positives.any(axis=1).sum() + 1.0))

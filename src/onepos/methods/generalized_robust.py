@@ -30,12 +30,7 @@ class RobustShape:
 
 
 def generalized_robust(
-    logits: Tensor,
-    observed: Tensor,
-    shape: RobustShape,
-    *,
-    positive_power: float,
-    negative_power: float,
+    logits: Tensor, observed: Tensor, shape: RobustShape, *, positive_power: float, negative_power: float
 ) -> Tensor:
     """GR: −log p where observed, V·[ K·(1−p^q2)/q2 + (1−K)·(1−(1−p)^q3)/q3 ] where unknown (Chen et al., IJCAI 2024).
 

@@ -5,19 +5,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, State
-from onepos.methods._classical import (
-    CONSTANT,
-    UNOBSERVED,
-    ClassicalClassifier,
-    Matrix,
-    WeightedLabels,
-    with_constant,
-)
+from onepos.methods._classical import CONSTANT, UNOBSERVED, ClassicalClassifier, Matrix, WeightedLabels, with_constant
 from onepos.methods._glocal_solver import Coefficients, Limits, fit_glocal, group_rows
 from onepos.training import History
+from onepos.training.machine import limited_threads
 
 
 class _Solution(NamedTuple):
@@ -129,11 +122,10 @@ class GLOCALClassifier(ClassicalClassifier):
     ) -> tuple[_Solution, History]:
         labelled = np.flatnonzero((observed > 0).any(axis=1))
         design = with_constant(features[labelled])
-        groups = group_rows(features[labelled], self.n_groups, generator)
         rank = min(self.rank, observed.shape[1])
-        # Thousands of small products: BLAS threads wait for each other longer than they compute, on a busy machine
-        # several times as long.
-        with threadpool_limits(limits=1, user_api="blas"):
+        # Thousands of small products: BLAS threads wait for each other longer than they compute.
+        with limited_threads(1):
+            groups = group_rows(features[labelled], self.n_groups, generator)
             factors, history = fit_glocal(
                 design,
                 WeightedLabels.from_observed(observed[labelled], self.unobserved),

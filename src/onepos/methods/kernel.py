@@ -11,9 +11,16 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 
 from onepos._utils.deadline import tell, time_left
 from onepos._utils.random import numpy_generator
-from onepos.exceptions import ModelFileError
-from onepos.methods._base import COUNT, POSITIVE, Constraints, State, one_of, scaler_state, stored_scaler
-from onepos.methods._shares import SharesClassifier
+from onepos.methods._base import (
+    COUNT,
+    POSITIVE,
+    Constraints,
+    SharesClassifier,
+    State,
+    one_of,
+    scaler_state,
+    stored_scaler,
+)
 from onepos.rows.scaling import fit_scaler
 
 #: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
@@ -116,6 +123,7 @@ class KernelClassifier(SharesClassifier):
         self.gamma_, self.ridge_, self.scaler_ = best.width / unit, best.ridge, scaler
         self.left_out_ = best.left_out
         self._cut_at(self._marginal(best.left_out.astype(np.float64)), rows="rows left out one by one")
+        tell(1.0)
         return self
 
     def _ridges(self) -> tuple[float, ...]:
@@ -138,20 +146,10 @@ class KernelClassifier(SharesClassifier):
         return arrays, facts | {"gamma": self.gamma_, "ridge": self.ridge_, "n_positives": self.n_positives_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        landmarks, weights, frequency = arrays["landmarks"], arrays["weights"], arrays["frequency"]
-        n_labels = len(self.classes_)
-        if (
-            landmarks.ndim != 2
-            or landmarks.shape[1] != self.n_features_in_
-            or weights.shape != (len(landmarks), n_labels)
-            or frequency.shape != (n_labels,)
-            or not all(np.isfinite(array).all() for array in (landmarks, weights, frequency))
-            or not (frequency > 0).all()
-        ):
-            raise ModelFileError("landmarks, weights and frequencies of a kernel model do not fit together.")
-        self.landmarks_, self.weights_, self.frequency_ = landmarks, weights, frequency
-        self.gamma_, self.ridge_ = float(facts["gamma"]), float(facts["ridge"])
-        self.n_positives_ = float(facts["n_positives"])
+        self.landmarks_, self.weights_, self.frequency_ = (
+            arrays[name] for name in ("landmarks", "weights", "frequency")
+        )
+        self.gamma_, self.ridge_, self.n_positives_ = facts["gamma"], facts["ridge"], facts["n_positives"]
         self.scaler_ = stored_scaler(arrays, facts)
 
 

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos import metrics
-from onepos._utils.deadline import tell
+from onepos._utils.deadline import stage, tell
 from onepos._utils.random import numpy_generator
 from onepos._utils.result_cache import recall
-from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints
+from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints, splits
 from onepos.methods._linear_path import FINAL_TOLERANCE, BernoulliLoss, Fit, LinearProblem, LinearWeights, linear_logits
-from onepos.methods._rows import splits
 from onepos.rows.scaling import fit_scaler
 
 
@@ -76,11 +75,15 @@ class LinearClassifier(LinearWeights):
             told, where = linear_logits(held, best.weights.astype(np.float64)), "validation rows"
         else:
             parts = splits(wanted.astype(np.int8), self.validation_fraction, numpy_generator(self.random_state))
-            paths = [self._path(rows[train], wanted[train], strengths) for train, _ in parts]
+            paths = []
+            for place, (train, _) in enumerate(parts):
+                with stage(place / (len(parts) + 1), (place + 1) / (len(parts) + 1)):
+                    paths.append(self._path(rows[train], wanted[train], strengths))
             folds = [(rows[out], wanted[out].astype(np.int8)) for _, out in parts]
             chosen = self._choose(paths, folds, complete=False)
             told, where = linear_logits(folds[0][0], chosen.weights), "held-out rows"
-            best = self._path(rows, wanted, [chosen.l2], chosen.weights)[0]
+            with stage(len(parts) / (len(parts) + 1), 1.0):
+                best = self._path(rows, wanted, [chosen.l2], chosen.weights)[0]
         self._keep(best.weights.astype(np.float64), best)
         self._cut_at(told, complete=complete, rows=where)
         return self

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, logsumexp
 
 from onepos._utils.deadline import tell, time_left
 from onepos._utils.random import numpy_generator
-from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints, State, one_of
+from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints, SharesClassifier, State, one_of, splits
 from onepos.methods._linear_path import (
     FINAL_TOLERANCE,
     PATH_TOLERANCE,
@@ -19,8 +19,6 @@ from onepos.methods._linear_path import (
     SoftmaxLoss,
     linear_logits,
 )
-from onepos.methods._rows import splits
-from onepos.methods._shares import SharesClassifier
 from onepos.rows.scaling import fit_scaler
 
 #: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
@@ -161,7 +159,7 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         super()._restore(arrays, facts)
-        self.n_positives_ = float(facts["n_positives"])
+        self.n_positives_ = facts["n_positives"]
 
 
 class _Part:

@@ -1,15 +1,14 @@
 """MLML: observed labels spread over a graph of rows and a graph of labels."""
 
-import operator
-import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.exceptions import LabelWarning
 from onepos.graph.exact import Metric
+from onepos.graph.search import usable_neighbors
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
 from onepos.methods._classical import (
     UNOBSERVED,
@@ -31,12 +30,8 @@ from onepos.methods._mlml_solver import (
     objective,
     on_sphere,
     solve_decoupled,
-    solve_dense,
 )
 from onepos.training import History
-
-#: Up to this many rows "auto" solves the Sylvester equation densely.
-_DENSE_ROWS = 200
 
 
 class _Solution(NamedTuple):
@@ -76,8 +71,6 @@ class MLMLClassifier(ClassicalClassifier):
         Distance between scaled rows. "auto" is Euclidean, as published, for fewer than 10 features, else cosine.
     unobserved : {"negative", "ignore"} or float
         Y of an unobserved entry: 0 for "ignore", as published, −1 for "negative", −w for a number w.
-    solver : {"auto", "sylvester", "decoupled"}
-        Dense Sylvester solution (n×n), or sparse conjugate gradients; "auto" takes the first up to 200 rows.
     tol : float
         Relative residual of the conjugate gradients; Z is kept in float32, which rounds as coarsely.
     validation_fraction : float
@@ -109,13 +102,13 @@ class MLMLClassifier(ClassicalClassifier):
     scale_neighbor: int = 7
     graph_metric: str = "auto"
     unobserved: str | float = "ignore"
-    solver: str = "auto"
     tol: float = 1e-7
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
 
     _strength: ClassVar[str] = "instance_smoothness"
+    _retired: ClassVar[Mapping[str, str]] = {"solver": "sparse conjugate gradients solve every problem"}
 
     _parameter_constraints: ClassVar[Constraints] = {
         "instance_smoothness": ["array-like", POSITIVE_OR_ZERO],
@@ -126,7 +119,6 @@ class MLMLClassifier(ClassicalClassifier):
         "scale_neighbor": [COUNT],
         "graph_metric": [one_of("auto", "euclidean", "cosine")],
         "unobserved": UNOBSERVED,
-        "solver": [one_of("auto", "sylvester", "decoupled")],
         "tol": [POSITIVE],
     }
 
@@ -147,28 +139,21 @@ class MLMLClassifier(ClassicalClassifier):
         graph: RowGraph | None = getattr(self, "_graph", None)
         if graph is not None and graph.source is features:
             return graph
-        n_rows = features.shape[0]
-        if n_rows <= self.n_neighbors:
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} needs more than {n_rows} rows; {n_rows - 1} are used.",
-                LabelWarning,
-                stacklevel=5,
-            )
-        graph = build_row_graph(features, self.n_neighbors, self.scale_neighbor, self.graph_metric)
+        n_neighbors = usable_neighbors(self.n_neighbors, features.shape[0])
+        graph = build_row_graph(features, n_neighbors, self.scale_neighbor, self.graph_metric)
         self._graph: RowGraph | None = graph
         return graph
 
     def _alternate(self, targets: Matrix, rows: Any, instance: float) -> tuple[Matrix, History]:
         """Solve without the label graph, then with the one built from Z, as often as asked for."""
-        dense = self.solver == "sylvester" or (self.solver == "auto" and len(targets) <= _DENSE_ROWS)
-        history = History(facts={"solver": "sylvester" if dense else "decoupled"})
+        history = History()
         soft, labels = targets, None
         if self.label_smoothness and not self.label_updates:
             labels = laplacian(label_weights(np.maximum(targets, 0.0), self.label_sharpness))
         for _ in range(1 + (self.label_updates if self.label_smoothness else 0)):
             setting = (rows, labels, instance, self.label_smoothness if labels is not None else 0.0)
             start = objective(soft, targets, *setting)
-            soft = solve_dense(targets, *setting) if dense else solve_decoupled(targets, *setting, self.tol)
+            soft = solve_decoupled(targets, *setting, self.tol)
             history.append({"start": start, "objective": objective(soft, targets, *setting)})
             if self.label_smoothness:
                 labels = laplacian(label_weights(soft, self.label_sharpness))
@@ -200,7 +185,5 @@ class MLMLClassifier(ClassicalClassifier):
         super()._restore(arrays, facts)
         features = unpack("features", arrays)
         reference = Reference(features, arrays["scales"], squared_lengths(features), arrays["soft"])
-        strength, n_neighbors = facts["instance_smoothness"], operator.index(facts["n_neighbors"])
-        if facts["metric"] not in ("euclidean", "cosine"):
-            raise ValueError(f"a graph's metric is euclidean or cosine; the file says {facts['metric']!r}")
-        self._keep(_Solution(reference, strength, n_neighbors, facts["weight"], facts["metric"]))
+        stored = (facts[name] for name in ("instance_smoothness", "n_neighbors", "weight", "metric"))
+        self._keep(_Solution(reference, *stored))

@@ -1,16 +1,16 @@
-"""ROLE: regularised online label estimation (Cole et al., CVPR 2021)."""
+"""ROLE and EPR: online label estimation, and expected positive regularisation alone (Cole et al., CVPR 2021)."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from onepos.methods._base import AT_LEAST_ONE, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos.methods._n_positives import expected_n_positives
-from onepos.methods._neural import Context, NeuralClassifier
+from onepos.methods._base import POSITIVE_OR_ZERO, Constraints
+from onepos.methods._neural import Context, GraphClassifier, LossObjective
 from onepos.training import Batch, Objective, Rows, Schedule
 from onepos.training.losses import binary_cross_entropy
 
@@ -225,11 +225,11 @@ def initial_label_logits(observed: Tensor, generator: torch.Generator, scores: T
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ROLEClassifier(NeuralClassifier):
+class ROLEClassifier(GraphClassifier):
     """ROLE: estimate every training label online, together with the network, under an expected number of positives.
 
     Key: ``role``. A matrix Θ holds one logit for each training entry. Network and Θ are each pulled towards the other's
-    sigmoid, towards what was observed, and towards k positives a row on average.
+    sigmoid, towards what was observed, and towards k positives per row on average.
 
     Parameters
     ----------
@@ -255,10 +255,6 @@ class ROLEClassifier(NeuralClassifier):
     history_ : History
         Losses and validation scores by epoch.
 
-    Notes
-    -----
-    With ``label_scores`` in ``fit``, Θ starts at the logits of the scores wherever there are some.
-
     References
     ----------
     Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
@@ -273,26 +269,35 @@ class ROLEClassifier(NeuralClassifier):
     ((200, 4), True)
     """
 
-    n_positives: float | str | None = None
     regularizer_weight: float = 1.0
     label_rate_factor: float = 10.0
 
-    _uses_label_scores: ClassVar[bool] = True
     # Its estimated labels pull away from the observed ones, as those of SMILE do.
     _judged_by_likelihood: ClassVar[bool] = False
-    _uses_graph_features: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "n_positives": [AT_LEAST_ONE, one_of("estimate"), None],
         "regularizer_weight": [POSITIVE_OR_ZERO],
         "label_rate_factor": [POSITIVE_OR_ZERO],
     }
 
+    def fit(
+        self, X: Any, y: Any = None, *, label_scores: Any = None, graph_features: Any = None, **arguments: Any
+    ) -> Self:
+        """Train on observed labels.
+
+        Parameters
+        ----------
+        label_scores : array or DataFrame of shape (n_samples, n_labels), optional
+            What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
+            it says nothing. Θ starts at their logits.
+        graph_features : array or CSR matrix of shape (n_samples, q), optional
+            See ``GraphClassifier.fit``.
+        X, y, **arguments
+            See ``NeuralClassifier.fit``.
+        """
+        return self._fit(X, y, {"label_scores": label_scores, "graph_features": graph_features}, **arguments)
+
     def _make_objective(self, context: Context) -> Objective:
-        number, self.n_positives_from_ = expected_n_positives(
-            self.n_positives, context, single_label=self.single_label_
-        )
-        self.n_positives_ = number
         labels = LabelMatrix(initial_label_logits(context.rows.observed, context.generator, context.label_scores))
         schedule = Schedule(
             self.max_epochs,
@@ -300,6 +305,7 @@ class ROLEClassifier(NeuralClassifier):
             context.schedule.learning_rate * self.label_rate_factor,
             learning_rate_decay=self.learning_rate_decay,
         )
+        number = self._set_n_positives(context)
         return ROLEObjective(context.network, labels, number, self.regularizer_weight, schedule)
 
     def _finish(self, objective: Objective, context: Context) -> None:
@@ -309,4 +315,47 @@ class ROLEClassifier(NeuralClassifier):
         rows = context.rows
         features = rows.features.cpu() if isinstance(rows.features, Tensor) else rows.features
         self.soft_labels_ = objective.soft_labels(Rows(features, rows.observed.cpu(), rows.trainable.cpu())).numpy()
-        self.history_.facts |= {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExpectedPositiveClassifier(GraphClassifier):
+    """Expected positive regularisation: fit what was observed, keep k positives per row on average. Key: ``epr``.
+
+    Parameters
+    ----------
+    n_positives : float, "estimate" or None
+        k, the mean number of positive labels per row; see ``ROLEClassifier``.
+    regularizer_weight : float
+        λ of ((k̂ − k)/c)².
+    network, learning_rate, … :
+        See ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    n_positives_ : float
+        The k that was used; ``history_.facts`` says where it came from.
+    history_ : History
+        Losses and validation scores by epoch.
+
+    References
+    ----------
+    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
+
+    Examples
+    --------
+    >>> from onepos.methods.role import ExpectedPositiveClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> model = ExpectedPositiveClassifier(n_positives=2.0, max_epochs=3, random_state=0).fit(data.X, data.observed)
+    >>> model.n_positives_
+    2.0
+    """
+
+    regularizer_weight: float = 1.0
+
+    _parameter_constraints: ClassVar[Constraints] = {"regularizer_weight": [POSITIVE_OR_ZERO]}
+
+    def _make_objective(self, context: Context) -> Objective:
+        number = self._set_n_positives(context)
+        loss = partial(expected_positive, n_positives=number, weight=self.regularizer_weight)
+        return LossObjective(context.network, "expected_positive", loss)

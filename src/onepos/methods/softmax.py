@@ -1,24 +1,21 @@
-"""Single-label softmax used as a ranking: the simplest neural competitor."""
+"""Single-label softmax used as a ranking, and capped softmax: the likelihood of the observed label among m."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor
+from torch.nn import functional
 
-from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Objective
-from onepos.training.losses import softmax_cross_entropy
-
-
-class SoftmaxObjective(Objective):
-    """Cross-entropy of the softmax over labels against the observed one."""
-
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
-        """One loss, one step."""
-        yield "cross_entropy", softmax_cross_entropy(self.network(batch.features), batch.observed)
+from onepos.label_sets.pooling import marginal_logits
+from onepos.methods._base import State
+from onepos.methods._neural import Context, GraphClassifier, LossObjective, NeuralClassifier
+from onepos.training import Objective
+from onepos.training.losses import cardinality_shift, softmax_cross_entropy, with_gradients
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -41,7 +38,7 @@ class SoftmaxClassifier(NeuralClassifier):
     """
 
     def _make_objective(self, context: Context) -> Objective:
-        return SoftmaxObjective(context.network)
+        return LossObjective(context.network, "cross_entropy", softmax_cross_entropy)
 
     def _from_network(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-odds of the softmax probabilities, so that sigmoid(logit) is the probability."""
@@ -50,3 +47,88 @@ class SoftmaxClassifier(NeuralClassifier):
         log_p = log_softmax(logits, axis=1)
         # log(1−p) from log p without cancellation; p = 1 to the last bit is capped instead of infinite.
         return np.asarray(log_p - np.log(np.maximum(-np.expm1(log_p), np.finfo(np.float64).tiny)))
+
+
+def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> Tensor:
+    """L = −1/B Σ_i log f_iγ(i), with f = σ(z + b(z)) and Σ_j f_ij = m; a row's several observed labels share it.
+
+    Labels known to be absent have no part in the sum. For m → 0 this is the cross-entropy of a softmax, less log m.
+    ``n_positives`` is m, at least half a label less than a row may have.
+
+    Examples
+    --------
+    >>> z, seen = torch.tensor([[9.0, 9.0, -9.0]]), torch.tensor([[1, 0, 0]])  # f is about (¾, ¾, 0)
+    >>> round(float(capped_likelihood(z, seen, 1.5).exp()), 2)
+    1.33
+    """
+    value, slopes = likelihood_and_slopes(logits.detach(), observed, n_positives)
+    return with_gradients(value, {logits: slopes})
+
+
+@torch.no_grad()
+def likelihood_and_slopes(logits: Tensor, observed: Tensor, n_positives: float) -> tuple[Tensor, Tensor]:
+    """L and its derivative by the logits, of the same arguments.
+
+    ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k), from the derivative of Σ f = m.
+    """
+    positives = observed.clamp(min=0).to(logits.dtype)
+    share = positives / positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
+    possible = observed >= 0
+    levels = logits + cardinality_shift(logits, possible, n_positives)
+    present, absent = functional.logsigmoid(levels), functional.logsigmoid(-levels)
+    doubt = share * absent.exp()  # of the observed label, 1 − f
+    # In logarithms ∂b/∂z has no 0/0.
+    moved = torch.softmax((present + absent).masked_fill_(~possible, -torch.inf), dim=1)
+    slopes = (moved * doubt.sum(dim=1, keepdim=True)).sub_(doubt).div_(len(logits))
+    return -(share * present).sum() / len(logits), slopes
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CappedSoftmaxClassifier(GraphClassifier):
+    """A softmax whose shares cannot exceed 1/m: learn which of m labels was observed. Key: ``capped``.
+
+    Every row is taken to have m labels, of which one was observed, each as likely as the other. The probabilities of a
+    row add up to m; that none can exceed 1 is what a softmax does not know, and the more labels rows have the more it
+    matters.
+
+    Parameters
+    ----------
+    n_positives : float, "estimate" or None
+        m, the mean number of positive labels per row; see ``ROLEClassifier``.
+    network, learning_rate, … :
+        See ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    n_positives_ : float
+        The m that was used; ``history_.facts`` says where it came from.
+    history_ : History
+        Losses and validation scores by epoch.
+
+    Examples
+    --------
+    >>> from onepos import CappedSoftmaxClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> model = CappedSoftmaxClassifier(n_positives=2.0, max_epochs=3, random_state=0).fit(data.X, data.observed)
+    >>> bool(abs(model.predict_proba(data.X).sum(axis=1) - 2).max() < 1e-9)
+    True
+    """
+
+    def _make_objective(self, context: Context) -> Objective:
+        # With all labels there is nothing to learn.
+        self.n_positives_ = min(self._set_n_positives(context), context.n_labels - 0.5)
+        loss = partial(capped_likelihood, n_positives=self.n_positives_)
+        return LossObjective(context.network, "capped_likelihood", loss)
+
+    def _from_network(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Shifted so that the probabilities of a row add up to m."""
+        return logits if self.single_label_ else marginal_logits(logits, self.n_positives_)
+
+    def _state(self) -> State:
+        arrays, facts = super()._state()
+        return arrays, facts | {"n_positives": self.n_positives_}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+        super()._restore(arrays, facts)
+        self.n_positives_ = facts["n_positives"]

@@ -1,8 +1,6 @@
-"""The report: summarise (plain values) → render (one HTML file that needs nothing else)."""
+"""Self-contained HTML pages: the report of a model, the review page, and the demo that writes both."""
 
-from onepos.pages.demo_report import render, write_report
-from onepos.pages.demo_summary import METRIC_TEXT, Example, Mark, summarise
 from onepos.pages.model_page import model_report
 from onepos.pages.rendering import require_report
 
-__all__ = ["METRIC_TEXT", "Example", "Mark", "model_report", "render", "require_report", "summarise", "write_report"]
+__all__ = ["model_report", "require_report"]

@@ -64,9 +64,7 @@ def history_figure(history: Any) -> Drawing | None:
     label_axes(panels[-1], "epoch" if is_epoch else "iteration", _title(names[-1]))
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
     kept = f" The dotted line is epoch {best}, whose weights were kept." if best is not None else ""
-    return Drawing(
-        "history", f"How training went, by {'epoch' if is_epoch else 'iteration'}.{kept}", figure_svg(figure)
-    )
+    return Drawing("history", f"Training by {'epoch' if is_epoch else 'iteration'}.{kept}", figure_svg(figure))
 
 
 def _title(name: str) -> str:
@@ -81,7 +79,7 @@ def _reliability(scored: "Scored") -> Drawing | None:
         return None
     truth = scored.known[scored.measured]
     lines = {"probabilities": scored.probabilities[scored.measured]}
-    caption = "Whether probabilities mean what they say: on the dotted line they do."
+    caption = "Share of true labels by predicted probability. On the dotted line, probabilities are right."
     if hasattr(scored.estimator, "calibration_"):
         found = scored.estimator.calibration_
         after = lines["probabilities"]
@@ -106,10 +104,12 @@ def model_report(
     texts: Sequence[Any] | None = None,
     diagnosis: "Diagnosis | None" = None,
     title: str = "",
+    lead: str = "",
 ) -> Path:
     """Write a page about a fitted model: data, measures with intervals, training, every label, completions, settings.
 
-    The page needs no other file and no network; every text is shown as text.
+    The page needs no other file and no network; every text is shown as text. Its own policy lets the browser load
+    nothing and run one script, the one it was written with.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def model_report(
     Y : indicator of shape (n_samples, n_labels)
         What is known of the rows' labels.
     path : str or Path
-        The HTML file; its folder is made if need be.
+        The HTML file. Its folder is created if it does not exist.
     complete : bool
         Whether Y has all labels. If so: the five measures, quality label by label, and a reliability drawing. If not,
         only how high the known labels are ranked: nobody knows whether another one is wrong.
@@ -128,7 +128,8 @@ def model_report(
         A name and a text for each row, shown beside its completions.
     diagnosis : Diagnosis, optional
         Findings of ``onepos.doctor.diagnose`` to show.
-    title : str, optional
+    title, lead : str, optional
+        Heading, and the sentences below it.
 
     Returns
     -------
@@ -137,21 +138,6 @@ def model_report(
     """
     require_report()
     scored = Scored(model, X, Y, complete=complete, measured=measured)
-    page = render_model_report(scored, ids=ids, texts=texts, diagnosis=diagnosis, title=title)
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return write_durably(target, page.encode("utf-8"))
-
-
-def render_model_report(
-    scored: Scored,
-    *,
-    ids: Sequence[Any] | None = None,
-    texts: Sequence[Any] | None = None,
-    diagnosis: "Diagnosis | None" = None,
-    title: str = "",
-) -> str:
-    """Return the page; its own policy lets the browser load nothing and run one script, the one it was written with."""
     templates, safe = load_templates(_PURPOSE)
     summary = summarise_model(scored, ids=ids, texts=texts)
     drawings: dict[str, Any] = {"history": None, "reliability": None}
@@ -162,11 +148,14 @@ def render_model_report(
     script = templates.get_template("model.js").render()
     page: str = templates.get_template("model.html.j2").render(
         title=title or f"Model: {summary['facts']['method']}",
+        lead=lead,
         drawings=drawings,
         diagnosis=diagnosis,
         script=safe(script),
         script_hash=b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii"),
         **summary,
     )
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
     # Half a character, which a label read from a broken file may hold, has no UTF-8.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    return write_durably(target, page.encode("utf-8", "replace"))

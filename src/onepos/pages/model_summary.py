@@ -112,7 +112,7 @@ def in_words(value: Any) -> str:
         return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(in_words(item) for item in value)
-    text = " ".join(str(value).split())
+    text = " ".join(str(getattr(value, "__name__", value)).split())
     return text if len(text) <= 200 else text[:199] + "…"
 
 
@@ -201,6 +201,11 @@ def summarise_model(
             "without_label": int((~known.any(axis=1)).sum()),
             "calibrated": hasattr(scored.estimator, "calibration_"),
         },
+        "advice": advice(
+            float(scored.sets.sum(axis=1).mean()),
+            float(scored.probabilities.sum(axis=1).mean()),
+            float(known.sum(axis=1).mean()) if scored.complete else None,
+        ),
         "measures": _measures(scored),
         "labels": label_records(scored),
         "completions": _completions(scored, ids, texts),
@@ -211,6 +216,41 @@ def summarise_model(
         "comparison": _comparison(scored),
         "members": _members(scored),
     }
+
+
+#: Mean set size and expectation agree if they differ by no more than this share.
+_AGREE = 0.15
+
+
+def advice(set_size: float, expected: float, true: float | None) -> str | None:
+    """Return what to do if label sets are larger or smaller than the probabilities, or the truth, say; else None.
+
+    Parameters
+    ----------
+    set_size, expected : float
+        Labels per row: in the sets of ``predict``, and as the sum of the probabilities.
+    true : float or None
+        Labels per row, if all are known.
+
+    Examples
+    --------
+    >>> advice(2.0, 2.1, None) is None
+    True
+    """
+    if true is not None and abs(set_size - true) > _AGREE * true:
+        word = "more" if set_size > true else "fewer"
+        return (
+            f"Sets hold {set_size:.2f} labels per row, {word} than the {true:.2f} that are true. Unless this is "
+            f"intended, fit with n_positives={true:.2f} (--n-positives {true:.2f})."
+        )
+    if true is None and abs(set_size - expected) > _AGREE * expected:
+        word = "more" if set_size > expected else "fewer"
+        return (
+            f"Sets hold {set_size:.2f} labels per row, {word} than the {expected:.2f} that the probabilities add up "
+            "to. If you know the mean number of labels per row, fit with n_positives=M (--n-positives M). If you have "
+            "rows with complete labels, calibrate on them (--sample)."
+        )
+    return None
 
 
 def _comparison(scored: Scored) -> dict[str, Any] | None:
@@ -224,11 +264,12 @@ def _comparison(scored: Scored) -> dict[str, Any] | None:
 def _members(scored: Scored) -> list[dict[str, Any]]:
     """The methods that a combination tried, those that count most first."""
     records = [record for record in getattr(scored.estimator, "history_", []) if "weight" in record]
+    total = sum(record["weight"] for record in records) or 1.0
     return [
         {
             "method": str(record["method"]),
             "settings": in_words(record.get("settings") or {}),
-            "weight": float(record["weight"]),
+            "weight": float(record["weight"] / total),
             "log_likelihood": record.get("log_likelihood"),
             "seconds": record.get("seconds"),
         }

@@ -52,6 +52,8 @@ def write_review(
     observed: Sequence[str | None],
     labels: Sequence[str],
     probabilities: "ArrayLike",
+    sets: "ArrayLike | None" = None,
+    titles: Sequence[str] | None = None,
     texts: Sequence[str] | None = None,
     images: Sequence[str] | None = None,
     features: "pd.DataFrame | None" = None,
@@ -75,15 +77,19 @@ def write_review(
         The one label that each example came with.
     labels : sequence of str
     probabilities : array of shape (n, c)
-        For instance from ``predict_proba``. Stored are the 20 best of each example down to 1 %, in thousandths.
-    texts, images, features : optional
-        What to show of each example; several may be given. Images are paths relative to the page, or ``data:``
-        addresses; features a frame with one row for each example, in the same order.
+        For instance from ``predict_proba``. The page stores the 20 best of each example down to 1 %, in thousandths.
+    sets : 0/1 array of shape (n, c), optional
+        The labels that the model puts into the set of each example: marked, and accepted by the key ``a``. By default
+        those whose probability reaches the threshold.
+    titles, texts, images, features : optional
+        What to show of each example; several may be given. A title takes the place of the id as heading. Images are
+        paths relative to the page, or ``data:`` addresses. Features are a frame with one row per example, in the same
+        order.
     title : str
     threshold : float or one for each label
-        From here on a suggestion is likely: accepted by the key ``a``; close to it an example is uncertain.
+        The probability from which a label belongs to the set. Near it the model is least sure.
     limit : int, optional
-        Show only so many examples: those with a label closest to its threshold.
+        Show only this many examples: those about which a decision tells most. The page lists them first in any case.
 
     Returns
     -------
@@ -95,6 +101,8 @@ def write_review(
         observed=observed,
         labels=labels,
         probabilities=probabilities,
+        sets=sets,
+        titles=titles,
         texts=texts,
         images=images,
         features=features,

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import entr, expit, logit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,19 +83,38 @@ def suggest(
     return result
 
 
-def most_uncertain(
-    probabilities: NDArray[np.floating], thresholds: NDArray[np.float64], given: NDArray[np.int64], limit: int | None
-) -> NDArray[np.int64]:
-    """Return which examples to show, in their order: with a limit, those with a label closest to its threshold."""
-    n_examples = len(probabilities)
-    if limit is None or limit >= n_examples:
-        return np.arange(n_examples)
-    if limit < 1:
-        raise ValueError(f"limit must be at least 1; got {limit}")
-    margins = np.abs(probabilities - thresholds)
+def informativeness(
+    probabilities: NDArray[np.floating], thresholds: NDArray[np.float64], given: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return how many bits a person's decisions about each example are worth.
+
+    The entropies of its labels, the given one left out, are added. Each probability is moved so that its threshold
+    becomes ½: the model is least sure there.
+    """
+    levels, cuts = (np.clip(values, 1e-6, 1 - 1e-6) for values in (probabilities.astype(np.float64), thresholds))
+    p = expit(logit(levels) - logit(cuts))
+    bits = (entr(p) + entr(1 - p)) / np.log(2)
     known = np.flatnonzero(given >= 0)
-    margins[known, given[known]] = np.inf
-    return np.sort(np.argsort(margins.min(axis=1), kind="stable")[:limit])
+    bits[known, given[known]] = 0.0
+    total: NDArray[np.float64] = bits.sum(axis=1)
+    return total
+
+
+def most_informative(worth: NDArray[np.float64], limit: int | None) -> NDArray[np.int64]:
+    """Return which examples to show, in their order: with a limit, the most informative ones."""
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1; got {limit}")
+    return np.sort(np.argsort(-worth, kind="stable")[:limit])
+
+
+def check_sets(sets: ArrayLike | None, shape: tuple[int, int], otherwise: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which labels the model puts into the set of each example; ``otherwise`` if that was not given."""
+    if sets is None:
+        return otherwise
+    array = np.asarray(sets)
+    if array.shape != shape:
+        raise ValueError(f"sets must have the shape {shape}; got {array.shape}")
+    return array > 0
 
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -204,6 +224,8 @@ def make_payload(
     observed: Sequence[str | None],
     labels: Sequence[str],
     probabilities: "ArrayLike",
+    sets: "ArrayLike | None" = None,
+    titles: Sequence[str] | None = None,
     texts: Sequence[str] | None = None,
     images: Sequence[str] | None = None,
     features: "pd.DataFrame | None" = None,
@@ -216,18 +238,24 @@ def make_payload(
     -------
     dict
         ``ids``, ``labels``; ``given``: number of the observed label or -1; ``thresholds``: thousandths by label;
-        ``suggestions``: see ``suggest``; and ``texts``, ``images``, ``features`` where they were given.
+        ``suggestions``: see ``suggest``; ``sets``: numbers of the labels in each set, best first,
+        the given one left out;
+        ``worth``: thousandths of a bit; and ``titles``, ``texts``, ``images``, ``features`` where they were given.
     """
     ids, labels = check_names(ids, "ids"), check_names(labels, "labels")
     if not ids:
         raise ValueError("ids must name at least one example; got none: there is nothing to review")
-    for name, values in (("observed", observed), ("texts", texts), ("images", images), ("features", features)):
+    shown = {"titles": titles, "texts": texts, "images": images, "features": features}
+    for name, values in (("observed", observed), *shown.items()):
         if values is not None:
             check_length(values, len(ids), name)
     scores = check_probabilities(probabilities, len(ids), len(labels))
     thresholds = check_thresholds(threshold, len(labels))
     given = np.array(number_given(observed, labels), dtype=np.int64)
-    rows = most_uncertain(scores, thresholds, given, limit)
+    worth = informativeness(scores, thresholds, given)
+    rows = most_informative(worth, limit)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    likely = check_sets(sets, scores.shape, scores >= thresholds.astype(scores.dtype))
 
     payload: dict[str, Any] = {
         "ids": _take(ids, rows),
@@ -235,9 +263,12 @@ def make_payload(
         "thresholds": scale_thresholds(thresholds).tolist(),
         "given": given[rows].tolist(),
         "suggestions": suggest(scores[rows], thresholds, given[rows]),
+        "sets": [[j for j in order[row].tolist() if likely[row, j] and j != given[row]] for row in rows],
+        "worth": np.rint(SCALE * worth[rows]).astype(np.int64).tolist(),
     }
-    if texts is not None:
-        payload["texts"] = plain_texts(_take(texts, rows))
+    for name, words in (("titles", titles), ("texts", texts)):
+        if words is not None:
+            payload[name] = plain_texts(_take(words, rows))
     if images is not None:
         payload["images"] = image_addresses(_take(images, rows))
     if features is not None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,28 +11,28 @@ from numpy.typing import NDArray
 from onepos._utils.files import write_durably
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.calibration import Calibration
-from onepos.methods.registry import METHODS
+from onepos.methods.registry import installed_methods
+from onepos.persistence.schema import (
+    FORMAT,
+    FORMAT_VERSION,
+    NOTES,
+    NUMBER_TYPES,
+    TABLE_PREFIX,
+    check,
+    class_array,
+    too_deep,
+)
 
 if TYPE_CHECKING:
     from onepos.methods._base import OnePositiveClassifier
     from onepos.table import TableModel
 
 
-FORMAT = "onepos-model"
-FORMAT_VERSION = 1
-#: Arrays of a table's columns, beside those of the estimator.
-TABLE_PREFIX = "table."
-#: What a fit noted about its label sets, with the type of each; files of version 0.1 have none of it.
-NOTES: dict[str, type] = {"thresholds_from_": str, "n_positives_": float, "n_positives_from_": str}
-#: Truth values, numbers and texts, as ``dtype.str`` writes them.
-_PLAIN_TYPE = re.compile(r"[<>|=][biufU][0-9]{1,9}")
-
-
 def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
     """Write a fitted model to ``path``, atomically: an interrupted save leaves what was there before.
 
     The file holds what prediction needs, the parameters and the history; not the training set nor ``soft_labels_``.
-    A model of tables has its columns and labels in the same file.
+    A model of tables has its columns and labels in the same file. A model that ``load`` would refuse is not written.
     """
     from safetensors.numpy import save as to_bytes
     from sklearn.utils.validation import check_is_fitted
@@ -55,7 +54,7 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
         if hasattr(estimator, "feature_names_in_")
         else None,
         "facts": _plain(facts, "facts"),
-        "notes": {name: kind(getattr(estimator, name)) for name, kind in NOTES.items() if hasattr(estimator, name)},
+        "notes": {name: _plain(getattr(estimator, name), name) for name in NOTES if hasattr(estimator, name)},
     }
     if hasattr(estimator, "thresholds_"):
         header["thresholds"] = {"values": estimator.thresholds_.tolist(), "at_least_one": estimator.at_least_one_}
@@ -66,6 +65,10 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
         arrays |= {f"{TABLE_PREFIX}{name}": array for name, array in table_arrays.items()}
         header["table"] = _plain(table, "table")
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    try:
+        check(type(estimator), header, arrays)
+    except ValueError as error:
+        raise ModelFileError(f"the {type(model).__name__} cannot be saved: {error}. Train it again.") from error
     header["checksum"] = _checksum(header, arrays)
     content = to_bytes(arrays, metadata={"onepos": json.dumps(header)})
     path = Path(path)
@@ -77,6 +80,8 @@ def load(path: str | Path) -> Any:
     """Open a model written by ``save``: an estimator, or the ``TableModel`` around one.
 
     Only numbers and JSON are read; classes are looked up in the table of methods, so a file cannot name code to run.
+    The file is checked whole before the model is built (``onepos.persistence.schema``). A ``device`` that this machine
+    does not have becomes "cpu".
 
     Examples
     --------
@@ -87,42 +92,41 @@ def load(path: str | Path) -> Any:
     True
     """
     header, arrays = _read(Path(path))
-    classes = {method.class_name: method for method in METHODS.values()}
+    classes = {method.class_name.rpartition(":")[2]: method for method in installed_methods().values()}
     name = header.get("class")
     if not isinstance(name, str) or name not in classes:
         raise ModelFileError(f"{path} holds a model of class {name!r}, which this version of onepos does not know.")
     try:
-        params: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in header["params"].items()
-        }
-        estimator = classes[name].load_class()(**params)
-        estimator._validate_params()
-        estimator.classes_ = _classes(header["classes"], header["classes_dtype"])
-        estimator.single_label_ = bool(header["single_label"])
-        estimator.n_features_in_ = int(header["n_features_in"])
-        if header["feature_names_in"] is not None:
-            estimator.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
-        if "thresholds" in header:
-            estimator.thresholds_ = np.array(header["thresholds"]["values"], dtype=np.float64)
-            estimator.at_least_one_ = bool(header["thresholds"]["at_least_one"])
-        if "calibration" in header:
-            estimator.calibration_ = Calibration.from_state(header["calibration"], len(estimator.classes_))
-        for name, value in header.get("notes", {}).items():
-            if not isinstance(value, NOTES[name]):
-                raise ValueError(f"{name} must be a {NOTES[name].__name__}")
-            setattr(estimator, name, value)
-        of_table = [name for name in arrays if name.startswith(TABLE_PREFIX)]
-        table = {name.removeprefix(TABLE_PREFIX): arrays.pop(name) for name in of_table}
-        estimator._restore(arrays, header["facts"])
-        if "table" in header:
-            from onepos.table import TableModel
+        kind = classes[name].load_class()
+        check(kind, header, arrays)
+        return _built(kind._unfitted(header["params"]), header, arrays)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} is not a complete onepos model: {str(error)[:500]}. Save the model again, or copy the file again."
+        ) from error
 
-            return TableModel._restored(estimator, table, header["table"])
-    except ModelFileError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
-        raise ModelFileError(f"{path} is not a complete onepos model ({type(error).__name__}: {error}).") from error
-    return estimator
+
+def _built(estimator: "OnePositiveClassifier", header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    """Return the model of a header and arrays that fit together."""
+    estimator.classes_ = class_array(header["classes"], header["classes_dtype"])
+    estimator.single_label_, estimator.n_features_in_ = header["single_label"], header["n_features_in"]
+    if header["feature_names_in"] is not None:
+        estimator.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+    if "thresholds" in header:
+        estimator.thresholds_ = np.array(header["thresholds"]["values"], dtype=np.float64)
+        estimator.at_least_one_ = header["thresholds"]["at_least_one"]
+    if "calibration" in header:
+        estimator.calibration_ = Calibration.from_state(header["calibration"])
+    for name, value in header.get("notes", {}).items():
+        setattr(estimator, name, value)
+    of_table = {name: arrays.pop(name) for name in list(arrays) if name.startswith(TABLE_PREFIX)}
+    estimator._restore(arrays, header["facts"])
+    if "table" not in header:
+        return estimator
+    from onepos.table import TableModel
+
+    columns = {name.removeprefix(TABLE_PREFIX): array for name, array in of_table.items()}
+    return TableModel._restored(estimator, columns, header["table"])
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -133,37 +137,31 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            names = list(file.keys())
+            for name in names:
+                found = file.get_slice(name).get_dtype()
+                if found not in NUMBER_TYPES:
+                    raise ValueError(f"the array {name[:80]} has numbers of type {found}, which no model has")
+            arrays = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(f"{path} is not a onepos model, or is truncated or corrupt ({error}).") from error
     try:
         header = json.loads(metadata["onepos"])
     except (KeyError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict) or header.get("format") != FORMAT or too_deep(header):
         raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.")
-    if header.get("format_version") != FORMAT_VERSION:
+    version = header.get("format_version")
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} has model format {header.get('format_version')!r}; this version of onepos reads {FORMAT_VERSION}. "
+            f"{path} has model format {str(version)[:80]}; this version of onepos reads 1 to {FORMAT_VERSION}. "
             "Update onepos, or save the model again with the version that wrote it."
         )
-    # Files of versions before 0.2 have none.
-    if header.get("checksum", _checksum(header, arrays)) != _checksum(header, arrays):
+    if "checksum" not in header and version > 1:
+        raise ModelFileError(f"{path} has no checksum, so it may be damaged. Save the model again.")
+    if "checksum" in header and header["checksum"] != _checksum(header, arrays):
         raise ModelFileError(f"{path} was changed after it was written: its checksum does not match. Save it again.")
     return header, arrays
-
-
-def _classes(values: Any, dtype: Any) -> NDArray[Any]:
-    """Return the label names: numbers, texts, or a mixture of them as objects; nothing else that NumPy would make."""
-    if not isinstance(values, list) or not all(isinstance(value, bool | int | float | str) for value in values):
-        raise ValueError("label names must be a list of numbers and texts")
-    if dtype == "object":
-        return np.array(values, dtype=object)
-    if not isinstance(dtype, str) or not _PLAIN_TYPE.fullmatch(dtype):  # NumPy parses more, some of it as Python
-        raise ValueError(f"label names cannot be of type {dtype!r}")
-    kind = np.dtype(dtype)
-    # Texts get the width that they need: the file could announce gigabytes.
-    return np.array(values, dtype=str if kind.kind == "U" else kind)
 
 
 def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:

@@ -13,11 +13,9 @@ from torch import nn
 
 from onepos._utils.files import write_durably
 from onepos._utils.optional import require
-from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._base import OnePositiveClassifier, SharesClassifier
 from onepos.methods._classical import LOGIT_SLOPE, ClassicalClassifier
 from onepos.methods._neural import NeuralClassifier
-from onepos.methods._shares import SharesClassifier
-from onepos.methods.capped_softmax import CappedSoftmaxClassifier
 from onepos.methods.d2ml import D2MLClassifier
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.frequency import FrequencyClassifier
@@ -26,7 +24,7 @@ from onepos.methods.kernel import KernelClassifier
 from onepos.methods.linear import LinearClassifier
 from onepos.methods.logistic import LogisticClassifier
 from onepos.methods.mlml import MLMLClassifier
-from onepos.methods.softmax import SoftmaxClassifier
+from onepos.methods.softmax import CappedSoftmaxClassifier, SoftmaxClassifier
 from onepos.rows.scaling import FeatureScaler
 from onepos.training.networks import MLP, Dropout
 
@@ -132,7 +130,7 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
         Any neural method with a network of the library's own, ``linear``, ``glocal``, ``frequency``, and ``d2ml``
         without a kernel; ``logistic`` fitted on a 1-D y. Others raise ValueError.
     path : str or Path
-        Its folder is made if need be.
+        Its folder is made if it does not exist.
     precision : {"double", "single"}
         In what numbers the graph computes. "double" is what the library predicts with. "single" is for runtimes and
         devices that have no double; probabilities then differ by about 1e-6, more where a feature is far from zero

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.rows.items import DatasetRows
-from onepos.rows.stored import DiskRows, column_statistics, is_binary
+from onepos.rows.stored import LARGEST, DatasetRows, DiskRows, column_statistics, is_binary
 
 ScaleKind: TypeAlias = Literal["auto", "standard", "minmax", "none"]
 SCALE_KINDS: tuple[str, ...] = ("auto", "standard", "minmax", "none")
@@ -31,16 +30,55 @@ class FeatureScaler:
     factor: NDArray[np.float64] | None = None
 
     def transform(self, X: Any) -> Any:
-        """Scale ``X`` (n_samples, n_features) to float32; CSR stays CSR (its shift is zero), disk stays on disk."""
+        """Scale ``X`` (n_samples, n_features) to float32; CSR stays CSR (its shift is zero), disk stays on disk.
+
+        Raise ValueError if a scaled feature is beyond the range of float32.
+        """
         if isinstance(X, DiskRows):
             return X.scaled(self.transform)
         if isinstance(X, DatasetRows):
             return X if self.factor is None else X.scaled(self.transform)
         if self.factor is None or self.shift is None:
-            return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
-        if sparse.issparse(X):
-            return sparse.csr_array(X.multiply(self.factor[None, :])).astype(np.float32)
-        return np.ascontiguousarray((X - self.shift) * self.factor, dtype=np.float32)
+            return single_precision(X)
+        with np.errstate(over="ignore"):  # single_precision says it
+            if sparse.issparse(X):
+                return single_precision(sparse.csr_array(X.multiply(self.factor[None, :])))
+            return single_precision((X - self.shift) * self.factor)
+
+
+def check_magnitude(X: Any) -> Any:
+    """Return dense or CSR features; raise ValueError if one is beyond the range of float32, or is no number.
+
+    Examples
+    --------
+    >>> check_magnitude(np.array([[1e39]]))
+    Traceback (most recent call last):
+    ValueError: expected features between -3.4e+38 and 3.4e+38, the range of float32; the largest is 1e+39 in \
+magnitude. Divide such columns by a constant, or correct them.
+    """
+    values = X.data if sparse.issparse(X) else X
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if not largest <= LARGEST:
+        raise ValueError(
+            f"expected features between {-LARGEST:.2g} and {LARGEST:.2g}, the range of float32; the largest is "
+            f"{largest:.3g} in magnitude. Divide such columns by a constant, or correct them."
+        )
+    return X
+
+
+def single_precision(scaled: Any) -> Any:
+    """Return scaled features in float32, in which networks are trained; all are finite."""
+    with np.errstate(over="ignore"):
+        values = (
+            scaled.astype(np.float32) if sparse.issparse(scaled) else np.ascontiguousarray(scaled, dtype=np.float32)
+        )
+    finite = np.isfinite(values.data if sparse.issparse(values) else values)
+    if not finite.all():
+        raise ValueError(
+            f"expected features that stay below {LARGEST:.2g} after scaling, the range of float32; {(~finite).sum():,} "
+            "do not: they are far outside of the range of the training rows. Correct them."
+        )
+    return values
 
 
 def choose_kind(X: Any) -> str:

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from onepos.rows.items import DatasetRows
-from onepos.rows.stored import DiskRows
+from onepos.rows.stored import DatasetRows, DiskRows
 
 #: CSR features are expanded once if the dense float32 matrix stays below this; otherwise batch by batch.
 DENSE_LIMIT_BYTES = 1 << 30

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from onepos._utils.optional import require
-from onepos.datasets._cache import data_folder
+from onepos.datasets._fetch import data_folder
 from onepos.exceptions import OneposError, StudyError
 from onepos.study.cells import Cell, data_set
 from onepos.study.execute import Row, failed_row, run_cells
@@ -70,15 +70,9 @@ def _check_reachable(address: str) -> None:
 
 
 class Cluster:
-    """The workers of a scheduler, whichever they are at the moment.
+    """The workers of a scheduler, whichever they are at the moment; ``where`` is the cluster in words, for messages.
 
     joblib's Dask backend is not used, because a cell must avoid the workers that cannot load its data.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    where : str
-        The cluster in words, for messages.
     """
 
     def __init__(self, client: Any, where: str) -> None:
@@ -204,7 +198,7 @@ def work_on_cluster(cells: list[Cell], choices: list[Parameters | None], folder:
     The runner stores the rows. The worker only notes which cells are running, if it sees the results folder.
     """
     worker, threads = _this_worker()
-    reason = _unfit(cells[0].dataset, threads)
+    reason = _unfit(cells[0], threads)
     if reason:
         return Unfit(worker, socket.gethostname(), reason)
     if folder.is_within_reach():
@@ -221,7 +215,7 @@ def _this_worker() -> tuple[str, int]:
     return worker.address, worker.state.nthreads
 
 
-def _unfit(dataset: str, threads: int) -> str:
+def _unfit(cell: Cell, threads: int) -> str:
     if threads > 1:
         return (
             f"has {threads} threads, and a cell needs a process to itself: start it with --nthreads 1, and "
@@ -230,10 +224,13 @@ def _unfit(dataset: str, threads: int) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            data_set(dataset)
+            data_set(cell.source)
     except (OneposError, OSError) as error:
+        if cell.file:
+            return f"cannot load {cell.dataset}: {error} Workers need the data file at the same path as the runner."
+        name = cell.source.name
         return (
-            f"cannot load {dataset} (its data folder is {data_folder()}): {error} Set ONEPOS_DATA, where the worker "
-            f"is started, to a folder that it can read and that has the data set (`onepos datasets fetch {dataset}`)."
+            f"cannot load {name} (its data folder is {data_folder()}): {error} Set ONEPOS_DATA, where the worker "
+            f"is started, to a folder that it can read and that has the data set (`onepos datasets fetch {name}`)."
         )
     return ""

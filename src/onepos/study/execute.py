@@ -15,11 +15,13 @@ from threadpoolctl import threadpool_limits
 
 from onepos._utils.machine import machine, peak_megabytes, reset_peak_memory, versions
 from onepos._utils.result_cache import remember_work
+from onepos.exceptions import StudyError
 from onepos.label_sets.calibration import calibration_bins
-from onepos.methods.registry import METHODS, make_classifier
+from onepos.methods.registry import get_method, make_classifier
 from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
 from onepos.rows.tensors import as_features
-from onepos.study.cells import Cell, Trial, load_trial, matches_paper, sees_all_labels
+from onepos.study.cells import Cell, Trial, matches_paper, sees_all_labels
+from onepos.study.provenance import code_version, data_version
 from onepos.study.spec import Parameters, accepted_parameters
 from onepos.training import Callback, Objective
 from onepos.training.machine import limited_threads
@@ -53,10 +55,7 @@ def run_cells(cells: list[Cell], choices: list[Parameters | None]) -> list[Row]:
 def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
     """Return the row of a cell; an error gives a row with ``status`` "failed".
 
-    Parameters
-    ----------
-    cell : Cell
-    choice : the setting chosen by the trial that this cell takes over, if it does
+    ``choice`` is the setting chosen by the trial that this cell takes over, if it does.
     """
     reset_peak_memory()
     started = time.perf_counter()
@@ -64,9 +63,8 @@ def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
     try:
         with warnings.catch_warnings(), remember_work():
             warnings.simplefilter("ignore")
-            trial = load_trial(
-                cell.dataset, cell.seed, cell.trial, cell.fractions, cell.positive_rule, cell.train_fraction
-            )
+            trial = cell.load_trial()
+            row["data"] = data_version(cell.source)
             row |= _result(cell, trial, choice)
     except Exception as error:  # recorded: the other cells go on, and a resumed study tries this one again
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -106,6 +104,8 @@ def _identity(cell: Cell) -> Row:
         "extra": "{}",
         "seconds": np.nan,
         "peak_megabytes": np.nan,
+        "code": code_version(cell.key),
+        "data": "",
         "versions": json.dumps(versions()),
         "machine": json.dumps(machine()),
         "finished": "",
@@ -116,12 +116,19 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
     tried: list[dict[str, Any]] = []
     if cell.takes_over is not None and choice is None:
         raise ValueError(f"this cell takes over the choice of trial {cell.takes_over}, which has none.")
+    if trial.one_tag and (cell.rule == "clean" or sees_all_labels(cell.key)):
+        raise StudyError(
+            f"{cell.dataset} has one tag per row, so that complete labels are not known: give its [[data]] rules = "
+            '["single-positive"], and leave out full supervision.'
+        )
     best = _fit(cell, trial, choice) if choice is not None else _choose(cell, trial, tried)
     history = getattr(best.model, "history_", None)
     facts = history.facts if history is not None else {}
     scores = evaluate(trial.Y_test, best.model.predict_proba(trial.X_test))
+    if trial.one_tag:  # the other measures are about the rank of the held-out tag; this one needs the absent tags too
+        scores["hamming_loss"] = np.nan
     extra: dict[str, Any] = {name: watcher.values for name, watcher in best.watchers.items()}
-    if hasattr(best.model, "soft_labels_"):
+    if hasattr(best.model, "soft_labels_") and not trial.one_tag:
         extra["calibration"] = calibration_bins(best.model.soft_labels_, trial.Y_train, trial.observed)
     return {
         "n_train": len(trial.observed),
@@ -171,7 +178,7 @@ def _fit(cell: Cell, trial: Trial, setting: Parameters, *, watch: bool = True) -
     clean = complete or cell.rule == "clean"
     labels = trial.Y_val if clean else trial.observed_val
     parameters = dict(setting)
-    if "random_state" in METHODS[cell.key].load_class()._get_param_names():
+    if "random_state" in get_method(cell.key).load_class()._get_param_names():
         parameters["random_state"] = cell.seed + cell.trial
     model: Any = make_classifier(cell.key, **parameters)
     watchers: dict[str, Any] = {}

@@ -11,20 +11,21 @@ from typing import Any
 
 import pandas as pd
 
-from onepos._utils.files import explained, write_durably
+from onepos._utils.files import explained, sweep, write_durably
 from onepos._utils.optional import require
 from onepos.exceptions import StudyError
 from onepos.study.cells import Cell, cells_of
 from onepos.study.parse import parse_study
 from onepos.study.spec import Study
 
-_STUDY, _ROWS, _RUNNING, _LOCK = "study.toml", "rows", "running", ".lock"
+_STUDY, _FILES, _ROWS, _RUNNING, _LOCK = "study.toml", "files.json", "rows", "running", ".lock"
 
 
 class ResultsFolder:
     """Everything a study leaves on disk.
 
-    ``study.toml`` is the study, ``rows/`` holds one parquet file per cell, ``running/`` a note for each cell under way.
+    ``study.toml`` is the study, ``files.json`` says where its data files are and has their sha256, ``rows/`` holds one
+    parquet file per cell, ``running/`` a note for each cell under way.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -48,11 +49,15 @@ class ResultsFolder:
                 raise StudyError(
                     f"{self.path} holds results of study {before.name!r}, not of {study.name!r}; give another --out."
                 )
+        places = {group.name: (group.file, group.sha256) for group in study.data if group.file}
+        write_durably(self.path / _FILES, json.dumps(places).encode("utf-8"))
         write_durably(self.path / _STUDY, text.encode("utf-8"))
 
     def study(self) -> Study:
         """Return the study whose results these are."""
-        return parse_study((self.path / _STUDY).read_text(encoding="utf-8"))
+        places = self.path / _FILES
+        known = json.loads(places.read_text(encoding="utf-8")) if places.is_file() else {}
+        return parse_study((self.path / _STUDY).read_text(encoding="utf-8"), places=known)
 
     def frame(self, study: Study | None = None) -> pd.DataFrame:
         """Return the rows of the study's cells in the study's order; rows of earlier versions of it are left out."""
@@ -69,9 +74,7 @@ class ResultsFolder:
             if path.exists():
                 try:
                     # Empty in most rows: there is no type to infer.
-                    frames.append(
-                        pd.read_parquet(path).astype({"error": object})
-                    )  # empty in most rows: no type to infer
+                    frames.append(pd.read_parquet(path).astype({"error": object}))
                 except (OSError, ValueError) as error:
                     raise StudyError(f"{path} is damaged ({error}); delete it, and the cell is run again.") from error
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
@@ -133,6 +136,7 @@ class ResultsFolder:
                 file.write(str(os.getpid()))
                 file.flush()
             self._forget_running()  # left by a run that was killed
+            sweep(self.path / _ROWS)
             try:
                 yield
             finally:
@@ -171,7 +175,7 @@ def load_results(path: str | Path) -> pd.DataFrame:
 
 
 def export_results(folder: ResultsFolder, path: str | Path) -> pd.DataFrame:
-    """Write all rows of a folder into one parquet file, whose own folder is made if need be, and return them."""
+    """Write all rows of a folder into one parquet file and return them; make its folder if it does not exist."""
     frame = folder.frame()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_durably(Path(path), frame.to_parquet(index=False, compression="zstd"))

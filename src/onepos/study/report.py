@@ -16,10 +16,10 @@ from onepos.study.figures import (
     critical_difference,
     epochs,
     figure_svg,
+    read_json,
     save_figure,
     sufficiency,
 )
-from onepos.study.figures.curves import read_json
 from onepos.study.report_summary import study_tables, summarise_study
 from onepos.study.tables import rank_table
 
@@ -46,20 +46,9 @@ def render_study_report(
     Every value is escaped; the drawings are the only markup passed through, and only if they are nothing but drawings.
     The page's own policy lets the browser load nothing and run one script, the one it was written with.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The results, one row per finished cell.
-    title, description : str
-        Plain text; an empty line in the description starts a new paragraph.
-    figures : sequence of (caption, SVG text)
-        For instance ``(caption, onepos.study.figures.figure_svg(figure))``.
-    reproduce : str
-        The commands that make the results and this page.
-    study_file : str
-        The study file's text.
-    environment : mapping, optional
-        Facts to show beside the versions and machines that the results themselves record.
+    ``figures`` are pairs of a caption and an SVG text. An empty line in the description starts a new paragraph.
+    ``reproduce`` has the commands that make the results, ``study_file`` is the study's text, ``environment`` are facts
+    to show beside the versions and machines that the results themselves record.
     """
     templates, safe = load_templates(_PURPOSE)
     summary = summarise_study(frame, study_tables(frame), environment or {})
@@ -90,13 +79,7 @@ class StudyFigure(NamedTuple):
 
 
 def study_figures(frame: "pd.DataFrame") -> Iterator[StudyFigure]:
-    """Yield every figure that the results have data for.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        From ``onepos.study.load_results``.
-    """
+    """Yield every figure that results from ``onepos.study.load_results`` have data for."""
     ok = frame[frame["status"] == "ok"]
     for rule in ok["selection"].unique():
         rows = ok[ok["selection"] == rule]

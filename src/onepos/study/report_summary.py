@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from onepos.metrics import METRIC_TITLES, METRICS, higher_is_better
-from onepos.study.figures.curves import method_name, read_json
+from onepos.study.figures import method_name, read_json
 from onepos.study.tables.formats import arrow
 from onepos.study.tables.main_table import FULL_SUPERVISION, MainTable, main_table
 
@@ -82,16 +82,11 @@ def _cell(row: Mapping[Hashable, Any], usual: Mapping[str, str | None]) -> dict[
     }
 
 
-def study_tables(
-    frame: pd.DataFrame, *, datasets: Sequence[str] | None = None, methods: Sequence[str] | None = None
-) -> list[MainTable]:
-    """Return the main table of each measure and selection rule in the results.
+def study_tables(frame: pd.DataFrame) -> list[MainTable]:
+    """Return the main table of each measure and selection rule in the results, in the order of the results.
 
-    A data set with several training sizes has a row per size. Data sets and methods are taken in the order of the
-    results unless given.
+    A data set with several training sizes has a row per size.
     """
-    wanted = list(dict.fromkeys(frame["dataset"].astype(str) if datasets is None else datasets))
-    columns = list(dict.fromkeys(frame["method"].astype(str) if methods is None else methods))
     # In a fixed order, so that equal results give equal means to the last bit however they were gathered.
     ordered = frame.sort_values(["n_train", "trial"], kind="stable")
     ok = ordered[ordered["status"] == "ok"]
@@ -103,7 +98,7 @@ def study_tables(
         for name, size in zip(ordered["dataset"], ordered["n_train"], strict=True)
     ]
     by_dataset = dict.fromkeys(zip(ordered["dataset"], names, strict=True))
-    rows = [name for dataset in wanted for known_as, name in by_dataset if known_as == dataset]
+    rows = [name for dataset in frame["dataset"].unique() for known_as, name in by_dataset if known_as == dataset]
     ordered = ordered.assign(dataset=names)
     return [
         main_table(
@@ -111,7 +106,7 @@ def study_tables(
             metric,
             selection=rule,
             datasets=rows,
-            methods=columns,
+            methods=list(frame["method"].unique()),
             expected_trials=int(frame.loc[frame["selection"] == rule, "trial"].nunique()),
         )
         for rule in sorted(set(ordered["selection"]))
@@ -127,17 +122,7 @@ SELECTION_TEXT: dict[str, tuple[str, str]] = {
 
 
 def summarise_study(frame: pd.DataFrame, tables: Sequence[MainTable], environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Gather what the page shows.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The results, one row per finished cell.
-    tables : sequence of MainTable
-        From ``study_tables``.
-    environment : mapping
-        Facts to show as they are; a mapping inside becomes one line.
-    """
+    """Gather what the page shows; ``environment`` are facts to show as they are, a mapping inside becomes one line."""
     cells = study_cells(frame)
     methods = dict.fromkeys([*(key for table in tables for key in table.methods), *frame["method"].astype(str)])
     return {
@@ -152,7 +137,7 @@ def summarise_study(frame: pd.DataFrame, tables: Sequence[MainTable], environmen
         "methods": [{"key": key, "name": method_name(key)} for key in methods],
         "cells": cells,
         "failed": [cell for cell in cells if cell["failed"]],
-        "environment": {str(name): _one_line(value) for name, value in environment.items()},
+        "environment": {str(name): setting_words(value) for name, value in environment.items()},
         "recorded": {
             column: [
                 {"text": setting_words(read_json(text)), "cells": count}
@@ -240,7 +225,3 @@ def _table(number: int, table: MainTable) -> dict[str, Any]:
 def _selection(key: str) -> dict[str, str]:
     name, text = SELECTION_TEXT.get(key, (key, f"chosen by the rule “{key}”"))
     return {"key": key, "name": name, "text": text}
-
-
-def _one_line(value: Any) -> str:
-    return setting_words(value) if isinstance(value, Mapping) else str(value)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from onepos._utils.machine import is_alive
 from onepos.exceptions import StudyError
 from onepos.study.cells import Cell, cells_of, run_together
 from onepos.study.cluster import Cluster, Task, open_cluster
 from onepos.study.execute import Row, failed_row, run_cells
 from onepos.study.folder import ResultsFolder
+from onepos.study.provenance import data_version, made_by_this_code
 from onepos.study.spec import Parameters, Study
 
 if TYPE_CHECKING:
@@ -36,14 +38,8 @@ class Observer:
     def on_cell(self, row: Row, done: int, failed: int, total: int) -> None:
         """Run after each finished cell, with its row and the present counts."""
 
-    def on_worker_died(self, cells: list[str]) -> None:
-        """Run when a worker process was killed while these cells were running."""
-
     def on_notice(self, text: str) -> None:
-        """Run when a cluster has no worker, or a worker that cannot run a cell."""
-
-    def on_end(self, done: int, failed: int, total: int) -> None:
-        """Run once at the end, also when interrupted."""
+        """Run when a worker process was killed, when a cluster has none, or when a worker is unfit for a cell."""
 
 
 def run_study(
@@ -57,6 +53,7 @@ def run_study(
     datasets: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     reuse: "pd.DataFrame | None" = None,
+    recompute: bool = False,
     observer: Observer | None = None,
 ) -> tuple[int, int]:
     """Run every cell that has no good row yet.
@@ -70,6 +67,7 @@ def run_study(
     address : of the cluster's scheduler; None starts a cluster on this machine
     datasets, methods : run only the cells of these; all when empty
     reuse : results from ``load_results``; cells with the same protocol are taken from there
+    recompute : also run cells again whose rows were made by other code
     observer : Observer
 
     Returns
@@ -89,22 +87,27 @@ def run_study(
             for cell in cells
             if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
         ]
-        state = _State(folder, study, wanted)
+        frame = folder.frame(study)
+        current = made_by_this_code(frame)
+        state = _State(frame[current] if recompute else frame, wanted)
+        _check_data(frame, state.ready(), folder)
         observer.on_begin(study, *state.counts)
-        try:
-            while tasks := [(task, state.choices_for(task)) for task in run_together(state.ready())]:
-                if cluster is not None:
-                    rows = cluster.run(tasks, folder, observer.on_notice)
-                else:
-                    rows = _run_here(tasks, folder, jobs or os.cpu_count() or 1, observer.on_worker_died)
-                # Closed at once on an error or a stop: workers end before the lock is released.
-                with closing(rows):
-                    for row in rows:
-                        folder.add(row)
-                        state.note(row)
-                        observer.on_cell(row, *state.counts)
-        finally:
-            observer.on_end(*state.counts)
+        if not all(current) and not recompute:
+            observer.on_notice(
+                f"{len(frame) - sum(current)} rows in {folder.path} were made by other versions of the code, and are "
+                "kept; --recompute runs their cells again."
+            )
+        while tasks := [(task, state.choices_for(task)) for task in run_together(state.ready())]:
+            if cluster is not None:
+                rows = cluster.run(tasks, folder, observer.on_notice)
+            else:
+                rows = _run_here(tasks, folder, jobs or os.cpu_count() or 1, observer.on_notice)
+            # Closed at once on an error or a stop: workers end before the lock is released.
+            with closing(rows):
+                for row in rows:
+                    folder.add(row)
+                    state.note(row)
+                    observer.on_cell(row, *state.counts)
     return len(state.done), len(state.failed)
 
 
@@ -132,16 +135,34 @@ def _take_over(reuse: "pd.DataFrame", cells: list[Cell], folder: ResultsFolder) 
         folder.add({str(name): value for name, value in row.items()})
 
 
+def _check_data(frame: "pd.DataFrame", cells: list[Cell], folder: ResultsFolder) -> None:
+    """Raise StudyError if cells would run on other data than those that rows of the folder are from."""
+    if "data" not in frame:
+        return
+    known = frame[frame["data"].notna() & (frame["data"] != "")].groupby("dataset")["data"].unique()
+    sources = {cell.dataset: cell.source for cell in cells}
+    for name in sorted(sources.keys() & set(known.index)):
+        try:
+            now = data_version(sources[name])
+        except (OSError, ValueError):
+            continue  # the data are not here, or broken: the cells fail and say why
+        if any(now != before for before in known[name]):
+            raise StudyError(
+                f"the data set {name} has changed: rows in {folder.path} are from data with the hash {known[name][0]}, "
+                f"and it is {now} now. Put the old data back, or give another --out."
+            )
+
+
 class _State:
     """Which cells are done, failed, or ready to run."""
 
-    def __init__(self, folder: ResultsFolder, study: Study, wanted: list[Cell]) -> None:
+    def __init__(self, frame: "pd.DataFrame", wanted: list[Cell]) -> None:
         self.wanted, self.known = wanted, {cell.id for cell in wanted}
         self.choices: dict[tuple[Any, ...], Parameters] = {}
         self.done: set[str] = set()
         self.failed: set[str] = set()
         self.attempted: set[str] = set()
-        for row in folder.frame(study).to_dict("records"):
+        for row in frame.to_dict("records"):
             self._learn(row)
 
     @property
@@ -180,7 +201,7 @@ class _State:
 
 
 def _run_here(
-    tasks: list[Task], folder: ResultsFolder, jobs: int, on_worker_died: Callable[[list[str]], None]
+    tasks: list[Task], folder: ResultsFolder, jobs: int, notice: Callable[[str], None]
 ) -> Generator[Row, None, None]:
     """Yield rows as they come. When a worker is killed, the tasks that were running are tried again one at a time.
 
@@ -195,7 +216,8 @@ def _run_here(
         except TerminatedWorkerError:
             running = {note["cell"] for note in folder.running()}
             suspects = [task for task in left if task[0][0].id in running] or left[:1]
-            on_worker_died([cell.id for cells, _ in suspects for cell in cells])
+            under_way = ", ".join(cell.id for cells, _ in suspects for cell in cells)
+            notice(f"a worker process was killed; under way: {under_way}; starting it again")
             left = [task for task in left if task not in suspects]
             for task in suspects:
                 try:
@@ -227,14 +249,7 @@ _watched = False
 
 
 def end_with_runner(runner: tuple[str, int], every: float = 1.0) -> None:
-    """In a worker process, watch the runner and exit as soon as it is gone.
-
-    Parameters
-    ----------
-    runner : host name and process id
-    every : float
-        Seconds between checks.
-    """
+    """In a worker process, watch the runner (host, process id) and exit as soon as it is gone."""
     global _watched
     host, process = runner
     if _watched or process == os.getpid() or host != socket.gethostname():
@@ -249,18 +264,8 @@ def end_with_runner(runner: tuple[str, int], every: float = 1.0) -> None:
 
     def watch() -> None:
         # A child gets another parent as soon as its own ends, even while the parent's process id is still taken.
-        while os.getppid() == process if is_child else _alive(process):
+        while os.getppid() == process if is_child else is_alive(process):
             time.sleep(every)
         os._exit(1)  # nobody is left to take a result
 
     threading.Thread(target=watch, name="end-with-runner", daemon=True).start()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)  # signal 0 only asks whether the process exists
-    except PermissionError:
-        return True
-    except ProcessLookupError:
-        return False
-    return True

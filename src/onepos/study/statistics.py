@@ -8,10 +8,9 @@ independent evidence, so they never enter as pairs of their own.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,20 +25,15 @@ __all__ = [
     "critical_difference",
     "fewest_pairs",
     "friedman",
-    "friedman_from_ranks",
     "holm",
     "nemenyi_quantile",
     "signed_rank",
 ]
 
-Method = Literal["exact", "approx", "conditional"]
 Outcome = Literal["win", "tie", "loss"]
 
-#: Values closer than this share of the largest magnitude are equal: 0.3 - 0.2 equals 0.2 - 0.1.
-RELATIVE_TOLERANCE = 1e-12
-
-#: Up to this many pairs the exact distribution is used where it applies; beyond, the normal one is as good.
-EXACT_UP_TO = 50
+#: Values are compared with so many significant digits: 0.3 - 0.2 equals 0.2 - 0.1.
+DIGITS = 12
 
 
 class TooFewPairsError(ValueError):
@@ -60,11 +54,6 @@ class SignedRank:
         Pairs that differ and were ranked; pairs of equal values, which were dropped (Wilcoxon's own rule).
     better_ranks, worse_ranks : float
         Rank sums of the pairs in which the first method is better, and worse.
-    method : {"exact", "approx", "conditional"}
-        "exact": the distribution for untied ranks. "approx": the normal approximation with tie correction.
-        "conditional": the exact distribution for the given ranks, tied or not, over all their signs.
-    continuity : bool
-        Whether the approximation was corrected for continuity; False for the other methods.
     alpha : float
         The level of ``outcome``.
     """
@@ -75,8 +64,6 @@ class SignedRank:
     zeros: int
     better_ranks: float
     worse_ranks: float
-    method: Method
-    continuity: bool
     alpha: float
 
     @property
@@ -101,22 +88,16 @@ def fewest_pairs(alpha: float = 0.05) -> int:
     """
     if not 0 < alpha < 1:
         raise ValueError(f"expected a level alpha between 0 and 1; got {alpha}: the paper's is 0.05")
-    n = 1
-    while 2.0 ** (1 - n) >= alpha:
-        n += 1
-    return n
+    return math.floor(1 - math.log2(alpha)) + 1
 
 
 def signed_rank(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    higher_is_better: bool = True,
-    alpha: float = 0.05,
-    method: Literal["auto", "exact", "approx", "conditional"] = "auto",
-    continuity: bool = True,
+    first: ArrayLike, second: ArrayLike, *, higher_is_better: bool = True, alpha: float = 0.05
 ) -> SignedRank:
     """Wilcoxon's signed-rank test of two methods over data sets, two-sided.
+
+    The p-value is exact: it counts the combinations of signs of the ranks at hand. Without ties that is
+    ``scipy.stats.wilcoxon(method="exact")``. With ties SciPy takes the normal approximation for more than 13 pairs.
 
     Parameters
     ----------
@@ -125,12 +106,6 @@ def signed_rank(
     higher_is_better : bool, default=True
     alpha : float, default=0.05
         Level of ``outcome``.
-    method : {"auto", "exact", "approx", "conditional"}, default="auto"
-        "auto" takes "exact" if there are at most 50 pairs, no equal pair and no tied difference, else "approx".
-        "exact" is conservative under ties. Where equal pairs leave fewer than ``fewest_pairs(alpha)`` others, the
-        method is always "conditional": the approximation would find significance that cannot be.
-    continuity : bool, default=True
-        Correct the approximation for continuity. The paper used "exact", or "approx" without this correction.
 
     Raises
     ------
@@ -140,74 +115,37 @@ def signed_rank(
     Examples
     --------
     >>> test = signed_rank([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0.89, 0.78, 0.67, 0.56, 0.45, 0.34])
-    >>> test.outcome, test.p_value, test.method
-    ('win', 0.03125, 'exact')
+    >>> test.outcome, test.p_value
+    ('win', 0.03125)
     """
-    better = _differences(first, second, higher_is_better)
-    needed = fewest_pairs(alpha)
-    if len(better) < needed:
-        raise TooFewPairsError(
-            f"expected at least {needed} pairs; got {len(better)}: with n pairs the smallest possible p-value is "
-            f"2^(1-n), so that p < {alpha:g} cannot be reached. Compare on more data sets, or give no test"
-        )
-    ranked = better[better != 0]
-    ranks = stats.rankdata(np.abs(ranked))
-    sums = float(ranks[ranked > 0].sum()), float(ranks[ranked < 0].sum())
-    chosen: Method
-    if len(ranked) < needed or method == "conditional":
-        chosen, p_value = "conditional", _conditional_p(ranks, min(sums))
-    else:
-        untied = len(ranked) == len(better) and len(np.unique(ranks)) == len(ranks)
-        chosen = method if method != "auto" else "exact" if untied and len(better) <= EXACT_UP_TO else "approx"
-        with warnings.catch_warnings():
-            # Older SciPy warns of few pairs; the method for so many is decided above.
-            warnings.filterwarnings("ignore", "Sample size too small for normal approximation")
-            p_value = float(stats.wilcoxon(ranked, correction=continuity, method=chosen).pvalue)
-    return SignedRank(
-        statistic=min(sums),
-        p_value=p_value,
-        pairs=len(ranked),
-        zeros=len(better) - len(ranked),
-        better_ranks=sums[0],
-        worse_ranks=sums[1],
-        method=chosen,
-        continuity=continuity and chosen == "approx",
-        alpha=alpha,
-    )
-
-
-def _differences(first: ArrayLike, second: ArrayLike, higher_is_better: bool) -> NDArray[np.float64]:
-    """By how much the first is better, pair by pair, without rounding noise."""
-    ours, theirs = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    ours, theirs = _finite(first), _finite(second)
     if ours.ndim != 1 or ours.shape != theirs.shape:
         raise ValueError(
             f"expected two sequences of one length; got shapes {ours.shape} and {theirs.shape}: one value per data set"
         )
-    _check_finite(ours, theirs)
-    difference = ours - theirs if higher_is_better else theirs - ours
-    tolerance = RELATIVE_TOLERANCE * max(np.abs(ours).max(initial=0.0), np.abs(theirs).max(initial=0.0))
-    difference[np.abs(difference) <= tolerance] = 0.0
-    return np.asarray(np.sign(difference) * _merge_near(np.abs(difference), tolerance), dtype=np.float64)
+    needed = fewest_pairs(alpha)
+    if len(ours) < needed:
+        raise TooFewPairsError(
+            f"expected at least {needed} pairs; got {len(ours)}: with n pairs the smallest possible p-value is "
+            f"2^(1-n), so that p < {alpha:g} cannot be reached. Compare on more data sets, or give no test"
+        )
+    largest = max(np.abs(ours).max(), np.abs(theirs).max())
+    better = _round(ours - theirs if higher_is_better else theirs - ours, largest)
+    ranked = better[better != 0]
+    ranks = stats.rankdata(np.abs(ranked))
+    sums = float(ranks[ranked > 0].sum()), float(ranks[ranked < 0].sum())
+    return SignedRank(min(sums), _p_value(ranks, min(sums)), len(ranked), len(better) - len(ranked), *sums, alpha)
 
 
-def _merge_near(values: NDArray[np.float64], tolerance: float) -> NDArray[np.float64]:
-    """Give near neighbours the value of the smallest; rounding could part two values at a rounding edge."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    starts = np.diff(ordered, prepend=-np.inf) > tolerance
-    merged = np.empty_like(values)
-    merged[order] = ordered[starts][np.cumsum(starts) - 1]
-    return merged
-
-
-def _conditional_p(ranks: NDArray[np.float64], statistic: float) -> float:
-    """Two-sided p-value over all signs of these ranks, by counting the ways to each rank sum; SciPy has none."""
+def _p_value(ranks: NDArray[np.float64], statistic: float) -> float:
+    """Two-sided p-value over all signs of these ranks: add them one by one to the distribution of the rank sum."""
     doubled = np.rint(2 * ranks).astype(np.intp)  # average ranks are multiples of a half
-    ways = np.zeros(int(doubled.sum()) + 1)
-    ways[0] = 1.0
+    share = np.zeros(int(doubled.sum()) + 1)
+    share[0] = 1.0
     for rank in doubled:
-        ways[rank:] = ways[rank:] + ways[:-rank]
-    return min(1.0, 2.0 * float(ways[: round(2 * statistic) + 1].sum() / ways.sum()))
+        share[rank:] = share[rank:] + share[:-rank]
+        share /= 2
+    return min(1.0, 2.0 * float(share[: round(2 * statistic) + 1].sum()))
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -244,7 +182,7 @@ class Friedman:
     datasets : int
         How many data sets were ranked (N).
     chi_square, chi_square_p : float
-        Friedman's statistic, χ² with k - 1 degrees of freedom, and its p-value.
+        Friedman's statistic, corrected for ties: χ² with k - 1 degrees of freedom, and its p-value.
     f_statistic, f_p : float
         Iman and Davenport's less conservative F with k - 1 and (k - 1)(N - 1) degrees of freedom, and its p-value.
     """
@@ -273,16 +211,16 @@ def average_ranks(values: ArrayLike, *, higher_is_better: bool = True) -> tuple[
     return tuple(_ranks(values, higher_is_better).mean(axis=0).tolist())
 
 
-def friedman(values: ArrayLike, *, higher_is_better: bool = True, correct_ties: bool = True) -> Friedman:
+def friedman(values: ArrayLike, *, higher_is_better: bool = True) -> Friedman:
     """Test whether several methods differ, from one value per data set and method.
+
+    χ² = 12 N / (k (k+1)) · Σ_j (R_j - (k+1)/2)², divided by SciPy's factor for ties; F = (N - 1) χ² / (N (k - 1) - χ²).
 
     Parameters
     ----------
     values : array of shape (n_datasets, n_methods)
         At least two data sets and two methods, every value finite.
     higher_is_better : bool, default=True
-    correct_ties : bool, default=True
-        Divide χ² by the factor for ties, as SciPy does. Demšar's formulas leave it out, which is conservative.
 
     Examples
     --------
@@ -291,65 +229,45 @@ def friedman(values: ArrayLike, *, higher_is_better: bool = True, correct_ties: 
     ((1.3333333333333333, 1.6666666666666667, 3.0), 4.667)
     """
     ranks = _ranks(values, higher_is_better)
-    # The mean over data sets of 1 - Σ (t³ - t) / (k³ - k), which is SciPy's factor for one ranking.
-    factor = float(np.mean([stats.tiecorrect(row) for row in ranks])) if correct_ties else 1.0
-    return friedman_from_ranks(ranks.mean(axis=0).tolist(), len(ranks), tie_factor=factor)
-
-
-def friedman_from_ranks(ranks: Sequence[float], datasets: int, *, tie_factor: float = 1.0) -> Friedman:
-    """Compute the test from average ranks, as a paper prints them.
-
-    χ² = 12 N / (k (k+1)) · Σ_j (R_j - (k+1)/2)² / factor,   F = (N - 1) χ² / (N (k - 1) - χ²).
-
-    Parameters
-    ----------
-    ranks : sequence of float
-        Average rank of each method.
-    datasets : int
-        N, at least 2.
-    tie_factor : float, default=1
-        1 - Σ (t³ - t) / (N k (k² - 1)) over groups of t tied methods; 1 without ties, 0 if all are always tied.
-
-    Examples
-    --------
-    >>> test = friedman_from_ranks([3.143, 2.000, 2.893, 1.964], 14)  # Demšar 2006, section 3.2.2
-    >>> round(test.chi_square, 2), round(test.f_statistic, 2)
-    (9.28, 3.69)
-    """
-    k = len(ranks)
-    if k < 2 or datasets < 2:
-        raise ValueError(
-            f"expected at least two methods on two data sets; got {k} on {datasets}: there is nothing to compare"
-        )
-    spread = float(sum((rank - (k + 1) / 2) ** 2 for rank in ranks))
-    largest = datasets * (k - 1.0)
+    n, k = ranks.shape
+    if k < 2 or n < 2:
+        raise ValueError(f"expected at least two methods on two data sets; got {k} on {n}: there is nothing to compare")
+    means = ranks.mean(axis=0)
+    ties = float(np.mean([stats.tiecorrect(row) for row in ranks]))
     # All methods tied everywhere: 0/0, and no sign of a difference. Rounding must not lift χ² over its maximum.
-    chi_square = 0.0 if tie_factor == 0 else min(12 * datasets / (k * (k + 1)) * spread / tie_factor, largest)
-    rest = largest - chi_square
-    f_statistic = math.inf if rest <= 1e-12 * largest else (datasets - 1) * chi_square / rest
+    spread = 12 * n / (k * (k + 1)) * float(((means - (k + 1) / 2) ** 2).sum())
+    chi_square = min(spread / ties, n * (k - 1.0)) if ties else 0.0
+    rest = n * (k - 1) - chi_square
+    f_statistic = math.inf if rest <= 1e-12 * n * k else (n - 1) * chi_square / rest
     return Friedman(
-        average_ranks=tuple(float(rank) for rank in ranks),
-        datasets=datasets,
+        average_ranks=tuple(means.tolist()),
+        datasets=n,
         chi_square=chi_square,
         chi_square_p=float(stats.chi2.sf(chi_square, k - 1)),
         f_statistic=f_statistic,
-        f_p=float(stats.f.sf(f_statistic, k - 1, (k - 1) * (datasets - 1))),
+        f_p=float(stats.f.sf(f_statistic, k - 1, (k - 1) * (n - 1))),
     )
 
 
 def _ranks(values: ArrayLike, higher_is_better: bool) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
+    array = _finite(values)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"expected values of shape (data sets, methods); got shape {array.shape}")
-    _check_finite(array)
     signed = -array if higher_is_better else array
-    merged = [_merge_near(row, RELATIVE_TOLERANCE * float(np.abs(row).max())) for row in signed]
-    return np.stack([stats.rankdata(row) for row in merged])
+    return np.stack([stats.rankdata(_round(row, float(np.abs(row).max()))) for row in signed])
 
 
-def _check_finite(*arrays: NDArray[Any]) -> None:
-    if not all(np.isfinite(array).all() for array in arrays):
+def _finite(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(array).all():
         raise ValueError("expected finite values; got nan or inf: leave out data sets on which a method has no result")
+    return array
+
+
+def _round(values: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
+    """Round to ``DIGITS`` digits of the largest value, so that the last bits of a float decide no tie."""
+    unit = largest or 1.0
+    return np.asarray(np.round(values / unit, DIGITS) * unit)
 
 
 def nemenyi_quantile(methods: int, alpha: float = 0.05) -> float:
@@ -368,12 +286,8 @@ def nemenyi_quantile(methods: int, alpha: float = 0.05) -> float:
 def critical_difference(methods: int, datasets: int, alpha: float = 0.05) -> float:
     """By how much two average ranks must differ for a significant difference: q_α √( k (k+1) / (6 N) ).
 
-    Parameters
-    ----------
-    methods, datasets : int
-        k and N.
-    alpha : float, default=0.05
-        The chance that any two of k equal methods are found to differ.
+    ``methods`` and ``datasets`` are k and N; ``alpha`` is the chance that any two of k equal methods are found to
+    differ.
 
     Examples
     --------
@@ -403,9 +317,7 @@ def cliques(average_ranks: Sequence[float], difference: float) -> tuple[tuple[in
     found: list[tuple[int, ...]] = []
     reached = 0
     for start, first in enumerate(order):
-        end = start
-        while end < len(order) and average_ranks[order[end]] - average_ranks[first] <= difference:
-            end += 1
+        end = start + sum(average_ranks[later] - average_ranks[first] <= difference for later in order[start:])
         # A group that ends where an earlier one ended lies inside it.
         if end > reached and end - start > 1:
             found.append(tuple(order[start:end]))

@@ -22,12 +22,7 @@ def cross_entropy_rows(targets: Array, probabilities: Array) -> Array:
 def full_risk(posterior: Array, probabilities: Array) -> float:
     """R(f), Eq. (1): the fully supervised risk, with the expectation over Y taken exactly from the posterior.
 
-    Parameters
-    ----------
-    posterior : array of shape (n_samples, n_labels)
-        p(y^j=1|x); the mean over rows stands for the expectation over x.
-    probabilities : array of shape (n_samples, n_labels)
-        f_j(x), strictly between 0 and 1 wherever the posterior is.
+    The mean over rows stands for the expectation over x; f_j(x) is between 0 and 1 wherever the posterior is.
     """
     return float(cross_entropy_rows(posterior, probabilities).mean())
 
@@ -78,16 +73,8 @@ def observation_probability(bernoulli: Array) -> Array:
     With N the number of *other* positives, E[1/(1+N)] = ∫₀¹ E[t^N] dt = ∫₀¹ Π_{i≠j}(1 − p_i + p_i·t) dt. The
     integrand is a polynomial of degree c−1, for which Gauss–Legendre with ⌈c/2⌉ nodes is exact: the same
     numbers as the Poisson-binomial recursion without its c leave-one-out passes, and every term is positive.
-
-    Parameters
-    ----------
-    bernoulli : array of shape (n_samples, n_labels)
-        Success probabilities before conditioning on a non-empty set.
-
-    Returns
-    -------
-    array of shape (n_samples, n_labels)
-        Rows sum to one. This is all that single positives can reveal about a row.
+    ``bernoulli`` are probabilities before conditioning on a non-empty set. Rows of the result sum to one; they are all
+    that single positives can reveal about a row.
     """
     nodes, node_weights = np.polynomial.legendre.leggauss((bernoulli.shape[1] + 1) // 2)
     inverse_count = np.zeros_like(bernoulli)
@@ -100,13 +87,6 @@ def observation_probability(bernoulli: Array) -> Array:
 def assume_negative_minimiser(observation: Array, unobserved_weight: float = 1.0) -> Array:
     """Minimise AN's population risk: r / (r + w·(1−r)), r = P(γ=j|x), w the weight of unobserved entries."""
     return observation / (observation + unobserved_weight * (1.0 - observation))
-
-
-def bayes_target(observation: Array, n_positives: float) -> Array:
-    """p(y^j=1 | x, γ≠j) = (m−1)·r/(1−r), clipped to [0, 1]; r = P(γ=j|x). Exact if every |Y| is m."""
-    # The floor only matters at r = 1, where the odds are infinite and the clip decides.
-    odds = observation / np.maximum(1.0 - observation, np.finfo(np.float64).eps)
-    return np.clip((n_positives - 1.0) * odds, 0.0, 1.0)
 
 
 def linear_rademacher(
@@ -143,21 +123,9 @@ def theorem1_bound(
 ) -> float:
     """Theorem 1 as printed: 4√2·κ·c·(ρ⁺+ρ⁻)·Σ_j ℜ_n(H_j) + M·√(log(2/δ)/(2n)).
 
-    Parameters
-    ----------
-    complexities : array of shape (n_labels,)
-        ℜ_n(H_j), or upper bounds of it.
-    n_samples : int
-        n.
-    weight_bound : float
-        κ, the bound on the weights.
-    loss_bound : float
-        M, the bound on L_sp.
-    failure_probability : float, default=0.05
-        δ: the bound holds with probability at least 1−δ.
-    lipschitz : tuple of float, default=(1, 1)
-        ρ⁺ and ρ⁻ with respect to the *logit*; both are 1 for the logistic losses. With respect to the
-        probability −log f has no Lipschitz constant.
+    ``complexities`` are ℜ_n(H_j) or upper bounds of it, one per label; n is ``n_samples``, κ ``weight_bound``, M
+    ``loss_bound``, a bound on L_sp, and δ ``failure_probability``. ``lipschitz`` are ρ⁺ and ρ⁻ with respect to the
+    *logit*; both are 1 for the logistic losses. With respect to the probability −log f has no Lipschitz constant.
     """
     complexity = 4.0 * np.sqrt(2.0) * weight_bound * len(complexities) * sum(lipschitz) * complexities.sum()
     return float(complexity + loss_bound * np.sqrt(np.log(2.0 / failure_probability) / (2.0 * n_samples)))
@@ -192,25 +160,10 @@ def fit_linear(
 ) -> Array:
     """Minimise the weighted logistic risk over {sigmoid(Wx) : ‖w_j‖ ≤ B}: accelerated projected gradient.
 
-    Parameters
-    ----------
-    features : array of shape (n_samples, n_features)
-        X; append a column of ones for an intercept, which then counts in the norm.
-    targets : array of shape (n_samples, n_labels)
-        Soft labels d, or the observed L for AN.
-    weights : array of shape (n_samples, 1) or (n_samples, n_labels)
-        Weight of each row or entry.
-    norm_bound : float
-        B.
-    tolerance : float, default=1e-9
-        Stop when no label's parameters move further than this in one projected gradient step.
-    max_steps : int, default=20000
-        Raise ``RuntimeError`` if that is not reached by then.
-
-    Returns
-    -------
-    array of shape (n_features, n_labels)
-        Wᵀ.
+    ``features`` are X; a column of ones is an intercept, which then counts in the norm. ``targets`` are soft labels d,
+    or the observed L for AN; ``weights`` weigh rows (n_samples, 1) or entries; ``norm_bound`` is B. It stops when no
+    label's parameters move further than ``tolerance`` in one projected gradient step, and returns Wᵀ, of shape
+    (n_features, n_labels).
     """
     n_samples, n_labels = targets.shape
     weights = np.broadcast_to(weights, targets.shape)
@@ -240,16 +193,8 @@ def asymptotic_gap(features: Array, posterior: Array, weight_moment: Array, coef
     H_j = E[f(1−f)·x xᵀ] and V_j = E[w²·(f_j − d_j)²·x xᵀ] at f*: the classical sandwich. It is zero when the
     class holds the truth, because exact soft labels then carry no noise at all.
 
-    Parameters
-    ----------
-    features : array of shape (n_atoms, n_features)
-        The population of x, uniform over rows.
-    posterior : array of shape (n_atoms, n_labels)
-        d = p(y^j=1|x).
-    weight_moment : array of shape (n_atoms,)
-        E[w² | x] of an estimator with E[w | x] = 1.
-    coefficients : array of shape (n_features, n_labels)
-        W of f*.
+    ``features`` are the population of x, uniform over rows, ``posterior`` is d = p(y^j=1|x) there, ``weight_moment`` is
+    E[w² | x] of an estimator with E[w | x] = 1, ``coefficients`` is W of f*, (n_features, n_labels).
     """
     fitted = expit(features @ coefficients)
     total = 0.0

@@ -1,5 +1,6 @@
 """Tables with named columns: read them, train on them, predict, evaluate and complete them."""
 
+from onepos.table.embedders import Embedder, PictureEmbedder, SentenceEmbedder
 from onepos.table.encoder import ColumnEncoder, Tally
 from onepos.table.evaluation import Evaluation, Truth, calibrate_table, evaluate_table, find_truth
 from onepos.table.model import TableModel
@@ -19,9 +20,12 @@ from onepos.table.writing import TableWriter
 __all__ = [
     "ColumnEncoder",
     "Completion",
+    "Embedder",
     "Evaluation",
     "Output",
+    "PictureEmbedder",
     "Predicted",
+    "SentenceEmbedder",
     "TableData",
     "TableModel",
     "TableWriter",

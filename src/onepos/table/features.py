@@ -1,242 +1,299 @@
-"""Columns of one kind as features: numbers, categories, words with many values or lists, and text."""
+"""Columns of words as features: categories, words with many values, lists, text; and what all kinds have in common."""
 
 import json
+from abc import ABC, abstractmethod
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos.exceptions import DataFileError
-from onepos.table.kinds import as_numbers, as_words
+from onepos.table.kinds import CATEGORY, LIST, TEXT, VALUES, as_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from onepos.table.encoder import ColumnEncoder, Tally
+
 
 #: A value that so many rows hold gets a column of its own; the others share one.
-LEAST_ROWS = 5
+LEAST_ROWS = 3
 #: Without a frequent value in so many of its cells, a column is left out.
 _LEAST_SHARE = 0.05
+#: With so many values without a column per cell, these values are hashed into so many columns.
+_REST, HASHED = 2.0, 512
 #: What may stand between the parts of a list, if it is in so many of the cells.
 _SIGNS, _LISTS = (",", ";", "|"), 0.05
 #: Words in at least this many rows are used, once there are enough rows to tell.
 _LEAST_ROWS, _ENOUGH_ROWS = 2, 100
 
 
-class NumberColumns:
-    """Fitted numbers: what fills a gap, and ``(x − shift) · factor`` for each column.
+class FittedColumn(ABC):
+    """What a column of one kind became. A new kind is a class like this in ``KINDS`` of ``encoder.py``.
 
-    Standardised here and not only by the estimator, which leaves sparse features as they are: beside words, a price in
-    thousands would drown everything. A frame whose columns are all sparse is neither shifted nor scaled.
+    Attributes
+    ----------
+    name : str
+        The column.
+    key : str
+        Where the state of such columns is in a model file.
+    kinds : tuple of str
+        The kinds that the class encodes, as in ``ColumnEncoder.kinds_``.
+    gap, strange : str
+        What becomes of missing cells, and of cells that training did not know: the ends of sentences that count them.
+    stored : tuple of str
+        Attributes that are the state, if they are plain values.
+    weight : float
+        Factor of the features; the encoder sets it.
     """
 
-    def __init__(self, names: list[str], boolean: list[bool]) -> None:
-        self.names, self.boolean = names, boolean
+    key: ClassVar[str]
+    kinds: ClassVar[tuple[str, ...]]
+    gap: ClassVar[str] = ""
+    strange: ClassVar[str] = ""
+    stored: ClassVar[tuple[str, ...]] = ()
+    weight: float = 1.0
 
-    def fit(self, frame: "pd.DataFrame") -> Self:
-        """Learn medians, means and spreads."""
-        values = _matrix(frame, self.names, self.boolean)
-        n_columns = len(self.names)
-        self.fill = np.zeros(n_columns)
-        self.shift, self.factor = np.zeros(n_columns), np.ones(n_columns)
-        if sparse.issparse(values):
-            by_column = values.tocsc()
-            for j in np.unique(values.indices[np.isnan(values.data)]):
-                self.fill[j] = np.nanmedian(by_column[:, [j]].toarray())
-            return self
-        gaps = np.isnan(values)
-        for j in range(n_columns):
-            # A column at a time: a median of the whole matrix would copy it.
-            self.fill[j] = np.nanmedian(values[:, j])
-        filled = np.where(gaps, self.fill, values)
-        number = ~np.array(self.boolean, dtype=bool)
-        self.shift[number] = filled.mean(axis=0)[number]
-        spread = filled.std(axis=0)
-        useful = number & (spread > 1e-10 * np.abs(self.shift))
-        self.factor[useful] = 1.0 / spread[useful]
-        return self
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    def transform(self, frame: "pd.DataFrame", missing: Counter[str]) -> Any:
-        """Return float32 columns, dense or CSR as the frame is; ``missing`` counts what was filled in."""
-        values = _matrix(frame, self.names, self.boolean)
-        if sparse.issparse(values):
-            gaps = np.isnan(values.data)
-            columns = values.indices[gaps]
-            missing.update(Counter(self.names[j] for j in columns.tolist()))
-            values.data[gaps] = self.fill[columns]
-            return values.astype(np.float32)
-        gaps = np.isnan(values)
-        for j in np.flatnonzero(gaps.any(axis=0)):
-            missing[self.names[j]] += int(gaps[:, j].sum())
-        return ((np.where(gaps, self.fill, values) - self.shift) * self.factor).astype(np.float32)
+    @abstractmethod
+    def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
+        """Learn from the training rows; None if the column is not of this kind."""
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and facts."""
-        arrays = {"fill": self.fill, "shift": self.shift, "factor": self.factor}
-        return arrays, {"names": self.names, "boolean": self.boolean}
+    @abstractmethod
+    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> Any:
+        """Return float32 features, dense or CSR; the tally counts what was filled in or not recognised."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Columns of the result of ``transform``."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return in one line what the column became."""
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
+        """Return arrays and JSON-able facts that ``from_state`` takes back."""
+        return {}, {name: getattr(self, name) for name in self.stored}
 
     @classmethod
-    def from_state(cls, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> Self:
+    def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
         """Take back what ``state`` gave."""
-        made = cls(list(facts["names"]), [bool(value) for value in facts["boolean"]])
-        made.fill, made.shift, made.factor = arrays["fill"], arrays["shift"], arrays["factor"]
-        if not len(made.names) == len(made.boolean) == len(made.fill) == len(made.shift) == len(made.factor):
-            raise ValueError("the stored numeric columns do not fit together")
+        made = cls(name)
+        for attribute in cls.stored:
+            setattr(made, attribute, facts[attribute])
         return made
 
-
-def is_sparse(frame: "pd.DataFrame") -> bool:
-    """Whether every column is sparse."""
-    import pandas as pd
-
-    return all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes)
+    def _count(self, counter: Counter[str], cells: NDArray[np.bool_]) -> None:
+        if cells.any():
+            counter[self.name] += int(cells.sum())
 
 
-def _matrix(frame: "pd.DataFrame", names: list[str], boolean: list[bool]) -> Any:
-    part = frame[names]
-    if names and is_sparse(part):
-        accessor: Any = part.sparse
-        return accessor.to_coo().astype(np.float64).tocsr()
-    values = np.empty((len(part), len(names)))
-    for j, (name, is_boolean) in enumerate(zip(names, boolean, strict=True)):
-        values[:, j] = as_numbers(part[name], name, boolean=is_boolean)
-    return values
-
-
-def find_categories(column: "pd.Series[Any]") -> list[str]:
-    """Return the distinct values, sorted."""
-    return sorted({word for word in as_words(column) if word is not None})
-
-
-def one_hot(
-    column: "pd.Series[Any]", categories: list[str], missing: Counter[str], unknown: Counter[str]
-) -> NDArray[np.float32]:
-    """Return one column a category; a gap and a category that training never saw are all zeros, and are counted.
+class CategoryColumn(FittedColumn):
+    """Words with few distinct values: one 0/1 column each. Gaps and unknown words are all zeros.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> one_hot(pd.Series(["red", "green"], name="colour"), ["blue", "red"], Counter(), Counter()).tolist()
+    >>> from onepos.table import ColumnEncoder, Tally
+    >>> colours = CategoryColumn("colour").fit(pd.Series(["red", "blue"]), ColumnEncoder())
+    >>> colours.transform(pd.Series(["red", "green"]), Tally()).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    position = {word: j for j, word in enumerate(categories)}
-    words = as_words(column)
-    codes = np.array([-1 if word is None else position.get(word, -2) for word in words], dtype=np.int64)
-    name = str(column.name)
-    if (codes == -1).any():
-        missing[name] += int((codes == -1).sum())
-    if (codes == -2).any():
-        unknown[name] += int((codes == -2).sum())
-    values = np.zeros((len(codes), len(categories)), dtype=np.float32)
-    known = np.flatnonzero(codes >= 0)
-    values[known, codes[known]] = 1.0
-    return values
 
+    key, kinds = "categories", (CATEGORY,)
+    gap = "taken as none of the categories"
+    strange = "of a category that training never saw, taken as none of the categories"
 
-class Bag(NamedTuple):
-    """The values that have a column each, most frequent first, and what separates them in a cell ("": nothing)."""
-
-    values: list[str]
-    sign: str
+    def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
+        """Find the distinct values; None if there are too many."""
+        self.values = sorted({word for word in as_words(column) if word is not None})
+        return self if len(self.values) <= wanted.max_categories else None
 
     @property
     def n_features(self) -> int:
-        """One column for each value, one for all others, one for gaps."""
-        return len(self.values) + 2
+        """One for each value."""
+        return len(self.values)
+
+    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> NDArray[np.float32]:
+        """Return one column for each value."""
+        position = {word: j for j, word in enumerate(self.values)}
+        codes = np.array([-1 if word is None else position.get(word, -2) for word in as_words(column)], dtype=np.int64)
+        self._count(tally.missing, codes == -1)
+        self._count(tally.unknown, codes == -2)
+        return np.asarray(codes[:, None] == np.arange(len(self.values)), dtype=np.float32)
+
+    def describe(self) -> str:
+        """Return how many values there are."""
+        return f"category: {len(self.values):,} values → {self.n_features:,} features"
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
+        """Return the values."""
+        return {}, self.values
+
+    @classmethod
+    def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
+        """Take back the values."""
+        made = cls(name)
+        made.values = [str(value) for value in facts]
+        return made
 
 
-def find_bag(column: "pd.Series[Any]", max_values: int) -> Bag | None:
-    """Return the frequent values of a column, None if too few cells hold one.
+class BagColumn(FittedColumn):
+    """Words with many distinct values, or lists of them (``Chile, Peru``): one column for each frequent value.
 
-    A cell is taken as a list if the parts of cells are frequent in more rows than whole cells are.
+    A value is frequent if it is in 3 rows or more; the ``max_values`` most frequent ones are used. All other values
+    share a column. Gaps have one too. Rows have length one, with equal weights of the values in the cell. If cells hold
+    two values or more without a column on average, character n-grams of these are hashed into 512 more columns.
+
+    Attributes
+    ----------
+    values : list of str
+        The values that have a column, most frequent first.
+    sign : str
+        What separates values in a cell; "": a cell is one value.
+    n_found, n_hashed : int
+        Distinct values of training, and columns of hashed n-grams.
+    length : float
+        Words per distinct value of training; not stored.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> find_bag(pd.Series(["Chile", "Chile, Peru", "Peru, Cuba", "Chile, Peru"] * 3), 2)
-    Bag(values=['Chile', 'Peru'], sign=',')
-    """
-    words = [word for word in as_words(column) if word is not None]
-    signs = ["", *(sign for sign in _SIGNS if sum(sign in word for word in words) >= _LISTS * len(words))]
-    best, most = None, max(1.0, _LEAST_SHARE * len(words))
-    for sign in signs:
-        cells = [_parts(word, sign) for word in words]
-        counts = Counter(part for cell in cells for part in cell)
-        frequent = [part for part, n in counts.items() if n >= LEAST_ROWS]
-        bag = Bag(sorted(frequent, key=lambda part: (-counts[part], part))[:max_values], sign)
-        covered = sum(not cell.isdisjoint(bag.values) for cell in cells)
-        if covered >= most:
-            best, most = bag, covered + 1.0
-    return best
-
-
-def bag_matrix(column: "pd.Series[Any]", bag: Bag, missing: Counter[str]) -> Any:
-    """Return CSR float32 whose rows have length one, with equal weights of the values in the cell.
-
-    All values without a column of their own share the last but one; the last one is 1 in gaps, which are counted.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> bag_matrix(pd.Series(["Peru", "Cuba, Chile", None]), Bag(["Chile", "Peru"], ","), Counter()).toarray().round(2)
+    >>> from onepos.table import ColumnEncoder, Tally
+    >>> cells = pd.Series(["Chile", "Chile, Peru", "Peru, Cuba", "Chile, Peru", "Chile"])
+    >>> bag = BagColumn("country").fit(cells, ColumnEncoder())
+    >>> bag.values, bag.sign
+    (['Chile', 'Peru'], ',')
+    >>> bag.transform(pd.Series(["Peru", "Cuba, Chile", None]), Tally()).toarray().round(2)
     array([[0.  , 1.  , 0.  , 0.  ],
            [0.71, 0.  , 0.71, 0.  ],
            [0.  , 0.  , 0.  , 1.  ]], dtype=float32)
     """
-    position = {value: j for j, value in enumerate(bag.values)}
-    other = len(position)
-    words = as_words(column)
-    rows = [
-        [other + 1] if word is None else sorted({position.get(part, other) for part in _parts(word, bag.sign)})
-        for word in words
-    ]
-    gaps = sum(word is None for word in words)
-    if gaps:
-        missing[str(column.name)] += gaps
-    sizes = np.array([len(row) for row in rows])
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    indices = np.fromiter((j for row in rows for j in row), dtype=np.int32, count=int(starts[-1]))
-    weights = np.repeat(1.0 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
-    return sparse.csr_array((weights, indices, starts), shape=(len(rows), bag.n_features))
 
+    key, kinds = "bags", (VALUES, LIST)
+    gap = "taken as a value of its own"
+    n_found = n_hashed = 0
 
-def looks_measured(bag: Bag) -> bool:
-    """Whether most values hold digits, as dates and numbers with units do: one column for each would be noise.
+    def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
+        """Choose frequent values; None if too few cells hold one.
 
-    Examples
-    --------
-    >>> looks_measured(Bag(["93 min", "1 Season", "short"], ""))
-    True
-    """
-    return 2 * sum(any(sign.isdigit() for sign in value) for value in bag.values) > len(bag.values)
+        Cells are lists if their parts are frequent in more rows than whole cells are.
+        """
+        words = [word for word in as_words(column) if word is not None]
+        signs = ["", *(sign for sign in _SIGNS if sum(sign in word for word in words) >= _LISTS * len(words))]
+        most, found = max(1.0, _LEAST_SHARE * len(words)), False
+        for sign in signs:
+            cells = [_parts(word, sign) for word in words]
+            counts = Counter(part for cell in cells for part in cell)
+            frequent = [part for part, n in counts.items() if n >= LEAST_ROWS]
+            values = sorted(frequent, key=lambda part: (-counts[part], part))[: wanted.max_values]
+            covered = sum(not cell.isdisjoint(values) for cell in cells)
+            if covered >= most:
+                most, found = covered + 1.0, True
+                self.values, self.sign, self.n_found = values, sign, len(counts)
+                self.length = float(np.mean([len(part.split()) for part in counts]))
+                rest = sum(counts.values()) - sum(counts[value] for value in values)
+                self.n_hashed = HASHED if rest >= _REST * len(cells) and len(cells) >= _ENOUGH_ROWS else 0
+        return self if found else None
+
+    @property
+    def n_features(self) -> int:
+        """One for each value, one for all others, one for gaps; and the hashed ones."""
+        return len(self.values) + 2 + self.n_hashed
+
+    @property
+    def measured(self) -> bool:
+        """Whether most values hold digits, as numbers and codes do: one column for each would be noise."""
+        return 2 * sum(any(sign.isdigit() for sign in value) for value in self.values) > len(self.values)
+
+    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> Any:
+        """Return CSR, one column for each value, one for all others, one for gaps, and the hashed ones."""
+        position = {value: j for j, value in enumerate(self.values)}
+        other = len(position)
+        words = as_words(column)
+        cells = [set() if word is None else _parts(word, self.sign) for word in words]
+        rows = [
+            [other + 1] if word is None else sorted({position.get(part, other) for part in cell})
+            for word, cell in zip(words, cells, strict=True)
+        ]
+        self._count(tally.missing, np.array([word is None for word in words], dtype=bool))
+        sizes = np.array([len(row) for row in rows])
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        indices = np.fromiter((j for row in rows for j in row), dtype=np.int32, count=int(starts[-1]))
+        weights = np.repeat(1.0 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
+        bag = sparse.csr_array((weights, indices, starts), shape=(len(rows), other + 2))
+        if not self.n_hashed:
+            return bag
+        rest = [" ".join(sorted(part for part in cell if part not in position)) for cell in cells]
+        return sparse.hstack([bag, _hashed(rest, self.n_hashed)], format="csr")
+
+    def describe(self) -> str:
+        """Return how many values there are, and how many have a column."""
+        what = f"lists of names between {self.sign!r}" if self.sign else "words with many values"
+        found = f" of {self.n_found:,}" if self.n_found else ""
+        rare = ", the others share one" if self.n_found > len(self.values) else ""
+        rare += f" and {self.n_hashed} of hashed character n-grams" if self.n_hashed else ""
+        return f"{what}: {len(self.values):,}{found} values get a column{rare} → {self.n_features:,} features"
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
+        """Return values, sign, how many values there were, and how many columns are hashed."""
+        return {}, [self.values, self.sign, self.n_found, self.n_hashed]
+
+    @classmethod
+    def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
+        """Take back what ``state`` gave."""
+        made, (values, sign, n_found, n_hashed) = cls(name), facts
+        made.values, made.sign = [str(value) for value in values], str(sign)
+        made.n_found, made.n_hashed = int(n_found), int(n_hashed)
+        return made
 
 
 def _parts(word: str, sign: str) -> set[str]:
     return {part.strip() for part in word.split(sign)} - {""} if sign else {word}
 
 
-class TextColumn:
+def _hashed(texts: list[str], n_features: int) -> Any:
+    """Return character n-grams of 3 and 4 letters within words, hashed; rows of length one."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    ngrams = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(3, 4), n_features=n_features, alternate_sign=False, dtype=np.float32
+    )
+    return sparse.csr_array(ngrams.transform(texts))
+
+
+class TextColumn(FittedColumn):
     """scikit-learn's ``TfidfVectorizer`` on one column: lower case, 1 + log of counts, rows of length one.
+
+    Attributes
+    ----------
+    length : float
+        Known words per row of training, each counted once; not stored.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> words = TextColumn("title", 10).fit(pd.Series(["red apple", "red sky"]))
+    >>> from onepos.table import ColumnEncoder
+    >>> words = TextColumn("title").fit(pd.Series(["red apple", "red sky"]), ColumnEncoder())
     >>> words.terms
     ['apple', 'red', 'sky']
     """
 
-    def __init__(self, name: str, max_terms: int) -> None:
-        self.name, self.max_terms = name, max_terms
+    key, kinds = "text", (TEXT,)
 
-    def fit(self, column: "pd.Series[Any]") -> Self:
-        """Choose the words and weigh them."""
-        made = _vectorizer(min_df=_LEAST_ROWS if len(column) >= _ENOUGH_ROWS else 1, max_features=self.max_terms)
+    def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
+        """Choose the words and weigh them; None if there are none and the user did not name the column as text."""
+        made = _vectorizer(min_df=_LEAST_ROWS if len(column) >= _ENOUGH_ROWS else 1, max_features=wanted.max_terms)
         try:
-            made.fit(_texts(column))
+            self.length = made.fit_transform(_texts(column)).nnz / len(column)
         except ValueError as error:
+            if self.name not in wanted.text:
+                return None
             raise DataFileError(
                 f"text column {self.name!r} holds no usable words (two letters or more, in several rows). "
                 "Name another column, or drop it."
@@ -245,19 +302,28 @@ class TextColumn:
         self.weights = np.asarray(made.idf_, dtype=np.float64)
         return self._ready()
 
-    def transform(self, column: "pd.Series[Any]") -> Any:
-        """Return CSR float32, a column a word; a row without known words is empty."""
+    @property
+    def n_features(self) -> int:
+        """One for each word."""
+        return len(self.terms)
+
+    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> Any:
+        """Return CSR, one column for each word; a row without known words is empty."""
         return self._made.transform(_texts(column)).astype(np.float32)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def describe(self) -> str:
+        """Return how many words there are."""
+        return f"text: tf-idf of {len(self.terms):,} words → {self.n_features:,} features"
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
         """Return the words as JSON in bytes, and their weights."""
         words = json.dumps(self.terms, ensure_ascii=False).encode()
-        return {"terms": np.frombuffer(words, dtype=np.uint8), "weights": self.weights}
+        return {"terms": np.frombuffer(words, dtype=np.uint8), "weights": self.weights}, None
 
     @classmethod
-    def from_state(cls, name: str, max_terms: int, arrays: dict[str, NDArray[Any]]) -> Self:
+    def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
         """Take back what ``state`` gave."""
-        made = cls(name, max_terms)
+        made = cls(name)
         made.terms = [str(term) for term in json.loads(arrays["terms"].tobytes().decode())]
         made.weights = np.asarray(arrays["weights"], dtype=np.float64)
         return made._ready()

@@ -1,21 +1,25 @@
 """What a column holds, and how its cells are read as words or as numbers."""
 
-from collections import Counter
+import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.labels import cell_text
+from onepos.datasets._table import check_distinct
 from onepos.exceptions import DataFileError
+from onepos.rows.stored import LARGEST
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 #: The kinds of a column. VALUES are words with many distinct values, LIST are cells that hold several words.
+#: MEASURE are numbers with units.
 NUMBER, BOOLEAN, CATEGORY, TEXT, DATE, OTHER = "number", "boolean", "category", "text", "date", "other"
-VALUES, LIST = "values", "list"
+VALUES, LIST, MEASURE, IMAGE = "values", "list", "measure", "image"
 #: Strings with at least this many words on average are text, not names of categories.
 TEXT_WORDS = 3.0
 _TRUE, _FALSE = frozenset({"true", "yes"}), frozenset({"false", "no"})
@@ -25,9 +29,9 @@ _NUMBERS = (int, float, np.integer, np.floating)
 
 
 def kind_of(column: "pd.Series[Any]") -> str:
-    """Return what a column holds: number, boolean, category, text, date or other.
+    """Return what the type of a column and its cells say: number, boolean, category, text, date or other.
 
-    ``fit`` and the doctor both ask this function, so that they agree.
+    ``judge`` looks further at words, which may be dates, numbers with units, lists or names.
 
     Examples
     --------
@@ -43,9 +47,9 @@ def kind_of(column: "pd.Series[Any]") -> str:
     categorical = isinstance(dtype, CategoricalDtype)
     if types.is_bool_dtype(dtype) and not categorical:
         return BOOLEAN
-    if types.is_numeric_dtype(dtype):
+    if types.is_numeric_dtype(dtype) or types.is_timedelta64_dtype(dtype):
         return OTHER if types.is_complex_dtype(dtype) else NUMBER
-    if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype):
+    if holds_dates(column):
         return DATE
     if not (types.is_object_dtype(dtype) or types.is_string_dtype(dtype) or categorical):
         return OTHER
@@ -60,6 +64,16 @@ def kind_of(column: "pd.Series[Any]") -> str:
     if present and {str(value).strip().lower() for value in present} <= _TRUE | _FALSE:
         return BOOLEAN
     return TEXT if _is_text(present) else CATEGORY
+
+
+def holds_dates(column: "pd.Series[Any]") -> bool:
+    """Whether all cells are dates or times already, not words."""
+    from pandas.api import types
+
+    if types.is_datetime64_any_dtype(column.dtype):
+        return True
+    present = column.dropna() if column.dtype == object else ()
+    return len(present) > 0 and all(isinstance(value, datetime.date) for value in present)
 
 
 def odd_value(column: "pd.Series[Any]") -> Any:
@@ -77,27 +91,20 @@ def _is_text(values: list[Any]) -> bool:
 
 
 def as_words(column: "pd.Series[Any]") -> NDArray[Any]:
-    """Return the values as stripped text, None where there is none; whole numbers are written without a point."""
-    from pandas.api import types
-
+    """Return the text of each cell (``cell_text``), None where there is none."""
     missing = column.isna().to_numpy()
-    if types.is_float_dtype(column.dtype):
-        # An integer column with a gap comes as floating point: 3.0 must stay the category 3.
-        words = [f"{value:g}" if float(value).is_integer() and abs(value) < 1e6 else str(value) for value in column]
-    else:
-        words = [str(value).strip() for value in column]
-    result = np.array(words, dtype=object)
-    result[missing] = None
-    result[result == ""] = None
-    return result
+    words = [None if gap else cell_text(value) or None for value, gap in zip(column, missing, strict=True)]
+    return np.array(words, dtype=object)
 
 
 def as_numbers(column: "pd.Series[Any]", name: str, *, boolean: bool) -> NDArray[np.float64]:
-    """Return the values as float64, NaN where there is none; anything else that is not a number is an error."""
+    """Return the values as float64 (durations in seconds), NaN where there is none; other cells are an error."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
+    if pd.api.types.is_timedelta64_dtype(column.dtype):
+        column = column.dt.total_seconds()
     if boolean and not pd.api.types.is_bool_dtype(column.dtype) and not pd.api.types.is_numeric_dtype(column.dtype):
         words = column.map(lambda value: str(value).strip().lower(), na_action="ignore")
         numbers = pd.Series([_TRUTH.get(word, np.nan) for word in words], index=column.index, dtype=np.float64)
@@ -113,13 +120,20 @@ def as_numbers(column: "pd.Series[Any]", name: str, *, boolean: bool) -> NDArray
             f"{str(column.iloc[wrong[0]])[:40]!r} (row {column.index[wrong[0]]}, {wrong.size} such rows). "
             "Correct them, or leave them empty."
         )
-    infinite = np.flatnonzero(np.isinf(values))
-    if infinite.size:
+    large = np.flatnonzero(np.abs(values) > LARGEST)
+    if large.size:
         raise DataFileError(
-            f"column {name!r} must hold finite numbers; row {column.index[infinite[0]]} is {values[infinite[0]]}. "
-            "Correct it, or leave it empty."
+            f"column {name!r} must hold finite numbers of at most {LARGEST:.2g} in magnitude; row "
+            f"{column.index[large[0]]} is {values[large[0]]}. Correct it, or leave it empty."
         )
     return values
+
+
+def is_sparse(frame: "pd.DataFrame") -> bool:
+    """Whether every column is sparse."""
+    import pandas as pd
+
+    return all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes)
 
 
 def named(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -127,23 +141,6 @@ def named(frame: "pd.DataFrame") -> "pd.DataFrame":
     names = [str(name) for name in frame.columns]
     check_distinct(names)
     return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
-
-
-def check_distinct(names: Sequence[str], where: str = "") -> None:
-    """Raise DataFileError if column names are repeated.
-
-    Examples
-    --------
-    >>> check_distinct(["x", "tag", "tag"], "photos.csv")
-    Traceback (most recent call last):
-    onepos.exceptions.DataFileError: photos.csv: column names must be distinct; 'tag' come twice: rename.
-    """
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        start = f"{where}: " if where else ""
-        raise DataFileError(
-            f"{start}column names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename."
-        )
 
 
 def require_columns(frame: "pd.DataFrame", names: Sequence[str], what: str) -> None:

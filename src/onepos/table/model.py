@@ -1,5 +1,6 @@
 """A model of tables: columns, labels and classifier in one estimator and one file."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from onepos._utils.deadline import deadline, seconds_not_counted
+from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import facts_html, fitted_facts
+from onepos.table.embedders import assign
 from onepos.table.encoder import ColumnEncoder, Tally
-from onepos.table.features import is_sparse
-from onepos.table.kinds import named
+from onepos.table.kinds import is_sparse, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids, suggestion_columns
 from onepos.table.training import (
     SET_ROWS,
@@ -58,10 +61,15 @@ class TableModel(_Fitted):
     ----------
     method, params : str, dict
         Method and its settings, as for ``onepos.make_classifier``. The ``time_budget`` of "auto" includes the encoding
-        of columns.
+        of columns, but not the embedding of texts and pictures.
     text, categories, drop : str or sequence of str
         Columns whose words are used, number columns that are categories, and columns to leave out; see
         ``ColumnEncoder``.
+    image, embed : optional
+        Column of picture files, and what turns texts and pictures into vectors; see ``ColumnEncoder``. The file of a
+        model holds the name and a fingerprint of the embedder, not its weights.
+    image_folder : path
+        Where relative names of pictures begin; default: the current folder. Not stored.
     id : str, optional
         The column that names the rows; not a feature. Without it rows are numbered from 1 on.
     separator : str, optional
@@ -118,10 +126,14 @@ class TableModel(_Fitted):
     validation_fraction: float | None = None
     tune: Callable[[Any, Any, Any], Any] | None = None
     random_state: int | None = 0
+    image: str | None = None
+    embed: Any = None
+    image_folder: str | Path = ""
 
     def check_settings(self, checkpoint: str | Path | None = None) -> "OnePositiveClassifier":
         """Return the estimator that ``fit`` will train; ValueError if a setting is wrong. No data are needed."""
         held_out_share(self.method, self.validation_fraction)
+        assign(self.embed, text=as_list(self.text), image=self.image)
         if self.tune is not None and checkpoint is not None:
             raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
         made = make_estimator(self.method, dict(self.params or {}), self.random_state, self.n_positives)
@@ -131,6 +143,7 @@ class TableModel(_Fitted):
             )
         return made
 
+    @all_or_nothing
     def fit(
         self,
         table: "pd.DataFrame",
@@ -171,11 +184,14 @@ class TableModel(_Fitted):
         train, held = split_rows(observed, fraction, self.random_state)
         tell("encoding columns", 0.03)
         # Selecting rows of a frame with thousands of sparse columns takes minutes; of those only gaps are learnt.
-        self._fit_encoder(frame if is_sparse(frame) else frame.iloc[train], columns)
-        tally = Tally()
-        rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
+        tally, before = Tally(), seconds_not_counted()
+        with deadline(math.inf, lambda _, share: tell(f"embedding, {10 * int(10 * share)} %", 0.03)):
+            self._fit_encoder(frame if is_sparse(frame) else frame.iloc[train], columns)
+            rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
+        started += seconds_not_counted() - before
         return self._train(estimator, rows, tally, decided, started=started, tell=tell, checkpoint=checkpoint)
 
+    @all_or_nothing
     def fit_shards(
         self,
         folder: str | Path,
@@ -204,8 +220,10 @@ class TableModel(_Fitted):
 
         started, tell = time.monotonic(), progress or _silent
         estimator = self.check_settings(checkpoint)
-        if as_list(self.text) or self.tune is not None:
-            raise ValueError("text and tune need the whole table in memory: leave them out for a folder of shards.")
+        if as_list(self.text) or self.image or self.tune is not None:
+            raise ValueError(
+                "text, image and tune need the whole table in memory: leave them out for a folder of shards."
+            )
         known = estimator.get_params(deep=False)
         if cache_folder is not None and "cache_folder" in known and "cache_folder" not in (self.params or {}):
             estimator.set_params(cache_folder=str(cache_folder))
@@ -229,6 +247,9 @@ class TableModel(_Fitted):
             text=as_list(self.text),
             categories=as_list(self.categories),
             drop=[*columns.names, *as_list(self.drop), *made],
+            image=self.image,
+            embed=self.embed,
+            image_folder=self.image_folder,
             **limits,
         ).fit(frame)
         self.encoder_.left_out_ |= dict.fromkeys(made, "was written by onepos complete: it is a guess, not data")
@@ -332,8 +353,17 @@ class TableModel(_Fitted):
         return save(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Open a saved TableModel."""
+    def load(cls, path: str | Path, *, embed: Any = None, image_folder: str | Path = "") -> Self:
+        """Open a saved TableModel.
+
+        Parameters
+        ----------
+        path : path
+        embed : optional
+            The embedder of the training, if it has another name or folder here, or is an object of your own.
+        image_folder : path
+            Where relative names of pictures begin; default: the current folder.
+        """
         from onepos.persistence import load
 
         made = load(path)
@@ -342,6 +372,7 @@ class TableModel(_Fitted):
                 f"{path} holds a bare {type(made).__name__}, which knows no columns: open it with onepos.load and pass "
                 "it a matrix, or train with `onepos fit`."
             )
+        made.encoder_.use(embed, image_folder)
         return made
 
     def _repr_html_(self) -> str:
@@ -377,7 +408,10 @@ class TableModel(_Fitted):
     ) -> Self:
         encoder = ColumnEncoder.from_state(arrays, facts["encoder"])
         # Files of versions before 0.2 lack some of these.
-        about: dict[str, Any] = {"sets": None} | dict(facts["facts"])
+        about: dict[str, Any] = {"sets": None} | facts["facts"]
+        if about["held_out"] is not None:
+            missing = {"rows": about["held_out_rows"], "out_of_fold": False, "barely_beats_frequency": False}
+            about["held_out"] = missing | about["held_out"]
         made = cls(
             method=about["method"],
             params=estimator.get_params(deep=False),
@@ -387,13 +421,13 @@ class TableModel(_Fitted):
             id=facts["id"],
             separator=facts.get("separator"),
             n_positives=(about["sets"] or {}).get("n_positives"),
-            at_least_one=bool(facts.get("at_least_one", True)),
+            at_least_one=facts.get("at_least_one", True),
+            image=encoder.image,
+            embed=encoder.embed,
         )
         made.estimator_, made.encoder_, made.facts_ = estimator, encoder, about
-        made.labels_, made.label_ = list(facts["labels"]), facts["label"]
+        made.labels_, made.label_ = facts["labels"], facts["label"]
         made.id_, made.separator_, made.at_least_one_ = made.id, made.separator, made.at_least_one
-        if encoder.n_features_ != estimator.n_features_in_ or len(made.labels_) != len(estimator.classes_):
-            raise ValueError("columns and classifier do not fit together")
         return made
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos.table.encoder import Tally
-from onepos.table.kinds import TEXT, as_words, named, shorten
+from onepos.table.kinds import IMAGE, TEXT, as_words, named, shorten
 from onepos.table.model import TableModel
 from onepos.table.reading import CHUNK_ROWS, SVMLIGHT, TableData, guess_rows, read_as_written, read_chunks
 from onepos.table.tags import apply_decisions, distinct_tags, join_tags, row_ids, split_tags
@@ -26,6 +26,7 @@ class Output:
 
     A label is likely from ``threshold`` on, by default the model's; or the ``top`` labels are. Without a threshold the
     best label is in a set that would be empty, unless ``allow_empty`` or the model was told otherwise.
+    ``escape_formulas`` is as for ``TableWriter``.
     """
 
     sets: bool = True
@@ -34,6 +35,7 @@ class Output:
     top: int | None = None
     separator: str = ";"
     allow_empty: bool = False
+    escape_formulas: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def predict_file(
     threshold = model.thresholds_ if output.threshold is None else output.threshold
     # Closed by hand: an error in the middle of the file must not leave it open.
     with (
-        TableWriter(out) as table,
+        TableWriter(out, escape_formulas=output.escape_formulas) as table,
         closing(read_chunks(data, **reading_options(model, data), rows=chunk_rows)) as pieces,
     ):
         for chunk in pieces:
@@ -98,7 +100,7 @@ def predict_file(
 def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
     """Return how a file must be read so that its columns are what they were in training."""
     kinds = model.encoder_.kinds_
-    plain = [name for name, kind in kinds.items() if kind == TEXT]
+    plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
     size = len(kinds) if Path(path).suffix.lower() in SVMLIGHT else None
     return {"words": model.encoder_.words_, "plain": plain, "n_features": size}
@@ -180,11 +182,11 @@ class Completion:
         sizes = [len(tags.split(self.separator)) if tags else 0 for tags in self.suggested]
         return int(sum(sizes) - (self.known > 0).sum())
 
-    def write(self, path: str | Path) -> None:
+    def write(self, path: str | Path, *, escape_formulas: bool = True) -> None:
         """Write the table, ``p(label)`` columns and ``suggested``; columns of these names that it had are replaced."""
         import pandas as pd
 
-        with TableWriter(path) as out:
+        with TableWriter(path, escape_formulas=escape_formulas) as out:
             found = as_columns(self.probabilities, shorten=out.is_text).reset_index(drop=True)
             more = pd.concat([found, pd.DataFrame({"suggested": self.suggested})], axis=1)
             table = self.written.reset_index(drop=True)

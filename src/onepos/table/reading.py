@@ -11,10 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from onepos._utils.optional import require
-from onepos.datasets._delimited import MISSING, check_parquet_size, readable_parquet
+from onepos.datasets._delimited import MISSING, check_names_once, check_parquet_size, readable_parquet
 from onepos.datasets._load import FORMATS, read
+from onepos.datasets._table import check_distinct
 from onepos.exceptions import DataFileError
-from onepos.table.kinds import check_distinct
+from onepos.table.writing import unescape_formula, with_escapes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,13 +69,9 @@ def separator_of(path: Path) -> str:
 
 
 def check_header(path: Path) -> None:
-    """Raise DataFileError if a column name comes twice: pandas would number the second, and a tag become a feature."""
-    import pandas as pd
-
+    """Raise DataFileError if a column name comes twice."""
     with readable(path):
-        head = pd.read_csv(path, sep=separator_of(path), index_col=False, header=None, nrows=1, dtype=str)
-    names = [str(name) for name in head.iloc[0] if not pd.isna(name)]
-    check_distinct(names, path.name)
+        check_names_once(path, separator_of(path))
 
 
 def separated(path: Path, words: Collection[str], plain: Collection[str], **options: Any) -> Any:
@@ -84,13 +81,14 @@ def separated(path: Path, words: Collection[str], plain: Collection[str], **opti
     check_header(path)
     with readable(path):
         names = list(pd.read_csv(path, sep=separator_of(path), index_col=False, nrows=0).columns)
+        meant = {name: unescape_formula(name) for name in names}
         return pd.read_csv(
             path,
             sep=separator_of(path),
             index_col=False,
-            dtype={name: str for name in names if name in words or name in plain},
+            dtype={name: str for name in names if meant[name] in words or meant[name] in plain},
             keep_default_na=False,
-            na_values={name: [""] if name in plain else list(MISSING) for name in names},
+            na_values={name: [""] if meant[name] in plain else list(MISSING) for name in names},
             low_memory=False,
             **options,
         )
@@ -182,7 +180,7 @@ def read_table(
     source = _existing(path)
     suffix = source.suffix.lower()
     if suffix in SEPARATED:
-        frame = separated(source, words, plain)
+        frame = with_escapes(separated(source, words, plain), unescape_formula)
     elif suffix in PARQUET:
         frame = parquet_frame(source)
     else:
@@ -226,6 +224,8 @@ def read_chunks(
                 piece = next(pieces, None)
             if piece is None:
                 break
+            if suffix in SEPARATED:
+                piece = with_escapes(piece, unescape_formula)
             if len(piece):
                 yield piece.set_axis(range(start, start + len(piece)))
                 start += len(piece)
@@ -236,14 +236,15 @@ def read_chunks(
 
 
 def read_as_written(path: Path) -> "pd.DataFrame":
-    """Return the cells of a CSV or TSV file as the text that they are; other formats as ``read_table`` does."""
+    """Return the cells of a CSV or TSV file as text, formulas not escaped; other formats as ``read_table`` does."""
     import pandas as pd
 
     if path.suffix.lower() not in SEPARATED:
         return read_table(path).frame
     check_header(path)
     with readable(path):
-        return pd.read_csv(path, sep=separator_of(path), index_col=False, dtype=str, keep_default_na=False)
+        cells = pd.read_csv(path, sep=separator_of(path), index_col=False, dtype=str, keep_default_na=False)
+    return with_escapes(cells, unescape_formula)
 
 
 def guess_rows(path: str | Path) -> int:

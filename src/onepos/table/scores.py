@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos.label_sets.thresholds import label_sets
-from onepos.metrics import METRICS
+from onepos.metrics import METRICS, row_values
 
 #: k of recall at k.
 RECALL_AT = (1, 3, 5)
 _OF_SETS = ("precision", "recall", "f1")
-#: What the measures of one known tag a row are called.
+#: Titles of the measures for one known tag per row.
 SINGLE_POSITIVE_TITLES = {
     "reciprocal_rank": "Mean reciprocal rank",
     "recall_at_1": "Tag is the first",
@@ -22,7 +22,7 @@ SINGLE_POSITIVE_TITLES = {
 
 
 def single_positive_values(observed: NDArray[Any], scores: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
-    """What one known tag a row can tell: its reciprocal rank, and whether it is among the first k.
+    """Return what one known tag per row tells: its reciprocal rank, and whether it is among the first k.
 
     A row's other tags are unknown, so a high-ranked label may well be right: these numbers compare models, they do not
     say how good one is. Ties count against the tag. Of several known tags the best ranked counts.
@@ -66,20 +66,8 @@ def complete_values(
     [0.833]
     """
     positive, scores = np.asarray(truth) > 0, np.asarray(scores, dtype=np.float64)
-    n_labels = positive.shape[1]
-    sizes = positive.sum(axis=1)
-    values = {name: np.full(len(positive), np.nan) for name in METRICS}
+    values = row_values(positive, scores, METRICS[:-1])
     values["hamming_loss"] = (label_sets(scores, threshold, at_least_one=at_least_one) != positive).mean(axis=1)
-    for row in np.flatnonzero(sizes):
-        good, bad = np.sort(scores[row, positive[row]])[::-1], np.sort(scores[row, ~positive[row]])
-        # Negatives scored at least as high as each positive, best positive first: ties count as mistakes.
-        above = len(bad) - np.searchsorted(bad, good, side="left")
-        place = np.arange(1, len(good) + 1)
-        values["average_precision"][row] = (place / (place + above)).mean()
-        values["one_error"][row] = float(above[0] > 0)
-        values["coverage"][row] = (len(good) + above[-1] - 1) / n_labels
-        if len(bad):
-            values["ranking_loss"][row] = above.sum() / (len(good) * len(bad))
     return values
 
 

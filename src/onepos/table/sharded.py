@@ -4,10 +4,12 @@ Only the labels are in memory whole. The columns are judged by some rows of ever
 number of processes, so that the model is the same too.
 """
 
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,6 @@ from onepos.table.kinds import named, require_columns
 from onepos.table.reading import parquet_file, parquet_pieces
 from onepos.table.tags import LabelColumns, distinct_tags
 from onepos.training import Processes, join
-from onepos.training.shared_arrays import filled_together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,6 +123,51 @@ class Shards:
         labels = filled_together((n_rows, len(classes)), np.int8, fill_labels, self.processes, folder)
         total = Tally()
         for found in self.processes.gather_values(tally):
-            total.missing.update(found.missing)
-            total.unknown.update(found.unknown)
+            total.add(found)
         return features, np.array(labels), total
+
+
+def filled_together(
+    shape: tuple[int, int],
+    dtype: type[np.generic],
+    fill: Callable[[NDArray[Any]], None],
+    processes: Processes,
+    folder: str | Path | None,
+) -> NDArray[Any]:
+    """Let each process write its rows of an array in a new file, and return a read-only map of the whole.
+
+    Parameters
+    ----------
+    shape : (int, int)
+    dtype : NumPy type
+    fill : function of the array
+        Writes the rows of this process.
+    processes : Processes
+    folder : str, Path or None
+        Where the file is; all processes must see it. None: the folder of temporary files.
+    """
+    if folder is None and processes.size > int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
+        raise ValueError(
+            "the processes are on several machines and share a file of features: give a cache folder that all of them "
+            "see under the same path."
+        )
+
+    def create() -> Path:
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix="shared-", suffix=".npy", dir=folder)
+        os.close(handle)
+        np.lib.format.open_memmap(name, mode="w+", dtype=dtype, shape=shape)
+        return Path(name)
+
+    path = processes.first(create)
+    values = np.lib.format.open_memmap(path, mode="r+")
+    fill(values)
+    values.flush()
+    processes.gather_values(None)  # all have written
+    whole: NDArray[Any] = np.load(path, mmap_mode="r")
+    processes.gather_values(None)  # all have opened it
+    # An open file without a name lives as long as it is mapped; only POSIX systems can remove it.
+    if processes.rank == 0 and os.name == "posix":
+        path.unlink()
+    return whole

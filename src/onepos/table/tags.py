@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.labels import mark_labels
+from onepos._utils.labels import distinct_labels, mark_labels, normal_tag
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table.kinds import as_words, require_columns
 
@@ -29,7 +29,8 @@ def tag_indicator(
     Parameters
     ----------
     tags : Series
-        Text or numbers; blanks around a tag do not count.
+        Text or numbers. Blanks around a tag and invisible characters in it do not count, nor how Unicode composes its
+        letters; a warning says which spellings were merged.
     classes : sequence of str, optional
         The labels, in the order of the columns. Other tags are ignored. Default: the distinct tags, sorted; there must
         be at least two.
@@ -80,8 +81,9 @@ def split_tags(
 
 
 def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
-    """Return the distinct tags of a column, sorted."""
-    return sorted({tag for word in as_words(tags) for tag in split_cell(word, separator)})
+    """Return the distinct tags of a column, sorted; warn if several spellings are one tag."""
+    cells = (_parts(word, separator) for word in as_words(tags))
+    return [tag for tag in distinct_labels(chain.from_iterable(cells), stacklevel=3) if tag]
 
 
 def split_cell(word: str | None, separator: str | None) -> list[str]:
@@ -92,6 +94,11 @@ def split_cell(word: str | None, separator: str | None) -> list[str]:
     >>> split_cell("sea,city, ", ", "), split_cell("sea, city", None), split_cell(None, None)
     (['sea', 'city'], ['sea, city'], [])
     """
+    return [tag for tag in map(normal_tag, _parts(word, separator)) if tag]
+
+
+def _parts(word: str | None, separator: str | None) -> list[str]:
+    """Return the tags of a cell as they are written, without blanks around them."""
     if word is None:
         return []
     return [tag.strip() for tag in word.split(separator.strip() or separator) if tag.strip()] if separator else [word]
@@ -285,7 +292,8 @@ def apply_decisions(
         raise DataFileError(f"decisions need the columns id, label and decision; {missing[0]!r} is not there.")
     names, tags, verdicts = (as_words(decisions[name]) for name in ("id", "label", "decision"))
     _check(verdicts, set(_DECIDED), "a decision is accept or reject")
-    labels = pd.Index([str(name) for name in indicator.columns])
+    tags = np.array([None if tag is None else normal_tag(tag) for tag in tags], dtype=object)
+    labels = pd.Index([normal_tag(str(name)) for name in indicator.columns])
     _check(tags, set(labels), "decisions must name labels of the table")
     rows, columns = ids.get_indexer(pd.Index(names)), labels.get_indexer(pd.Index(tags))
     if len(rows) and (rows < 0).all():

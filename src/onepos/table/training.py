@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.deadline import deadline, time_left
-from onepos._utils.launch import apart
+from onepos._utils.deadline import deadline, progress_to, time_left
+from onepos._utils.machine import apart
 from onepos.exceptions import LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
 from onepos.methods.registry import METHODS, make_classifier
@@ -97,7 +97,7 @@ def split_rows(
     observed: NDArray[np.int8], fraction: float, random_state: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows to train on, those without a tag among them, and the rows held out."""
-    from onepos.methods._rows import hold_out  # with torch, which the doctor and reading a table do not need
+    from onepos.methods._base import hold_out  # with scikit-learn, which reading a table does not need
 
     everything = np.arange(len(observed))
     tagged = np.flatnonzero((observed > 0).any(axis=1))
@@ -153,18 +153,16 @@ def fit_in_time(
     arguments: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     params = estimator.get_params(deep=False)
     with _rows_without_tag_allowed():
-        if "time_budget" not in params:
-            with deadline(math.inf, lambda share: told("training", share)):
-                estimator.fit(features, tags, **arguments)
-            return
-        budget = params["time_budget"]
+        budget = params.get("time_budget")
         if budget is not None:
             with deadline(started + budget):
                 estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
         try:
-            estimator.fit(features, tags, progress=told, **arguments)
+            with progress_to(told):
+                estimator.fit(features, tags, **arguments)
         finally:
-            estimator.set_params(time_budget=budget)  # the model reports what the user asked for
+            if budget is not None:
+                estimator.set_params(time_budget=budget)  # the model reports what the user asked for
 
 
 def search(tune: Callable[[Any, Any, Any], Any], estimator: Any, features: Any, tags: Any) -> Any:

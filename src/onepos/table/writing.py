@@ -1,6 +1,8 @@
 """Write a table piece by piece, and have the file appear only when it is whole."""
 
 import os
+import re
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +23,9 @@ SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq")
 class TableWriter:
     r"""A CSV, TSV or parquet file that grows by frames of the same columns; a context manager.
 
+    Text files are opened by spreadsheets: with ``escape_formulas`` an apostrophe stands before each cell that these
+    would compute. The readers of this package take it away again.
+
     Examples
     --------
     >>> import pandas as pd, pathlib, tempfile
@@ -32,8 +37,9 @@ class TableWriter:
     'x\n1\n2\n'
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, escape_formulas: bool = True) -> None:
         self.path = check_output(path)
+        self.escape = escape_formulas
         self.rows = 0
         self.is_text = self.path.suffix.lower() not in (".parquet", ".pq")
 
@@ -52,7 +58,7 @@ class TableWriter:
             self._write_parquet(frame)
         else:
             separator = "," if self.path.suffix.lower() == ".csv" else "\t"
-            frame.to_csv(
+            (with_escapes(frame) if self.escape else frame).to_csv(
                 self._part,
                 sep=separator,
                 index=False,
@@ -74,6 +80,44 @@ class TableWriter:
 
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
+
+
+# What a spreadsheet takes for the beginning of a formula, perhaps behind apostrophes; and numbers, which may begin so.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?[0-9.,]+([eE][+-]?[0-9]+)?%?")
+
+
+def escape_formula(cell: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would compute; numbers and other texts stay.
+
+    Examples
+    --------
+    >>> [escape_formula(cell) for cell in ("=cmd()", "@sum", "-1.5", "sea", "'=x", 3)]
+    ["'=cmd()", "'@sum", '-1.5', 'sea', "''=x", 3]
+    """
+    if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
+
+
+def unescape_formula(cell: Any) -> Any:
+    """Take back what ``escape_formula`` did.
+
+    Examples
+    --------
+    >>> [unescape_formula(cell) for cell in ("'=cmd()", "''=x", "'t was", "-1.5")]
+    ['=cmd()', "'=x", "'t was", '-1.5']
+    """
+    return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and _FORMULA.match(cell) else cell
+
+
+def with_escapes(frame: "pd.DataFrame", change: Callable[[Any], Any] = escape_formula) -> "pd.DataFrame":
+    """Return a frame whose texts and column names are escaped, or with ``unescape_formula`` as they were."""
+    made = frame.rename(columns=change)
+    for place, dtype in enumerate(frame.dtypes):
+        if dtype.kind == "O":  # objects, strings and categories
+            made.isetitem(place, frame.iloc[:, place].astype(object).map(change, na_action="ignore").array)
+    return made
 
 
 def as_columns(probabilities: "pd.DataFrame", *, shorten: bool) -> "pd.DataFrame":

@@ -16,8 +16,7 @@ from onepos.training.checkpoint import Checkpoint, Progress
 from onepos.training.machine import flushed_denormals
 from onepos.training.objective import Objective
 from onepos.training.optimizer import Schedule
-from onepos.training.rows import Rows
-from onepos.training.steps import Steps
+from onepos.training.steps import Rows, Steps
 
 #: Returns {metric name: value} of the current network on held-out rows.
 Scorer = Callable[[torch.nn.Module], dict[str, float]]

@@ -5,6 +5,7 @@ constant factor c against an entry-wise mean changes nothing, and one convention
 ``observed`` is 1 observed, 0 unknown, −1 known to be absent.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -105,3 +106,43 @@ class _KnownGradient(torch.autograd.Function):
         factor = float(by_loss[0])
         # The loss is usually what is minimised, and the factor is 1.
         return None, None, *(ctx.gradients if factor == 1.0 else [factor * gradient for gradient in ctx.gradients])
+
+
+_MOST_STEPS = 100
+
+
+def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> Tensor:
+    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1).
+
+    Newton's steps for log Σ σ = log m, which is nearly linear in b while most f are small, with halves of the bracket
+    where they leave it. They start from a bound, or where logits are far apart from the m-th largest of a row.
+
+    ``possible`` marks the labels that count; rows without any get a shift that means nothing. Rows with fewer than
+    m + ½ possible labels (``n_positives`` is m) get half a label less than they may have.
+    """
+    counts = possible.sum(dim=1, keepdim=True).clamp(min=1).to(logits.dtype)
+    target = torch.clamp(counts - 0.5, max=n_positives)
+    known = possible.all()
+    low_logits = logits if known else logits.masked_fill(~possible, -torch.inf)
+    high_logits = logits if known else logits.masked_fill(~possible, torch.inf)
+    level = torch.log(target / (counts - target))
+    # If all logits were the largest, or the smallest; and σ(u) < exp(u), which is close where all f are small.
+    low = torch.maximum(level - low_logits.amax(1, keepdim=True), target.log() - low_logits.logsumexp(1, keepdim=True))
+    high = level - high_logits.amin(1, keepdim=True)
+    low = torch.minimum(low, high)
+    tolerance = 16.0 * torch.finfo(logits.dtype).eps
+    whole, rest = divmod(n_positives, 1.0)
+    near = low_logits.topk(min(int(whole) + 1, logits.shape[1]), dim=1).values[:, -1:]
+    shift = torch.clamp(math.log(max(rest, 0.01) / max(1.0 - rest, 0.01)) - near, low, high)
+    f = torch.sigmoid(low_logits + shift)
+    for _ in range(_MOST_STEPS):
+        total = f.sum(dim=1, keepdim=True)
+        excess = torch.log(total / target)
+        if not bool((excess.abs() > tolerance).any()):
+            break
+        below = excess < 0
+        low, high = torch.where(below, shift, low), torch.where(below, high, shift)
+        newton = shift - excess * total / (total - f.square().sum(dim=1, keepdim=True))
+        shift = torch.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+        f = torch.sigmoid(low_logits + shift)
+    return shift.nan_to_num(0.0, 0.0, 0.0)

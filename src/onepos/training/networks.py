@@ -8,9 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear as linear_function
 
+from onepos._utils.machine import require_memory
+
 
 def linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
     """Return a linear layer with PyTorch's usual initialisation, U(−1/√n_inputs, 1/√n_inputs), from ``generator``."""
+    _check_size([n_inputs, n_outputs], generator)
     # Where the generator is: it draws for tensors of its own device alone.
     device = "cpu" if generator is None else generator.device
     layer = nn.Linear(n_inputs, n_outputs, device="meta").to_empty(device=device)
@@ -19,6 +22,18 @@ def linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> 
         layer.weight.uniform_(-bound, bound, generator=generator)
         layer.bias.uniform_(-bound, bound, generator=generator)
     return layer
+
+
+#: Bytes per weight: the weight itself; while it is trained also its gradient, two means of Adam, and the best epoch's.
+_STORED, _TRAINED = 4.0, 20.0
+
+
+def _check_size(sizes: Sequence[int], generator: torch.Generator | None) -> None:
+    """Raise NotEnoughMemoryError if layers of these sizes do not fit into memory; a generator says that they train."""
+    n_weights = sum(n_inputs * n_outputs + n_outputs for n_inputs, n_outputs in pairwise(sizes))
+    shown = " → ".join(f"{size:,}" for size in sizes[:6]) + (" …" if len(sizes) > 6 else "")
+    n_bytes = n_weights * (_STORED if generator is None else _TRAINED)
+    require_memory(n_bytes, f"the weights of a network of layers {shown}", "Choose smaller layers.")
 
 
 class Dropout(nn.Module):
@@ -62,6 +77,7 @@ class MLP(nn.Sequential):
         input_dropout: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> None:
+        _check_size(sizes, generator)
         layers: list[nn.Module] = [Dropout(input_dropout, generator)] if input_dropout else []
         for position, (n_inputs, n_outputs) in enumerate(pairwise(sizes)):
             if position:

@@ -18,7 +18,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor, distributed, nn
 
-from onepos._utils.launch import launched, launched_rank
+from onepos._utils.machine import launched, launched_rank
 from onepos.exceptions import LostProcessError
 
 _Value = TypeVar("_Value")

@@ -1,4 +1,4 @@
-"""One batch: its losses, their gradients, and a step of the optimiser after each loss.
+"""The rows of a training run, and one batch of them: losses, gradients, and a step of the optimiser after each loss.
 
 A batch is computed in portions: ``gradient_accumulation`` of them in each process. The gradients of all portions are
 averaged before each step, weighted by their rows. So k processes take the steps of one process with k portions. Each
@@ -8,14 +8,63 @@ portion has random numbers of its own, which depend on its number and not on the
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from onepos.training.objective import Objective
+from onepos.rows.tensors import as_features, gather, on_device
+from onepos.training.objective import Batch, Objective
 from onepos.training.optimizer import FusedAdam, Schedule, with_rate_factors
-from onepos.training.rows import Rows
+from onepos.training.processes import ALONE, Processes
+
+
+@dataclass
+class Rows:
+    """Features and observed labels of all rows, and the index of those that may be trained on.
+
+    Attributes
+    ----------
+    features : float32 Tensor (n_samples, n_features), a CSR array too large to expand, rows on disk or in a Dataset
+    observed : int8 Tensor (n_samples, n_labels)
+    trainable : int64 Tensor
+        Rows that carry an observed positive and are not held out.
+    processes : Processes
+        The processes that train on them. Each has all labels and reads the features that it needs.
+    """
+
+    features: Any
+    observed: Tensor
+    trainable: Tensor
+    processes: Processes = ALONE
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        observed: NDArray[np.int8],
+        trainable: NDArray[np.intp],
+        device: str = "cpu",
+        processes: Processes = ALONE,
+    ) -> "Rows":
+        """Build from scaled features (ndarray, CSR, rows on disk or in a Dataset) and int8 labels."""
+        labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
+        return cls(on_device(as_features(X), device), labels.to(device), index.to(device), processes)
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """Features of the given rows as a dense tensor."""
+        return gather(self.features, rows)
+
+    def batch(self, index: Tensor, number: int = 0) -> Batch:
+        """Return the given rows as a batch."""
+        return Batch(index, self.gather(index), self.observed.index_select(0, index), number)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows, trainable or not."""
+        return int(self.observed.shape[0])
 
 
 class Steps:

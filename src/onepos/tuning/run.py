@@ -40,7 +40,7 @@ class TuneResult:
         Of the best trial; NaN if none was finished. It was chosen as the largest of many, so it flatters: judge the
         model on other rows.
     trials : DataFrame
-        One row a trial, the defaults first: the parameters, ``score``, ``epochs``, ``seconds``, ``state`` ("complete",
+        One row per trial, the defaults first: parameters, ``score``, ``epochs``, ``seconds``, ``state`` ("complete",
         "pruned", "failed" or "stopped") and, if it failed, ``error``.
     criterion : str
         "mean_reciprocal_rank" of the observed label, or "average_precision" on complete labels.
@@ -93,7 +93,7 @@ def tune(
     validation : (X_val, Y_val), optional
         Rows to judge on instead of part of X.
     validation_labels : {"single", "full"}
-        Whether ``Y_val`` shows one positive a row or all of them; with all, the criterion is average precision.
+        Whether ``Y_val`` shows one positive per row or all of them; with all, the criterion is average precision.
     random_state : int, RandomState, Generator or None
         Seeds which rows are held out, the suggestions and, if it has no seed of its own, the estimator.
     verbose : int
@@ -168,20 +168,14 @@ def _best_params(search: Search, base: Any) -> dict[str, Any]:
 def _frame(search: Search) -> Any:
     import pandas as pd
 
+    columns = ("score", "epochs", "seconds", "state")
     records = [
-        {
-            **setting,
-            "score": outcome.score,
-            "epochs": outcome.epochs,
-            "seconds": outcome.seconds,
-            "state": outcome.state,
-            "error": None if outcome.error is None else f"{type(outcome.error).__name__}: {outcome.error}",
-        }
+        setting
+        | {name: getattr(outcome, name) for name in columns}
+        | {"error": outcome.error and f"{type(outcome.error).__name__}: {outcome.error}"}
         for setting, outcome in zip(search.settings, search.outcomes, strict=True)
     ]
-    frame = pd.DataFrame(records).rename_axis("trial")
-    frame["epochs"] = frame["epochs"].astype("Int64")
-    return frame
+    return pd.DataFrame(records).rename_axis("trial").astype({"epochs": "Int64"})
 
 
 def _prepare_estimator(method: Any, seed: np.random.SeedSequence) -> Any:

@@ -16,8 +16,8 @@ from sklearn.base import clone
 from onepos import metrics
 from onepos._utils.private_names import safe_indexing
 from onepos.exceptions import LabelWarning, TrainingWarning
+from onepos.methods._base import hold_out
 from onepos.methods._neural import NeuralClassifier
-from onepos.methods._rows import hold_out
 from onepos.training import Callback, Objective
 from onepos.training.epoch_choice import higher_is_better
 from onepos.tuning.spaces import Space
@@ -41,12 +41,6 @@ def split_rows(observed: NDArray[np.int8], labelled: NDArray[np.intp], generator
 
     One row of each label is never held out, so that no label is unseen in training; rows without a label are always in
     training.
-
-    Examples
-    --------
-    >>> splits = split_rows(np.eye(4, dtype=np.int8)[np.arange(24) % 4], np.arange(24), np.random.default_rng(0))
-    >>> [len(split.held) for split in splits]
-    [4, 4, 4, 4, 4]
     """
     everything = np.arange(len(observed))
     if len(labelled) >= SMALL:
@@ -186,7 +180,11 @@ def _run_parts(make: Callable[[], Any], parts: list[Part], report: Report | None
         else:
             # Several strengths to choose from are chosen from within the training part, as the last fit will do.
             model.fit(X, Y)
-        scores.append(score_rows(model, held[0], part.truth))
+        found = np.asarray(model.decision_function(held[0]))
+        if found.ndim == 1:  # two classes: the difference of their logits
+            found = np.column_stack([-found, found])
+        # Where a row has one positive, this is the mean reciprocal rank of it.
+        scores.append(metrics.average_precision(part.truth, found))
         if position + 1 < len(parts) and budget.spent:
             return Outcome("stopped", curve=curve)
     score = float(np.average(scores, weights=[len(part.truth) for part in parts]))
@@ -195,14 +193,6 @@ def _run_parts(make: Callable[[], Any], parts: list[Part], report: Report | None
     # The start may be the best; the last fit takes one epoch all the same.
     n_epochs = max(1, round(float(np.mean(epochs)))) if epochs else None
     return Outcome("complete", score, n_epochs, curve=curve)
-
-
-def score_rows(model: Any, X: Any, truth: NDArray[np.int8]) -> float:
-    """Average precision; where a row has one positive, the mean reciprocal rank of it."""
-    scores = np.asarray(model.decision_function(X))
-    if scores.ndim == 1:  # two classes: the difference of their logits
-        scores = np.column_stack([-scores, scores])
-    return metrics.average_precision(truth, scores)
 
 
 class Bar:
@@ -228,15 +218,7 @@ EPOCHS_BEFORE_PRUNING = 5
 
 
 class Search:
-    """Runs trials one after the other and remembers them; ``stopped`` says what ended it.
-
-    Parameters
-    ----------
-    optuna : module
-        Passed in, as it is optional.
-    base : estimator
-        Unfitted; every trial is a copy of it with other parameters.
-    """
+    """Runs trials, copies of ``base`` with other parameters, one after the other; ``stopped`` says what ended it."""
 
     def __init__(self, optuna: Any, base: Any, space: Space, parts: list[Part], budget: Budget, seed: int) -> None:
         self.optuna, self.base, self.space, self.parts, self.budget = optuna, base, space, parts, budget
@@ -295,8 +277,8 @@ class Search:
         outcome = run_trial(lambda: clone(self.base), self.parts, None, self.budget)
         if outcome.state == "complete":
             # Defaults such as "auto" lie outside their range: optuna then learns from the others alone.
-            known = {name: self.space[name].encode(values[name]) for name in self.space}
-            known = {name: value for name, value in known.items() if value is not None}
+            encoded = {name: self.space[name].encode(values[name]) for name in self.space}
+            known = {name: value for name, value in encoded.items() if value is not None}
             self.study.add_trial(
                 self.optuna.trial.create_trial(
                     value=outcome.score,
@@ -317,11 +299,9 @@ class Search:
             return bool(trial.should_prune())
 
         outcome = run_trial(lambda: clone(self.base).set_params(**setting), self.parts, report, self.budget)
-        states = self.optuna.trial.TrialState
-        if outcome.state == "complete":
-            self.study.tell(trial, outcome.score)
-        else:
-            self.study.tell(trial, state=states.PRUNED if outcome.state == "pruned" else states.FAIL)
+        state = {"complete": "COMPLETE", "pruned": "PRUNED"}.get(outcome.state, "FAIL")
+        score = outcome.score if state == "COMPLETE" else None
+        self.study.tell(trial, score, state=self.optuna.trial.TrialState[state])
         return outcome
 
 

@@ -7,7 +7,7 @@ chosen in every trial anyway); whatever makes a trial many times slower, such as
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -16,14 +16,17 @@ class Uniform:
 
     low: float
     high: float
+    log: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
             raise ValueError(f"low must be below high; got {self}.")
+        if self.log and self.low <= 0:
+            raise ValueError(f"a range on a logarithmic scale starts above 0; got {self}.")
 
     def distribution(self, optuna: Any) -> Any:
         """Return it as optuna knows it."""
-        return optuna.distributions.FloatDistribution(self.low, self.high)
+        return optuna.distributions.FloatDistribution(self.low, self.high, log=self.log)
 
     def encode(self, value: Any) -> Any:
         """Return a value as optuna knows it; None if it lies outside."""
@@ -40,14 +43,7 @@ class Uniform:
 class LogUniform(Uniform):
     """A number whose logarithm is uniform: for learning rates and strengths, where the power of ten matters."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.low <= 0:
-            raise ValueError(f"a range on a logarithmic scale starts above 0; got {self}.")
-
-    def distribution(self, optuna: Any) -> Any:
-        """Return it as optuna knows it."""
-        return optuna.distributions.FloatDistribution(self.low, self.high, log=True)
+    log: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -56,12 +52,7 @@ class Integer(Uniform):
 
     low: int
     high: int
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.log and self.low < 1:
-            raise ValueError(f"a range on a logarithmic scale starts above 0; got {self}.")
+    log: bool = False  # type: ignore[misc]  # a range of whole numbers may be either
 
     def distribution(self, optuna: Any) -> Any:
         """Return it as optuna knows it."""

@@ -5,13 +5,15 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from scipy.special import expit
 
 import onepos
 from onepos._utils.deadline import time_left
 from onepos.datasets import make_known_posterior
-from onepos.exceptions import ModelFileError, TrainingWarning
+from onepos.exceptions import TrainingWarning
+from onepos.methods._neural_state import round_weights
 from onepos.methods.auto import search as _auto_search
 from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, landmarks_for, more_candidates
 from onepos.methods.forest import ForestClassifier
@@ -56,6 +58,35 @@ def test_networks_keep_the_models_of_their_folds_and_other_kinds_have_one(fitted
         ("kernel", "KernelClassifier"),
     ):
         assert names.count(name) == (key in set(kept))
+
+
+def test_networks_are_stored_with_16_bits_per_weight_and_nothing_is_lost(data, tmp_path):
+    model = onepos.AutoClassifier(methods=("softmax",), **QUICK).fit(data.X[:500], data.observed[:500])
+    arrays = model._state()[0]
+    assert {array.dtype for name, array in arrays.items() if ".network." in name} == {np.dtype(np.float16)}
+    n_weights = sum(weights.numel() for member in model.members_ for weights in member.network_.parameters())
+    assert model.save(tmp_path / "m.onepos").stat().st_size < 2 * n_weights + 50_000
+    found = onepos.load(tmp_path / "m.onepos").decision_function(data.X[500:])
+    assert np.array_equal(found, model.decision_function(data.X[500:]))
+
+
+def test_networks_of_further_folds_are_not_trained_if_the_file_would_be_large(data, monkeypatch):
+    settings = {"methods": ("frequency", "softmax"), **QUICK}
+    n_weights = 6 * 128 + 128 + 128 * 5 + 5
+    monkeypatch.setattr(_auto_search, "_MOST_WEIGHTS", 2 * n_weights)
+    model = onepos.AutoClassifier(**settings).fit(data.X[:500], data.observed[:500])
+    assert model.history_.facts["stopped"] == "model_size"
+    assert model.history_["folds"][1] == 2
+    assert model.history_.facts["folds"] == 2
+    assert [type(member).__name__ for member in model.members_].count("SoftmaxClassifier") == 2
+
+
+def test_weights_beyond_16_bits_stay():
+    network = torch.nn.Linear(2, 1)
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor([[1.0 + 2**-14, 1e6]]))
+    round_weights(network)
+    assert network.weight.tolist() == [[1.0, 1e6]]
 
 
 def test_the_pool_is_at_least_as_likely_as_its_best_member(fitted):
@@ -245,6 +276,3 @@ def test_pools_of_the_first_version_still_open(data):
     again._restore(arrays, facts)
     assert [type(member) for member in again.members_] == [type(member) for member in members]
     np.testing.assert_array_equal(again._logits(data.X), pool._logits(data.X))
-    facts["members"][0]["class"] = "AutoClassifier"
-    with pytest.raises(ModelFileError, match="not one that auto combines"):
-        again._restore(arrays, facts)

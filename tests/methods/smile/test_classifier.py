@@ -11,7 +11,7 @@ from sklearn.base import clone
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
-from onepos.methods._n_positives import estimate_n_positives
+from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods.registry import make_classifier
 from onepos.metrics import average_precision
 from onepos.training import Callback
@@ -92,10 +92,7 @@ def test_warm_up_is_assume_negative_training(data):
 @pytest.mark.parametrize(
     "params",
     [
-        {"consistency_on": "sample"},
-        {"soft_label": "sample"},
         {"elbo_weight": 0.0},
-        {"n_draws": 3},
         {"graph_metric": "cosine"},
         {"prior": (0.5, 2.0)},
         {"self_weight": 0.0},
@@ -117,13 +114,21 @@ def test_every_choice_trains_and_ranks_better_than_chance(data, params):
     assert model.score(data.X, data.Y) > chance + 0.05
 
 
+@pytest.mark.parametrize("name", ["n_draws", "consistency_on", "soft_label"])
+def test_parameters_of_0_1_that_are_gone_are_named(name):
+    with pytest.raises(TypeError, match=f"SMILEClassifier no longer has the parameter {name}: .* Leave it out"):
+        SMILEClassifier(**{name: 1})
+    with pytest.raises(TypeError, match="no longer has"):
+        make_classifier("smile", **{name: 1})
+
+
 def test_runs_repeat_bit_by_bit_and_touch_no_global_seed(data):
     results = []
     for global_seed in (1, 2):
         torch.manual_seed(global_seed)
         np.random.seed(global_seed)  # noqa: NPY002 - the point is that it does not matter
         before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-        model = _fit(data, dropout=0.5, soft_label="sample")
+        model = _fit(data, dropout=0.5)
         results.append((model.predict_proba(data.X), model.soft_labels_))
         assert torch.equal(torch.random.get_rng_state(), before[0])
         assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002

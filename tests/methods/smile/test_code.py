@@ -13,8 +13,15 @@ from onepos.datasets import list_datasets, make_known_posterior
 from onepos.exceptions import LabelWarning
 from onepos.graph.exact import nearest_neighbors
 from onepos.methods.smile.beta import beta_kl, sample_beta
-from onepos.methods.smile.code import RELEASED_SETTINGS, SMILEReleasedClassifier, SMILEReleasedObjective
-from onepos.methods.smile.code_networks import ReleasedEncoder, ReleasedModel, in_edges, released_divergence
+from onepos.methods.smile.code import (
+    RELEASED_SETTINGS,
+    ReleasedEncoder,
+    ReleasedModel,
+    SMILEReleasedClassifier,
+    SMILEReleasedObjective,
+    in_edges,
+    released_divergence,
+)
 from onepos.training import Batch
 from onepos.training.networks import MLP
 

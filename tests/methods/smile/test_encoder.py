@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from onepos.graph.exact import nearest_neighbors
+from onepos.graph.exact import adjacency, nearest_neighbors
 from onepos.graph.sparse_product import SparseRows
-from onepos.methods.smile.encoder import GraphEncoder
+from onepos.methods.smile.encoder import GraphEncoder, Neighborhood
 
 
 def _problem(n=60, q=7, k=4, labels=5, hidden=11, seed=0, zeros=0.0):
@@ -78,3 +80,14 @@ def test_kernels_equal_automatic_differentiation(zeros, scale, request):
     expected, expected_gradients = computed()
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(gradients, expected_gradients, rtol=1e-4, atol=1e-4)
+
+
+@given(n=st.integers(2, 60), k=st.integers(1, 8), size=st.integers(1, 30), seed=st.integers(0, 999))
+def test_rows_places_and_links_are_those_of_the_whole_graph(n, k, size, seed):
+    rng = np.random.default_rng(seed)
+    others = [rng.choice(np.delete(np.arange(n), i), min(k, n - 1), replace=False) for i in range(n)]
+    table, rows = np.column_stack([np.arange(n), others]), rng.permutation(n)[:size]
+    found = Neighborhood(table, rows)
+    assert found.needed.tolist() == sorted(set(table[rows].ravel().tolist()))
+    np.testing.assert_array_equal(found.needed[found.places], table[rows])
+    np.testing.assert_array_equal(found.linked, adjacency(table[:, 1:], n).toarray()[np.ix_(rows, rows)])

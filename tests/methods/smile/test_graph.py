@@ -8,7 +8,7 @@ from torch import nn
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
 from onepos.graph.exact import mean_aggregate, nearest_neighbors
-from onepos.methods._rows import embed
+from onepos.methods._neural_state import embed
 from onepos.training import Callback
 from onepos.training.networks import MLP
 

@@ -11,8 +11,8 @@ def test_an_example_is_shown_with_its_given_label_and_suggestions_surest_first(o
     assert choices(opened) == {"night": "open", "dog": "open", "snow": "open"}
     shown = "document.querySelectorAll('.suggestion:not([hidden]) .percent')"
     rows = opened.run(f"Array.from({shown}, percent => percent.textContent)")
-    assert rows == ["81.0 %", "62.0 %", "40.0 %"]
-    assert opened.run("document.querySelectorAll('.suggestion.likely').length") == 2
+    assert rows == ["81 %", "62 %", "40 %"]
+    assert opened.run("document.querySelectorAll('.suggestion.in-set').length") == 2
     assert text(opened, "#position") == "1 of 3"
     assert text(opened, "#progress-text") == "0 of 3 decided"
     opened.press("j")
@@ -50,7 +50,7 @@ def test_keys_move_accept_reject_and_take_back(opened):
     assert text(opened, "#status") == "Nothing to undo."
 
 
-def test_a_accepts_the_likely_and_enter_is_done(opened):
+def test_a_accepts_the_set_and_enter_is_done(opened):
     opened.press("Shift+1")
     opened.press("a")
     assert name(opened) == "two"
@@ -106,7 +106,7 @@ def test_buttons_work_by_keyboard_and_keep_the_focus(opened):
     opened.run("document.querySelector('.suggestion:nth-child(2) .reject').focus()")
     opened.press("Enter")
     assert choices(opened)["dog"] == "reject"
-    assert opened.run("document.activeElement.getAttribute('aria-label')") == "Reject dog, 62.0 %"
+    assert opened.run("document.activeElement.getAttribute('aria-label')") == "Reject dog, 62 %, in the set"
     assert opened.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     opened.press("j")
     assert opened.run("document.activeElement.id") == "example-name"

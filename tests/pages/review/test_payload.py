@@ -13,7 +13,7 @@ import pytest
 from hostile_texts import INJECTIONS
 from onepos.exceptions import MissingDependencyError
 from onepos.pages.review import render_review, script_json, write_review
-from onepos.pages.review_payload import make_payload, scale_confidences, scale_thresholds
+from onepos.pages.review_payload import informativeness, make_payload, scale_confidences, scale_thresholds
 from review_data import LABELS, SMALL
 
 
@@ -28,7 +28,9 @@ def test_the_payload_by_hand():
         "thresholds": [500] * 4,
         "given": [0, 1, -1],
         # The given label needs no suggestion; half a percent is too little for one.
-        "suggestions": [[2, 810, 1, 620, 3, 400], [2, 700, 0, 450], [1, 300, 3, 200, 2, 100, 0, 20]],
+        "suggestions": [[2, 810, 1, 620, 3, 400], [2, 700, 0, 450], [1, 200, 3, 100, 2, 50, 0, 20]],
+        "sets": [[2, 1], [2], []],
+        "worth": [2630, 1919, 1619],
         "texts": SMALL["texts"],
     }
 
@@ -56,13 +58,26 @@ def test_rounding_never_crosses_the_threshold(threshold, dtype):
     assert np.abs(rounded - 1000.0 * scores).max() <= 1.001
 
 
-def test_a_limit_takes_the_most_uncertain_in_their_order():
-    # Distances to 0.5 without the given label: 0.10, 0.05, 0.20.
+def test_a_limit_takes_the_most_informative_in_their_order():
     assert payload(limit=2)["ids"] == ["one", "two"]
-    assert payload(limit=1)["ids"] == ["two"]
-    assert payload(limit=1)["texts"] == ["A dog sleeps"]
+    assert payload(limit=1)["ids"] == ["one"]
+    assert payload(limit=1)["texts"] == ["Waves at night"]
     assert payload(limit=9)["ids"] == SMALL["ids"]
-    assert payload(limit=1, threshold=[0.5, 0.3, 0.5, 0.5])["ids"] == ["three"]
+    assert payload(limit=1, threshold=[0.02, 0.2, 0.05, 0.1])["ids"] == ["three"]  # every label at its threshold
+
+
+def test_worth_is_the_entropy_of_the_labels_that_are_not_given():
+    from scipy.stats import entropy
+
+    scores = np.random.default_rng(0).uniform(0.05, 0.95, size=(6, 4))
+    given = np.array([0, 1, 2, 3, -1, -1])
+    expected = [
+        sum(entropy([p, 1 - p], base=2) for j, p in enumerate(row) if j != one)
+        for row, one in zip(scores, given, strict=True)
+    ]
+    np.testing.assert_allclose(informativeness(scores, np.full(4, 0.5), given), expected)
+    # At its threshold a label is worth one bit, wherever that is.
+    assert informativeness(np.array([[0.1, 0.7]]), np.array([0.1, 0.7]), np.array([-1])) == pytest.approx(2.0)
 
 
 def test_features_and_pictures_become_text():
@@ -96,6 +111,7 @@ def test_features_and_pictures_become_text():
         ({"threshold": 1.5}, "threshold must lie between 0 and 1"),
         ({"threshold": [0.5, 0.5]}, "threshold must be one number or one for each of 4 labels"),
         ({"limit": 0}, "limit must be at least 1"),
+        ({"sets": np.zeros((3, 5))}, r"sets must have the shape \(3, 4\); got \(3, 5\)"),
         ({"images": ["http://example.org/a.png"] * 3}, "the page loads nothing from elsewhere"),
         ({"images": ["//example.org/a.png"] * 3}, "the page loads nothing from elsewhere"),
         ({"images": ["\\\\server\\a.png"] * 3}, "the page loads nothing from elsewhere"),

@@ -3,13 +3,16 @@
 from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.pages.review import write_review
 from review_data import SMALL
-from review_window import choices, text, wait_for
+from review_window import choices, choose, text, wait_for
 
 
 def test_markup_and_script_in_any_place_are_text(browser, tmp_path):
     path = write_hostile_review(tmp_path / "nasty.html")
     assert browser.open(path) == []
     assert browser.run("document.title") == INJECTIONS[1]
+    choose(browser, "sort", "order")
+    browser.run("document.getElementById('list').focus()")
+    browser.press("Home")
     # Suggestions are stored up to the twentieth, so all others are on show.
     for place, injection in enumerate(INJECTIONS):
         assert text(browser, "#example-name") == injection

@@ -11,7 +11,6 @@ from onepos.study.tables import (
     compare,
     in_stds,
     load_published,
-    paper_dataset,
     published_value,
 )
 from table_frames import make_frame
@@ -68,7 +67,6 @@ def test_substitutes_meet_the_papers_set_and_are_flagged():
     assert [row[-1].text for row in grid.rows] == ["other", "paper"]
     assert [row[3].mark for row in grid.rows] == ["", "†1"]
     assert any(note.startswith("other features") for note in grid.notes)
-    assert paper_dataset("mirflickr-tags") == "mirflickr"
 
 
 def test_what_the_paper_does_not_have_is_left_out():

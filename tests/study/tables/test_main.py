@@ -34,10 +34,8 @@ def test_best_ties_full_supervision_and_incomplete_cells():
 
 
 def test_equal_is_what_is_shown():
-    values = {("a", "x"): [0.1234], ("a", "y"): [0.1229], ("a", "z"): [0.1236]}
-    assert bold(main_table(make_frame(values), "average_precision"), "a") == ["z"]
-    assert bold(main_table(make_frame(values), "average_precision", digits=2), "a") == ["x", "y", "z"]
-    assert bold(main_table(make_frame(values), "average_precision", digits=4), "a") == ["z"]
+    values = {("a", "w"): [0.1242], ("a", "x"): [0.1234], ("a", "y"): [0.1229], ("a", "z"): [0.1236]}
+    assert bold(main_table(make_frame(values), "average_precision"), "a") == ["w", "z"]
 
 
 def test_ranks_are_over_data_sets_that_all_have_completed():

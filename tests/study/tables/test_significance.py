@@ -23,7 +23,7 @@ def results(gaps):
 
 def test_the_papers_table_3(paper_results):
     rivals = ("an", "an-ls", "wan", "role", "glocal", "mlml", "d2ml")
-    table = significance(paper_results, rivals=rivals, test="conditional")
+    table = significance(paper_results, rivals=rivals)
     outcomes = {pair: verdict.test.outcome for pair, verdict in table.verdicts.items()}
     assert {pair for pair, outcome in outcomes.items() if outcome != "win"} == {
         ("ranking_loss", "wan"),
@@ -55,7 +55,6 @@ def test_hand_worked_with_holm():
         ["Average precision ↑", "win[0.0312]", "win[0.0312]", "tie[1.0000]"],
         ["Holm-corrected", "tie[0.0938]", "tie[0.0938]", "tie[1.0000]"],
     ]
-    assert any("its form for tied ranks: Average precision ↑ role" in note for note in table.grid().notes)
 
 
 @pytest.mark.parametrize("metric", METRICS)

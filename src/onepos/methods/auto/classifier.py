@@ -3,7 +3,6 @@
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,17 +11,17 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from onepos import metrics
+from onepos._utils.deadline import current_listener
 from onepos._utils.random import seed_from
 from onepos._utils.result_cache import remember_work
-from onepos.exceptions import ModelFileError, TrainingWarning
+from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import at_observed, pool
-from onepos.methods._base import COUNT, POSITIVE, Constraints, OnePositiveClassifier, State, one_of
-from onepos.methods._n_positives import estimate_n_positives
-from onepos.methods._pretraining import shared_pretraining
-from onepos.methods._shares import SharesClassifier
+from onepos.label_sets.thresholds import estimate_n_positives
+from onepos.methods._base import COUNT, POSITIVE, Constraints, OnePositiveClassifier, SharesClassifier, State, one_of
+from onepos.methods._neural_defaults import shared_pretraining
 from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
 from onepos.methods.auto.folds import FEWEST_TO_JUDGE, Folds, deal
-from onepos.methods.auto.search import BASELINES, LINKS, SHARES, Search, Trial, log_scores
+from onepos.methods.auto.search import BASELINES, SHARES, Search, Trial, log_scores
 from onepos.methods.registry import METHODS
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.tensors import take
@@ -79,7 +78,8 @@ class AutoClassifier(SharesClassifier):
     links_ : list of str
         How the scores of each member become log-scores of the observed label.
     history_ : History
-        One record per candidate: method, settings, likelihood alone, weight, folds, seconds.
+        One record per candidate: method, settings, likelihood alone, weight, folds, seconds. ``facts["stopped"]`` says
+        what ended the search: "methods" (all were tried), "n_members", "time_budget", "model_size" or "interrupted".
     comparison_ : dict
         How the pool and each method rank the observed labels of held-out rows: ``rows``, their number, and
         ``methods``, with mean reciprocal rank and log-likelihood by key. Empty if there are too few rows to judge.
@@ -119,7 +119,6 @@ class AutoClassifier(SharesClassifier):
         *,
         validation: tuple[Any, Any] | None = None,
         validation_labels: str = "single",
-        progress: Callable[[str, float], None] | None = None,
     ) -> Self:
         """Train members and pool them.
 
@@ -133,8 +132,6 @@ class AutoClassifier(SharesClassifier):
             complete labels they only judge.
         validation_labels : {"single", "full"}
             Whether ``Y_val`` shows one positive per row or all of them.
-        progress : callable, optional
-            Called with the current step and the share of the work that is done.
         """
         end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
         X, labels, given = self._begin(X, y, validation, validation_labels)
@@ -155,13 +152,14 @@ class AutoClassifier(SharesClassifier):
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
         told = self._guess_n_positives(folds, generator) if guessed else self.n_positives_
-        listener = progress or (_ProgressLine() if self.verbose else _silent)
+        listener = current_listener() or (_ProgressLine() if self.verbose else _silent)
         search = Search(folds, shape, end, seed, listener)
         first, later = first_candidates(keys, shape, self.scale, told)
         more = more_candidates(keys, shape, self.scale, told)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             search.run(first, later, more, self.n_members)
             self._keep(search, folds)
+        listener("pooling", 1.0)
         self.history_.facts["stopped"] = search.stopped
         if search.stopped == "interrupted":
             warnings.warn(
@@ -280,31 +278,21 @@ class AutoClassifier(SharesClassifier):
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         classes = {METHODS[key].class_name: METHODS[key] for key in STORED}
+        by_member: list[dict[str, NDArray[Any]]] = [{} for _ in facts["members"]]
+        for name, array in arrays.items():
+            place, _, own = name.partition(".")
+            by_member[int(place)][own] = array
         self.members_ = []
-        for place, stored in enumerate(facts["members"]):
-            if stored["class"] not in classes:
-                raise ModelFileError(f"a member of class {stored['class']!r} is not one that auto combines.")
-            params: dict[str, Any] = {
-                name: tuple(v) if isinstance(v, list) else v for name, v in stored["params"].items()
-            }
-            member = classes[stored["class"]].load_class()(**params)
-            member._validate_params()
+        for stored, own_arrays in zip(facts["members"], by_member, strict=True):
+            member = classes[stored["class"]].load_class()._unfitted(stored["params"])
             member.classes_, member.single_label_ = np.arange(len(self.classes_)), False
             member.n_features_in_ = self.n_features_in_
-            prefix = f"{place}."
-            member._restore(
-                {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}, stored["facts"]
-            )
+            member._restore(own_arrays, stored["facts"])
             self.members_.append(member)
         self.weights_ = np.array(facts["weights"], dtype=np.float64)
         self.sharpness_ = np.array(facts["sharpness"], dtype=np.float64)
-        self.links_ = list(facts.get("links", ["standardized"] * len(self.members_)))
-        if not len(self.members_) == len(self.weights_) == len(self.sharpness_) == len(self.links_):
-            raise ModelFileError("members, weights, temperatures and links of a pool must be equally many.")
-        if not set(self.links_) <= {SHARES, *LINKS}:
-            raise ModelFileError(f"links must be some of {SHARES}, {', '.join(LINKS)}; got {self.links_}.")
-        self.n_positives_ = float(facts["n_positives"])
-        self.comparison_ = dict(facts.get("comparison", {}))
+        self.links_ = facts.get("links", ["standardized"] * len(self.members_))
+        self.n_positives_, self.comparison_ = facts["n_positives"], facts.get("comparison", {})
         self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.methods._rows import hold_out
+from onepos.methods._base import hold_out
 from onepos.rows.tensors import take
 
 #: With fewer labelled rows than this none is held out, and members count alike.

@@ -435,7 +435,7 @@ def _through_draw(
             )
 
 
-# The graph encoder behind its first product X·W₁: the twin of ``GraphEncoder.reference``.
+# The graph encoder behind its first product X·W₁: the twin of what torch computes in ``GraphEncoder.forward``.
 
 
 @compiled

@@ -1,33 +1,25 @@
 """SMILE: single-positive multi-label learning with label enhancement (Xu et al., NeurIPS 2022)."""
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from onepos._utils.private_names import Interval, StrOptions
-from onepos.exceptions import LabelWarning
 from onepos.graph.search import SEARCHES, Search
-from onepos.label_sets.cardinality import balanced_weight
-from onepos.methods._graph_features import GraphFeatures
-from onepos.methods._n_positives import expected_n_positives
-from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods._rows import check_embeds
-from onepos.methods.capped_softmax import cardinality_shift
-from onepos.methods.smile.beta import sample_beta
-from onepos.methods.smile.encoder import GraphEncoder
+from onepos.label_sets.thresholds import balanced_weight
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
+from onepos.methods._neural import Context, GraphClassifier
+from onepos.methods._neural_run import GraphFeatures
+from onepos.methods._neural_state import check_embeds
+from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph, with_self
 from onepos.methods.smile.enhancement import EnhancementSettings, LabelEnhancement
-from onepos.methods.smile.graph import GraphBuilder, GraphRefresh, with_self
 from onepos.rows.stored import DiskRows
-from onepos.rows.tensors import as_features
 from onepos.training import Batch, Objective, losses
+from onepos.training.losses import cardinality_shift
 
 #: With ``warm_up_epochs="auto"``: epochs without scores, and epochs without a better score that end the warm-up.
 _WARM_UP_EPOCHS = 3
@@ -59,7 +51,6 @@ class RiskSettings:
 
     warm_up: WarmUp
     bound: float
-    soft_label: str
     keep_observed: bool
     correction: str
     n_positives: float
@@ -121,13 +112,8 @@ class SMILEObjective(Objective):
 
     @torch.no_grad()
     def soft_labels(self, batch: Batch) -> Tensor:
-        """d for the rows of a batch: mean or draw of the Beta, corrected for cardinality, known entries put in."""
-        if self.settings.soft_label == "sample" and self.training:
-            log_alpha, log_beta = self.enhancement.log_parameters(batch.rows)
-            soft = sample_beta(log_alpha.exp(), log_beta.exp(), self.enhancement.generator)
-        else:
-            soft = self.enhancement.means(batch.rows)
-        return self.corrected(soft, batch.observed)
+        """d for the rows of a batch: mean of the Beta, corrected for cardinality, known entries put in."""
+        return self.corrected(self.enhancement.means(batch.rows), batch.observed)
 
     def corrected(self, soft: Tensor, observed: Tensor) -> Tensor:
         """Correct d for cardinality, as one batch, and put known entries in."""
@@ -158,13 +144,8 @@ def with_mean_sum(soft: Tensor, possible: Tensor, n_positives: float) -> Tensor:
     return torch.sigmoid(logits + shift)
 
 
-class _FittedSMILE(NeuralClassifier):
-    soft_labels_: NDArray[np.float32]
-    n_positives_: float
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class SMILEClassifier(_FittedSMILE):
+class SMILEClassifier(GraphClassifier):
     """SMILE, the paper's method: recover soft labels with a variational graph model, train on the unbiased risk.
 
     Where the paper is silent the choice is a parameter, and the default is what measured best on validation data.
@@ -209,12 +190,6 @@ class SMILEClassifier(_FittedSMILE):
         λ in T_LE = −λ·ELBO + T_C.
     prior : (float, float)
         (α̂, β̂) of the Beta prior over soft labels.
-    n_draws : int
-        Monte-Carlo samples M of D per step.
-    consistency_on : {"mean", "sample"}
-        Whether T_C looks at the posterior mean or, as the paper prints it, at the sample.
-    soft_label : {"mean", "sample"}
-        What the classifier is trained on: E[d], or a fresh draw.
     keep_observed : bool
         Set d to 1 where the label was observed.
     risk_weight_bound : float or "auto"
@@ -255,7 +230,6 @@ class SMILEClassifier(_FittedSMILE):
     ((200, 4), True)
     """
 
-    n_positives: float | str | None = None
     cardinality_correction: str = "shift"
     unobserved_weight: float | str = "auto"
     n_neighbors: int = 10
@@ -270,79 +244,58 @@ class SMILEClassifier(_FittedSMILE):
     decoder_hidden: int = 32
     elbo_weight: float = 1e-3
     prior: tuple[float, float] = (1.0, 1.0)
-    n_draws: int = 1
-    consistency_on: str = "mean"
-    soft_label: str = "mean"
     keep_observed: bool = True
     risk_weight_bound: float | str = "auto"
     warm_up_epochs: int | str = "auto"
 
-    _uses_graph_features: ClassVar[bool] = True
+    _retired: ClassVar[Mapping[str, str]] = {
+        "n_draws": "a step takes one draw",
+        "consistency_on": "T_C looks at the mean of the Beta",
+        "soft_label": "the classifier is trained on the mean of the Beta",
+    }
     _bag_rate_factor: ClassVar[float] = 3.0
     # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
     _judged_by_likelihood: ClassVar[bool] = False
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "n_positives": [Interval(Real, 1, None, closed="left"), StrOptions({"estimate"}), None],
-        "cardinality_correction": [StrOptions({"shift", "weight", "bayes", "none"})],
-        "unobserved_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "self_weight": [Interval(Real, 0, 1, closed="both")],
-        "graph_metric": [StrOptions({"euclidean", "cosine"})],
-        "graph_on": [StrOptions({"features", "embeddings"})],
-        "graph_refresh": [Interval(Integral, 1, None, closed="left"), None],
-        "graph_search": [StrOptions(set(SEARCHES))],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "cardinality_correction": [one_of("shift", "weight", "bayes", "none")],
+        "unobserved_weight": [one_of("auto"), POSITIVE],
+        "n_neighbors": [COUNT],
+        "self_weight": [PROBABILITY],
+        "graph_metric": [one_of("euclidean", "cosine")],
+        "graph_on": [one_of("features", "embeddings")],
+        "graph_refresh": [COUNT, None],
+        "graph_search": [one_of(*SEARCHES)],
         "cache_folder": [str, None],
-        "encoder_hidden": [Interval(Integral, 1, None, closed="left")],
-        "latent_size": [Interval(Integral, 1, None, closed="left")],
-        "decoder_hidden": [Interval(Integral, 1, None, closed="left")],
-        "elbo_weight": [Interval(Real, 0, None, closed="left")],
+        "encoder_hidden": [COUNT],
+        "latent_size": [COUNT],
+        "decoder_hidden": [COUNT],
+        "elbo_weight": [POSITIVE_OR_ZERO],
         "prior": [tuple, list],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "consistency_on": [StrOptions({"mean", "sample"})],
-        "soft_label": [StrOptions({"mean", "sample"})],
         "keep_observed": ["boolean"],
-        "risk_weight_bound": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "warm_up_epochs": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "risk_weight_bound": [one_of("auto"), POSITIVE],
+        "warm_up_epochs": [one_of("auto"), COUNT_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:
-        n_labels = context.n_labels
-        self.n_positives_, self.n_positives_from_ = expected_n_positives(
-            self.n_positives, context, single_label=self.single_label_
-        )
-        weight = 1.0
+        n_labels, number, weight = context.n_labels, self._set_n_positives(context), 1.0
         if not isinstance(self.unobserved_weight, str):
             weight = float(self.unobserved_weight)
         elif self.cardinality_correction == "weight":
-            weight = balanced_weight(self.n_positives_)
+            weight = balanced_weight(number)
         elif self.cardinality_correction == "shift":
             weight = 1.0 / max(n_labels - 1, 1)
-        graph = context.graph
         encoder, feature_scale = self._build_encoder(context)
-        alpha, beta = self.prior
-        enhancement = LabelEnhancement(
-            encoder,
-            graph.features.shape[1],
-            n_labels,
-            EnhancementSettings(
-                self.elbo_weight,
-                (float(alpha), float(beta)),
-                self.n_draws,
-                self.consistency_on,
-                weight,
-                self.latent_size,
-                self.decoder_hidden,
-            ),
-            feature_scale,
-            context.generator,
-        )
+        alpha, beta = map(float, self.prior)
+        sizes = self.latent_size, self.decoder_hidden
+        settings = EnhancementSettings(float(self.elbo_weight), (alpha, beta), weight, *sizes)
+        n_features = context.graph.features.shape[1]
+        enhancement = LabelEnhancement(encoder, n_features, n_labels, settings, feature_scale, context.generator)
         bound = 8.0 / n_labels if isinstance(self.risk_weight_bound, str) else float(self.risk_weight_bound)
-        how = self.cardinality_correction, self.n_positives_
-        risk = RiskSettings(self._warm_up(context), bound, self.soft_label, self.keep_observed, *how)
+        warm_up = self._warm_up(context)
+        risk = RiskSettings(warm_up, bound, self.keep_observed, self.cardinality_correction, number)
         refresh = self._graph_refresh(encoder, context) if self.graph_on == "embeddings" else None
-        return SMILEObjective(context.network, enhancement, risk, graph, refresh)
+        return SMILEObjective(context.network, enhancement, risk, context.graph, refresh)
 
     def _warm_up(self, context: Context) -> WarmUp:
         if not isinstance(self.warm_up_epochs, str):
@@ -355,33 +308,21 @@ class SMILEClassifier(_FittedSMILE):
         check_embeds(context.network)
         matrix = context.graph.matrix
         neighbors = encoder.neighborhoods[:, 1:].cpu().numpy()
-        graphs = self._graph_builder()
         return GraphRefresh(
             neighbors,
             context.rows,
-            lambda rows: graphs.neighbors(rows, neighbors.shape[1]),
-            lambda neighbors: as_features(graphs.aggregated(matrix, neighbors)),
+            lambda rows: find_graph(rows, neighbors.shape[1], self.graph_metric, self.graph_search),
+            lambda found: aggregated_features(matrix, found, self.self_weight, self.cache_folder),
             self._warm_up(context).n_epochs,
             self.graph_refresh,
         )
 
-    def _graph_builder(self) -> GraphBuilder:
-        return GraphBuilder(self.graph_metric, self.graph_search, self.self_weight, self.cache_folder)
-
     def _build_encoder(self, context: Context) -> tuple[GraphEncoder, float]:
         """Build the graph over all rows (labels play no part in it), ÂX, and the encoder on top."""
         matrix = context.graph.matrix
-        k = min(self.n_neighbors, matrix.shape[0] - 1)
-        if k < self.n_neighbors:
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} needs more than {matrix.shape[0]} rows; {k} neighbours are used.",
-                LabelWarning,
-                stacklevel=5,
-            )
-        graphs = self._graph_builder()
-        neighbors, self._graph_facts = graphs.neighbors(matrix, k)
+        neighbors, self._graph_facts = find_graph(matrix, self.n_neighbors, self.graph_metric, self.graph_search)
         encoder = GraphEncoder(
-            as_features(graphs.aggregated(matrix, neighbors)),
+            aggregated_features(matrix, neighbors, self.self_weight, self.cache_folder),
             with_self(neighbors),
             self.encoder_hidden,
             context.n_labels,
@@ -400,11 +341,7 @@ class SMILEClassifier(_FittedSMILE):
             blocks = torch.split(torch.arange(rows.n_samples, device=rows.observed.device), _ROWS_AT_ONCE)
             pieces = [objective.corrected(objective.enhancement.means(block), rows.observed[block]) for block in blocks]
         self.soft_labels_ = torch.cat(pieces).cpu().numpy()
-        self.history_.facts |= {
-            "n_positives": self.n_positives_,
-            "n_positives_from": self.n_positives_from_,
-            "graph": self._graph_facts,
-        }
+        self.history_.facts["graph"] = self._graph_facts
 
 
 def _mean_square(matrix: Any) -> float:

@@ -1,64 +1,225 @@
-"""SMILE as its authors released it (palm-ml/smile, ``train_smile2.py``), which is not quite what the paper says."""
+"""SMILE as its authors released it (palm-ml/smile, ``train_smile2.py``), which is not quite what the paper says.
 
-import warnings
+==========================  ==============  ===========================================================
+here                        there           meaning
+==========================  ==============  ===========================================================
+``encoder``                 encoder         graph network, row → logits of d
+``latent_encoder``          encoder_z       [x, d] → z_h, no distribution
+``feature_decoder``         decoder         [d, z_h] → X̂
+``reconstruction_weight``   γ (``gamma``)   weight of MSE(X̂, x) + AN(Ŷ, s) + MSE(ŶŶᵀ, A)
+``divergence_weight``       δ (``delta``)   weight of KL′
+==========================  ==============  ===========================================================
+"""
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor, nn
+from torch.nn import functional
 
-from onepos._utils.deadline import time_left
-from onepos._utils.private_names import Interval, StrOptions
-from onepos.exceptions import LabelWarning
-from onepos.graph.exact import find_neighbors
-from onepos.methods._graph_features import GraphFeatures
-from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods.smile.code_networks import ReleasedEncoder, ReleasedModel, in_edges
-from onepos.rows.tensors import as_features
+from onepos.graph.exact import adjacency
+from onepos.methods._base import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
+from onepos.methods._neural import Context, GraphClassifier
+from onepos.methods._neural_run import GraphFeatures
+from onepos.methods.smile.beta import sample_beta
+from onepos.methods.smile.encoder import find_graph
+from onepos.rows.tensors import as_features, gather
 from onepos.training import Batch, Objective
 from onepos.training.losses import binary_cross_entropy
-from onepos.training.networks import MLP
-
-# The settings that the authors of SMILE printed for their twelve data sets (README of palm-ml/smile).
+from onepos.training.networks import MLP, linear
 
 
-def _setting(unobserved_target: float, enhancement_share: float, unobserved_weight: float | str) -> Mapping[str, Any]:
-    return MappingProxyType(
-        {
-            "unobserved_target": unobserved_target,
-            "enhancement_share": enhancement_share,
-            "unobserved_weight": unobserved_weight,
-        }
+def in_edges(neighbors: NDArray[np.int64]) -> Any:
+    """P of shape (n, n), CSR in float64: row v holds 1/(√k·√deg_in(v)) at the rows u that list v as a neighbour.
+
+    Examples
+    --------
+    >>> in_edges(np.array([[1], [0], [1]])).toarray().round(3).tolist()
+    [[0.0, 1.0, 0.0], [0.707, 0.0, 0.707], [0.0, 0.0, 0.0]]
+    """
+    n_samples, n_neighbors = neighbors.shape
+    listed_by = adjacency(neighbors, n_samples)
+    in_degree = np.diff(listed_by.indptr)
+    weights = np.repeat(1.0 / np.sqrt(n_neighbors * np.maximum(in_degree, 1.0)), in_degree)
+    return sparse.csr_array((weights, listed_by.indices, listed_by.indptr), shape=listed_by.shape)
+
+
+class GraphConvolution(nn.Linear):
+    """The weight and bias of a graph convolution: Glorot-uniform weights and a bias of zero, as DGL starts it."""
+
+    def __init__(self, n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> None:
+        super().__init__(n_inputs, n_outputs, device="meta")
+        self.to_empty(device="cpu")
+        bound = (6.0 / (n_inputs + n_outputs)) ** 0.5
+        with torch.no_grad():
+            self.weight.uniform_(-bound, bound, generator=generator)
+            self.bias.zero_()
+
+
+class ReleasedEncoder(nn.Module):
+    """Rows → logits of their soft labels d: graph convolution, ReLU, graph convolution, linear layer.
+
+    Parameters
+    ----------
+    aggregated : Tensor or CSR array of shape (n_samples, n_features)
+        PX.
+    edges : CSR array of shape (n_samples, n_samples)
+        P, from ``in_edges``.
+    n_hidden, n_labels : int
+    """
+
+    aggregated: Any
+    starts: Tensor
+    sources: Tensor
+    weights: Tensor
+
+    def __init__(
+        self, aggregated: Any, edges: Any, n_hidden: int, n_labels: int, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        # Not persistent: the graph belongs to the training set, not to the saved state.
+        if isinstance(aggregated, Tensor):
+            self.register_buffer("aggregated", aggregated, persistent=False)
+        else:
+            self.aggregated = aggregated
+        self.register_buffer("starts", torch.from_numpy(edges.indptr.astype(np.int64)), persistent=False)
+        self.register_buffer("sources", torch.from_numpy(edges.indices.astype(np.int64)), persistent=False)
+        self.register_buffer("weights", torch.from_numpy(edges.data.astype(np.float32)), persistent=False)
+        self.first = GraphConvolution(aggregated.shape[1], n_hidden, generator)
+        self.second = GraphConvolution(n_hidden, n_labels, generator)
+        self.last = linear(n_labels, n_labels, generator)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the logits of d for the given rows, shape (batch, n_labels)."""
+        start = self.starts[rows]
+        in_degree = self.starts[rows + 1] - start
+        targets = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), in_degree)  # (edges,)
+        # The e-th edge is its target's (e − edges before that target)-th one.
+        before = in_degree.cumsum(0) - in_degree
+        edges = torch.arange(len(targets), device=rows.device) + (start - before)[targets]
+        hidden = torch.relu(self.first(gather(self.aggregated, self.sources[edges])))  # (edges, h)
+        received = hidden * self.weights[edges, None]
+        pooled = received.new_zeros(len(rows), hidden.shape[1]).index_add(0, targets, received)  # (batch, h)
+        logits: Tensor = self.last(self.second(pooled))
+        return logits
+
+
+_LOG_OFFSET = 1e-5  # the released −log(x + 1e-5); also added to the parameters of the Beta
+
+
+_DIVERGENCE_OFFSET = 1e-6
+
+
+def released_divergence(logits: Tensor) -> Tensor:
+    """KL′ = lnΓ(d) + lnΓ(1−d) + (d−1)·ψ(d) + (1−d−1)·ψ(1−d), elementwise, with d = σ(logits).
+
+    1e-6 is added to d and to 1−d. Kept as released. It is not KL( Beta(d, 1−d) ‖ Beta(1, 1) ), in
+    which both lnΓ are negative and ψ(1) is added.
+
+    Examples
+    --------
+    >>> round(float(released_divergence(torch.zeros(()))), 2)
+    3.11
+    """
+    present = torch.sigmoid(logits) + _DIVERGENCE_OFFSET
+    absent = torch.sigmoid(-logits) + _DIVERGENCE_OFFSET  # 1 − d without cancellation
+    return (
+        torch.lgamma(present)
+        + torch.lgamma(absent)
+        + (present - 1.0) * torch.digamma(present)
+        + (absent - 1.0) * torch.digamma(absent)
     )
 
 
-#: Parameters of ``SMILEReleasedClassifier`` by data set: p₀, μ, and the weight of unobserved entries ("auto": 1/(c−1)).
-RELEASED_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "CAL500": _setting(0.01, 0.01, 0.1),
-        "image": _setting(0.1, 0.9, 0.7),
-        "scene": _setting(0.075, 0.3, 0.5),
-        "yeast": _setting(0.05, 0.5, 0.1),
-        "corel5k": _setting(0.025, 0.1, 0.1),
-        "rcv1-s1": _setting(0.01, 0.01, 0.1),
-        "corel16k-s1": _setting(0.001, 0.01, "auto"),
-        "delicious": _setting(0.01, 0.01, "auto"),
-        "iaprtc12": _setting(0.001, 0.01, "auto"),
-        "espgame": _setting(0.025, 0.01, "auto"),
-        "mirflickr": _setting(0.01, 0.01, 0.1),
-        "tmc2007": _setting(0.025, 0.1, 0.3),
-    }
-)
+class ReleasedModel(nn.Module):
+    """The part of the released SMILE that recovers d.
+
+    Parameters
+    ----------
+    encoder : ReleasedEncoder
+    neighbors : int64 Tensor of shape (n_samples, n_neighbors)
+        A_ij = 1 if j is in row i.
+    n_features, n_labels, latent_hidden, decoder_hidden : int
+        Widths; z_h has n_labels entries.
+    """
+
+    neighbors: Tensor
+
+    def __init__(
+        self,
+        encoder: ReleasedEncoder,
+        neighbors: Tensor,
+        n_features: int,
+        n_labels: int,
+        *,
+        latent_hidden: int,
+        decoder_hidden: int,
+        reconstruction_weight: float,
+        divergence_weight: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("neighbors", neighbors, persistent=False)
+        self.latent_encoder = MLP([n_features + n_labels, latent_hidden, n_labels], generator=generator)
+        self.feature_decoder = MLP([2 * n_labels, decoder_hidden, n_features], generator=generator)
+        self.reconstruction_weight = reconstruction_weight
+        self.divergence_weight = divergence_weight
+        self.generator = generator
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """AN(d, s) + γ·[ MSE(X̂, x) + AN(Ŷ, s) + MSE(ŶŶᵀ, A) ] + δ·KL′, with d = σ(logits)."""
+        positives = batch.observed.clamp(min=0).to(logits.dtype)
+        loss = binary_cross_entropy(logits, positives) / logits.shape[1]
+        if self.divergence_weight:
+            loss = loss + self.divergence_weight * released_divergence(logits).mean()
+        if self.reconstruction_weight:
+            loss = loss + self.reconstruction_weight * self._reconstruction(logits, batch.features, positives, batch)
+        return loss
+
+    def _reconstruction(self, logits: Tensor, features: Tensor, positives: Tensor, batch: Batch) -> Tensor:
+        soft = torch.sigmoid(logits)
+        latent = self.latent_encoder(torch.cat([features, soft], dim=1))
+        reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
+        drawn = sample_beta(soft + _LOG_OFFSET, torch.sigmoid(-logits) + _LOG_OFFSET, self.generator)
+        # Here the offset stays: α + β ≈ 1, so draws sit at 0 and 1, and it alone keeps the logarithms bounded.
+        seen = positives * torch.log(drawn + _LOG_OFFSET) + (1.0 - positives) * torch.log(1.0 - drawn + _LOG_OFFSET)
+        adjacency = self.adjacency(batch.rows).to(drawn.dtype)
+        return (
+            functional.mse_loss(reconstructed, features) - seen.mean() + functional.mse_loss(drawn @ drawn.T, adjacency)
+        )
+
+    def adjacency(self, rows: Tensor) -> Tensor:
+        """Block of A for a batch, (B, B): A_ij = 1 if x_j is among the k nearest neighbours of x_i."""
+        return (rows[None, :, None] == self.neighbors[rows][:, None, :]).any(dim=2)
+
+
+#: What the authors printed for twelve data sets: p₀, μ, and the weight of unobserved entries ("auto": 1/(c−1)).
+RELEASED_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    name: dict(zip(("unobserved_target", "enhancement_share", "unobserved_weight"), values, strict=True))
+    for name, *values in (
+        ("CAL500", 0.01, 0.01, 0.1),
+        ("image", 0.1, 0.9, 0.7),
+        ("scene", 0.075, 0.3, 0.5),
+        ("yeast", 0.05, 0.5, 0.1),
+        ("corel5k", 0.025, 0.1, 0.1),
+        ("rcv1-s1", 0.01, 0.01, 0.1),
+        ("corel16k-s1", 0.001, 0.01, "auto"),
+        ("delicious", 0.01, 0.01, "auto"),
+        ("iaprtc12", 0.001, 0.01, "auto"),
+        ("espgame", 0.025, 0.01, "auto"),
+        ("mirflickr", 0.01, 0.01, 0.1),
+        ("tmc2007", 0.025, 0.1, 0.3),
+    )
+}
 
 #: What the README's commands have in common: ten epochs, hidden layers as wide as there are labels, Adam at 1e-3.
-RELEASED_COMMON: Mapping[str, Any] = MappingProxyType(
-    {"max_epochs": 10, "network": "labels", "learning_rate": 1e-3, "batch_size": 16}
-)
+RELEASED_COMMON: Mapping[str, Any] = {"max_epochs": 10, "network": "labels", "learning_rate": 1e-3, "batch_size": 16}
 
 
 def released_settings(name: str) -> dict[str, Any]:
@@ -111,12 +272,8 @@ class SMILEReleasedObjective(Objective):
         return torch.where(observed < 0, 0.0, targets)
 
 
-class _FittedSMILEReleased(NeuralClassifier):
-    soft_labels_: NDArray[np.float32]
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class SMILEReleasedClassifier(_FittedSMILEReleased):
+class SMILEReleasedClassifier(GraphClassifier):
     """SMILE as released: sigmoid soft labels from a directed graph, blended with a constant. Key: ``smile-code``.
 
     ``SMILEReleasedClassifier.for_dataset("yeast")`` has the settings the authors printed for that data set
@@ -181,19 +338,17 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
     #: The product of the graph with X is formed in one piece.
     _reads_from_disk: ClassVar[bool] = False
 
-    _uses_graph_features: ClassVar[bool] = True
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
-        "network": [StrOptions({"auto", "labels"}), *NeuralClassifier._parameter_constraints["network"][1:]],
-        "unobserved_target": [Interval(Real, 0, 1, closed="both")],
-        "enhancement_share": [Interval(Real, 0, 1, closed="both")],
-        "unobserved_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "reconstruction_weight": [Interval(Real, 0, None, closed="left")],
-        "divergence_weight": [Interval(Real, 0, None, closed="left")],
-        "encoder_hidden": [StrOptions({"labels"}), Interval(Integral, 1, None, closed="left")],
-        "decoder_hidden": [StrOptions({"features"}), Interval(Integral, 1, None, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_positives": [AT_LEAST_ONE, None],
+        "network": [one_of("auto", "labels"), *GraphClassifier._parameter_constraints["network"][1:]],
+        "unobserved_target": [PROBABILITY],
+        "enhancement_share": [PROBABILITY],
+        "unobserved_weight": [one_of("auto"), POSITIVE_OR_ZERO],
+        "n_neighbors": [COUNT],
+        "reconstruction_weight": [POSITIVE_OR_ZERO],
+        "divergence_weight": [POSITIVE_OR_ZERO],
+        "encoder_hidden": [one_of("labels"), COUNT],
+        "decoder_hidden": [one_of("features"), COUNT],
     }
 
     @classmethod
@@ -217,7 +372,7 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, matrix = context.n_labels, context.graph.matrix
-        neighbors = self._neighbors(matrix)
+        neighbors = find_graph(matrix, self.n_neighbors).neighbors
         edges = in_edges(neighbors)
         hidden = n_labels if isinstance(self.encoder_hidden, str) else self.encoder_hidden
         model = ReleasedModel(
@@ -237,18 +392,6 @@ class SMILEReleasedClassifier(_FittedSMILEReleased):
         return SMILEReleasedObjective(
             context.network, model, self.enhancement_share, self.unobserved_target, float(weight), context.graph
         )
-
-    def _neighbors(self, matrix: Any) -> NDArray[np.int64]:
-        k = min(self.n_neighbors, matrix.shape[0] - 1)
-        if k < self.n_neighbors:
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} needs more than {matrix.shape[0]} rows; {k} neighbours are used.",
-                LabelWarning,
-                stacklevel=5,
-            )
-        if time_left() <= 0:  # nor is there any to train with them
-            return np.tile(np.arange(matrix.shape[0], dtype=np.int64)[:, None], (1, k))
-        return find_neighbors(matrix, k)[0]
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, SMILEReleasedObjective)

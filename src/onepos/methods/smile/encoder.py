@@ -1,4 +1,4 @@
-"""The inference model w₁ of SMILE: a two-layer graph network, computed on the batch's neighbourhood only.
+"""SMILE's graph over the training rows, and its inference model w₁: a graph network on the batch's neighbourhood.
 
 Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â = s·I + (1−s)·N, N the row-normalised neighbour
 matrix and s the weight of the self-loop. Every node has k neighbours, so a batch of B rows only needs (ÂX) of these
@@ -6,21 +6,71 @@ rows and their neighbours, not a pass over all n nodes. A row that is a neighbou
 once. If ÂX is mostly zeros, its product with W₁ is sparse.
 """
 
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from onepos.graph.neighborhoods import Neighborhood
+from onepos._utils.deadline import time_left
+from onepos.graph.exact import Metric, aggregated_rows, mean_aggregate
+from onepos.graph.search import NeighborGraph, Search, neighbor_graph, usable_neighbors
 from onepos.graph.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
-from onepos.rows.tensors import gather
+from onepos.methods._neural_state import embed, outputs_of_all
+from onepos.rows.stored import DiskRows
+from onepos.rows.tensors import as_features, gather, on_device
+from onepos.training import Rows
 from onepos.training.networks import linear
 
 #: Whether kernels compute the encoder in single precision on the CPU; False: torch always does.
 USE_KERNEL = True
+
+
+class Neighborhood:
+    """The neighbourhood of a batch of B different rows.
+
+    Parameters
+    ----------
+    table : int64 array of shape (n_samples, 1 + k)
+        Row i: i itself, then its k neighbours.
+    rows : int64 array of shape (B,)
+
+    Attributes
+    ----------
+    needed : int64 array
+        The different rows among those of the batch and their neighbours, ascending.
+    places : int64 array of shape (B, 1 + k)
+        Where each row and its neighbours are in ``needed``.
+
+    Examples
+    --------
+    >>> found = Neighborhood(np.array([[0, 1], [1, 0], [2, 1]]), np.array([2, 1]))
+    >>> found.needed.tolist(), found.places.tolist(), found.linked.tolist()
+    ([0, 1, 2], [[2, 1], [1, 0]], [[0.0, 0.0], [1.0, 0.0]])
+    """
+
+    def __init__(self, table: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        around = table[rows]
+        self.needed, places = np.unique(around, return_inverse=True)
+        self.places: NDArray[Any] = places.reshape(around.shape)
+
+    @cached_property
+    def linked(self) -> Tensor:
+        """A within the batch (Eq. 7), (B, B): a_ij = 1 if row i is among the neighbours of row j."""
+        size = len(self.places)
+        in_batch = np.full(len(self.needed), -1)
+        in_batch[self.places[:, 0]] = np.arange(size)
+        neighbors = in_batch[self.places[:, 1:]]
+        column, slot = np.nonzero(neighbors >= 0)
+        linked = torch.zeros(size, size)
+        linked.numpy()[neighbors[column, slot], column] = 1.0
+        return linked
 
 
 class _Read(NamedTuple):
@@ -176,3 +226,101 @@ def _sparse_if_it_pays(aggregated: Any) -> Any:
     if sparse.issparse(aggregated):
         return SparseRows(aggregated)
     return aggregated
+
+
+def find_graph(matrix: Any, n_neighbors: int, metric: Metric = "euclidean", search: Search = "exact") -> NeighborGraph:
+    """The k neighbours of every row of a matrix, (n_samples, k), with the facts of the search.
+
+    Without time for a search each row is its own neighbour; there is no time to train with them either.
+    """
+    k = usable_neighbors(n_neighbors, matrix.shape[0])
+    if time_left() <= 0:
+        own = np.arange(matrix.shape[0], dtype=np.int64)
+        return NeighborGraph(np.tile(own[:, None], (1, k)), {"search": "no time"})
+    return neighbor_graph(matrix, k, metric=metric, search=search)
+
+
+def aggregated_features(matrix: Any, neighbors: NDArray[np.int64], self_weight: float, folder: str | None) -> Any:
+    """Return ÂX as features. Rows on disk and results for disk (``folder``) are formed block by block."""
+    if isinstance(matrix, DiskRows) or (folder is not None and not sparse.issparse(matrix)):
+        return as_features(aggregated_rows(matrix, neighbors, self_weight, folder))
+    nearby = mean_aggregate(matrix, neighbors, self_loop=False)
+    return as_features(self_weight * matrix + (1.0 - self_weight) * nearby)
+
+
+def with_self(neighbors: NDArray[np.int64]) -> Tensor:
+    """Every row and its neighbours, (n_samples, 1 + k)."""
+    return torch.from_numpy(np.column_stack([np.arange(len(neighbors)), neighbors]))
+
+
+class GraphRefresh(nn.Module):
+    """Puts a new graph into the encoder when one is due, and the right one when an earlier epoch is restored.
+
+    Parameters
+    ----------
+    neighbors : int array of shape (n_samples, k)
+        The graph to begin with.
+    rows : Rows
+    search : function of a matrix
+        Finds the neighbours of its rows.
+    aggregate : function of neighbours, int array of shape (n_samples, k)
+        Returns ÂX for them, as features.
+    start : int
+        0-based epoch before which the first graph from embeddings is built.
+    every : int or None
+        Epochs from one to the next; None: there is one.
+    """
+
+    number: Tensor
+
+    def __init__(
+        self,
+        neighbors: NDArray[np.int64],
+        rows: Rows,
+        search: Callable[[NDArray[np.float32]], NeighborGraph],
+        aggregate: Callable[[NDArray[np.int64]], Any],
+        start: int,
+        every: int | None,
+    ) -> None:
+        super().__init__()
+        self._rows, self._search, self._aggregate = rows, search, aggregate
+        self.start, self.every = start, every
+        #: Neighbours of every graph so far, shape (n_samples, k) each.
+        self.graphs = [neighbors]
+        #: One record for each graph from embeddings.
+        self.facts: list[dict[str, Any]] = []
+        #: Which graph is in use: part of the state, so that the restored epoch has its own.
+        self.register_buffer("number", torch.zeros((), dtype=torch.int64))
+        self._used = 0
+
+    def begin_epoch(self, epoch: int, network: nn.Module, encoder: GraphEncoder) -> None:
+        """Build a graph from the network's present embeddings if one is due."""
+        since = epoch - self.start
+        if since < 0 or (since > 0 and (self.every is None or since % self.every)):
+            return
+        embeddings = outputs_of_all(network, self._rows, partial(embed, network)).cpu().numpy()
+        neighbors, facts = self._search(embeddings)
+        kept = float((neighbors[:, :, None] == self.graphs[-1][:, None, :]).any(axis=2).mean())
+        self.facts.append({"epoch": epoch + 1, "size": embeddings.shape[1], "kept": kept, **facts})
+        self.graphs.append(neighbors)
+        self.number.fill_(len(self.graphs) - 1)
+        self.put_into(encoder)
+
+    def running_state(self) -> dict[str, Tensor]:
+        """All graphs so far, and what is known of them as text in bytes."""
+        graphs = {f"graph.{number}": torch.from_numpy(graph) for number, graph in enumerate(self.graphs)}
+        return graphs | {"facts": torch.frombuffer(bytearray(json.dumps(self.facts).encode()), dtype=torch.uint8)}
+
+    def resume(self, state: Mapping[str, Tensor], encoder: GraphEncoder) -> None:
+        """Take the graphs back, after ``number``, and give the encoder the one in use."""
+        self.graphs = [state[f"graph.{number}"].numpy() for number in range(len(state) - 1)]
+        self.facts = json.loads(bytes(state["facts"].tolist()))
+        self.put_into(encoder)
+
+    def put_into(self, encoder: GraphEncoder) -> None:
+        """Give the encoder the graph that ``number`` names."""
+        if int(self.number) == self._used:
+            return
+        self._used = int(self.number)
+        neighbors, device = self.graphs[self._used], self._rows.observed.device
+        encoder.use_graph(on_device(self._aggregate(neighbors), str(device)), with_self(neighbors).to(device))

@@ -35,8 +35,6 @@ class EnhancementSettings:
 
     elbo_weight: float
     prior: tuple[float, float]
-    n_draws: int
-    consistency_on: str
     unobserved_weight: float
     latent_size: int
     decoder_hidden: int
@@ -88,14 +86,9 @@ class LabelEnhancement(nn.Module):
         return self.reference_loss(log_parameters, batch)
 
     @torch.no_grad()
-    def log_parameters(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Log α and log β of the given rows, (rows, c) each, without gradient."""
-        log_alpha, log_beta = self.encoder(rows).chunk(2, dim=1)
-        return log_alpha, log_beta
-
     def means(self, rows: Tensor) -> Tensor:
         """E[d] = α/(α+β) of the given rows, (rows, c), without gradient."""
-        log_alpha, log_beta = self.log_parameters(rows)
+        log_alpha, log_beta = self.encoder(rows).chunk(2, dim=1)
         return torch.sigmoid(log_alpha - log_beta)
 
     def reference_loss(self, log_parameters: Tensor, batch: Batch) -> Tensor:
@@ -103,19 +96,14 @@ class LabelEnhancement(nn.Module):
         settings = self.settings
         log_alpha, log_beta = log_parameters.chunk(2, dim=1)
         alpha, beta = log_alpha.exp(), log_beta.exp()
-        consistency = log_alpha.new_zeros(())
-        if settings.consistency_on == "mean":  # the logit of the posterior mean α/(α+β)
-            consistency = self._consistency(log_alpha - log_beta, batch)
-            if settings.elbo_weight == 0.0:
-                return consistency
-        negative_elbo = beta_kl(alpha, beta, *settings.prior).sum() / len(batch.rows)
-        for _ in range(settings.n_draws):
-            soft = sample_beta(alpha, beta, self.generator, fast=self.fast_draws)  # (B, c), the paper's D⁽ᵐ⁾
-            negative_elbo = negative_elbo + self._reconstruction(soft, batch) / settings.n_draws
-            if settings.consistency_on == "sample":  # T_C as printed
-                logits = torch.log(soft) - torch.log1p(-soft)
-                consistency = consistency + self._consistency(logits, batch) / settings.n_draws
-        return consistency + settings.elbo_weight * negative_elbo
+        # T_C, on the logit of the posterior mean α/(α+β).
+        weight = settings.unobserved_weight
+        consistency = losses.assume_negative(log_alpha - log_beta, batch.observed, unobserved_weight=weight)
+        if settings.elbo_weight == 0.0:
+            return consistency
+        divergence = beta_kl(alpha, beta, *settings.prior).sum() / len(batch.rows)
+        soft = sample_beta(alpha, beta, self.generator, fast=self.fast_draws)  # (B, c), the paper's D⁽ᵐ⁾
+        return consistency + settings.elbo_weight * (divergence + self._reconstruction(soft, batch))
 
     def _reconstruction(self, soft: Tensor, batch: Batch) -> Tensor:
         """−[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) for one draw of D."""
@@ -132,16 +120,10 @@ class LabelEnhancement(nn.Module):
             + gaussian_kl(mean, log_variance).sum() / len(features)
         )
 
-    def _consistency(self, logits: Tensor, batch: Batch) -> Tensor:
-        """T_C: how well soft labels with these logits agree with what was observed."""
-        weight = self.settings.unobserved_weight
-        return losses.assume_negative(logits, batch.observed, unobserved_weight=weight)
-
     def _kernel_applies(self, log_parameters: Tensor) -> bool:
-        """Whether T_LE is for one draw, in single precision on the CPU."""
-        settings = self.settings
-        as_paper = settings.elbo_weight != 0.0 and settings.n_draws == 1 and settings.consistency_on == "mean"
-        return USE_KERNEL and as_paper and log_parameters.dtype == torch.float32 and log_parameters.device.type == "cpu"
+        """Whether T_LE has an ELBO, and is computed in single precision on the CPU."""
+        single = log_parameters.dtype == torch.float32 and log_parameters.device.type == "cpu"
+        return USE_KERNEL and self.settings.elbo_weight != 0.0 and single
 
     def compiled_loss(self, log_parameters: Tensor, batch: Batch) -> Tensor:
         """``reference_loss`` by a kernel that computes its gradient along with it."""

@@ -2,17 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from onepos._utils.private_names import Interval, StrOptions
+from onepos.methods._base import COUNT_OR_ZERO, POSITIVE, Constraints, one_of
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods._rows import logits_of_all
+from onepos.methods._neural_state import logits_of_all
 from onepos.training import Batch, Objective, Rows, losses
 
 
@@ -60,12 +57,8 @@ class SMILESIObjective(Objective):
         return torch.where(observed < 0, 0.0, confidence)
 
 
-class _FittedSMILESI(NeuralClassifier):
-    soft_labels_: NDArray[np.float32]
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class SMILESIClassifier(_FittedSMILESI):
+class SMILESIClassifier(NeuralClassifier):
     """SMILE without label enhancement: the classifier's own confidence f_j(x) is the soft label d_j. Key: ``smile-si``.
 
     The paper's ablation, a self-training baseline: what SMILE gains over it, the recovered labels are worth.
@@ -116,12 +109,11 @@ class SMILESIClassifier(_FittedSMILESI):
     risk_weight_bound: float | str = "auto"
     warm_up_epochs: int = 3
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NeuralClassifier._parameter_constraints,
+    _parameter_constraints: ClassVar[Constraints] = {
         "keep_observed": ["boolean"],
-        "refresh": [StrOptions({"step", "epoch"})],
-        "risk_weight_bound": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "warm_up_epochs": [Interval(Integral, 0, None, closed="left")],
+        "refresh": [one_of("step", "epoch")],
+        "risk_weight_bound": [one_of("auto"), POSITIVE],
+        "warm_up_epochs": [COUNT_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:

@@ -20,7 +20,8 @@
     const status = byId("result-status"), filter = byId("result-filter"), controls = byId("result-controls");
     const tables = all(".study-table");
     const boxes = all("input[name=method]", controls);
-    const choice = (name) => controls.querySelector(`input[name=${name}]:checked`)?.value;
+    const rules = byId("rule-controls");
+    const choice = (name) => document.querySelector(`.controls input[name=${name}]:checked`)?.value;
 
     function filterRows() {
       const words = wordsOf(filter);
@@ -33,6 +34,7 @@
     function switchTable() {
       const metric = choice("metric"), selection = choice("selection");
       for (const table of tables) table.hidden = table.dataset.metric !== metric || table.dataset.selection !== selection;
+      for (const part of all("[data-rule]")) part.hidden = part.dataset.rule !== selection;
       filterRows();
     }
     function showColumns() {
@@ -41,14 +43,14 @@
     }
 
     tables.forEach((table) => all("table.sortable", table).forEach((inner) => makeSortable(inner, status)));
-    all("input[type=radio]", controls).forEach((radio) => radio.addEventListener("change", switchTable));
+    [...all("input[type=radio]", controls), ...all("input", rules)].forEach((radio) => radio.addEventListener("change", switchTable));
     boxes.forEach((box) => box.addEventListener("change", showColumns));
     all("[data-check]", controls).forEach((button) => button.addEventListener("click", () => {
       for (const box of boxes) box.checked = button.dataset.check === "all";
       showColumns();
     }));
     filter.addEventListener("input", filterRows);
-    controls.hidden = false;
+    controls.hidden = rules.hidden = false;
     // A browser may bring back earlier choices when the page is loaded again.
     switchTable();
     showColumns();

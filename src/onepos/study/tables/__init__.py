@@ -20,7 +20,6 @@ Each returns a table with its values as attributes, ``frame()`` for all numbers,
 :func:`render` writes it as Markdown, LaTeX, CSV or for a terminal.
 """
 
-from onepos.study.tables.aggregate import SELECTIONS, Aggregate, Summary, aggregate, example_results
 from onepos.study.tables.compare import (
     PAPER_METHODS,
     SUBSTITUTES,
@@ -29,7 +28,6 @@ from onepos.study.tables.compare import (
     compare,
     in_stds,
     load_published,
-    paper_dataset,
     published_value,
 )
 from onepos.study.tables.formats import (
@@ -38,16 +36,23 @@ from onepos.study.tables.formats import (
     Grid,
     Table,
     render,
-    to_csv,
     to_latex,
     to_markdown,
     to_rich,
     to_terminal,
 )
-from onepos.study.tables.main_table import MainCell, MainTable, main_table
-from onepos.study.tables.ranks import MetricRanks, RankTable, rank_table
+from onepos.study.tables.main_table import (
+    SELECTIONS,
+    Aggregate,
+    MainCell,
+    MainTable,
+    Summary,
+    aggregate,
+    example_results,
+    main_table,
+)
 from onepos.study.tables.selection import BothRules, SelectionTable, selection_table
-from onepos.study.tables.significance import Significance, Verdict, significance
+from onepos.study.tables.significance import MetricRanks, RankTable, Significance, Verdict, rank_table, significance
 
 __all__ = [
     "FORMATS",
@@ -75,13 +80,11 @@ __all__ = [
     "in_stds",
     "load_published",
     "main_table",
-    "paper_dataset",
     "published_value",
     "rank_table",
     "render",
     "selection_table",
     "significance",
-    "to_csv",
     "to_latex",
     "to_markdown",
     "to_rich",

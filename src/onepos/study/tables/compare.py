@@ -10,22 +10,12 @@ from types import MappingProxyType
 import pandas as pd
 
 from onepos.metrics import METRIC_TITLES, METRICS
-from onepos.study.tables.aggregate import Aggregate, aggregate
 from onepos.study.tables.formats import NOTHING, Cell, Grid, mean_std, metric_title, name_of, short
+from onepos.study.tables.main_table import Aggregate, aggregate
 
 #: The paper's name of a method → its key here.
 PAPER_METHODS: Mapping[str, str] = MappingProxyType(
-    {
-        "AN": "an",
-        "AN-LS": "an-ls",
-        "WAN": "wan",
-        "ROLE": "role",
-        "GLOCAL": "glocal",
-        "MLML": "mlml",
-        "D2ML": "d2ml",
-        "SMILE": "smile",
-        "SMILE-SI": "smile-si",
-    }
+    {name: name.lower() for name in ("AN", "AN-LS", "WAN", "ROLE", "GLOCAL", "MLML", "D2ML", "SMILE", "SMILE-SI")}
 )
 
 #: A data set with the paper's labels and other features → the paper's data set.
@@ -51,17 +41,6 @@ def load_published() -> pd.DataFrame:
     return _published().copy()
 
 
-def paper_dataset(dataset: str) -> str:
-    """Return the paper's name of a data set: another one for a substitute, else its own.
-
-    Examples
-    --------
-    >>> paper_dataset("espgame-hue"), paper_dataset("scene")
-    ('espgame', 'scene')
-    """
-    return SUBSTITUTES.get(dataset, dataset)
-
-
 def published_value(metric: str, dataset: str, method: str) -> tuple[float, float] | None:
     """Return the paper's mean and standard deviation for a data set (or its substitute); None if it has none.
 
@@ -70,7 +49,7 @@ def published_value(metric: str, dataset: str, method: str) -> tuple[float, floa
     >>> published_value("average_precision", "espgame-hue", "smile"), published_value("coverage", "scene", "linear")
     ((0.259, 0.003), None)
     """
-    return _values().get((metric, paper_dataset(dataset), method))
+    return _values().get((metric, SUBSTITUTES.get(dataset, dataset), method))
 
 
 @cache
@@ -93,21 +72,8 @@ def _published() -> pd.DataFrame:
 class Pair:
     """One method on one data set, here and in the paper.
 
-    Attributes
-    ----------
-    metric, dataset, method : str
-    paper_dataset : str
-        The paper's data set; not ``dataset`` if that is a substitute.
-    mean, std, count
-        Ours, with the number of trials.
-    paper_mean, paper_std : float
-        As printed.
-    difference : float
-        Ours minus the paper's.
-    in_stds : float
-        The difference divided by √((s₁² + s₂²) / 2).
-    same_features : bool
-        Whether ours were the paper's features: if not, the difference says nothing about the method.
+    ``difference`` is ours minus the paper's, ``in_stds`` the same divided by √((s₁² + s₂²) / 2). ``paper_dataset`` is
+    another one than ``dataset`` for a substitute. Without ``same_features`` the difference says nothing about methods.
     """
 
     metric: str
@@ -215,7 +181,7 @@ def _pair(values: Aggregate, dataset: str, method: str) -> Pair | None:
         return None
     difference = ours.mean - theirs[0]
     return Pair(
-        *(values.metric, dataset, paper_dataset(dataset), method, ours.mean, ours.std, ours.count, *theirs),
+        *(values.metric, dataset, SUBSTITUTES.get(dataset, dataset), method, ours.mean, ours.std, ours.count, *theirs),
         difference=difference,
         in_stds=in_stds(difference, ours.std, theirs[1]),
         same_features=values.features[dataset] == "paper",

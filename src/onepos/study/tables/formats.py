@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Shown where there is no value.
 NOTHING = "–"
+#: Decimals of a measure, as in the paper.
+DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,7 @@ class Table(Protocol):
 
 
 def metric_title(metric: str) -> str:
-    """Return the measure's name with the arrow that points to better.
-
-    Examples
-    --------
-    >>> metric_title("one_error")
-    'One-error ↓'
-    """
+    """Return the measure's name with the arrow that points to better."""
     return f"{METRIC_TITLES[metric]} {arrow(metric)}"
 
 
@@ -74,43 +70,24 @@ def arrow(metric: str) -> str:
     return "↑" if higher_is_better(metric) else "↓"
 
 
-def short(value: float, digits: int = 3, *, sign: bool = False) -> str:
-    """Write a number as the paper does: without a zero before the point, and no sign on what rounds to zero.
-
-    Examples
-    --------
-    >>> short(0.4331), short(-0.0121), short(1.0), short(0.012, sign=True), short(-0.0001, sign=True)
-    ('.433', '-.012', '1.000', '+.012', '.000')
-    """
+def short(value: float, *, sign: bool = False) -> str:
+    """Write a number as the paper does: without a zero before the point, and no sign on what rounds to zero."""
     if math.isnan(value):
         return NOTHING
     if math.isinf(value):
         return ("-" if value < 0 else "+" if sign else "") + "∞"
-    digits_only = f"{abs(value):.{digits}f}"
-    prefix = "" if float(digits_only) == 0 else "-" if value < 0 else "+" if sign else ""
-    return prefix + digits_only.removeprefix("0")
+    rounded = f"{abs(value):.{DIGITS}f}"
+    prefix = "" if float(rounded) == 0 else "-" if value < 0 else "+" if sign else ""
+    return prefix + rounded.removeprefix("0")
 
 
-def mean_std(mean: float, std: float, digits: int = 3) -> str:
-    """Write mean±std; a spread that is not known (one trial) is left out, a mean that is not known is a dash.
-
-    Examples
-    --------
-    >>> mean_std(0.4331, 0.0228), mean_std(0.5, float("nan"))
-    ('.433±.023', '.500')
-    """
-    text = short(mean, digits)
-    return text if math.isnan(mean) or math.isnan(std) else f"{text}±{short(std, digits)}"
+def mean_std(mean: float, std: float) -> str:
+    """Write mean±std; a spread that is not known (one trial) is left out, a mean that is not known is a dash."""
+    return short(mean) if math.isnan(mean) or math.isnan(std) else f"{short(mean)}±{short(std)}"
 
 
 def p_text(p_value: float) -> str:
-    """Write a p-value with four decimals, as the paper does.
-
-    Examples
-    --------
-    >>> p_text(0.00048828125), p_text(1e-7)
-    ('0.0005', '<0.0001')
-    """
+    """Write a p-value with four decimals, as the paper does."""
     return "<0.0001" if p_value < 0.00005 else f"{p_value:.4f}"
 
 
@@ -141,8 +118,8 @@ def render(table: Table, form: str = "markdown", *, names: Mapping[str, str] | N
     """
     if form not in FORMATS:
         raise ValueError(f"expected a format among {', '.join(FORMATS)}; got {form!r}: choose one of these")
-    if form == "csv":
-        return to_csv(table)
+    if form == "csv":  # one line per cell, every number in a column of its own with all its digits; keys stay keys
+        return str(table.frame().to_csv(index=False, lineterminator="\n"))
     writer = {"markdown": to_markdown, "latex": to_latex, "terminal": to_terminal}[form]
     return writer(table, names=names, bare=bare)
 
@@ -205,11 +182,6 @@ def to_latex(table: Table, *, names: Mapping[str, str] | None = None, bare: bool
     return "\n".join(lines) + "\n"
 
 
-def to_csv(table: Table) -> str:
-    """Write one line per cell, every number in a column of its own with all its digits; keys stay keys."""
-    return str(table.frame().to_csv(index=False, lineterminator="\n"))
-
-
 def to_terminal(
     table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False, width: int | None = None
 ) -> str:
@@ -251,31 +223,10 @@ def to_rich(
 
 # Parts of the writers.
 
-_CHARACTERS = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "±": r"$\pm$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "∞": r"$\infty$",
-    "†": r"$\dagger$",
-    "√": r"$\surd$",
-    "χ": r"$\chi$",
-    "²": r"$^2$",
-    "₁": r"$_1$",
-    "₂": r"$_2$",
-    "–": "--",
-}
+_WORDS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
+_SIGNS = {"<": "<", ">": ">", "²": "^2", "₁": "_1", "₂": "_2", "±": r"\pm", "χ": r"\chi", "√": r"\surd"}
+_SIGNS |= {"↑": r"\uparrow", "↓": r"\downarrow", "∞": r"\infty", "†": r"\dagger"}
+_CHARACTERS = {sign: f"\\{sign}" for sign in "&%$#_{}"} | _WORDS | {sign: f"${math}$" for sign, math in _SIGNS.items()}
 # Where one formula ends and the next begins: together they are one. A dollar of the text has a backslash.
 _ADJACENT = re.compile(r"(?<!\\)\$\$")
 # A hyphen before a digit or a point, and after no word, is a minus.
@@ -367,12 +318,8 @@ def _table(grid: Grid, stars: bool) -> "RichTable":
         table.add_column(
             _text(Cell(text), False), justify="left" if column < grid.text_columns else "right", no_wrap=True
         )
-    for row in grid.rows:
-        table.add_row(*(_text(cell, stars) for cell in row))
-    if grid.footer:
-        table.add_section()
-    for row in grid.footer:
-        table.add_row(*(_text(cell, stars) for cell in row))
+    for number, row in enumerate((*grid.rows, *grid.footer), start=1):
+        table.add_row(*(_text(cell, stars) for cell in row), end_section=number == len(grid.rows) and bool(grid.footer))
     return table
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from onepos.study.tables.aggregate import SELECTIONS, Summary, aggregate
 from onepos.study.tables.formats import Cell, Grid, mean_std, metric_title, name_of, short
+from onepos.study.tables.main_table import SELECTIONS, Summary, aggregate
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,151 @@
-"""The paper's Table 3: one method against each rival by the signed-rank test over data sets, metric by metric."""
+"""Methods compared over data sets: average ranks with Friedman's test, and the signed-rank test against each rival."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pandas as pd
 
 from onepos.metrics import METRICS, higher_is_better
-from onepos.study.statistics import Outcome, SignedRank, TooFewPairsError, fewest_pairs, holm, signed_rank
-from onepos.study.tables.aggregate import Aggregate, aggregate
-from onepos.study.tables.formats import NOTHING, Cell, Grid, metric_title, name_of, p_text
-from onepos.study.tables.main_table import FULL_SUPERVISION
+from onepos.study import statistics
+from onepos.study.tables.formats import NOTHING, Cell, Grid, metric_title, name_of, p_text, rank_cells
+from onepos.study.tables.main_table import FULL_SUPERVISION, Aggregate, aggregate
 
-_NOT_EXACT = {
-    "approx": "the normal approximation, corrected for ties and continuity, because means or differences are equal",
-    "conditional": "its form for tied ranks",
-}
+#: The level of all tests.
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class MetricRanks:
+    """The ranks by one metric (1 is best) over the data sets on which every method has all its trials.
+
+    ``cliques`` are the groups of methods that do not differ significantly, best first.
+    """
+
+    metric: str
+    datasets: tuple[str, ...]
+    average_ranks: Mapping[str, float]
+    friedman: statistics.Friedman
+    critical_difference: float
+    cliques: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class RankTable:
+    """The result of :func:`rank_table`; a metric's ranks are None if fewer than two data sets are complete."""
+
+    methods: tuple[str, ...]
+    selection: str
+    ranks: Mapping[str, MetricRanks | None]
+
+    def frame(self) -> pd.DataFrame:
+        """One row per metric and method: the average rank, and the metric's tests; nan where nothing was ranked."""
+        return pd.DataFrame(
+            [
+                {"metric": metric, "selection": self.selection, "method": method} | _rank_record(ranks, method)
+                for metric, ranks in self.ranks.items()
+                for method in self.methods
+            ]
+        )
+
+    def grid(self, names: Mapping[str, str] | None = None) -> Grid:
+        """Metrics down, methods across, then the tests; see :class:`onepos.study.tables.formats.Table`."""
+        width = len(self.methods) + 4
+        rows = [
+            (Cell(metric_title(metric)), *(_rank_cells(ranks) if ranks else [Cell(NOTHING)] * width))
+            for metric, ranks in self.ranks.items()
+        ]
+        notes = [
+            "Average rank over the data sets that every method has completed, 1 is best, bold; settings selected on "
+            f"{self.selection} validation labels. χ²: Friedman, F: Iman and Davenport, p in brackets. Methods differ "
+            f"at {ALPHA:g} if their ranks differ by more than CD (Nemenyi)."
+        ]
+        if not all(self.ranks.values()):
+            notes.append(
+                f"{NOTHING}: fewer than two data sets are complete for all these methods; choose fewer methods."
+            )
+        tests = ("data sets", "χ² [p]", "F [p]", "CD")
+        header = ("metric", *(name_of(method, names) for method in self.methods), *tests)
+        return Grid("Average ranks", header, tuple(rows), notes=tuple(notes))
+
+
+def _rank_record(ranks: MetricRanks | None, method: str) -> dict[str, float | None]:
+    test = ranks.friedman if ranks else None
+    return {
+        "average_rank": ranks.average_ranks[method] if ranks else None,
+        "datasets": len(ranks.datasets) if ranks else 0,
+        "friedman_chi_square": test.chi_square if test else None,
+        "friedman_p_value": test.chi_square_p if test else None,
+        "iman_davenport_f": test.f_statistic if test else None,
+        "iman_davenport_p_value": test.f_p if test else None,
+        "critical_difference": ranks.critical_difference if ranks else None,
+    }
+
+
+def _rank_cells(ranks: MetricRanks) -> list[Cell]:
+    test = ranks.friedman
+    return [
+        *rank_cells(list(ranks.average_ranks.values())),
+        Cell(str(len(ranks.datasets))),
+        Cell(f"{test.chi_square:.2f} [{p_text(test.chi_square_p)}]"),
+        Cell(f"{test.f_statistic:.2f} [{p_text(test.f_p)}]".replace("inf", "∞")),
+        Cell(f"{ranks.critical_difference:.2f}"),
+    ]
+
+
+def rank_table(
+    results: pd.DataFrame,
+    *,
+    metrics: Sequence[str] = METRICS,
+    selection: str = "clean",
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    expected_trials: int | None = None,
+) -> RankTable:
+    """Rank the methods by each metric; the level of the critical difference is .05.
+
+    Parameters
+    ----------
+    results, selection, datasets, expected_trials
+        As in :func:`onepos.study.tables.aggregate`.
+    metrics : sequence of str
+    methods : sequence of str, optional
+        By default all but full supervision. Only data sets on which all of them are complete count, so that one
+        method with holes costs the others data sets: leave it out if it has many.
+
+    Examples
+    --------
+    >>> from onepos.study.tables import example_results
+    >>> table = rank_table(example_results(), methods=("smile", "bce"))
+    >>> table.ranks["average_precision"].average_ranks
+    {'smile': 2.0, 'bce': 1.0}
+    """
+    ranks: dict[str, MetricRanks | None] = {}
+    chosen: tuple[str, ...] = ()
+    for metric in metrics:
+        values = aggregate(
+            results, metric, selection=selection, datasets=datasets, methods=methods, expected_trials=expected_trials
+        )
+        chosen = values.methods if methods else tuple(key for key in values.methods if key not in FULL_SUPERVISION)
+        ranks[metric] = _metric_ranks(metric, values.complete_means(chosen))
+    return RankTable(chosen, selection, ranks)
+
+
+def _metric_ranks(metric: str, means: pd.DataFrame) -> MetricRanks | None:
+    n_datasets, n_methods = means.shape
+    if n_datasets < 2 or n_methods < 2:
+        return None
+    test = statistics.friedman(means.to_numpy(), higher_is_better=higher_is_better(metric))
+    difference = statistics.critical_difference(n_methods, n_datasets, ALPHA)
+    names = tuple(means.columns)
+    groups = statistics.cliques(test.average_ranks, difference)
+    return MetricRanks(
+        metric=metric,
+        datasets=tuple(means.index),
+        average_ranks=dict(zip(names, test.average_ranks, strict=True)),
+        friedman=test,
+        critical_difference=difference,
+        cliques=tuple(tuple(names[i] for i in group) for group in groups),
+    )
 
 
 @dataclass(frozen=True)
@@ -23,11 +153,11 @@ class Verdict:
     """One test: over which data sets, its result (None: too few data sets), and its p-value after Holm."""
 
     datasets: tuple[str, ...]
-    test: SignedRank | None
+    test: statistics.SignedRank | None
     corrected_p: float | None = None
 
     @property
-    def corrected_outcome(self) -> Outcome | None:
+    def corrected_outcome(self) -> statistics.Outcome | None:
         """The outcome by the corrected p-value."""
         if self.test is None or self.corrected_p is None:
             return None
@@ -40,40 +170,21 @@ class Significance:
 
     method: str
     rivals: tuple[str, ...]
-    metrics: tuple[str, ...]
     selection: str
-    alpha: float
     verdicts: Mapping[tuple[str, str], Verdict]
 
     def frame(self) -> pd.DataFrame:
         """One row per metric and rival: outcome and p-value, without and with Holm's correction, and how tested."""
-        frame = pd.DataFrame([self._record(metric, rival) for metric, rival in self.verdicts])
-        return frame.astype({"pairs": "Int64", "zeros": "Int64"})
-
-    def _record(self, metric: str, rival: str) -> dict[str, object]:
-        verdict = self.verdicts[metric, rival]
-        test = verdict.test
-        return {
-            "metric": metric,
-            "selection": self.selection,
-            "method": self.method,
-            "rival": rival,
-            "outcome": test.outcome if test else None,
-            "p_value": test.p_value if test else None,
-            "holm_outcome": verdict.corrected_outcome,
-            "holm_p_value": verdict.corrected_p,
-            "statistic": test.statistic if test else None,
-            "datasets": len(verdict.datasets),
-            "pairs": test.pairs if test else None,
-            "zeros": test.zeros if test else None,
-            "test": test.method if test else None,
-            "continuity": test.continuity if test else None,
-        }
+        rows = [
+            {"metric": metric, "selection": self.selection, "method": self.method, "rival": rival} | _record(verdict)
+            for (metric, rival), verdict in self.verdicts.items()
+        ]
+        return pd.DataFrame(rows).astype({"pairs": "Int64", "zeros": "Int64"})
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
         """Metrics down, rivals across; the corrected outcomes on a line of their own, unless there is one rival."""
         rows = []
-        for metric in self.metrics:
+        for metric in dict.fromkeys(metric for metric, _ in self.verdicts):
             verdicts = [self.verdicts[metric, rival] for rival in self.rivals]
             tests = [verdict.test for verdict in verdicts]
             plain = [_cell(test.outcome, test.p_value) if test else Cell(NOTHING) for test in tests]
@@ -81,38 +192,39 @@ class Significance:
             if len(self.rivals) > 1:
                 corrected = [_cell(verdict.corrected_outcome, verdict.corrected_p) for verdict in verdicts]
                 rows.append((Cell("Holm-corrected"), *corrected))
-        return Grid(
-            title=f"{name_of(self.method, names)} against its rivals",
-            header=(f"{name_of(self.method, names)} against", *(name_of(rival, names) for rival in self.rivals)),
-            rows=tuple(rows),
-            notes=tuple(self._notes(names)),
-        )
+        own = name_of(self.method, names)
+        header = (f"{own} against", *(name_of(rival, names) for rival in self.rivals))
+        return Grid(f"{own} against its rivals", header, tuple(rows), notes=tuple(self._notes()))
 
-    def _notes(self, names: Mapping[str, str] | None) -> list[str]:
+    def _notes(self) -> list[str]:
         sizes = sorted({len(verdict.datasets) for verdict in self.verdicts.values()})
         over = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
         notes = [
-            f"Wilcoxon signed-rank test over data sets' means (n = {over}), two-sided p in brackets; bold: significant "
-            f"at {self.alpha:g}. Settings selected on {self.selection} validation labels. Holm's correction is over "
-            "the rivals of one metric."
+            f"Exact Wilcoxon signed-rank test over data sets' means (n = {over}), two-sided p in brackets; bold: "
+            f"significant at {ALPHA:g}. Settings selected on {self.selection} validation labels. Holm's "
+            "correction is over the rivals of one metric."
         ]
-        for method, text in _NOT_EXACT.items():
-            where = [
-                f"{metric_title(metric)} {name_of(rival, names)}"
-                for (metric, rival), verdict in self.verdicts.items()
-                if verdict.test and verdict.test.method == method
-            ]
-            if where:
-                notes.append(f"Not the exact test but {text}: {'; '.join(where)}.")
         if any(verdict.test is None for verdict in self.verdicts.values()):
-            needed = fewest_pairs(self.alpha)
-            notes.append(
-                f"{NOTHING}: below {needed} data sets p < {self.alpha:g} cannot be reached, so none is tested."
-            )
+            needed = statistics.fewest_pairs(ALPHA)
+            notes.append(f"{NOTHING}: below {needed} data sets p < {ALPHA:g} cannot be reached, so none is tested.")
         return notes
 
 
-def _cell(outcome: Outcome | None, p_value: float | None) -> Cell:
+def _record(verdict: Verdict) -> dict[str, object]:
+    test = verdict.test
+    return {
+        "outcome": test.outcome if test else None,
+        "p_value": test.p_value if test else None,
+        "holm_outcome": verdict.corrected_outcome,
+        "holm_p_value": verdict.corrected_p,
+        "statistic": test.statistic if test else None,
+        "datasets": len(verdict.datasets),
+        "pairs": test.pairs if test else None,
+        "zeros": test.zeros if test else None,
+    }
+
+
+def _cell(outcome: statistics.Outcome | None, p_value: float | None) -> Cell:
     if outcome is None or p_value is None:
         return Cell(NOTHING)
     return Cell(f"{outcome}[{p_text(p_value)}]", bold=outcome != "tie")
@@ -126,11 +238,9 @@ def significance(
     metrics: Sequence[str] = METRICS,
     selection: str = "clean",
     datasets: Sequence[str] | None = None,
-    alpha: float = 0.05,
-    test: Literal["auto", "exact", "approx", "conditional"] = "auto",
     expected_trials: int | None = None,
 ) -> Significance:
-    """Test one method against its rivals over the data sets on which both have all their trials.
+    """Test one method against its rivals at .05, over the data sets on which both have all their trials.
 
     Parameters
     ----------
@@ -142,11 +252,6 @@ def significance(
         By default all other methods but full supervision. The paper's ablation: ``("smile-si",)``.
     metrics : sequence of str
         One line each.
-    alpha : float, default=0.05
-        Level of the outcomes.
-    test : {"auto", "exact", "approx", "conditional"}, default="auto"
-        The ``method`` of :func:`onepos.study.statistics`. For printed means, where rounding makes ties,
-        "conditional" is the sharper one.
 
     Examples
     --------
@@ -160,9 +265,11 @@ def significance(
     for metric in metrics:
         values = aggregate(results, metric, selection=selection, datasets=datasets, expected_trials=expected_trials)
         chosen = _rivals(values.methods, method, rivals)
-        tested = {rival: _verdict(values, method, rival, alpha, test) for rival in chosen}
-        verdicts |= {(metric, rival): verdict for rival, verdict in _correct(tested).items()}
-    return Significance(method, chosen, tuple(metrics), selection, alpha, verdicts)
+        tested = [_test(values, method, rival) for rival in chosen]
+        corrected = iter(statistics.holm([test.p_value for _, test in tested if test]).tolist())
+        for rival, (names, test) in zip(chosen, tested, strict=True):
+            verdicts[metric, rival] = Verdict(names, test, next(corrected) if test else None)
+    return Significance(method, chosen, selection, verdicts)
 
 
 def _rivals(present: Sequence[str], method: str, asked: Sequence[str] | None) -> tuple[str, ...]:
@@ -176,28 +283,11 @@ def _rivals(present: Sequence[str], method: str, asked: Sequence[str] | None) ->
     return tuple(chosen)
 
 
-def _verdict(
-    values: Aggregate, method: str, rival: str, alpha: float, how: Literal["auto", "exact", "approx", "conditional"]
-) -> Verdict:
+def _test(values: Aggregate, method: str, rival: str) -> tuple[tuple[str, ...], statistics.SignedRank | None]:
+    """Return the data sets on which both methods are complete, and the test over them; None if they are too few."""
     means = values.complete_means([method, rival])
-    datasets = tuple(means.index)
-    try:
-        test = signed_rank(
-            means[method].to_numpy(),
-            means[rival].to_numpy(),
-            higher_is_better=higher_is_better(values.metric),
-            alpha=alpha,
-            method=how,
-        )
-    except TooFewPairsError:
-        return Verdict(datasets, None)
-    return Verdict(datasets, test)
-
-
-def _correct(verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    made = [verdict.test.p_value for verdict in verdicts.values() if verdict.test]
-    corrected = iter(holm(made).tolist())
-    return {
-        rival: Verdict(verdict.datasets, verdict.test, next(corrected) if verdict.test else None)
-        for rival, verdict in verdicts.items()
-    }
+    if len(means) < statistics.fewest_pairs(ALPHA):
+        return tuple(means.index), None
+    better = higher_is_better(values.metric)
+    test = statistics.signed_rank(means[method], means[rival], higher_is_better=better, alpha=ALPHA)
+    return tuple(means.index), test

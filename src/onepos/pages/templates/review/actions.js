@@ -1,6 +1,6 @@
 // What a person can do, by mouse or key. Every action ends with the page showing the new state.
-const openLikely = (example) => suggestionsOf(example)
-  .filter(({ label, likely }) => likely && choiceOf(example, label) === "open")
+const openInSet = (example) => suggestionsOf(example)
+  .filter(({ label, inSet }) => inSet && choiceOf(example, label) === "open")
   .map(({ label }) => label);
 
 const isEmpty = () => document.body.classList.contains("empty");
@@ -24,7 +24,7 @@ function drawChange() {
 
 function tellCurrent() {
   const suggestions = plural(data.suggestions[current].length / 2, "suggestion");
-  announce(`${byId("position").textContent}: ${data.ids[current]}, ${suggestions}, ${isDecided(current) ? "decided" : "open"}`);
+  announce(`${byId("position").textContent}: ${headingOf(current)}, ${suggestions}, ${isDecided(current) ? "decided" : "open"}`);
 }
 
 function go(example) {
@@ -76,7 +76,7 @@ function finish(accepted) {
 }
 
 const done = () => finish([]);
-const acceptLikely = () => finish(openLikely(current));
+const acceptSet = () => finish(openInSet(current));
 
 function reopen() {
   apply([[current, { choices: stateOf(current).choices, done: false }]], current);
@@ -90,7 +90,7 @@ function undo() {
   current = step.at;
   computeView();
   drawAll();
-  return announce(`Undone. ${data.ids[current]}`);
+  return announce(`Undone. ${headingOf(current)}`);
 }
 
 function forget() {

@@ -5,17 +5,17 @@ const SIZE = data.ids.length;
 
 const numbers = new Intl.NumberFormat("en");
 const count = (number) => numbers.format(number);
-const percent = (thousandths) => `${(thousandths / 10).toFixed(1)} %`;
+const percent = (thousandths) => (thousandths < 5 ? "< 1 %" : `${Math.round(thousandths / 10)} %`);
 const plural = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 
 // Suggestions are stored flat: label, thousandths, label, thousandths, …, best first.
 const suggestedLabels = (example) => data.suggestions[example].filter((_, place) => place % 2 === 0);
-const isLikely = (label, thousandths) => thousandths >= data.thresholds[label];
+const headingOf = (example) => data.titles?.[example] || data.ids[example];
 
 function suggestionsOf(example) {
   const flat = data.suggestions[example], result = [];
   for (let place = 0; place < flat.length; place += 2) {
-    result.push({ label: flat[place], thousandths: flat[place + 1], likely: isLikely(flat[place], flat[place + 1]) });
+    result.push({ label: flat[place], thousandths: flat[place + 1], inSet: data.sets[example].includes(flat[place]) });
   }
   return result;
 }

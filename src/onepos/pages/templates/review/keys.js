@@ -4,7 +4,7 @@ const OWN_KEYS = /^(Arrow|Home|End|Page)/;
 const BY_KEY = {
   j: () => move(1), ArrowDown: () => move(1), ArrowRight: () => move(1),
   k: () => move(-1), ArrowUp: () => move(-1), ArrowLeft: () => move(-1),
-  a: acceptLikely, Enter: done, u: undo,
+  a: acceptSet, Enter: done, u: undo,
   "/": () => byId("search").select(), "?": showHelp,
 };
 const IN_LIST = { Home: () => move(-SIZE), End: () => move(SIZE), PageDown: () => move(10), PageUp: () => move(-10) };

@@ -7,8 +7,7 @@ function makeRow() {
   const row = make("div", { className: "row", role: "option" },
     make("span", { className: "row-state" }),
     make("span", { className: "row-name", dir: "auto" }),
-    make("span", { className: "row-best", dir: "auto" }),
-    make("span", { className: "row-percent" }),
+    make("span", { className: "row-set", dir: "auto" }),
     make("span", { className: "row-excerpt", dir: "auto" }));
   row.addEventListener("click", () => {
     showSide(false);
@@ -18,13 +17,13 @@ function makeRow() {
 }
 
 function fillRow(row, place) {
-  const example = view[place], [label, thousandths] = data.suggestions[example];
+  const example = view[place];
   const decided = isDecided(example), begun = !decided && stateOf(example).choices.size > 0;
   // Most rows stay as they are from one key to the next.
   const content = [example, place, view.length, rowHeight, decided, begun, example === current].join();
   if (row.dataset.content === content) return;
   row.dataset.content = content;
-  const [state, name, best, sure, excerpt] = row.children;
+  const [state, name, set, excerpt] = row.children;
   row.hidden = false;
   row.id = `row-${example}`;
   row.dataset.example = example;
@@ -35,9 +34,8 @@ function fillRow(row, place) {
   row.setAttribute("aria-posinset", place + 1);
   state.textContent = decided ? "✓" : begun ? "◐" : "○";
   state.setAttribute("aria-label", decided ? "decided" : begun ? "begun" : "open");
-  name.textContent = data.ids[example];
-  best.textContent = label === undefined ? "" : data.labels[label];
-  sure.textContent = label === undefined ? "" : `${Math.round(thousandths / 10)} %`;
+  name.textContent = headingOf(example);
+  set.textContent = data.sets[example].map((label) => `+ ${data.labels[label]}`).join("  ");
   excerpt.textContent = excerptOf(example);
 }
 

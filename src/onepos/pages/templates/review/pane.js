@@ -2,7 +2,8 @@
 function drawExample() {
   const empty = view.length === 0 && !fits(current, readControls());
   document.body.classList.toggle("empty", empty);
-  byId("example-name").textContent = empty ? "No example matches" : data.ids[current];
+  byId("example-name").textContent = empty ? "No example matches" : headingOf(current);
+  byId("example-id").textContent = empty || !data.titles ? "" : data.ids[current];
   byId("example").replaceChildren(...(empty ? [make("p", { textContent: emptyText() })] : contentOf(current)));
   byId("content").scrollTop = 0;
   byId("decide").scrollTop = 0;
@@ -23,12 +24,12 @@ function contentOf(example) {
   if (data.images?.[example]) parts.push(pictureOf(example));
   if (data.texts) parts.push(make("div", { className: "text", dir: "auto", textContent: data.texts[example] }));
   if (data.features) parts.push(tableOf(example));
-  if (!parts.length) parts.push(make("p", { className: "soft", textContent: "This example has nothing to show but its id." }));
+  if (!parts.length) parts.push(make("p", { className: "soft", textContent: "This example has nothing to show but its name." }));
   return parts;
 }
 
 function pictureOf(example) {
-  const image = make("img", { src: data.images[example], alt: `Picture of ${data.ids[example]}`, decoding: "async" });
+  const image = make("img", { src: data.images[example], alt: `Picture of ${headingOf(example)}`, decoding: "async" });
   image.addEventListener("error", () => {
     const path = data.images[example].slice(0, 200);
     image.replaceWith(make("p", { className: "warning", textContent: `The picture could not be shown: ${path}` }));
@@ -45,11 +46,11 @@ function tableOf(example) {
 
 // What the current example's decisions change outside its suggestions.
 function markState() {
-  const decided = isDecided(current), likely = openLikely(current).length, place = view.indexOf(current);
+  const decided = isDecided(current), inSet = openInSet(current).length, place = view.indexOf(current);
   byId("example-state").textContent = decided ? "✓ decided" : "○ open";
   byId("example-state").dataset.state = decided ? "decided" : "open";
   byId("position").textContent = place < 0 ? "not in the list" : `${count(place + 1)} of ${count(view.length)}`;
   byId("reopen").hidden = !stateOf(current).done;
   byId("undo").disabled = steps.length === 0;
-  byId("accept-all-text").textContent = likely ? `Accept ${likely} likely, next` : "None likely, next";
+  byId("accept-all-text").textContent = inSet ? `Accept set (${inSet}), next` : "Set is done, next";
 }

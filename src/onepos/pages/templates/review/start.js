@@ -38,7 +38,7 @@ function connectControls() {
 }
 
 function resetControls() {
-  for (const [name, value] of [["search", ""], ["state", "all"], ["sort", "order"], ["label", ""], ["from", 0], ["to", 100]]) {
+  for (const [name, value] of [["search", ""], ["state", "all"], ["sort", "worth"], ["label", ""], ["from", 0], ["to", 100]]) {
     byId(name).value = value;
   }
   byId("range-text").textContent = "0–100 %";
@@ -49,7 +49,7 @@ function connect() {
   onClick("next", () => move(1));
   onClick("undo", undo);
   onClick("reopen", reopen);
-  onClick("accept-all", acceptLikely);
+  onClick("accept-all", acceptSet);
   onClick("done", done);
   onClick("list-open", () => showSide(true));
   onClick("list-close", () => showSide(false));

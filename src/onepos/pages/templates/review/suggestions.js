@@ -24,6 +24,7 @@ function makeSuggestion(place) {
   const parts = {
     fill, tick,
     name: make("span", { className: "name", dir: "auto" }),
+    mark: make("span", { className: "set-mark", textContent: "in the set" }),
     percent: make("span", { className: "percent" }),
     bar: make("span", { className: "bar", "aria-hidden": "true" }, fill, tick),
     accept: makeChoice(place, "accept", "✓"),
@@ -31,7 +32,7 @@ function makeSuggestion(place) {
   };
   parts.choices = make("span", { className: "choices", role: "group" }, parts.accept, parts.reject);
   const number = make("kbd", { "aria-hidden": "true", textContent: place < 9 ? place + 1 : "" });
-  parts.row = make("li", { className: "suggestion" }, number, parts.name, parts.percent, parts.bar, parts.choices);
+  parts.row = make("li", { className: "suggestion" }, number, parts.name, parts.mark, parts.percent, parts.bar, parts.choices);
   byId("suggestions").append(parts.row);
   return parts;
 }
@@ -42,23 +43,24 @@ function makeChoice(place, choice, sign) {
   if (place < 9) button.setAttribute("aria-keyshortcuts", (choice === "reject" ? "Shift+" : "") + (place + 1));
   button.addEventListener("click", (event) => {
     toggle(rowsShown[place], choice);
-    // After a click with the mouse, Enter shall mean “done”, not this button again.
+    // After a click with the mouse, Enter means “done”, not this button again.
     if (event.detail > 0) byId("pane").focus({ preventScroll: true });
   });
   return button;
 }
 
-function fillSuggestion(parts, { label, thousandths, likely }) {
+function fillSuggestion(parts, { label, thousandths, inSet }) {
   const name = data.labels[label], sure = thousandths === null ? "not suggested" : percent(thousandths);
-  parts.row.classList.toggle("likely", likely === true);
+  parts.row.classList.toggle("in-set", inSet === true);
+  parts.mark.hidden = inSet !== true;
   parts.name.textContent = name;
   parts.percent.textContent = sure;
   parts.bar.classList.toggle("none", thousandths === null);
   parts.fill.style.width = `${(thousandths ?? 0) / 10}%`;
   parts.tick.style.left = `${data.thresholds[label] / 10}%`;
   parts.choices.setAttribute("aria-label", name);
-  parts.accept.setAttribute("aria-label", `Accept ${name}, ${sure}`);
-  parts.reject.setAttribute("aria-label", `Reject ${name}, ${sure}`);
+  parts.accept.setAttribute("aria-label", `Accept ${name}, ${sure}${inSet ? ", in the set" : ""}`);
+  parts.reject.setAttribute("aria-label", `Reject ${name}, ${sure}${inSet ? ", in the set" : ""}`);
 }
 
 function markChoices() {

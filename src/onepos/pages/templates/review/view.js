@@ -9,7 +9,7 @@ const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 function haystackOf(example) {
   haystacks ??= data.ids.map((id, each) => {
     const given = data.given[each] < 0 ? "" : data.labels[data.given[each]];
-    return [id, given, data.texts?.[each] ?? "", ...(data.features?.rows[each] ?? [])].join("\n").toLowerCase();
+    return [id, data.titles?.[each] ?? "", given, data.texts?.[each] ?? "", ...(data.features?.rows[each] ?? [])].join("\n").toLowerCase();
   });
   return haystacks[example];
 }
@@ -44,8 +44,9 @@ function fits(example, controls) {
     && (controls.words.length === 0 || controls.words.every((word) => haystackOf(example).includes(word)));
 }
 
-// Small comes first. With a label chosen, only its confidence counts.
+// Small comes first. With a label chosen, only this label counts.
 function rank(example, { sort, label }) {
+  if (sort === "worth" && label < 0) return -data.worth[example];
   const flat = data.suggestions[example];
   let best = Infinity;
   for (let place = 0; place < flat.length; place += 2) {

@@ -1,0 +1,421 @@
+"""The paper's five example-based measures of a multi-label ranking.
+
+Write s_ij for the score of label j in row i, P_i for the row's positive labels, N_i for its negative
+ones, c for the number of labels, and for a positive label j
+
+    g_ij = |{ l in N_i : s_il >= s_ij }|      the negatives scored at least as high.
+
+**Ties are broken pessimistically**: among labels of one score the negatives come first, then the
+positives. Each ranking measure is therefore the worst value that any order of the tied labels could
+give, a constant score earns nothing, and the result depends neither on column order nor on a sort.
+
+**Rows**: a row without a positive has no ranking to judge and is left out of the four ranking measures;
+ranking loss also leaves out rows without a negative. If no row is left, ``ValueError``. Hamming loss
+uses every row.
+
+**Against scikit-learn** (a positive and a negative in every row):
+
+- ``ranking_loss`` equals ``label_ranking_loss``, with and without ties (both count a tie as wrong);
+- ``coverage`` equals ``(coverage_error - 1) / c``, with and without ties (both take the worst rank);
+- ``average_precision`` equals ``label_ranking_average_precision_score`` unless positives are tied with
+  each other below some negative. Two positives tied at ranks 2 and 3 behind a negative count
+  (1/2 + 2/3)/2 here and (2/3 + 2/3)/2 there, where all tied positives get the last one's precision;
+- scikit-learn has no one-error, and scores a row without a positive as 1 (average precision) or 0
+  (ranking loss, coverage error), and a row without a negative as ranking loss 0, where we leave it out.
+
+``Y_true`` may be an array, a DataFrame or sparse, with 1 or True for positive and 0, False or -1 for
+negative; ``scores`` an array or DataFrame. Rows are matched by position. Work goes in chunks of rows, so
+memory beyond arrays stays at tens of megabytes and float32 scores are never copied to float64.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from onepos._utils.validation import IntArray, MatrixLike
+
+__all__ = [
+    "METRICS",
+    "METRIC_TITLES",
+    "average_precision",
+    "coverage",
+    "evaluate",
+    "hamming_loss",
+    "higher_is_better",
+    "one_error",
+    "ranking_loss",
+    "row_values",
+]
+
+
+#: Names of the five measures, in the order in which :func:`evaluate` gives them.
+METRICS: tuple[str, ...] = ("average_precision", "one_error", "ranking_loss", "coverage", "hamming_loss")
+
+#: What people call them.
+METRIC_TITLES: Mapping[str, str] = {
+    "average_precision": "Average precision",
+    "one_error": "One-error",
+    "ranking_loss": "Ranking loss",
+    "coverage": "Coverage",
+    "hamming_loss": "Hamming loss",
+}
+
+
+def average_precision(Y_true: MatrixLike, scores: MatrixLike) -> float:
+    """Mean over rows of the mean precision at the positives' ranks (higher is better).
+
+    1/n Σ_i 1/|P_i| Σ_k k / (k + g_i(k)), where g_i(k) belongs to the row's k-th best positive: k of the
+    k + g_i(k) labels down to it are positive.
+
+    Parameters
+    ----------
+    Y_true : array, DataFrame or sparse of shape (n_samples, n_labels)
+        The truth: 1 positive; 0 or -1 negative.
+    scores : array or DataFrame of shape (n_samples, n_labels)
+        Finite scores; higher means more likely positive.
+
+    Returns
+    -------
+    float
+        In (0, 1]. See the module's text for ties, rows left out, and scikit-learn.
+
+    Examples
+    --------
+    >>> average_precision([[1, 0, 1]], [[0.9, 0.5, 0.1]])  # (1/1 + 2/3) / 2
+    0.8333333333333333
+    """
+    return _means(Y_true, scores, ("average_precision",))["average_precision"]
+
+
+def one_error(Y_true: MatrixLike, scores: MatrixLike) -> float:
+    """Fraction of rows whose top-ranked label is not positive (lower is better).
+
+    1/n Σ_i [ max_{l in N_i} s_il >= max_{j in P_i} s_ij ]; a negative tied for the top is an error.
+
+    Parameters and ties as in :func:`average_precision`; a row with positives only has no error.
+
+    Examples
+    --------
+    >>> one_error([[1, 0], [1, 0]], [[0.9, 0.1], [0.5, 0.5]])
+    0.5
+    """
+    return _means(Y_true, scores, ("one_error",))["one_error"]
+
+
+def ranking_loss(Y_true: MatrixLike, scores: MatrixLike) -> float:
+    """Fraction of (positive, negative) pairs in the wrong order, averaged over rows (lower is better).
+
+    1/n Σ_i 1/(|P_i| |N_i|) Σ_{j in P_i} g_ij; a tied pair is wrong.
+
+    Parameters and ties as in :func:`average_precision`; rows without a negative are left out as well.
+
+    Examples
+    --------
+    >>> ranking_loss([[1, 0, 1]], [[0.9, 0.5, 0.1]])
+    0.5
+    """
+    return _means(Y_true, scores, ("ranking_loss",))["ranking_loss"]
+
+
+def coverage(Y_true: MatrixLike, scores: MatrixLike) -> float:
+    """How far down the ranking the last positive is, as a share of the labels (lower is better).
+
+    1/n Σ_i ( max_{j in P_i} rank_ij - 1 ) / c, where the worst rank is |P_i| + max_j g_ij.
+
+    Parameters and ties as in :func:`average_precision`. A perfect ranking has (|P_i| - 1) / c, not 0.
+
+    Examples
+    --------
+    >>> coverage([[1, 0, 1, 0]], [[0.9, 0.5, 0.1, 0.0]])
+    0.5
+    """
+    return _means(Y_true, scores, ("coverage",))["coverage"]
+
+
+def hamming_loss(Y_true: MatrixLike, scores: MatrixLike, threshold: float = 0.5) -> float:
+    """Fraction of wrong entries when label j is predicted iff s_ij >= threshold (lower is better).
+
+    1/(n c) Σ_ij [ (s_ij >= threshold) ≠ (j in P_i) ], over all rows.
+
+    Parameters as in :func:`average_precision`. ``threshold`` is compared in the scores' own precision, so a float32 0.7
+    reaches a threshold of 0.7.
+
+    Examples
+    --------
+    >>> hamming_loss([[1, 0], [1, 0]], [[0.9, 0.1], [0.5, 0.5]])
+    0.25
+    """
+    return _means(Y_true, scores, ("hamming_loss",), threshold)["hamming_loss"]
+
+
+def evaluate(Y_true: MatrixLike, scores: MatrixLike, threshold: float = 0.5) -> dict[str, float]:
+    """All five measures in one pass over the data, which sorts each row once.
+
+    Returns the names in :data:`METRICS`, in that order, each with its value. Parameters as in
+    :func:`average_precision`; ``threshold`` is for Hamming loss.
+
+    Examples
+    --------
+    >>> evaluate([[1, 0]], [[0.9, 0.1]])["average_precision"]
+    1.0
+    """
+    return _means(Y_true, scores, METRICS, threshold)
+
+
+def row_values(
+    Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...] = METRICS, threshold: float = 0.5
+) -> dict[str, NDArray[np.float64]]:
+    """Return the named measures of every row, shape (n_samples,); NaN where a row is left out.
+
+    Parameters as in :func:`evaluate`. The measures are the means of these values.
+
+    Examples
+    --------
+    >>> row_values([[1, 0], [0, 0]], [[0.9, 0.1], [0.9, 0.1]], ("one_error",))["one_error"].tolist()
+    [0.0, nan]
+    """
+    if not isfinite(threshold):
+        raise ValueError(f"expected a finite threshold; got {threshold}: pass a number such as 0.5")
+    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in names}
+    for block in _blocks(Y_true, scores):
+        ranked = block.ranked()
+        for name in names:
+            if name == "hamming_loss":
+                found[name].append(block.hamming_loss(threshold))
+                continue
+            values = np.full(len(block.scores), np.nan)
+            if len(ranked.scores):
+                values[block.sizes > 0] = getattr(ranked, name)()
+            found[name].append(values)
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _means(Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...], threshold: float = 0.5) -> dict[str, float]:
+    """Return the named measures; ValueError if one of them has no row to judge."""
+    means = {}
+    for name, values in row_values(Y_true, scores, names, threshold).items():
+        counted = values[~np.isnan(values)]
+        if not len(counted):
+            kind = "a positive and a negative label" if name == "ranking_loss" else "a positive label"
+            raise ValueError(
+                f"{name} expected at least one row with {kind}; got none: check Y_true, or use another metric"
+            )
+        means[name] = float(counted.mean())
+    return means
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether a larger value of the named measure means a better model (true for average precision only)."""
+    if metric not in METRICS:
+        raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
+    return metric == "average_precision"
+
+
+#: Entries per block: float32 scores of this size and their sorted copy stay near a core's cache.
+_CHUNK_ENTRIES = 1 << 19
+
+
+@dataclass(eq=False)
+class _Block:
+    """The scores (m, c) of some rows, and the flat positions (row * c + column, ascending) of their positives."""
+
+    scores: NDArray[Any]
+    positives: IntArray
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """The number of positives per row."""
+        m, c = self.scores.shape
+        sizes: IntArray = np.diff(np.searchsorted(self.positives, np.arange(m + 1) * c))
+        return sizes
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """The row of each positive."""
+        return np.repeat(np.arange(len(self.scores)), self.sizes)
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where each row's positives begin."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """The score of each positive."""
+        values: NDArray[Any] = self.scores.ravel().take(self.positives)
+        return values
+
+    def ranked(self) -> "_Block":
+        """Return the block without the rows that have no positive."""
+        keep = self.sizes > 0
+        if keep.all():
+            return self
+        new_row = np.cumsum(keep) - 1
+        return _Block(self.scores[keep], self.positives + (new_row[self.rows] - self.rows) * self.scores.shape[1])
+
+    @cached_property
+    def outranked_by(self) -> tuple[IntArray, IntArray]:
+        """For the positives, best first in each row: their place k among them, and the number g."""
+        c = self.scores.shape[1]
+        if (keys := _sort_keys(self.scores)) is not None:
+            is_negative = np.ones(keys.size, dtype=keys.dtype)
+            is_negative[self.positives] = 0
+            keys += is_negative.reshape(keys.shape)
+            keys.sort(axis=1)
+            places = np.flatnonzero(keys[:, ::-1] & 1 == 0)
+            k = np.arange(1, len(places) + 1) - self.starts[self.rows]
+            return k, places - self.rows * c + 1 - k
+        ordered = np.sort(self.scores, axis=1).ravel()
+        # Binary search for the first occurrence of each positive in its sorted row, all at once. The value is known
+        # to be there, so the interval may shrink to one entry without a bounds check.
+        below = self.rows * c
+        length = c
+        while length > 1:
+            half = length // 2
+            below += half * (ordered.take(below + (half - 1)) < self.values)
+            length -= half
+        # below = row * c + labels scored lower. Reversed inside the row it sorts best first, and integer keys sort
+        # much faster than (row, score) pairs would.
+        key = np.sort(self.rows * (3 * c) + (c - below))
+        at_least = key - self.rows * (2 * c)
+        k = np.arange(1, len(key) + 1) - self.starts[self.rows]
+        # Tied positives share one g: of the labels with this score or a higher one, subtract the positives, whose
+        # number is k at the end of the tie.
+        last = np.flatnonzero(np.append(key[1:] != key[:-1], True))
+        return k, at_least - np.repeat(k[last], np.diff(last, prepend=-1))
+
+    def average_precision(self) -> NDArray[np.float64]:
+        k, g = self.outranked_by
+        return np.asarray(np.bincount(self.rows, weights=k / (k + g)) / self.sizes)
+
+    def one_error(self) -> NDArray[np.float64]:
+        best = np.maximum.reduceat(self.values, self.starts)
+        at_top = np.bincount(self.rows[self.values == best[self.rows]])
+        return np.asarray(np.count_nonzero(self.scores >= best[:, None], axis=1) > at_top, dtype=np.float64)
+
+    def ranking_loss(self) -> NDArray[np.float64]:
+        pairs = self.sizes * (self.scores.shape[1] - self.sizes)
+        wrong = np.bincount(self.rows, weights=self.outranked_by[1])
+        return np.asarray(np.divide(wrong, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0))
+
+    def coverage(self) -> NDArray[np.float64]:
+        # Every label scored >= the last positive stands before it or is it: their number is its worst rank.
+        lowest = np.minimum.reduceat(self.values, self.starts)
+        return np.asarray((np.count_nonzero(self.scores >= lowest[:, None], axis=1) - 1) / self.scores.shape[1])
+
+    def hamming_loss(self, threshold: float) -> NDArray[np.float64]:
+        hits = np.bincount(self.rows, weights=self.values >= threshold, minlength=len(self.scores))
+        taken = np.count_nonzero(self.scores >= threshold, axis=1)
+        return np.asarray((taken + self.sizes - 2 * hits) / self.scores.shape[1])
+
+
+def _sort_keys(scores: NDArray[Any]) -> NDArray[Any] | None:
+    """Return even integers in the order of float32 scores, equal where these are equal; None for other types.
+
+    The free bit lets labels and scores be sorted in one go, which is faster than a search when there are many
+    positives. Floating-point numbers of one sign are ordered as their bits are.
+    """
+    if scores.dtype != np.float32:
+        return None
+    if scores.min() > 0.0:  # probabilities: 32 bits suffice, which sort twice as fast as 64
+        bits = scores.view(np.uint32)
+        return bits + bits
+    signed: NDArray[Any] = (scores + np.float32(0.0)).view(np.int32)  # −0 becomes 0
+    signed ^= (signed >> 31) & 0x7FFFFFFF
+    return 2 * signed.astype(np.int64)
+
+
+def _blocks(Y_true: MatrixLike, scores: MatrixLike) -> Iterator[_Block]:
+    """Check the inputs and cut them into blocks of rows."""
+    if sparse.issparse(scores):
+        raise TypeError("expected scores as an array or DataFrame; got a sparse matrix: call .toarray()")
+    Y, S = _truth(Y_true), _dense(scores, "scores", "one score per row and label")
+    if Y.shape != S.shape:
+        raise ValueError(
+            f"expected Y_true and scores of one shape; got {Y.shape} and {S.shape}: "
+            "pass the score of every label, in the same rows and columns as Y_true"
+        )
+    _check_columns(Y_true, scores)
+    n, c = S.shape
+    step = max(1, _CHUNK_ENTRIES // c)
+    for start in range(0, n, step):
+        # DataFrames often hold columns side by side: rows are made contiguous block by block.
+        part = np.ascontiguousarray(S[start : start + step])
+        if part.dtype == np.float16:
+            part = part.astype(np.float32)  # NumPy sorts half precision slowly on most processors
+        if part.dtype.kind == "f" and not np.isfinite(part).all():
+            row, column = np.argwhere(~np.isfinite(part))[0]
+            raise ValueError(
+                f"expected finite scores; got {part[row, column]} in row {start + row}, column {column}: "
+                "check the model that produced them, or replace such scores by the lowest one"
+            )
+        yield _Block(part, _positives(Y[start : start + step], start))
+
+
+def _positives(Y: Any, start: int) -> IntArray:
+    """Return the flat positions of the 1s of a block; everything else must be 0 or -1."""
+    stored = Y.data if sparse.issparse(Y) else Y
+    positive: NDArray[Any] = stored if stored.dtype == bool else stored == 1
+    n_other = np.count_nonzero(stored) - np.count_nonzero(positive)
+    if n_other and n_other != np.count_nonzero(stored == -1):
+        wrong = stored[(stored != 0) & (stored != 1) & (stored != -1)][0]
+        raise ValueError(
+            f"expected Y_true with values 1 (positive) and 0 or -1 (negative); got {wrong} in rows "
+            f"{start} to {start + Y.shape[0] - 1}: binarise it first, for example Y_true > 0"
+        )
+    if not sparse.issparse(Y):
+        return np.flatnonzero(positive)
+    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    flat: IntArray = (rows * Y.shape[1] + Y.indices)[positive]  # ascending: the format is canonical
+    return flat
+
+
+def _truth(Y_true: MatrixLike) -> Any:
+    """Y_true as a 2-D array or canonical CSR."""
+    if not sparse.issparse(Y_true):
+        return _dense(Y_true, "Y_true", "an indicator matrix with one column per label")
+    Y: Any = sparse.csr_array(Y_true)
+    if not Y.has_canonical_format:
+        Y = Y.copy()  # sum_duplicates works in place, on what may be the caller's arrays
+        Y.sum_duplicates()
+    return _checked(Y, "Y_true", "an indicator matrix with one column per label")
+
+
+def _dense(values: MatrixLike, name: str, what: str) -> NDArray[Any]:
+    array: NDArray[Any] = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    if array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"expected {name} with numbers only; got an entry that is none ({error}): "
+                "convert the columns to numbers and fill missing entries"
+            ) from error
+    checked: NDArray[Any] = _checked(array, name, what)
+    return checked
+
+
+def _checked(array: Any, name: str, what: str) -> Any:
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"expected {name} of shape (n_samples, n_labels), neither of them 0; got shape {array.shape}: pass {what}"
+        )
+    if array.dtype.kind not in "buif":
+        raise ValueError(f"expected {name} with real numbers; got dtype {array.dtype}: pass {what}")
+    return array
+
+
+def _check_columns(Y_true: MatrixLike, scores: MatrixLike) -> None:
+    """Refuse two DataFrames with the same columns in another order: matching by position would be wrong."""
+    names, others = (list(getattr(frame, "columns", ())) for frame in (Y_true, scores))
+    if names != others and set(names) == set(others):
+        raise ValueError(
+            f"expected the columns of scores in the order of Y_true ({names[:3]}…); got {others[:3]}…: "
+            "reorder them with scores[Y_true.columns]"
+        )

@@ -1,0 +1,355 @@
+"""Figures of a study, drawn from its results alone: one column wide, readable in grey and in small.
+
+Each function takes rows of results, of one data set and one selection rule, and returns a matplotlib figure;
+``save_figure`` writes it as SVG and PNG.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, floor, log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onepos._utils.optional import require
+from onepos._utils.validation import FloatArray
+from onepos.methods.registry import METHODS
+from onepos.pages.reliability import draw_reliability, pool_bins, reliability
+from onepos.pages.style import (
+    INK,
+    PAPER,
+    TEXT,
+    WIDTH,
+    add_legend,
+    figure_svg,
+    label_axes,
+    looks,
+    new_figure,
+    plain,
+    save_figure,
+    use_log_scale,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "calibration",
+    "convergence",
+    "critical_difference",
+    "epochs",
+    "figure_svg",
+    "reliability",
+    "save_figure",
+    "sufficiency",
+]
+
+#: A run: where it was looked at, and the values there.
+Run = tuple[FloatArray, FloatArray]
+
+
+def read_json(value: Any) -> Any:
+    """Return what a JSON column holds, or None where it holds nothing (None, NaN or an empty text)."""
+    return json.loads(value) if isinstance(value, str) and value.strip() else None
+
+
+def method_name(key: str) -> str:
+    """Return a method's name from the registry; a method unknown there is called by its key."""
+    return METHODS[key].name if key in METHODS else key
+
+
+def order_methods(keys: Iterable[str]) -> list[str]:
+    """Return each key once: registered methods in the registry's order, then the others by name.
+
+    Rows are written as cells finish, so their own order would differ from run to run.
+    """
+    place = {key: number for number, key in enumerate(METHODS)}
+    return sorted(set(keys), key=lambda key: (place.get(key, len(place)), key))
+
+
+def _finished(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the finished cells; ValueError if there are none, or those of several data sets or selection rules."""
+    rows = frame[frame["status"] == "ok"]
+    if rows.empty:
+        raise ValueError("no finished cell to draw: run the study first, or give other rows")
+    for column in ("dataset", "selection"):
+        present = sorted({str(value) for value in rows[column]})
+        if len(present) > 1:
+            raise ValueError(f"expected rows of one {column}; got {', '.join(present)}: give those of one of them")
+    return rows
+
+
+def as_run(x: Sequence[Any], y: Sequence[Any]) -> Run:
+    """Return a run's points as arrays, without those that have no finite value."""
+    places, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if places.shape != values.shape:
+        raise ValueError(f"expected as many values as places; got {values.size} values at {places.size} places")
+    finite = np.isfinite(values)
+    return places[finite], values[finite]
+
+
+def common_grid(runs: Sequence[Run]) -> Run:
+    """Return the places that every run has, and the values there, one row per run.
+
+    A mean over whichever runs are left would jump where one of them stops.
+    """
+    places = sorted(set.intersection(*(set(x.tolist()) for x, _ in runs)))
+    return np.asarray(places), np.array([y[np.isin(x, places)] for x, y in runs])
+
+
+#: With more lines than this, bands would cover each other and say nothing.
+_MOST_BANDS = 4
+#: Beyond this ratio of largest to smallest, a linear axis crowds most points into one end.
+_WIDE = 20
+
+
+def sufficiency(frame: "pd.DataFrame") -> "Figure":
+    """Test average precision by number of training examples: the mean over trials, a band of one standard deviation."""
+    rows = _finished(frame)
+    runs: dict[str, list[Run]] = {}
+    for (method, _), part in rows.sort_values("n_train").groupby(["method", "trial"]):
+        runs.setdefault(str(method), []).append(as_run(list(part["n_train"]), list(part["average_precision"])))
+    figure, (axes,) = new_figure(2.5)
+    _draw(figure, axes, runs)
+    sizes = sorted({int(size) for size in rows["n_train"]})
+    if sizes[-1] > _WIDE * sizes[0]:
+        axes.set_xscale("log")
+        _name_sizes(axes, sizes)
+    else:
+        axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    label_axes(axes, "number of training examples", "test average precision\n(higher is better)")
+    return figure
+
+
+def epochs(frame: "pd.DataFrame") -> "Figure":
+    """Average precision by epoch on one data set: the mean over trials, with a band where lines are few.
+
+    On test rows where every drawn cell recorded them, otherwise on validation rows; the axis says which. Lines end
+    with the shortest trial. Methods without epochs are left out.
+    """
+    rows = _finished(frame)
+    curves = [(str(method), read_json(text) or {}) for method, text in zip(rows["method"], rows["curve"], strict=True)]
+    curves = [(method, curve) for method, curve in curves if curve.get("test") or curve.get("validation")]
+    if not curves:
+        raise ValueError("no cell recorded average precision by epoch: the column 'curve' is empty for these methods")
+    measured_on = "test" if all(curve.get("test") for _, curve in curves) else "validation"
+    runs: dict[str, list[Run]] = {}
+    for method, curve in curves:
+        if curve.get(measured_on):
+            runs.setdefault(method, []).append(as_run(curve["epoch"], curve[measured_on]))
+    # The legend takes a row for every three names, and many lines need height to part.
+    figure, (axes,) = new_figure(2.1 + 0.13 * ceil(len(runs) / 3) + (0.6 if len(runs) > _MOST_BANDS else 0.0))
+    _draw(figure, axes, runs)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    label_axes(axes, "epoch", f"{measured_on} average precision\n(higher is better)")
+    return figure
+
+
+def convergence(frame: "pd.DataFrame") -> "Figure":
+    """Mean absolute change of the soft labels D from epoch to epoch, for the methods that have soft labels.
+
+    Mean over trials and a band of one standard deviation; lines end with the shortest trial.
+    """
+    rows = _finished(frame)
+    changes = _recorded(rows, "soft_label_change")
+    # The first change is that from the first epoch to the second.
+    runs = {method: [as_run(range(2, len(one) + 2), one) for one in found] for method, found in changes.items()}
+    figure, (axes,) = new_figure(2.3)
+    means = _draw(figure, axes, runs)
+    drawn = np.concatenate(list(means.values()))
+    note = ""
+    if drawn.min() > 0 and drawn.max() > _WIDE * drawn.min():
+        use_log_scale(axes)
+        note = ", log scale"
+    else:
+        axes.set_ylim(bottom=0)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    label_axes(axes, "epoch", f"mean change of a soft label\n(lower is steadier{note})")
+    return figure
+
+
+def _recorded(rows: "pd.DataFrame", name: str) -> dict[str, list[Any]]:
+    """Return what the cells of each method have under this name in the column ``extra``."""
+    found: dict[str, list[Any]] = {}
+    for method, text in zip(rows["method"], rows["extra"], strict=True):
+        if value := (read_json(text) or {}).get(name):
+            found.setdefault(str(method), []).append(value)
+    if not found:
+        raise ValueError(f"no cell recorded {name!r} in the column 'extra' for these methods")
+    return found
+
+
+def _draw(figure: Any, axes: Any, runs: Mapping[str, list[Run]]) -> dict[str, Any]:
+    """Draw a line per method, with a band where there is room, and the legend; return the means."""
+    methods = order_methods(runs)
+    style = looks(methods)
+    means: dict[str, Any] = {}
+    handles = []
+    for place, method in enumerate(methods):
+        x, values = common_grid(runs[method])
+        if not x.size:
+            raise ValueError(f"the trials of {method!r} have no point in common")
+        mean = values.mean(axis=0)
+        # Markers at other places for each line, so that lines that coincide still show theirs.
+        step = max(1, round(x.size / 6))
+        shift = (place * step) // len(methods) if step > 1 else 0
+        handles += axes.plot(x, mean, markevery=(shift, step), zorder=3, **style[method].line())
+        if len(runs[method]) > 1 and len(methods) <= _MOST_BANDS:
+            spread = values.std(axis=0, ddof=1)
+            axes.fill_between(
+                x, mean - spread, mean + spread, color=style[method].colour, alpha=0.18, linewidth=0, zorder=2
+            )
+        means[method] = mean
+    add_legend(figure, handles, [method_name(method) for method in methods])
+    return means
+
+
+def _name_sizes(axes: Any, sizes: Sequence[int]) -> None:
+    """Name the sizes themselves on a logarithmic axis, leaving out those too near the next larger one."""
+    span = log(sizes[-1] / sizes[0])
+    shown: list[int] = []
+    for size in reversed(sizes):
+        if not shown or log(shown[-1] / size) / span > 0.16:
+            shown.append(size)
+    axes.minorticks_off()
+    axes.set_xticks(shown, [f"{size:,}" for size in shown], fontsize=TEXT)
+
+
+def calibration(frame: "pd.DataFrame") -> "Figure":
+    """Reliability of the soft labels D: above, confidence against truth; below, how many labels got that confidence.
+
+    Trials are pooled: each of ten equal bins of confidence holds the labels of all of them.
+    """
+    rows = _finished(frame)
+    bins = _recorded(rows, "calibration")
+    order = order_methods(bins)
+    style = looks(order)
+    lines = {method_name(method): (style[method], pool_bins(bins[method])) for method in order}
+    return draw_reliability(lines, "confidence in the label, D")
+
+
+# Demšar's diagram. All in inches, so that text keeps its distance whatever the number of methods.
+_TITLE, _RULER, _AXIS = 0.10, 0.30, 0.62
+_BAR_STEP, _LABEL_STEP, _GAP = 0.08, 0.155, 0.05
+
+
+def critical_difference(
+    average_ranks: Mapping[str, float], critical_difference: float, cliques: Sequence[Sequence[str]]
+) -> "Figure":
+    """Draw average ranks, best at the left; a bar joins methods that the test cannot tell apart.
+
+    ``average_ranks`` are by method key (1 is best). The critical difference is drawn to scale as a ruler. ``cliques``
+    are groups of keys without a significant difference inside. It is Figure 1 of Demšar (JMLR 7, 2006).
+    """
+    _check(average_ranks, critical_difference, cliques)
+    order = sorted(average_ranks, key=lambda key: (average_ranks[key], key))
+    half = ceil(len(order) / 2)
+    sides = (order[:half], order[half:][::-1])
+    texts = {key: f"{plain(method_name(key))} {average_ranks[key]:.2f}" for key in order}
+
+    low = floor(min(average_ranks.values()))
+    high = max(ceil(max(average_ranks.values())), ceil(low + critical_difference), low + 1)
+    needed = [[(_text_width(texts[key]) + 0.12, average_ranks[key]) for key in side] for side in sides]
+    left, scale = _fit(needed[0], needed[1], low, high)
+    place = {key: left + (rank - low) * scale for key, rank in average_ranks.items()}
+
+    bars = _stack_bars([[place[key] for key in clique] for clique in cliques if len(clique) > 1])
+    first_label = _AXIS + _BAR_STEP * (1 + max((row for row, _, _ in bars), default=-1)) + 0.16
+    height = first_label + _LABEL_STEP * (half - 1) + 0.12
+    figure, axes = _canvas(height)
+    _draw_axis(axes, low, high, left, scale)
+    _draw_ruler(axes, critical_difference, left, scale)
+    for row, start, end in bars:
+        y = _AXIS + _BAR_STEP * (row + 1)
+        axes.plot([start - 0.03, end + 0.03], [y, y], color=INK, linewidth=3, solid_capstyle="butt")
+    for side, edge, direction in ((sides[0], 0.04, "left"), (sides[1], WIDTH - 0.04, "right")):
+        for row, key in enumerate(side):
+            y = first_label + _LABEL_STEP * row
+            width = _text_width(texts[key]) + _GAP
+            end = edge + width if direction == "left" else edge - width
+            axes.plot([place[key], place[key], end], [_AXIS, y, y], color=INK, linewidth=0.7)
+            axes.text(edge, y, texts[key], ha=direction, va="center", fontsize=TEXT, color=INK)
+    return figure
+
+
+def _check(ranks: Mapping[str, float], difference: float, cliques: Sequence[Sequence[str]]) -> None:
+    if len(ranks) < 2:
+        raise ValueError(f"expected the ranks of at least two methods; got {len(ranks)}")
+    if not difference > 0:
+        raise ValueError(f"expected a critical difference above 0; got {difference}")
+    strangers = sorted({key for clique in cliques for key in clique} - set(ranks))
+    if strangers:
+        raise ValueError(f"these methods of a clique have no rank: {', '.join(strangers)}")
+
+
+def _fit(
+    left: Sequence[tuple[float, float]], right: Sequence[tuple[float, float]], low: int, high: int
+) -> tuple[float, float]:
+    """Return where the axis starts and how long a rank is, in inches: as long as the labels leave room for.
+
+    A label, given by its width and its rank, must end before that rank; the lines of later rows lie further in.
+    """
+    start, end = 0.15, 0.15
+    scale = (WIDTH - start - end) / (high - low)
+    # Each pass gives the labels the room that they lack at the present scale; margins only grow, so it settles.
+    for _ in range(50):
+        start = max([start, *(width - (rank - low) * scale for width, rank in left)])
+        end = max([end, *(width - (high - rank) * scale for width, rank in right)])
+        scale = (WIDTH - start - end) / (high - low)
+    return start, scale
+
+
+def _canvas(height: float) -> tuple["Figure", Any]:
+    """Return a figure and axes measured in inches from the upper left corner."""
+    module = require("matplotlib.figure", extra="plot", purpose="drawing figures")
+    figure: Figure = module.Figure(figsize=(WIDTH, height), facecolor=PAPER)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, WIDTH), ylim=(height, 0))
+    axes.set_axis_off()
+    return figure, axes
+
+
+def _draw_axis(axes: Any, low: int, high: int, left: float, scale: float) -> None:
+    axes.plot([left, left + (high - low) * scale], [_AXIS, _AXIS], color=INK, linewidth=1)
+    # Two digits need about a fifth of an inch.
+    step = max(1, ceil(0.2 / scale))
+    for rank in range(low, high + 1):
+        x = left + (rank - low) * scale
+        named = (rank - low) % step == 0
+        axes.plot([x, x], [_AXIS - (0.06 if named else 0.03), _AXIS], color=INK, linewidth=0.8)
+        if named:
+            axes.text(x, _AXIS - 0.075, str(rank), ha="center", va="bottom", fontsize=TEXT, color=INK)
+    axes.text(WIDTH / 2, _TITLE, "average rank (lower is better)", ha="center", va="center", fontsize=TEXT, color=INK)
+
+
+def _draw_ruler(axes: Any, difference: float, left: float, scale: float) -> None:
+    end = left + difference * scale
+    axes.plot([left, end], [_RULER, _RULER], color=INK, linewidth=1)
+    for x in (left, end):
+        axes.plot([x, x], [_RULER - 0.035, _RULER + 0.035], color=INK, linewidth=1)
+    text = f"critical difference {difference:.2f}"
+    if end + _GAP + _text_width(text) < WIDTH:
+        axes.text(end + _GAP, _RULER, text, ha="left", va="center", fontsize=TEXT, color=INK)
+    else:
+        # A ruler that leaves no room beside it is long enough to be interrupted.
+        gap = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
+        axes.text((left + end) / 2, _RULER, text, ha="center", va="center", fontsize=TEXT, color=INK, bbox=gap)
+
+
+def _stack_bars(groups: Sequence[Sequence[float]]) -> list[tuple[int, float, float]]:
+    """Return each bar's row, start and end; bars that would touch go into different rows."""
+    ends: list[float] = []
+    bars = []
+    for start, end in sorted((min(group), max(group)) for group in groups):
+        row = next((row for row, taken in enumerate(ends) if start > taken + 0.1), len(ends))
+        ends[row : row + 1] = [end]
+        bars.append((row, start, end))
+    return bars
+
+
+def _text_width(text: str) -> float:
+    """Width in inches of a text at the figures' size."""
+    path = require("matplotlib.textpath", extra="plot", purpose="drawing figures").TextPath((0, 0), text, size=TEXT)
+    return float(path.get_extents().width) / 72

@@ -1,0 +1,226 @@
+"""Embedders: what turns texts or pictures into vectors. One protocol, and sentence-transformers and timm behind it."""
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._utils.optional import require
+from onepos.datasets._fetch import sha256_of
+from onepos.exceptions import DataFileError, MissingDependencyError
+
+#: Before the name of an embedder of pictures.
+TIMM = "timm:"
+WEIGHTS = "*.safetensors"
+#: Files beside the weights that decide what an embedder computes, and folders that hold the weights again.
+_ABOUT = frozenset({"config.json", "modules.json", "sentence_bert_config.json", "tokenizer.json"})
+_OTHER_FORMATS = ("onnx/", "openvino/")
+#: Largest picture that is read, and the longer side that it is reduced to.
+_MOST_PIXELS, _LONGEST_SIDE = 50_000_000, 1_024
+#: Formats whose readers are part of Pillow and start no other program.
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+
+
+class Embedder(Protocol):
+    """Anything that turns a list of texts, or of pictures (PIL images), into an array with one row per item.
+
+    Optional attributes: ``name`` for messages; ``fingerprint``, a string that changes when the vectors change. With a
+    fingerprint the vectors are cached on disk. Without one, a stored model recognises the embedder by the vector of a
+    sample. ``pictures = True`` marks an embedder of pictures; it is needed only beside text columns.
+    """
+
+    def encode(self, items: list[Any], /) -> Any:
+        """Return an array of shape (n_items, n_features)."""
+
+
+class FolderEmbedder:
+    """An embedder whose weights are files of a folder, or of a repository on huggingface.co.
+
+    Parameters
+    ----------
+    name : str
+        A folder, or the name of a model.
+    device : str, optional
+        As for torch; default: a GPU if there is one.
+    batch_size : int
+    """
+
+    extra, purpose = "", ""
+    #: A name from a model file is looked up on this machine only: opening a file must not load what it names.
+    download = True
+
+    def __init__(self, name: str, *, device: str | None = None, batch_size: int = 32) -> None:
+        self.name, self.device, self.batch_size = name, device, batch_size
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the files are. They are downloaded if they are not on this machine."""
+        folder = Path(self.name.removeprefix(TIMM)).expanduser()
+        if not folder.is_dir():
+            return self._downloaded()
+        if not list(folder.glob(WEIGHTS)):
+            raise DataFileError(
+                f"expected weights (model.safetensors) in the folder {str(folder)!r}; there are none. Name the folder "
+                "that the model was saved to."
+            )
+        return folder
+
+    def _downloaded(self) -> Path:
+        hub: Any = require("huggingface_hub", extra=self.extra, purpose=self.purpose)
+        ignored = [f"{folder}*" for folder in _OTHER_FORMATS]
+        wanted = {"allow_patterns": ["*.json", "*.txt", "*.model", WEIGHTS], "ignore_patterns": ignored}
+        repository = self._repository()
+        reason: Exception | None = None
+        # A copy that is here stays the same and needs no network.
+        for local in (True, False)[: 1 + self.download]:
+            try:
+                folder = Path(hub.snapshot_download(repository, local_files_only=local, **wanted))
+            except (OSError, ValueError, RuntimeError) as error:
+                reason = error
+                continue
+            if list(folder.glob(WEIGHTS)):
+                return folder
+        raise DataFileError(
+            f"expected {self.name!r} to be a folder, or a model with safetensors weights on huggingface.co; it is not "
+            "on this machine and was not downloaded. Check the name, or give the path of a folder."
+        ) from reason
+
+    def _repository(self) -> str:
+        raise NotImplementedError
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the weights and settings; the place of the folder does not matter."""
+        state = hashlib.blake2b(digest_size=16)
+        for path in sorted(self.folder.rglob("*")):
+            name = path.relative_to(self.folder).as_posix()
+            if (path.name in _ABOUT or path.match(WEIGHTS)) and not name.startswith(_OTHER_FORMATS):
+                state.update(f"{name} {sha256_of(path)}\n".encode())
+        return state.hexdigest()
+
+
+class SentenceEmbedder(FolderEmbedder):
+    """Any model of sentence-transformers; parameters as for ``FolderEmbedder``."""
+
+    extra, purpose = "embed", "embedding text"
+
+    def _repository(self) -> str:
+        return self.name if "/" in self.name else f"sentence-transformers/{self.name}"
+
+    @cached_property
+    def _network(self) -> Any:
+        made: Any = require("sentence_transformers", extra=self.extra, purpose=self.purpose)
+        transformers: Any = require("transformers", extra=self.extra, purpose=self.purpose)
+        transformers.utils.logging.disable_progress_bar()
+        return made.SentenceTransformer(str(self.folder), device=self.device, local_files_only=True)
+
+    def encode(self, items: list[str], /) -> NDArray[np.float32]:
+        """Return one vector per text."""
+        return np.asarray(self._network.encode(items, batch_size=self.batch_size, show_progress_bar=False))
+
+
+class PictureEmbedder(FolderEmbedder):
+    """Any model of timm without its last layer; a folder is one that ``timm.models.save_for_hf`` wrote."""
+
+    extra, purpose = "images", "embedding pictures"
+    pictures = True
+
+    @cached_property
+    def _timm(self) -> Any:
+        try:
+            return require("timm", extra=self.extra, purpose=self.purpose)
+        except RuntimeError as error:  # torchvision of another build than torch
+            raise MissingDependencyError(
+                f"{self.purpose} needs timm, which cannot be imported ({error}): install the torchvision that belongs "
+                "to the installed build of torch."
+            ) from error
+
+    def _repository(self) -> str:
+        name = self.name.removeprefix(TIMM)
+        return name if "/" in name else str(self._timm.get_pretrained_cfg(name).hf_hub_id)
+
+    @cached_property
+    def _network(self) -> tuple[Any, Any, str]:
+        import torch
+
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        made = self._timm.create_model(f"local-dir:{self.folder}", pretrained=True, num_classes=0).eval().to(device)
+        settings = self._timm.data.resolve_model_data_config(made)
+        return made, self._timm.data.create_transform(**settings, is_training=False), device
+
+    def encode(self, items: list[Any], /) -> NDArray[np.float32]:
+        """Return one vector per PIL image."""
+        import torch
+
+        network, prepare, device = self._network
+        parts = []
+        with torch.inference_mode():
+            for start in range(0, len(items), self.batch_size):
+                batch = torch.stack([prepare(item) for item in items[start : start + self.batch_size]])
+                parts.append(network(batch.to(device)).float().cpu().numpy())
+        return np.concatenate(parts)
+
+
+def for_pictures(embed: Any, *, text: str | Sequence[str]) -> bool:
+    """Whether an embedder is for the pictures of a table with these text columns."""
+    named = embed.startswith(TIMM) if isinstance(embed, str) else bool(getattr(embed, "pictures", False))
+    return named or not text
+
+
+def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, Any]:
+    """Return, of one or two embedders, that of texts at False and that of pictures at True.
+
+    Names that begin with ``timm:`` are for pictures, and so is any embedder if no column is named as text.
+
+    Examples
+    --------
+    >>> assign(["all-MiniLM-L6-v2", "timm:resnet18"], text=["title"], image="file")
+    {False: 'all-MiniLM-L6-v2', True: 'timm:resnet18'}
+    """
+    given = list(embed) if isinstance(embed, list | tuple) else [] if embed is None else [embed]
+    found: dict[bool, Any] = {}
+    for one in given:
+        pictures = for_pictures(one, text=text) if image is not None else str(one).startswith(TIMM)
+        if not isinstance(one, str) and not callable(getattr(one, "encode", None)):
+            raise ValueError(f"embed takes a name, a folder, or an object with encode(list); got {type(one).__name__}.")
+        what, column = ("pictures", "image") if pictures else ("texts", "text")
+        if pictures in found:
+            raise ValueError(f"embed takes one embedder of texts and one of pictures; got two of {what}.")
+        if (image is None) if pictures else not text:
+            raise ValueError(f"embed gives an embedder of {what}, but no column is named as {column}. Name one.")
+        found[pictures] = one
+    if image is not None and True not in found:
+        raise ValueError(
+            f"the pictures of column {image!r} need an embedder of pictures: give embed={TIMM}NAME or {TIMM}FOLDER."
+        )
+    return found
+
+
+class BrokenPicture(Exception):
+    """Why a picture cannot be used."""
+
+
+def open_picture(path: Path) -> Any:
+    """Return a picture in RGB, its longer side at most 1,024 pixels."""
+    image: Any = require("PIL.Image", extra="images", purpose="reading pictures")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with image.open(path, formats=_FORMATS) as picture:
+                width, height = picture.size
+                if width * height > _MOST_PIXELS:
+                    raise BrokenPicture(f"has {width:,} × {height:,} pixels, more than {_MOST_PIXELS:,}")
+                picture.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
+                made = picture.convert("RGB")
+        made.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+    except BrokenPicture:
+        raise
+    except Exception as error:  # readers of damaged files raise whatever their parts raise
+        reason = " ".join(str(error).replace(str(path), path.name).split())
+        raise BrokenPicture(f"is no readable picture ({reason[:80]})") from error
+    return made

@@ -1,0 +1,472 @@
+"""Embedded texts and pictures: features, fingerprints, the cache, broken pictures, the command line."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import types
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+from safetensors.numpy import load_file, save, save_file
+
+import onepos
+from onepos.datasets import make_digit_scenes, make_single_positive
+from onepos.exceptions import DataFileError, MissingDependencyError
+from onepos.metrics import average_precision
+from onepos.table import ColumnEncoder, TableModel, Tally
+from onepos.table.embedders import PictureEmbedder, SentenceEmbedder, assign, open_picture
+from own_embedders import Grid, Letters
+from photo_table import photo_table
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache of the test's own, so that none of the user's is read or written."""
+    monkeypatch.setenv("ONEPOS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "embeddings"
+
+
+@pytest.fixture
+def photos():
+    return photo_table().drop(columns="tags")
+
+
+def make_model(embed, **more):
+    return TableModel(method="linear", params={"l2": 1.0}, text="caption", id="id", embed=embed, **more)
+
+
+class TestFeatures:
+    def test_vectors_are_centred_on_training_rows_and_scaled_to_length_one(self):
+        frame = pd.DataFrame({"a": ["x", "y y", "zz", None], "b": ["one", None, "two", None]})
+        encoder = ColumnEncoder(text=["a", "b"], embed=Letters(), max_terms=0).fit(frame.iloc[:3])
+        found = encoder.transform(frame)
+        raw = Letters().encode(["x. one", "y y", "zz. two"]).astype(np.float32)
+        expected = raw - raw.mean(axis=0)
+        expected /= np.linalg.norm(expected, axis=1).mean()
+        np.testing.assert_allclose(found[:3], expected, atol=1e-6)
+        assert not found[3].any()  # no text: the mean
+        assert encoder.n_features_ == found.shape[1] == 26
+
+    def test_they_stand_beside_words_and_other_columns(self, photos):
+        plain = ColumnEncoder(text="caption", drop=["tag", "id"]).fit(photos)
+        both = ColumnEncoder(text="caption", drop=["tag", "id"], embed=Letters()).fit(photos)
+        found = both.transform(photos)
+        assert both.n_features_ == plain.n_features_ + 26 == found.shape[1]
+        np.testing.assert_array_equal(found[:, : plain.n_features_].toarray(), plain.transform(photos).toarray())
+        assert both.kinds_ == plain.kinds_
+
+    @pytest.mark.parametrize(
+        "returned", [np.zeros(3), np.zeros((2, 4)), np.full((3, 2), np.nan)], ids=["1-d", "rows", "nan"]
+    )
+    def test_what_encode_returns_is_checked(self, returned):
+        class Wrong:
+            fingerprint = "1"
+
+            def encode(self, items):
+                return returned
+
+        with pytest.raises(ValueError, match="encode of the embedder must return finite numbers of shape"):
+            ColumnEncoder(text="a", embed=Wrong()).fit(pd.DataFrame({"a": ["one two", "three two", "four two"]}))
+
+    def test_a_budget_does_not_include_the_embedding(self, photos, monkeypatch):
+        class Slow(Letters):
+            def encode(self, items):
+                clock.now += 1000.0
+                return super().encode(items)
+
+        clock = types.SimpleNamespace(now=0.0)
+        for module in ("onepos.table.model", "onepos._utils.deadline"):
+            monkeypatch.setattr(f"{module}.time", types.SimpleNamespace(monotonic=lambda: clock.now))
+        given = []
+        monkeypatch.setattr(
+            "onepos.table.model.fit_in_time",
+            lambda estimator, *data, started, **more: given.append(started) or estimator.fit(*data),
+        )
+        make_model(Slow()).fit(photos.dropna(subset="tag"), label="tag")
+        assert given == [pytest.approx(clock.now)]
+
+
+class TestAssign:
+    def test_names_with_timm_are_for_pictures(self):
+        assert assign(["timm:a", "b"], text=["t"], image="i") == {False: "b", True: "timm:a"}
+        assert assign("b", text=["t"], image=None) == {False: "b"}
+        assert assign(None, text=["t"], image=None) == {}
+
+    def test_without_text_every_embedder_is_for_pictures(self):
+        letters = Letters()
+        assert assign(letters, text=[], image="i") == {True: letters}
+        assert assign("folder", text=[], image="i") == {True: "folder"}
+
+    @pytest.mark.parametrize(
+        ("embed", "text", "image", "message"),
+        [
+            ("b", [], None, "no column is named as text"),
+            ("timm:a", ["t"], None, "no column is named as image"),
+            ("b", ["t"], "i", "column 'i' need an embedder of pictures"),
+            (None, [], "i", "column 'i' need an embedder of pictures"),
+            (["a", "b"], ["t"], None, "got two of texts"),
+            (3, ["t"], None, "an object with encode"),
+        ],
+    )
+    def test_mistakes(self, embed, text, image, message):
+        with pytest.raises(ValueError, match=message):
+            assign(embed, text=text, image=image)
+
+
+class TestStoredModel:
+    def test_a_loaded_model_predicts_the_same_with_the_same_embedder(self, photos, tmp_path):
+        for embed, again in ((Letters("1"), Letters("1")), (Letters(), Letters())):
+            model = make_model(embed).fit(photos, label="tag")
+            path = model.save(tmp_path / "m.onepos")
+            expected = model.predict_proba(photos)
+            pd.testing.assert_frame_equal(TableModel.load(path, embed=again).predict_proba(photos), expected)
+
+    @pytest.mark.parametrize(
+        ("trained", "given"),
+        [
+            (Letters("1"), Letters("2")),
+            (Letters("1"), Letters()),
+            (Letters(), Letters("1")),
+            (Letters(), Letters(power=1.1)),
+        ],
+        ids=["other fingerprint", "none any more", "none before", "other vectors"],
+    )
+    def test_another_embedder_under_the_same_name_is_refused(self, photos, tmp_path, trained, given):
+        path = make_model(trained).fit(photos, label="tag").save(tmp_path / "m.onepos")
+        with pytest.raises(DataFileError, match="trained with another embedder than the 'letters' that is here"):
+            TableModel.load(path, embed=given).predict_proba(photos)
+
+    def test_without_the_embedder_it_says_what_it_needs(self, photos, tmp_path):
+        path = make_model(Letters()).fit(photos, label="tag").save(tmp_path / "m.onepos")
+        with pytest.raises(DataFileError, match="needs 'letters', an embedder of the user's own"):
+            onepos.load(path).predict_proba(photos)
+
+    def test_the_file_holds_no_weights(self, photos, tmp_path):
+        with_it = make_model(Letters()).fit(photos, label="tag").save(tmp_path / "a.onepos")
+        header = json.loads(json.loads(_header(with_it))["__metadata__"]["onepos"])
+        (about,) = header["table"]["encoder"]["embedded"]
+        assert about["name"] == "letters"
+        assert about["own"] is True
+        assert len(about["fingerprint"]) == 26
+
+
+def _header(path):
+    content = path.read_bytes()
+    return content[8 : 8 + struct.unpack("<Q", content[:8])[0]]
+
+
+class TestCache:
+    def test_the_second_time_nothing_is_encoded(self, photos, cache):
+        first, second = Letters("1"), Letters("1")
+        one = ColumnEncoder(text="caption", embed=first).fit(photos).transform(photos)
+        assert sorted(first.asked) == sorted(set(photos["caption"]))  # each text once, for fit and transform
+        two = ColumnEncoder(text="caption", embed=second).fit(photos).transform(photos)
+        assert second.asked == []
+        np.testing.assert_array_equal(one.toarray(), two.toarray())
+        assert [path.suffix for path in cache.rglob("*") if path.is_file()] == [".safetensors"]
+
+    def test_new_texts_and_another_fingerprint_are_encoded(self, photos):
+        ColumnEncoder(text="caption", embed=Letters("1")).fit(photos)
+        more = pd.concat([photos, photos.iloc[:1].assign(caption="a new text")])
+        again, other = Letters("1"), Letters("2")
+        ColumnEncoder(text="caption", embed=again).fit(more)
+        assert again.asked == ["a new text"]
+        ColumnEncoder(text="caption", embed=other).fit(photos)
+        assert sorted(other.asked) == sorted(set(photos["caption"]))
+
+    def test_without_a_fingerprint_nothing_is_kept(self, photos, cache):
+        ColumnEncoder(text="caption", embed=Letters()).fit(photos)
+        assert not cache.exists()
+
+    def test_damaged_files_are_computed_again(self, photos, cache):
+        expected = ColumnEncoder(text="caption", embed=Letters("1")).fit(photos).transform(photos)
+        (stored,) = cache.rglob("*.safetensors")
+        arrays = load_file(stored)
+        arrays["vectors"][0, 0] = np.nan
+        for content in (b"", stored.read_bytes()[:-100], b"\xff" * 1000, save(arrays), save({"keys": arrays["keys"]})):
+            stored.write_bytes(content)
+            again = Letters("1")
+            found = ColumnEncoder(text="caption", embed=again).fit(photos).transform(photos)
+            np.testing.assert_array_equal(found.toarray(), expected.toarray())
+            assert again.asked
+
+    def test_the_oldest_files_go_when_there_is_too_much(self, photos, cache, monkeypatch):
+        monkeypatch.setattr("onepos.table.embedding._MOST_BYTES", 6_000)
+        for number in range(4):
+            texts = pd.DataFrame({"a": [f"text {number} {j}" for j in range(20)]})
+            ColumnEncoder(text="a", embed=Letters("1"), max_terms=0).fit(texts)
+            newest = max(cache.rglob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
+            os.utime(newest, (number, number))
+        assert sum(path.stat().st_size for path in cache.rglob("*.safetensors")) <= 6_000
+        last = Letters("1")
+        ColumnEncoder(text="a", embed=last, max_terms=0).fit(texts)
+        assert last.asked == []
+
+    def test_other_vectors_under_the_same_fingerprint_are_an_error(self, photos):
+        class More(Letters):
+            def encode(self, items):
+                return np.hstack([super().encode(items)] * 2)
+
+        ColumnEncoder(text="caption", embed=Letters("1")).fit(photos)
+        more = pd.concat([photos, photos.iloc[:1].assign(caption="a new text")])
+        with pytest.raises(DataFileError, match=r"got lengths \[26, 52\]. Its fingerprint must change"):
+            ColumnEncoder(text="caption", embed=More("1")).fit(more)
+
+    def test_a_full_disk_does_not_end_the_run(self, photos, monkeypatch):
+        def full(path):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("onepos.table.embedding.replaced_when_done", full)
+        assert ColumnEncoder(text="caption", embed=Letters("1")).fit(photos).n_features_
+
+    def test_a_folder_that_may_not_be_written_is_left_alone(self, photos, tmp_path, monkeypatch):
+        folder = tmp_path / "fixed"
+        folder.mkdir()
+        folder.chmod(0o555)
+        monkeypatch.setenv("ONEPOS_CACHE", str(folder))
+        ColumnEncoder(text="caption", embed=Letters("1")).fit(photos)
+        assert list(folder.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory):
+    """Digit scenes as PNG files, a table of their names and one tag each, and another one with all tags."""
+    folder = tmp_path_factory.mktemp("scenes")
+    for part, n, seed in (("train", 300, 0), ("test", 100, 1)):
+        made = make_digit_scenes(n, grid=(1, 2), max_digits=2, scans=part, random_state=seed)
+        names = []
+        for number, pixels in enumerate(made.images):
+            names.append(f"{part}{number}.png")
+            Image.fromarray((255 * pixels).astype(np.uint8)).save(folder / names[-1])
+        one = make_single_positive(made.Y, random_state=0).argmax(axis=1)
+        sets = [";".join(f"digit {j}" for j in np.flatnonzero(row)) for row in made.Y]
+        table = pd.DataFrame({"file": names, "tag": [f"digit {j}" for j in one], "tags": sets})
+        table.to_csv(folder / f"{part}.csv", index=False)
+    return folder
+
+
+def _png_of_size(width, height):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"\0" * 1000)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+class TestPictures:
+    def test_they_tell_digits(self, scenes):
+        frame, test = (pd.read_csv(scenes / f"{part}.csv") for part in ("train", "test"))
+        settings = {"method": "linear", "image": "file", "embed": Grid(), "image_folder": scenes, "drop": "tags"}
+        model = TableModel(**settings).fit(frame, label="tag")
+        truth = test["tags"].str.get_dummies(";")
+        found = model.predict_proba(test)[truth.columns]
+        shares = np.tile(frame["tag"].value_counts()[truth.columns].to_numpy(), (len(test), 1))
+        assert average_precision(truth, found) > average_precision(truth, shares) + 0.15
+        assert model.encoder_.kinds_ == {"file": "image"}
+        assert model.facts_["notes"] == []
+
+    def test_broken_and_hostile_files_are_named_by_row_and_become_the_mean(self, scenes, tmp_path):
+        good = (scenes / "train0.png").read_bytes()
+        (tmp_path / "good.png").write_bytes(good)
+        (tmp_path / "other.png").write_bytes((scenes / "train1.png").read_bytes())
+        (tmp_path / "truncated.png").write_bytes(good[: len(good) // 2])
+        (tmp_path / "text.png").write_bytes(b"no picture at all")
+        (tmp_path / "empty.png").write_bytes(b"")
+        (tmp_path / "bomb.png").write_bytes(_png_of_size(100_000, 100_000))
+        (tmp_path / "large.png").write_bytes(_png_of_size(9_000, 9_000))
+        (tmp_path / "script.eps").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n")
+        (tmp_path / "folder.png").mkdir()
+        os.mkfifo(tmp_path / "pipe.png")  # reading it would wait for ever
+        broken = ["truncated.png", "text.png", "empty.png", "bomb.png", "large.png", "script.eps", "folder.png"]
+        broken += ["pipe.png", "absent.png", "null\0byte.png", "../" * 3 + "nowhere.png"]
+        frame = pd.DataFrame({"file": ["good.png", *broken, None, "other.png"]})
+        encoder = ColumnEncoder(image="file", embed=Grid(), image_folder=tmp_path).fit(frame)
+        tally = Tally()
+        found = encoder.transform(frame, tally)
+        assert found[0].any()
+        assert found[-1].any()
+        assert not found[1:-1].any()
+        assert [line.partition(":")[0] for line in tally.broken["file"]] == [f"row {2 + j}" for j in range(len(broken))]
+        assert tally.missing == {"file": 1}
+        said = "\n".join(tally.broken["file"])
+        for reason in ("truncated", "81,000,000", "there is no file 'absent.png'"):
+            assert reason.replace("81,000,000", "9,000 × 9,000 pixels") in said
+        missing, about = tally.notes(encoder.kinds_)
+        assert missing == "column 'file': 1 missing, taken as the mean picture"
+        assert about.endswith(f"; and {len(broken) - 5} more. Taken as the mean picture")
+
+    def test_if_none_can_be_read_that_is_an_error(self):
+        with pytest.raises(DataFileError, match="no row of column 'file' has a picture that can be read"):
+            ColumnEncoder(image="file", embed=Grid()).fit(pd.DataFrame({"file": ["absent.png"] * 3}))
+
+    def test_large_pictures_are_reduced(self, tmp_path):
+        Image.new("L", (3000, 30), 255).save(tmp_path / "wide.jpg")
+        made = open_picture(tmp_path / "wide.jpg")
+        assert made.mode == "RGB"
+        assert max(made.size) <= 1024
+
+
+@pytest.fixture
+def timm(monkeypatch, tmp_path):
+    """A module in place of timm that has the four functions that are used, and a folder of weights."""
+    asked = []
+
+    def create_model(name, **settings):
+        asked.append((name, settings))
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=3), torch.nn.ReLU(), torch.nn.Flatten())
+
+    def create_transform(*, input_size, is_training):
+        assert not is_training
+        return lambda picture: torch.from_numpy(
+            np.asarray(picture.resize(input_size[1:]), dtype=np.float32) / 255
+        ).permute(2, 0, 1)
+
+    stand_in = types.ModuleType("timm")
+    stand_in.create_model = create_model
+    stand_in.get_pretrained_cfg = lambda name: types.SimpleNamespace(hf_hub_id=f"timm/{name}")
+    stand_in.data = types.SimpleNamespace(
+        resolve_model_data_config=lambda model: {"input_size": (3, 12, 24)}, create_transform=create_transform
+    )
+    monkeypatch.setitem(sys.modules, "timm", stand_in)
+    folder = tmp_path / "network"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"architecture": "small"}')
+    save_file({"weight": np.zeros(1)}, folder / "model.safetensors")
+    return types.SimpleNamespace(folder=folder, asked=asked)
+
+
+class TestCommandLine:
+    def test_pictures_from_fit_to_complete(self, run, scenes, timm, tmp_path):
+        model, embed = tmp_path / "m.onepos", f"timm:{timm.folder}"
+        columns = ("--label", "tag", "--drop", "tags", "--image", "file", "--embed", embed)
+        fast = ("--method", "linear", "--set", "l2=0.1")
+        code, said, err = run("fit", scenes / "train.csv", *columns, *fast, "--out", model)
+        assert code == 0, err
+        assert f"1 pictures, embedded by {embed} → 256 features" in said
+        assert timm.asked == [(f"local-dir:{timm.folder}", {"pretrained": True, "num_classes": 0})]
+        code, _, err = run("predict", model, scenes / "test.csv", "--image", "file", "--out", tmp_path / "p.csv")
+        assert code == 0, err
+        loaded = TableModel.load(model, image_folder=scenes)
+        expected = loaded.predict_proba(pd.read_csv(scenes / "test.csv"))["digit 3"]
+        np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["p(digit 3)"], expected, atol=1e-5)
+        for more in ((*columns, *fast), ("--model", model, "--image", "file", "--review", tmp_path / "r.html")):
+            code, _, err = run("complete", scenes / "train.csv", *more, "--out", tmp_path / "c.csv")
+            assert code == 0, err
+            assert "suggested" in pd.read_csv(tmp_path / "c.csv").columns
+        code, said, err = run("predict", model, scenes / "test.csv", "--image", "other", "--out", tmp_path / "p.csv")
+        assert (code, err.splitlines()[-1]) == (
+            2,
+            "onepos: the model was trained with --image file; got other. Leave it out.",
+        )
+
+    def test_pictures_that_are_only_shown_are_not_embedded(self, run, scenes, tmp_path):
+        columns = ("--label", "tag", "--text", "tags", "--image", "file", "--method", "frequency")
+        made = (*columns, "--out", tmp_path / "c.csv", "--json")
+        code, said, err = run("complete", scenes / "train.csv", *made, "--review", tmp_path / "r.html")
+        assert code == 0, err
+        assert json.loads(said)["training"]["columns"] == {"tags": "text"}
+        code, _, err = run("complete", scenes / "train.csv", *made)
+        assert code == 2
+        assert "give --review too, or --embed" in err
+
+    def test_another_or_no_embedder_is_one_line(self, run, scenes, timm, tmp_path):
+        model = tmp_path / "m.onepos"
+        columns = ("--label", "tag", "--drop", "tags", "--image", "file", "--embed", f"timm:{timm.folder}")
+        assert run("fit", scenes / "train.csv", *columns, "--method", "frequency", "--out", model)[0] == 0
+        moved = timm.folder.rename(tmp_path / "moved")
+        predict = ("predict", model, scenes / "test.csv", "--out", tmp_path / "p.csv")
+        evaluate = ("evaluate", model, scenes / "test.csv", "--label", "tags", "--separator", ";")
+        for command in (predict, evaluate):
+            code, _, err = run(*command)
+            assert code == 2
+            assert err.splitlines()[-1].startswith(f"onepos: the model needs the embedder 'timm:{timm.folder}':")
+            assert run(*command, "--embed", f"timm:{moved}")[0] == 0  # the place does not matter
+        save_file({"weight": np.ones(1)}, moved / "model.safetensors")
+        for command in (predict, evaluate):
+            code, _, err = run(*command, "--embed", f"timm:{moved}")
+            assert code == 2
+            assert err.splitlines()[-1].startswith("onepos: the model was trained with another embedder")
+        assert not (tmp_path / "p.csv.part").exists()
+
+    def test_mistakes_are_one_line(self, run, scenes, tmp_path):
+        fit = ("fit", scenes / "train.csv", "--label", "tag", "--out", tmp_path / "m.onepos")
+        for more, message in (
+            (("--embed", "x"), "no column is named as text"),
+            (("--image", "file"), "need an embedder of pictures"),
+            (("--image", "absent", "--embed", "timm:x"), "there is no column 'absent' (named as image)"),
+            (("--image", "file", "--embed", str(scenes)), "expected weights (model.safetensors) in the folder"),
+        ):
+            code, _, err = run(*fit, *more)
+            assert code == 2
+            assert message in err.splitlines()[-1]
+
+
+def test_a_timm_that_cannot_be_imported_is_named(monkeypatch, tmp_path):
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name == "timm":
+                raise RuntimeError("operator torchvision::nms does not exist")
+
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", types.ModuleType("huggingface_hub"))
+    with pytest.raises(MissingDependencyError, match="torchvision that belongs to the installed build"):
+        PictureEmbedder("timm:resnet18").folder  # noqa: B018
+
+
+class TestFingerprint:
+    def test_it_depends_on_weights_and_settings_and_on_nothing_else(self, tmp_path):
+        def made(name, weights=0.0, **files):
+            folder = tmp_path / name
+            folder.mkdir()
+            save_file({"weight": np.full(3, weights)}, folder / "model.safetensors")
+            for stem, text in files.items():
+                (folder / f"{stem}.json").write_text(text)
+            return SentenceEmbedder(str(folder)).fingerprint
+
+        first = made("a", config="1", README="x")
+        assert made("b", config="1", README="y") == first
+        assert len({first, made("c", 1.0, config="1"), made("d", config="2"), made("e", modules="1")}) == 4
+
+
+def test_a_process_that_embeds_nothing_imports_nothing_of_it():
+    code = "import sys, onepos, onepos.table\nfrom onepos.cli import run\nprint(sorted(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for name in ("sentence_transformers", "transformers", "timm", "torchvision", "huggingface_hub", "PIL"):
+        assert f"'{name}'" not in said
+
+
+def test_the_hub_is_asked_for_a_copy_on_this_machine_first(monkeypatch, tmp_path):
+    """A stand-in for huggingface_hub: the first call finds nothing, the second downloads."""
+    asked = []
+
+    def snapshot_download(repository, *, local_files_only, **patterns):
+        asked.append((repository, local_files_only))
+        if local_files_only or "absent" in repository:
+            raise FileNotFoundError("not cached")
+        save_file({"weight": np.zeros(1)}, tmp_path / "model.safetensors")
+        return str(tmp_path)
+
+    hub = types.ModuleType("huggingface_hub")
+    hub.snapshot_download = snapshot_download
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    assert SentenceEmbedder("all-MiniLM-L6-v2").folder == Path(tmp_path)
+    assert asked == [
+        ("sentence-transformers/all-MiniLM-L6-v2", True),
+        ("sentence-transformers/all-MiniLM-L6-v2", False),
+    ]
+    stored = SentenceEmbedder("all-MiniLM-L6-v2")
+    stored.download = False
+    with pytest.raises(DataFileError, match="was not downloaded"):
+        stored.folder  # noqa: B018
+    with pytest.raises(DataFileError, match="'some/absent' to be a folder, or a model"):
+        SentenceEmbedder("some/absent").folder  # noqa: B018
