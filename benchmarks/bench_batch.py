@@ -4,7 +4,7 @@ import problems
 from harness import alternate, ratio, record, spread
 
 from onepos import SMILEClassifier
-from onepos._utils.result_cache import remember_work
+from onepos._utils.context import remember_work
 from onepos.datasets import make_single_positive, split
 
 TITLE = "SMILE at larger batches"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from onepos._utils.result_cache import remember_work
+from onepos._utils.context import remember_work
 from onepos.training import Batch, Callback, Objective
 
 

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.tree import ExtraTreeClassifier
 
 import onepos
-from onepos._utils.deadline import deadline, progress_to
+from onepos._utils.context import deadline, progress_to
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
 from onepos.methods._forest_trees import Sample, grow, join

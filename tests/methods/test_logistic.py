@@ -8,7 +8,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
 import onepos
-from onepos._utils.deadline import deadline, progress_to
+from onepos._utils.context import deadline, progress_to
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
 from onepos.methods._linear_path import BernoulliLoss, LinearProblem, SoftmaxLoss

@@ -48,7 +48,7 @@ def test_methods_are_listed_with_paper_and_needs():
 
 
 def test_an_optional_dependency_is_named_with_its_extra(monkeypatch):
-    from onepos._utils.optional import require
+    from onepos._utils.machine import require
     from onepos.exceptions import MissingDependencyError
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -58,7 +58,7 @@ def test_an_optional_dependency_is_named_with_its_extra(monkeypatch):
 
 @pytest.mark.parametrize("bad", [-1, "seed", 1.5])
 def test_bad_random_state(bad):
-    from onepos._utils.random import spawn
+    from onepos._utils.validation import spawn
 
     with pytest.raises(ValueError, match="random_state must be"):
         spawn(bad)

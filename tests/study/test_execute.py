@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onepos._utils import result_cache as memory
+from onepos._utils import context
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods import linear
 from onepos.methods.registry import make_classifier
@@ -183,10 +183,10 @@ def test_cells_that_share_fits_have_the_rows_they_have_alone(monkeypatch):
     tasks = run_together([one for one in cells_of(parse_study(text)) if one.trial == 0])
     assert [len(task) for task in tasks] == [2, 2, 2, 2, 1, 1]
     for task in tasks:
-        monkeypatch.setattr(memory, "_memory", OrderedDict())
+        monkeypatch.setattr(context, "_memory", OrderedDict())
         together = run_cells(task, [None] * len(task))
         for one, row in zip(task, together, strict=True):
-            monkeypatch.setattr(memory, "_memory", OrderedDict())
+            monkeypatch.setattr(context, "_memory", OrderedDict())
             alone = run_cell(one)
             assert alone["status"] == "ok"
             frames = [pd.DataFrame([found]).drop(columns=list(VOLATILE)) for found in (row, alone)]
@@ -197,7 +197,7 @@ def test_the_linear_path_is_fitted_once_for_both_rules(monkeypatch):
     fits = []
     path = linear.LinearClassifier._path
     monkeypatch.setattr(linear.LinearClassifier, "_path", lambda *inputs: fits.append(1) or path(*inputs))
-    monkeypatch.setattr(memory, "_memory", OrderedDict())
+    monkeypatch.setattr(context, "_memory", OrderedDict())
     text = TEXT + '[[method]]\nkey = "linear"\n'
     run_cells([cell("linear", rule, text=text) for rule in ("clean", "single-positive")], [None, None])
     assert len(fits) == 1

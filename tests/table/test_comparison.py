@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from sklearn.metrics import precision_recall_fscore_support
 
 import onepos
-from onepos._utils.deadline import deadline
+from onepos._utils.context import deadline
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table import TableModel, evaluate_table, read_table
 from onepos.table.scores import set_scores

@@ -82,7 +82,7 @@ class TestFeatures:
                 return super().encode(items)
 
         clock = types.SimpleNamespace(now=0.0)
-        for module in ("onepos.table.model", "onepos._utils.deadline"):
+        for module in ("onepos.table.model", "onepos._utils.context"):
             monkeypatch.setattr(f"{module}.time", types.SimpleNamespace(monotonic=lambda: clock.now))
         given = []
         monkeypatch.setattr(

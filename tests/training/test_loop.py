@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from onepos._utils import deadline as _deadline
+from onepos._utils import context
 from onepos.exceptions import TrainingWarning
 from onepos.training import Batch, Callback, History, Objective, ProgressBar, Rows, Schedule, train
 from onepos.training.machine import limited_threads, useful_threads
@@ -383,11 +383,11 @@ class _TimedSquares(LeastSquares):
 
 def _timed_run(monkeypatch, seconds, **options):
     clock, told = _Clock(), []
-    monkeypatch.setattr(_deadline, "time", clock)
+    monkeypatch.setattr(context, "time", clock)
     objective = _TimedSquares(_linear())
     objective.clock = clock
     start = {name: value.clone() for name, value in objective.state_dict().items()}
-    with _deadline.deadline(seconds, lambda step, share: told.append(share)):
+    with context.deadline(seconds, lambda step, share: told.append(share)):
         history = train(objective, _rows(), Schedule(3, 16, 0.1), _generator(), **options)  # four batches per epoch
     return objective, start, history, told
 
@@ -427,12 +427,12 @@ def test_no_time_at_all_leaves_the_start(monkeypatch):
 
 def test_stages_of_work_share_progress_and_time(monkeypatch):
     clock, told = _Clock(), []
-    monkeypatch.setattr(_deadline, "time", clock)
-    with _deadline.deadline(10.0, lambda step, share: told.append(share)):
-        with _deadline.stage(0.0, 0.25, time_share=0.5):
-            _deadline.tell(1.0)
-            assert _deadline.time_left() == 5.0
-        with _deadline.stage(0.25, 1.0):
-            _deadline.tell(0.5)
-            assert _deadline.time_left() == 10.0
+    monkeypatch.setattr(context, "time", clock)
+    with context.deadline(10.0, lambda step, share: told.append(share)):
+        with context.stage(0.0, 0.25, time_share=0.5):
+            context.tell(1.0)
+            assert context.time_left() == 5.0
+        with context.stage(0.25, 1.0):
+            context.tell(0.5)
+            assert context.time_left() == 10.0
     assert told == [0.25, 0.625]

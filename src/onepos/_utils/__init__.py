@@ -1,1 +1,1 @@
-"""Helpers that every package may use: files, optional imports, random numbers, checks of input, time limits."""
+"""Helpers that every package may use: files, labels, the machine, checks of input, time limits."""

@@ -1,4 +1,4 @@
-"""The process and its machine: versions, memory, and whether torchrun started it beside others."""
+"""The process and its machine: installed packages, memory, and whether torchrun started it beside others."""
 
 import multiprocessing
 import os
@@ -7,16 +7,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
-from onepos.exceptions import NotEnoughMemoryError
+from onepos.exceptions import MissingDependencyError, NotEnoughMemoryError
 
 #: Smaller requests are not compared with the memory that is left.
 _SMALL_REQUEST = 1 << 28
 _CGROUP = Path("/sys/fs/cgroup")
 _STATUS = Path("/proc/self/status")
 _PACKAGES = ("onepos", "numpy", "scipy", "scikit-learn", "torch", "pandas")
+
+
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import a module that an extra of onepos installs; the error begins with ``purpose``, such as "drawing plots"."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingDependencyError(
+            f'{purpose} needs {package}, which is not installed: pip install "onepos[{extra}]"'
+        ) from error
 
 
 @cache

@@ -1,16 +1,19 @@
-"""Check the labels that estimators accept; a fit that fails changes nothing; names of array types."""
+"""Check what estimators accept: labels and ``random_state``. Restore an estimator whose fit fails. Name array types."""
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos.exceptions import LabelWarning
+
+if TYPE_CHECKING:
+    import torch
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
@@ -204,3 +207,41 @@ def all_or_nothing(fit: _Method) -> _Method:
             raise
 
     return cast(_Method, fit_or_restore)
+
+
+def seed_from(random_state: Any) -> int:
+    """Turn scikit-learn's ``random_state`` (None, int, RandomState, Generator) into one integer seed."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    raise ValueError(
+        "random_state must be None, a non-negative integer, numpy.random.RandomState or "
+        f"numpy.random.Generator; got {random_state!r}."
+    )
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return a NumPy generator; a Generator is used as it is, and its state advances."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(seed_from(random_state))
+
+
+def numpy_generator(random_state: Any) -> np.random.Generator:
+    """Return the NumPy generator of ``spawn``, for methods without a network."""
+    return np.random.default_rng(np.random.SeedSequence(seed_from(random_state)).spawn(1)[0])
+
+
+def spawn(random_state: Any, device: str = "cpu") -> "tuple[np.random.Generator, torch.Generator]":
+    """Return a NumPy and a torch generator, independent of each other and of all global state."""
+    import torch
+
+    numpy_seed, torch_seed = np.random.SeedSequence(seed_from(random_state)).spawn(2)
+    torch_generator = torch.Generator(device)
+    torch_generator.manual_seed(int(torch_seed.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+    return np.random.default_rng(numpy_seed), torch_generator

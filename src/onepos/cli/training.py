@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onepos._utils.deadline import deadline
-from onepos._utils.machine import launched
-from onepos._utils.optional import require
+from onepos._utils.context import deadline
+from onepos._utils.machine import launched, require
 from onepos.cli.options import BETWEEN_TAGS, TrainingOptions, names, settings
 from onepos.cli.output import InputError, input_errors, print_line, print_prose
 

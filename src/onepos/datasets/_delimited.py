@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onepos._utils.labels import cell_text, one_positive
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.datasets._table import Table, as_features, as_indicator, check_distinct
 from onepos.exceptions import DataFileError, MissingDependencyError
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from onepos._utils.files import is_full
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.datasets._catalogue import DataSetEntry, RemoteFile, get_entry
 from onepos.exceptions import ChecksumError, DownloadError
 

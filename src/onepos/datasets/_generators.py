@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from onepos._utils.random import generator
-from onepos._utils.validation import FloatArray
+from onepos._utils.validation import FloatArray, generator
 from onepos.datasets._single_positive import make_single_positive
 
 SIDE = 8  # height and width of scikit-learn's scans

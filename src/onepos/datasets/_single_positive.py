@@ -6,8 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.random import generator
-from onepos._utils.validation import FloatArray, IntArray, MatrixLike
+from onepos._utils.validation import FloatArray, IntArray, MatrixLike, generator
 from onepos.datasets._table import csr, is_sparse, short_indices, to_dense
 
 Selection = Literal["uniform", "frequency", "dominance", "weights"]

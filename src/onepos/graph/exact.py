@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._utils.result_cache import recall
+from onepos._utils.context import recall
 from onepos._utils.validation import FloatArray, IntArray, MatrixLike
 from onepos.rows.stored import DiskRows
 
@@ -292,7 +292,7 @@ def find_neighbors(
 
     Examples
     --------
-    >>> from onepos._utils.result_cache import remember_work
+    >>> from onepos._utils.context import remember_work
     >>> rows = np.array([[0.0], [1.0], [3.0]])
     >>> with remember_work():
     ...     first, again = find_neighbors(rows, 1), find_neighbors(rows, 1)

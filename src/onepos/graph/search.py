@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._utils.optional import require
-from onepos._utils.result_cache import recall
+from onepos._utils.context import recall
+from onepos._utils.machine import require
 from onepos._utils.validation import IntArray, MatrixLike
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.graph.exact import Metric, checked_features, find_neighbors, unit_rows

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onepos._utils.machine import launched
-from onepos._utils.private_names import Interval, StrOptions
 from onepos._utils.validation import Labels, all_or_nothing, check_labels, check_validation_labels
 from onepos.label_sets import LabelSetsMixin
 from onepos.label_sets.pooling import marginal_logits

@@ -9,9 +9,8 @@ from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
 from onepos import metrics
-from onepos._utils.random import seed_from
-from onepos._utils.result_cache import recall
-from onepos._utils.validation import MatrixLike
+from onepos._utils.context import recall
+from onepos._utils.validation import MatrixLike, seed_from
 from onepos.methods._base import (
     PROBABILITY,
     OnePositiveClassifier,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._utils.deadline import tell, time_left
+from onepos._utils.context import tell, time_left
 from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
 
 #: What a step promises per row when a strength is solved: well enough to choose between strengths, and to keep.

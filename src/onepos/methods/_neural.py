@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
-from onepos._utils.deadline import stage, tell
-from onepos._utils.random import seed_from, spawn
-from onepos._utils.validation import Labels
+from onepos._utils.context import stage, tell
+from onepos._utils.validation import Labels, seed_from, spawn
 from onepos.methods._base import (
     AT_LEAST_ONE,
     COUNT,

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from onepos._utils.deadline import stage
+from onepos._utils.context import stage
 from onepos.label_sets.thresholds import observed_frequency
 from onepos.rows.stored import DatasetRows
 from onepos.training import Batch, Objective, Rows, Schedule, train

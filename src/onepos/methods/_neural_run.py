@@ -13,9 +13,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 from torch import Tensor, nn
 
-from onepos._utils.deadline import stage, time_left
-from onepos._utils.random import spawn
-from onepos._utils.validation import Labels
+from onepos._utils.context import stage, time_left
+from onepos._utils.validation import Labels, spawn
 from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
 from onepos.methods._neural_defaults import (
     are_bags,

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._utils.deadline import tell, time_left
-from onepos._utils.random import seed_from
+from onepos._utils.context import tell, time_left
+from onepos._utils.validation import seed_from
 from onepos.methods._base import COUNT, SHARE, Constraints, SharesClassifier, State, one_of
 from onepos.methods._forest_trees import Grown, Sample, Trees, grow, join, single_precision
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from onepos._utils.deadline import tell, time_left
-from onepos._utils.random import numpy_generator
+from onepos._utils.context import tell, time_left
+from onepos._utils.validation import numpy_generator
 from onepos.methods._base import (
     COUNT,
     POSITIVE,

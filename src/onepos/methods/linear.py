@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos import metrics
-from onepos._utils.deadline import stage, tell
-from onepos._utils.random import numpy_generator
-from onepos._utils.result_cache import recall
+from onepos._utils.context import recall, stage, tell
+from onepos._utils.validation import numpy_generator
 from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints, splits
 from onepos.methods._linear_path import FINAL_TOLERANCE, BernoulliLoss, Fit, LinearProblem, LinearWeights, linear_logits
 from onepos.rows.scaling import fit_scaler

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 
-from onepos._utils.deadline import tell, time_left
-from onepos._utils.random import numpy_generator
+from onepos._utils.context import tell, time_left
+from onepos._utils.validation import numpy_generator
 from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints, SharesClassifier, State, one_of, splits
 from onepos.methods._linear_path import (
     FINAL_TOLERANCE,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from onepos._utils.labels import one_positive
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.datasets import make_digit_scenes, make_single_positive
 from onepos.doctor import diagnose
 from onepos.methods.registry import make_classifier

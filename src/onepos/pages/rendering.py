@@ -4,7 +4,7 @@ import re
 from html import escape
 from typing import Any, NamedTuple
 
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.pages.style import VARIABLES
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onepos._utils.files import write_durably
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from onepos._utils.files import write_durably
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.methods._base import OnePositiveClassifier, SharesClassifier
 from onepos.methods._classical import LOGIT_SLOPE, ClassicalClassifier
 from onepos.methods._neural import NeuralClassifier

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.exceptions import DataFileError
 
 #: A smaller map is read whole: that costs little, and gives the same bits as the array that it holds.

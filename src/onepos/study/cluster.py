@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.datasets._fetch import data_folder
 from onepos.exceptions import OneposError, StudyError
 from onepos.study.cells import Cell, data_set

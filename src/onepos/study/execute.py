@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from onepos._utils.context import remember_work
 from onepos._utils.machine import machine, peak_megabytes, reset_peak_memory, versions
-from onepos._utils.result_cache import remember_work
 from onepos.exceptions import StudyError
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import get_method, make_classifier

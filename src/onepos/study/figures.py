@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos._utils.validation import FloatArray
 from onepos.methods.registry import METHODS
 from onepos.pages.reliability import draw_reliability, pool_bins, reliability

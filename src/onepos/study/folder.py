@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from onepos._utils.files import explained, sweep, write_durably
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.exceptions import StudyError
 from onepos.study.cells import Cell, cells_of
 from onepos.study.parse import parse_study

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.datasets._fetch import sha256_of
 from onepos.exceptions import DataFileError, MissingDependencyError
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.deadline import not_counted, tell
+from onepos._utils.context import not_counted, tell
 from onepos._utils.files import replaced_when_done
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.datasets._fetch import is_writable, user_cache
 from onepos.exceptions import DataFileError, MissingDependencyError
 from onepos.table.embedders import (

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from onepos._utils.deadline import deadline, seconds_not_counted
+from onepos._utils.context import deadline, seconds_not_counted
 from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets

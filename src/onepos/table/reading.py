@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.datasets._delimited import MISSING, check_names_once, check_parquet_size, readable_parquet
 from onepos.datasets._load import FORMATS, read
 from onepos.datasets._table import check_distinct

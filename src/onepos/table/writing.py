@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from onepos._utils.files import explained, replaced_when_done
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.exceptions import DataFileError
 
 if TYPE_CHECKING:

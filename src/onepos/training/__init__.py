@@ -1,6 +1,6 @@
 """The one training loop, what it records, and what may listen to it."""
 
-from onepos._utils.deadline import progress_to
+from onepos._utils.context import progress_to
 from onepos.training.callbacks import Callback, History, ProgressBar
 from onepos.training.checkpoint import Checkpoint
 from onepos.training.loop import train

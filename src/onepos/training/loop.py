@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from onepos._utils.deadline import tell, time_left
+from onepos._utils.context import tell, time_left
 from onepos.exceptions import TrainingWarning
 from onepos.training.callbacks import Callback, History
 from onepos.training.checkpoint import Checkpoint, Progress

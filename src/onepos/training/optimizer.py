@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from onepos._utils.private_names import fused_adamw_
-
 
 @dataclass
 class _Group:
@@ -61,7 +59,7 @@ class FusedAdam:
             for group in self.groups:
                 end = start + len(group.parameters)
                 group.count.add_(1.0)
-                fused_adamw_(
+                torch._fused_adamw_(
                     group.parameters,
                     list(gradients[start:end]),
                     group.mean,

@@ -10,9 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from onepos._utils.optional import require
-from onepos._utils.random import seed_from
-from onepos._utils.validation import Labels, check_labels, check_validation_labels
+from onepos._utils.machine import require
+from onepos._utils.validation import Labels, check_labels, check_validation_labels, seed_from
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
 from onepos import metrics
-from onepos._utils.private_names import safe_indexing
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import hold_out
 from onepos.methods._neural import NeuralClassifier
@@ -100,7 +100,7 @@ class Part:
         if self.split is None:
             assert self.given is not None
             return self.X, self.Y, self.given
-        train, held = ((safe_indexing(self.X, rows), safe_indexing(self.Y, rows)) for rows in self.split)
+        train, held = ((_safe_indexing(self.X, rows), _safe_indexing(self.Y, rows)) for rows in self.split)
         return *train, held
 
 

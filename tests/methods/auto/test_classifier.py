@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import expit
 
 import onepos
-from onepos._utils.deadline import time_left
+from onepos._utils.context import time_left
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
 from onepos.methods._neural_state import round_weights

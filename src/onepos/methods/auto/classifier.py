@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from onepos import metrics
-from onepos._utils.deadline import current_listener
-from onepos._utils.random import seed_from
-from onepos._utils.result_cache import remember_work
+from onepos._utils.context import current_listener, remember_work
+from onepos._utils.validation import seed_from
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import at_observed, pool
 from onepos.label_sets.thresholds import estimate_n_positives

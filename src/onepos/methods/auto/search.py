@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
 
-from onepos._utils.deadline import Listener, deadline, tell
+from onepos._utils.context import Listener, deadline, tell
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights, standardize_rows
 from onepos.methods._base import OnePositiveClassifier

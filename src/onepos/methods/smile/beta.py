@@ -20,8 +20,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from onepos._utils.private_names import dirichlet_grad, sample_dirichlet
-
 Numbers: TypeAlias = NDArray[Any]
 
 #: Uniform numbers per fast Gamma draw: one for the acceptance, and one for each step by which the shape is raised.
@@ -127,7 +125,8 @@ def _draw_pair(both: Numbers, generator: torch.Generator | None) -> Numbers:
 
 def _draw_on_device(both: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
     """What ``draw_beta`` returns, on the device of the stacked parameters."""
-    sample = sample_dirichlet(both.movedim(0, -1).contiguous(), generator).movedim(-1, 0)
+    # torch.distributions takes no generator.
+    sample = torch._sample_dirichlet(both.movedim(0, -1).contiguous(), generator=generator).movedim(-1, 0)
     sample = sample.clamp(min=math.sqrt(torch.finfo(both.dtype).tiny))
     slopes = _implicit_slopes(sample, both)
     slopes[1].neg_()
@@ -138,7 +137,7 @@ def _implicit_slopes(sample: Tensor, parameters: Tensor) -> Tensor:
     """∂d/∂α and ∂(1−d)/∂β, stacked, by the kernel behind ``torch.distributions.Beta``."""
     total = parameters.sum(0).expand_as(parameters).contiguous()
     # The kernel gives ∂d/∂α / (1−d) and ∂(1−d)/∂β / d, hence the factors.
-    slopes = dirichlet_grad(sample, parameters, total).mul_(sample.flip(0))
+    slopes = torch._dirichlet_grad(sample, parameters, total).mul_(sample.flip(0))
     # If one parameter is 10⁹ times the other, the kernel sometimes divides zero by zero; the derivative is tiny.
     return slopes.nan_to_num_(0.0, 0.0, 0.0)
 

@@ -18,7 +18,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from onepos._utils.deadline import time_left
+from onepos._utils.context import time_left
 from onepos.graph.exact import Metric, aggregated_rows, mean_aggregate
 from onepos.graph.search import NeighborGraph, Search, neighbor_graph, usable_neighbors
 from onepos.graph.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pandas as pd
 
-from onepos._utils.optional import require
+from onepos._utils.machine import require
 from onepos.metrics import METRIC_TITLES, higher_is_better
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from onepos._utils import result_cache
-from onepos._utils.result_cache import LIMIT, recall, remember_work
+from onepos._utils import context
+from onepos._utils.context import LIMIT, recall, remember_work
 
 
 @pytest.fixture
 def doubled(monkeypatch):
     """A function that doubles through ``recall``, and the list of the calls that were really computed."""
-    monkeypatch.setattr(result_cache, "_memory", type(result_cache._memory)())
+    monkeypatch.setattr(context, "_memory", type(context._memory)())
     computed = []
 
     def double(X, *settings):
@@ -53,7 +53,7 @@ def test_nothing_is_kept_unless_asked_for(doubled):
     double(np.eye(2))
     double(np.eye(2))
     assert len(computed) == 2
-    assert not result_cache._memory
+    assert not context._memory
 
 
 def test_the_oldest_is_forgotten(doubled):
@@ -61,7 +61,7 @@ def test_the_oldest_is_forgotten(doubled):
     with remember_work():
         for k in range(LIMIT + 1):
             double(np.eye(2), k)
-        assert len(result_cache._memory) == LIMIT
+        assert len(context._memory) == LIMIT
         double(np.eye(2), 0)
     assert len(computed) == LIMIT + 2
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from onepos._utils.random import generator, numpy_generator, seed_from, spawn
+from onepos._utils.validation import generator, numpy_generator, seed_from, spawn
 
 
 @pytest.mark.parametrize("function", [seed_from, generator, numpy_generator, spawn])
@@ -30,5 +30,5 @@ def test_a_generator_goes_on():
 
 
 def test_torch_is_not_imported():
-    script = "import sys, onepos._utils.random as r; r.generator(0); assert 'torch' not in sys.modules"
+    script = "import sys, onepos._utils.validation as r; r.generator(0); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)

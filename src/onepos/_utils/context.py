@@ -1,0 +1,171 @@
+"""What surrounds a fit: a time limit, a listener to its progress, and results that are used again.
+
+``auto`` promises to end in time. It sets a limit with ``deadline``, and every long loop asks ``time_left()``. A loop
+that runs out of time keeps what it has. The same loops ``tell`` how far they are.
+
+A study fits many methods and settings on the same rows. Inside ``remember_work``, ``recall`` computes a result once.
+"""
+
+import hashlib
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+
+#: Takes the name of a step and the share of the work that is done, from 0 to 1.
+Listener = Callable[[str, float], None]
+_Result = TypeVar("_Result")
+
+_END: ContextVar[float] = ContextVar("onepos_end", default=math.inf)
+_NOT_COUNTED: ContextVar[float] = ContextVar("onepos_not_counted", default=0.0)
+_LISTENER: ContextVar[Listener | None] = ContextVar("onepos_listener", default=None)
+
+
+@contextmanager
+def deadline(end: float, listener: Listener | None = None) -> Iterator[None]:
+    """Limit the work inside to ``time.monotonic() < end``; an earlier outer limit still holds."""
+    ended = _END.set(min(end - _NOT_COUNTED.get(), _END.get()))
+    listened = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(listened)
+        _END.reset(ended)
+
+
+def time_left() -> float:
+    """Seconds until the limit, infinite without one, negative after it.
+
+    Examples
+    --------
+    >>> time_left()
+    inf
+    >>> with deadline(time.monotonic() + 60):
+    ...     time_left() <= 60
+    True
+    """
+    end = _END.get()
+    return math.inf if math.isinf(end) else end - (time.monotonic() - _NOT_COUNTED.get())
+
+
+@contextmanager
+def not_counted() -> Iterator[None]:
+    """Move all limits in force by the time that the work inside takes."""
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        _NOT_COUNTED.set(_NOT_COUNTED.get() + time.monotonic() - begun)
+
+
+def seconds_not_counted() -> float:
+    """Return the seconds spent inside ``not_counted`` so far."""
+    return _NOT_COUNTED.get()
+
+
+def current_listener() -> Listener | None:
+    """Return the listener that ``tell`` calls now."""
+    return _LISTENER.get()
+
+
+def tell(share: float, step: str = "training") -> None:
+    """Report the share of the current piece of work that is done, from 0 to 1."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(step, share)
+
+
+@contextmanager
+def progress_to(listener: Listener) -> Iterator[None]:
+    """Report how far any ``fit`` inside is: ``listener`` is called with the name of the step and the share done.
+
+    Examples
+    --------
+    >>> from onepos import ForestClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(100, 5, 4, random_state=0)
+    >>> with progress_to(lambda step, share: print(f"{step} {share:.0%}")):
+    ...     _ = ForestClassifier(n_trees=2, n_jobs=1, random_state=0).fit(data.X, data.observed)
+    training 50%
+    training 100%
+    """
+    with deadline(math.inf, listener):
+        yield
+
+
+@contextmanager
+def stage(first: float, last: float, time_share: float = 1.0) -> Iterator[None]:
+    """Run one of several pieces of work, which may take a share of the time left.
+
+    It is the part from ``first`` to ``last`` of the whole. What it tells from 0 to 1 is passed on in that range.
+    """
+    listener = _LISTENER.get()
+
+    def passed_on(step: str, share: float) -> None:
+        if listener is not None:
+            listener(step, first + (last - first) * share)
+
+    with deadline(time.monotonic() + time_share * time_left(), passed_on):
+        yield
+
+
+#: Results kept in a process: a graph takes 16 bytes per row and neighbour, a linear path 8 per strength and weight.
+LIMIT = 16
+
+_memory: "OrderedDict[str, Any]" = OrderedDict()
+_enabled: ContextVar[bool] = ContextVar("remember_work", default=False)
+
+
+@contextmanager
+def remember_work() -> Iterator[None]:
+    """Keep what ``recall`` computes in the body for later, in any such body of this process."""
+    token = _enabled.set(True)
+    try:
+        yield
+    finally:
+        _enabled.reset(token)
+
+
+def recall(compute: Callable[[], _Result], what: str, *inputs: Any) -> _Result:
+    """Return ``compute()``, from memory if ``what`` was computed from equal inputs within ``remember_work``.
+
+    Inputs are arrays, sparse matrices, or values that ``repr`` describes completely. The result is read-only.
+    """
+    if not _enabled.get():
+        return compute()
+    key = " ".join([what, *map(_fingerprint, inputs)])
+    if key not in _memory:
+        _memory[key] = compute()
+        _protect(_memory[key])
+        while len(_memory) > LIMIT:
+            _memory.popitem(last=False)
+    _memory.move_to_end(key)
+    result: _Result = _memory[key]
+    return result
+
+
+def _protect(result: Any) -> None:
+    if isinstance(result, np.ndarray):
+        result.setflags(write=False)
+    elif isinstance(result, tuple | list):
+        for part in result:
+            _protect(part)
+
+
+def _fingerprint(value: Any) -> str:
+    """Hash shape, type and every number of an array or a sparse matrix; describe anything else by ``repr``."""
+    if hasattr(value, "indptr"):
+        parts = [value.data, value.indices, value.indptr]
+    elif isinstance(value, np.ndarray):
+        parts = [value]
+    else:
+        return repr(value)
+    state = hashlib.blake2b(repr((value.shape, [(part.dtype.str, part.shape) for part in parts])).encode())
+    for part in parts:
+        state.update(np.ascontiguousarray(part).data)
+    return state.hexdigest()
