@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onepos.metrics import METRICS
 from onepos.study.figures import figure_svg, save_figure
 from results_page.best_blocks import best_block, level_block
-from results_page.cost_block import cost_block
+from results_page.cost_block import cost_block, provenance_block
 from results_page.drawings import Drawing, draw
 from results_page.main_blocks import methods_table, metric_block, narrow_block, published_block, selection_block
 from results_page.markers import replace_between, replace_blocks
@@ -20,8 +20,17 @@ from results_page.threshold_block import threshold_block
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE, METHODS, FIGURES = "docs/results.md", "docs/methods/README.md", "docs/figures"
-THRESHOLDS, CHOOSING = "docs/thresholds.md", "docs/choosing.md"
+METHODS, FIGURES = "docs/methods/README.md", "docs/figures"
+RESULTS, THRESHOLDS, CHOOSING = "docs/results.md", "docs/thresholds.md", "docs/choosing.md"
+PAPER, ABLATION, MODERN = (f"docs/results/{name}.md" for name in ("smile-paper", "ablation", "newer-methods"))
+#: The pages with generated blocks.
+PAGES = (RESULTS, PAPER, ABLATION, MODERN, THRESHOLDS, CHOOSING)
+#: Where a figure stands; all others are on the page of the paper's evaluation.
+FIGURE_PAGES = {
+    "sufficiency-tmc2007": RESULTS,
+    "ranks-average-precision": RESULTS,
+    "epochs-scene-ablation": ABLATION,
+}
 MARKERS = ("<!-- table: average precision -->", "<!-- end of table -->")
 
 
@@ -56,44 +65,52 @@ class Made:
     notes: tuple[str, ...]
 
 
-def page_blocks(sources: Mapping[str, Source], drawings: tuple[Drawing, ...]) -> dict[str, str]:
-    """Return every block of the page by name."""
+def page_blocks(root: Path, sources: Mapping[str, Source], drawings: tuple[Drawing, ...]) -> dict[str, dict[str, str]]:
+    """Return the blocks of each page by name."""
     paper, ablation = sources["smile-paper"], sources["ablation"]
-    makers: dict[str, tuple[Source, Callable[[Source], str]]] = {
-        f"smile-paper {_dashed(metric)}": (paper, partial(metric_block, metric=metric)) for metric in METRICS
+    average_precision = partial(metric_block, metric="average_precision")
+    makers: dict[str, dict[str, tuple[Source, Callable[[Source], str]]]] = {
+        RESULTS: {
+            "smile-paper ranks": (paper, rank_block),
+            "enhancement average-precision": (sources["enhancement"], average_precision),
+        },
+        PAPER: {
+            **{f"smile-paper {_dashed(metric)}": (paper, partial(metric_block, metric=metric)) for metric in METRICS},
+            "smile-paper published": (paper, published_block),
+            "smile-paper significance": (paper, significance_block),
+            "smile-paper selection": (paper, selection_block),
+            "smile-paper cost": (paper, cost_block),
+        },
+        ABLATION: {
+            **{f"ablation {_dashed(metric)}": (ablation, partial(narrow_block, metric=metric)) for metric in METRICS},
+            "ablation significance": (ablation, significance_block),
+        },
+        MODERN: {"modern average-precision": (sources["modern"], average_precision)},
     }
-    makers |= {
-        "smile-paper published": (paper, published_block),
-        "smile-paper ranks": (paper, rank_block),
-        "smile-paper significance": (paper, significance_block),
-        "smile-paper selection": (paper, selection_block),
-        "smile-paper cost": (paper, cost_block),
+    blocks = {
+        page: {name: source.absent or maker(source) for name, (source, maker) in own.items()}
+        for page, own in makers.items()
     }
-    makers |= {f"ablation {_dashed(metric)}": (ablation, partial(narrow_block, metric=metric)) for metric in METRICS}
-    makers |= {"ablation significance": (ablation, significance_block)}
-    for name in ("modern", "enhancement"):
-        makers[f"{name} average-precision"] = (sources[name], partial(metric_block, metric="average_precision"))
-    blocks = {name: source.absent or maker(source) for name, (source, maker) in makers.items()}
-    blocks["best"] = paper.absent or best_block(sources)
-    return blocks | {f"figure {drawing.name}": drawing.block for drawing in drawings}
+    for drawing in drawings:
+        page = FIGURE_PAGES.get(drawing.name, PAPER)
+        blocks[page][f"figure {drawing.name}"] = drawing.block("figures" if page == RESULTS else "../figures")
+    blocks[RESULTS]["provenance"] = provenance_block(sources)
+    blocks[RESULTS]["best"] = paper.absent or best_block(sources)
+    blocks[CHOOSING] = {"level": paper.absent or level_block(sources)}
+    blocks[THRESHOLDS] = {"thresholds": threshold_block(root)}
+    return blocks
 
 
 def make(root: Path) -> Made:
     """Make every text and figure from the results files below ``root``, and compare them with what is there."""
     sources = load_sources(root)
     drawings = tuple(draw(sources))
-    page, changed = replace_blocks(_read(root, PAGE), page_blocks(sources, drawings), PAGE)
-    methods, unready = _methods(root, sources["smile-paper"])
-    thresholds, changed_there = replace_blocks(
-        _read(root, THRESHOLDS), {"thresholds": threshold_block(root)}, THRESHOLDS
-    )
-    level = sources["smile-paper"].absent or level_block(sources)
-    choosing, changed_in_choosing = replace_blocks(_read(root, CHOOSING), {"level": level}, CHOOSING)
-    texts = {PAGE: page, THRESHOLDS: thresholds, CHOOSING: choosing, METHODS: methods}
-    changes = [Change(PAGE, f"block {name!r}") for name in changed]
-    changes += [Change(THRESHOLDS, f"block {name!r}") for name in changed_there]
-    changes += [Change(CHOOSING, f"block {name!r}") for name in changed_in_choosing]
-    if methods != _read(root, METHODS):
+    texts, changes = {}, []
+    for page, blocks in page_blocks(root, sources, drawings).items():
+        texts[page], changed = replace_blocks(_read(root, page), blocks, page)
+        changes += [Change(page, f"block {name!r}") for name in changed]
+    texts[METHODS], unready = _methods(root, sources["smile-paper"])
+    if texts[METHODS] != _read(root, METHODS):
         changes.append(Change(METHODS, "the table of average precision"))
     changes += [change for drawing in drawings for change in _changes_of(root, drawing)]
     notes = [f"{name}: {source.absent}" for name, source in sources.items() if source.absent]

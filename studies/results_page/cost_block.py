@@ -1,16 +1,32 @@
-"""The block that says how much of a study is done, what it cost, and with what it was run."""
+"""The blocks that say how old the rows are, how much of a study is done, what it cost, and with what it was run."""
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from math import fsum
 from typing import TYPE_CHECKING
 
+from onepos import __version__
 from onepos.study.tables import Cell, Grid
 from results_page.layout import write
 from results_page.source import Source
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def provenance_block(sources: Mapping[str, Source]) -> str:
+    """Days and versions of onepos of all rows, and whether they are rows of an earlier version."""
+    frames = [source.rows for source in sources.values() if len(source.rows)]
+    if not frames:
+        return "No results yet."
+    days = sorted(str(day)[:10] for frame in frames for day in frame["finished"])
+    versions = sorted({json.loads(text)["onepos"] for frame in frames for text in frame["versions"]})
+    text = f"The {len(days):,} rows behind this page were computed from {days[0]} to {days[-1]} with onepos "
+    text += f"{' and '.join(versions)}"
+    if versions == [__version__]:
+        return f"{text}."
+    return f"{text}: **that is earlier code than this version ({__version__}), which may give other numbers.**"
 
 
 def cost_block(source: Source) -> str:

@@ -1,4 +1,4 @@
-"""The figures of the page: each is drawn when every trial that it needs is there."""
+"""The figures of the pages: each is drawn when every trial that it needs is there."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,12 +26,11 @@ class Drawing:
     figure: "Figure | None"
     text: str
 
-    @property
-    def block(self) -> str:
-        """What stands on the page."""
+    def block(self, folder: str) -> str:
+        """Return what stands on a page from which the figures are in ``folder``."""
         if self.figure is None:
             return self.text
-        return f"![{self.name}](figures/{self.name}.svg)\n\n{self.text}"
+        return f"![{self.name}]({folder}/{self.name}.svg)\n\n{self.text}"
 
 
 def draw(sources: Mapping[str, Source]) -> list[Drawing]:

@@ -18,8 +18,7 @@ METHOD_PAGES = sorted(path for path in PAGES.glob("*.md") if path != INDEX)
 LINKED = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *(page for folder in ("methods", "api", "gallery") for page in sorted((ROOT / "docs" / folder).glob("*.md"))),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 SECTIONS = ("Formula", "Parameters", "Assumptions", "When to use it", "What it needs", "Reference")

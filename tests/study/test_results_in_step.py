@@ -10,7 +10,7 @@ import pytest
 from build import main
 from onepos.study import load_results
 from onepos.study.tables import SUBSTITUTES
-from results_page.builder import CHOOSING, FIGURES, METHODS, PAGE, THRESHOLDS, make, write
+from results_page.builder import FIGURES, METHODS, PAGES, PAPER, RESULTS, make, write
 from results_page.markers import MarkerError, replace_between, replace_blocks
 from results_page.source import FILES, plan
 from study_frame import curve, result, soft_labels
@@ -52,7 +52,7 @@ def made_up(name):
 def built(tmp_path_factory):
     """A repository with made-up results of every study, built: its root, and what was made."""
     root = tmp_path_factory.mktemp("repository")
-    for file in (METHODS, PAGE, THRESHOLDS, CHOOSING):
+    for file in (METHODS, *PAGES):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, root / file)
     for name, file in FILES.items():
@@ -81,11 +81,9 @@ def test_complete_results_fill_everything(built):
     assert all(drawing.figure is not None for drawing in made.drawings)
     files = {f"{drawing.name}{suffix}" for drawing in made.drawings for suffix in (".svg", ".png")}
     assert {path.name for path in (root / FIGURES).iterdir()} == files
-    page = (root / PAGE).read_text()
-    assert "No results yet" not in page
-    assert "Not drawn" not in page
-    assert "Not tested" not in page
-    assert "missing of" not in page
+    for page in (page for page in PAGES if "results" in page):
+        text = (root / page).read_text()
+        assert not [words for words in ("No results yet", "Not drawn", "Not tested", "missing of") if words in text]
 
 
 def test_numbers_are_those_of_the_rows(built):
@@ -99,13 +97,13 @@ def test_numbers_are_those_of_the_rows(built):
     (line,) = [line for line in lines if line[0] == "| `wan`"]
     assert line[header.index("scene")] == shown
     assert len(header) == 10
-    assert shown in (root / PAGE).read_text()
+    assert shown in (root / PAPER).read_text()
 
 
 def test_a_changed_number_is_found_and_prose_is_kept(built, tmp_path, capsys, monkeypatch):
     root = shutil.copytree(built[0], tmp_path / "copy")
     prose = "# Results\n\nA sentence <b>by hand</b>.\n"
-    (root / PAGE).write_text((root / PAGE).read_text().replace("# Results\n", prose))
+    (root / RESULTS).write_text((root / RESULTS).read_text().replace("# Results\n", prose))
     rows = load_results(root / FILES["smile-paper"])
     cell = rows.index[(rows["dataset"] == "scene") & (rows["method"] == "smile") & (rows["selection"] == "clean")][0]
     rows.loc[cell, "average_precision"] += 0.01
@@ -119,7 +117,7 @@ def test_a_changed_number_is_found_and_prose_is_kept(built, tmp_path, capsys, mo
     assert main(["--check"], root) == 1
     assert contents(root) == before
     printed = capsys.readouterr().out
-    assert "out of step: docs/results.md: block 'smile-paper average-precision'" in printed
+    assert "out of step: docs/results/smile-paper.md: block 'smile-paper average-precision'" in printed
     assert f"out of step: {METHODS}" in printed
     assert "out of step: docs/figures/epochs-scene.svg: is another picture" in printed
     assert "out of step: docs/figures/sufficiency-tmc2007.svg" in printed
@@ -129,7 +127,7 @@ def test_a_changed_number_is_found_and_prose_is_kept(built, tmp_path, capsys, mo
     assert main([], root) == 0
     assert make(root).changes == ()
     assert not (root / FIGURES / "sufficiency-tmc2007.png").exists()
-    assert (root / PAGE).read_text().startswith(prose)
+    assert (root / RESULTS).read_text().startswith(prose)
 
 
 def test_rows_of_another_study_are_refused(tmp_path):
