@@ -1,6 +1,6 @@
 """Damaged files of every format: only the library's own errors come out, in time and within memory.
 
-The long run, with its figures in docs/reliability.md, is `python benchmarks/reliability/fuzz.py --cases 10000`.
+The long run, with its figures in benchmarks/reliability/README.md, is `python benchmarks/reliability/fuzz.py --cases 10000`.
 """
 
 import random
