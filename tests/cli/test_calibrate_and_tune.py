@@ -113,12 +113,11 @@ def test_tuning_from_python_is_the_search_of_the_library():
 
 def test_ctrl_c_while_tuning_ends_with_130(run, folder, tmp_path, monkeypatch):
     pytest.importorskip("optuna")
-    import onepos.tuning.search
 
     def interrupt(*_):
-        return onepos.tuning.search.Outcome("stopped", interrupted=True)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(onepos.tuning.search, "run_trial", interrupt)
+    monkeypatch.setattr("onepos.tuning.search._Search._score", interrupt)
     code, said, err = run(
         "fit", folder / "photos.csv", *COLUMNS, "--method", "linear", "--tune", "--out", tmp_path / "m"
     )

@@ -5,7 +5,7 @@ import pytest
 
 from onepos.methods.registry import METHODS, make_classifier
 from onepos.tuning import Choice, LogUniform, default_space
-from onepos.tuning.search import FOLDS, split_rows
+from onepos.tuning.parts import FOLDS, split_rows
 from onepos.tuning.spaces import SPACES, check_space
 
 
@@ -30,11 +30,10 @@ def test_a_class_has_its_own_and_what_it_derives_from():
 
 def test_values_outside_have_no_code():
     rate = LogUniform(1e-4, 1e-2)
-    assert rate.encode(1e-3) == 1e-3
-    assert rate.encode(1.0) is rate.encode("auto") is rate.encode((1.0, 2.0)) is None
+    assert rate.code(1e-3) == 1e-3
+    assert rate.code(1.0) is rate.code("auto") is rate.code((1.0, 2.0)) is None
     sizes = Choice("auto", (64,), 1, True)
-    assert [sizes.encode(value) for value in ("auto", (64,), True, "none")] == [0, 1, 3, None]
-    assert sizes.decode(1) == (64,)
+    assert [sizes.code(value) for value in ("auto", (64,), True, "none")] == [0, 1, 3, None]
 
 
 @pytest.mark.parametrize("n_rows", [30, 2500])
@@ -46,7 +45,7 @@ def test_no_label_is_unseen_and_no_row_is_in_two_parts(n_rows):
     observed[7] = 0  # without a label
     splits = split_rows(observed, np.flatnonzero(observed.any(axis=1)), rng)
     assert len(splits) == (FOLDS if n_rows < 2000 else 1)
-    held = np.concatenate([split.held for split in splits])
+    held = np.concatenate([held for _, held in splits])
     assert len(set(held.tolist())) == len(held)
     for train, part in splits:
         assert observed[train].any(axis=0).all()

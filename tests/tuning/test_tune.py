@@ -17,7 +17,6 @@ from onepos.datasets import make_known_posterior
 from onepos.exceptions import MissingDependencyError, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.tuning import Choice, Integer, LogUniform, TuneResult, Uniform, tune
-from onepos.tuning.search import Bar
 
 optuna = pytest.importorskip("optuna")
 
@@ -82,7 +81,7 @@ def test_the_score_is_the_mean_reciprocal_rank_of_rows_held_out_once(contrived):
     observed = (scores * Y).sum(axis=1)
     ranks = (scores >= observed[:, None]).sum(axis=1)
     assert found.criterion == "mean_reciprocal_rank"
-    # Four rows, one a label, are never held out.
+    # Four rows, one per label, are never held out.
     assert abs(found.best_score * 196 - (1.0 / ranks).sum()) <= 4
 
 
@@ -248,15 +247,13 @@ def test_progress_on_standard_error(contrived, capsys):
     assert err.endswith("training with the best settings\n")
 
 
-def test_progress_on_a_terminal_is_one_line():
+def test_progress_on_a_terminal_is_one_line(contrived, monkeypatch):
     stream = io.StringIO()
     stream.isatty = lambda: True
-    bar = Bar("an", stream)
-    bar("trial 1 of 2", 0.0)
-    bar("trial 2 of 2", 0.5)
-    bar("done", 1.0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    tune(Contrived(), *contrived, n_trials=2, space={"x": Uniform(0, 1)}, random_state=0, verbose=1)
     assert stream.getvalue().count("\n") == 1
-    assert stream.getvalue().endswith("an " + "█" * 24 + " done\n")
+    assert stream.getvalue().endswith("Contrived " + "█" * 24 + " training with the best settings\n")
 
 
 def test_optuna_keeps_its_own_level(contrived):

@@ -1,4 +1,4 @@
-"""The search: the defaults first, then what optuna suggests, as long as there are trials and time."""
+"""``tune``: search a method's settings by observed labels alone. The defaults come first, then optuna suggests."""
 
 import math
 import sys
@@ -7,307 +7,372 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
 from onepos import metrics
+from onepos._utils.machine import require
+from onepos._utils.validation import seed_from
 from onepos.exceptions import LabelWarning, TrainingWarning
-from onepos.methods._base import hold_out
+from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
+from onepos.methods.registry import make_classifier
 from onepos.training import Callback, Objective
 from onepos.training.epoch_choice import higher_is_better
-from onepos.tuning.spaces import Space
+from onepos.tuning.parts import Part, make_parts
+from onepos.tuning.spaces import Dimension, Space, check_space
 
-#: With fewer labelled rows each is held out once, in FOLDS parts: a fifth of them alone would compare settings by luck.
-SMALL = 2000
-FOLDS = 5
-#: Share held out above that: at least 400 rows.
-FRACTION = 0.2
+if TYPE_CHECKING:
+    import pandas as pd
 
-
-class Split(NamedTuple):
-    """Row numbers to fit on and to score on."""
-
-    train: NDArray[np.intp]
-    held: NDArray[np.intp]
-
-
-def split_rows(observed: NDArray[np.int8], labelled: NDArray[np.intp], generator: np.random.Generator) -> list[Split]:
-    """Return one split, or five where there are fewer than 2,000 labelled rows.
-
-    One row of each label is never held out, so that no label is unseen in training; rows without a label are always in
-    training.
-    """
-    everything = np.arange(len(observed))
-    if len(labelled) >= SMALL:
-        parts = [hold_out(observed, labelled, FRACTION, generator)[1]]
-    else:
-        shuffled = generator.permutation(labelled)
-        _, first = np.unique(observed[shuffled].argmax(axis=1), return_index=True)
-        spare = np.delete(shuffled, first)
-        if len(spare) == 0:
-            raise ValueError(
-                f"no row can be held out to compare settings: {len(labelled)} rows for {len(first)} observed labels. "
-                "Pass validation=(X_val, Y_val)."
-            )
-        parts = [np.sort(part) for part in np.array_split(spare, min(FOLDS, len(spare)))]
-    return [Split(np.setdiff1d(everything, part, assume_unique=True), part) for part in parts]
-
-
-class Budget:
-    """A number of seconds from now on, or no limit; ``reserve`` of them are kept for the fit on all rows."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = math.inf if seconds is None else seconds
-        self.reserve = 0.0
-        self._started = time.monotonic()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self._started
-
-    @property
-    def spent(self) -> bool:
-        """Whether nothing more should be started."""
-        return self.elapsed + self.reserve >= self.seconds
-
-
-#: Takes the epoch and its score in the first split; True ends the trial.
-Report = Callable[[int, float], bool]
-
-
-@dataclass(frozen=True)
-class Part:
-    """All rows, the labels of those to score on as an indicator, and whether these labels are complete.
-
-    Rows to score on are those held out by ``split``, or the validation set that the user has ``given``.
-    """
-
-    X: Any
-    Y: Any
-    truth: NDArray[np.int8]
-    full: bool
-    split: Split | None = None
-    given: tuple[Any, Any] | None = None
-
-    def rows(self) -> tuple[Any, Any, tuple[Any, Any]]:
-        """X and Y to fit on, and the pair to score on; made when needed, as five copies of X may be too many."""
-        if self.split is None:
-            assert self.given is not None
-            return self.X, self.Y, self.given
-        train, held = ((_safe_indexing(self.X, rows), _safe_indexing(self.Y, rows)) for rows in self.split)
-        return *train, held
-
-
-@dataclass
-class Outcome:
-    """How a trial ended."""
-
-    state: str
-    score: float = math.nan
-    epochs: int | None = None
-    seconds: float = 0.0
-    error: Exception | None = None
-    interrupted: bool = False
-    curve: dict[int, float] = field(default_factory=dict)
-
-
-class _Watch(Callback):
-    """Listens to the epochs of one fit; ends it when the setting is hopeless or time is up."""
-
-    def __init__(self, report: Report | None, budget: Budget) -> None:
-        self.report, self.budget = report, budget
-        self.curve: dict[int, float] = {}
-        self.ended = ""
-
-    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> bool:
-        """Note the score and say whether to go on."""
-        column = next(name for name in record if name.startswith("valid_"))
-        sign = 1.0 if higher_is_better(column.removeprefix("valid_")) else -1.0
-        epoch, score = int(record["epoch"]), sign * record[column]
-        self.curve[epoch] = score
-        if self.report is not None and self.report(epoch, score):
-            self.ended = "pruned"
-        elif self.budget.spent:
-            self.ended = "stopped"
-        return bool(self.ended)
-
-
-def run_trial(make: Callable[[], Any], parts: list[Part], report: Report | None, budget: Budget) -> Outcome:
-    """Fit and score a setting; an error is an outcome too, not the end of the search."""
-    started = time.monotonic()
-    try:
-        # The last fit warns about the labels, once.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LabelWarning)
-            warnings.simplefilter("ignore", TrainingWarning)
-            outcome = _run_parts(make, parts, report, budget)
-    except KeyboardInterrupt:
-        outcome = Outcome("stopped", interrupted=True)
-    except Exception as error:  # any setting may break any method in any way
-        outcome = Outcome("failed", error=error)
-    outcome.seconds = time.monotonic() - started
-    return outcome
-
-
-def _run_parts(make: Callable[[], Any], parts: list[Part], report: Report | None, budget: Budget) -> Outcome:
-    scores, epochs = [], []
-    curve: dict[int, float] = {}
-    for position, part in enumerate(parts):
-        model = make()
-        X, Y, held = part.rows()
-        kind = "full" if part.full else "single"
-        if isinstance(model, NeuralClassifier):
-            watch = _Watch(report if position == 0 else None, budget)
-            model.fit(X, Y, validation=held, validation_labels=kind, callbacks=[watch])
-            if position == 0:
-                curve = watch.curve
-            facts = model.history_.facts
-            if facts["stopped"] == "interrupted":
-                return Outcome("stopped", curve=curve, interrupted=True)
-            if watch.ended:
-                return Outcome(watch.ended, curve=curve)
-            if facts["stopped"] == "diverged" and not facts["best_epoch"]:
-                raise ValueError("the loss stopped being finite in the first epoch")
-            epochs.append(facts["best_epoch"])
-        elif part.given is not None:
-            model.fit(X, Y, validation=held, validation_labels=kind)
-        else:
-            # Several strengths to choose from are chosen from within the training part, as the last fit will do.
-            model.fit(X, Y)
-        found = np.asarray(model.decision_function(held[0]))
-        if found.ndim == 1:  # two classes: the difference of their logits
-            found = np.column_stack([-found, found])
-        # Where a row has one positive, this is the mean reciprocal rank of it.
-        scores.append(metrics.average_precision(part.truth, found))
-        if position + 1 < len(parts) and budget.spent:
-            return Outcome("stopped", curve=curve)
-    score = float(np.average(scores, weights=[len(part.truth) for part in parts]))
-    if not math.isfinite(score):
-        raise ValueError(f"the score is {score}")
-    # The start may be the best; the last fit takes one epoch all the same.
-    n_epochs = max(1, round(float(np.mean(epochs)))) if epochs else None
-    return Outcome("complete", score, n_epochs, curve=curve)
-
-
-class Bar:
-    """A bar on standard error, for ``progress``; without a terminal, one line per step."""
-
-    def __init__(self, label: str, stream: TextIO | None = None) -> None:
-        self.label = label
-        self._out = stream or sys.stderr
-        self._live = self._out.isatty()
-
-    def __call__(self, step: str, share: float) -> None:
-        """Show the step and the share of the search that is done."""
-        filled = round(24 * share)
-        line = f"{self.label} {'█' * filled}{'░' * (24 - filled)} {step}"
-        end = "\n" if share >= 1.0 or not self._live else ""
-        self._out.write((f"\r\x1b[2K{line}" if self._live else line) + end)
-        self._out.flush()
-
-
-#: Trials and epochs that go by before a trial may be ended for being worse than the median of those before it.
+#: A trial is not pruned before so many trials and epochs.
 TRIALS_BEFORE_PRUNING = 5
 EPOCHS_BEFORE_PRUNING = 5
 
 
-class Search:
-    """Runs trials, copies of ``base`` with other parameters, one after the other; ``stopped`` says what ended it."""
+@dataclass(frozen=True)
+class TuneResult:
+    """The best setting found, the model fitted with it, and every trial.
 
-    def __init__(self, optuna: Any, base: Any, space: Space, parts: list[Part], budget: Budget, seed: int) -> None:
-        self.optuna, self.base, self.space, self.parts, self.budget = optuna, base, space, parts, budget
-        self.settings: list[dict[str, Any]] = []
-        self.outcomes: list[Outcome] = []
-        self.stopped = "n_trials"
-        with _silent(optuna):
-            self.study = optuna.create_study(
-                direction="maximize",
-                sampler=optuna.samplers.TPESampler(seed=seed),
-                pruner=optuna.pruners.MedianPruner(
-                    n_startup_trials=TRIALS_BEFORE_PRUNING, n_warmup_steps=EPOCHS_BEFORE_PRUNING
-                ),
-            )
+    Attributes
+    ----------
+    best_estimator : fitted estimator
+        It has ``best_params`` and is fitted on all rows.
+    best_params : dict
+        The parameters that were searched. A neural method tuned on held-out rows also has ``max_epochs`` and
+        ``early_stopping=False``, as no rows are left to choose the epoch on.
+    best_score : float
+        Score of the best trial; NaN if none was finished. The best score is the largest of many, and therefore
+        optimistic: judge the model on other rows.
+    trials : DataFrame
+        One row per trial, the defaults first: parameters, ``score``, ``epochs``, ``seconds``, ``state`` ("complete",
+        "pruned", "failed" or "stopped") and, if it failed, ``error``.
+    criterion : str
+        "mean_reciprocal_rank" of the observed label, or "average_precision" on complete labels.
+    stopped : str
+        What ended the search: "n_trials", "time_budget" or "interrupted".
+    """
+
+    best_estimator: Any
+    best_params: dict[str, Any]
+    best_score: float
+    trials: "pd.DataFrame"
+    criterion: str
+    stopped: str
+
+
+def tune(
+    method: str | OnePositiveClassifier,
+    X: Any,
+    Y: Any,
+    *,
+    n_trials: int = 20,
+    time_budget: float | None = None,
+    space: dict[str, Dimension] | None = None,
+    validation: tuple[Any, Any] | None = None,
+    validation_labels: str = "single",
+    random_state: Any = None,
+    verbose: int = 0,
+    progress: Callable[[str, float], None] | None = None,
+) -> TuneResult:
+    """Search a method's parameters; no clean labels are needed.
+
+    A setting is fitted on part of the rows. The other rows score it by the mean reciprocal rank of their observed
+    label, as early stopping does. With fewer than 2,000 labelled rows this is done in five folds, else on a fifth of
+    the rows. The first trial is the estimator as given, so the result is never worse than that by the criterion.
+    optuna (extra ``tune``) suggests the other trials. A neural fit ends early if it falls behind the median of earlier
+    ones at the same epoch.
+
+    Parameters
+    ----------
+    method : str or estimator
+        A key of ``onepos.list_methods()``, or an unfitted classifier. Parameters that are not searched stay.
+    X, Y : as for ``fit``
+    n_trials : int
+        How many settings to try, the first one included.
+    time_budget : float, optional
+        Seconds for the search and the last fit. When they run out, neural methods stop after the current epoch and
+        others after the current fit. Once a trial is finished, the time of the last fit is set aside.
+    space : dict of parameter to Uniform, LogUniform, Integer or Choice, optional
+        What to search; None for the method's own space in ``onepos.tuning.spaces``.
+    validation : (X_val, Y_val), optional
+        Rows to score on instead of part of X.
+    validation_labels : {"single", "full"}
+        Whether ``Y_val`` shows one positive per row or all of them. With all, the criterion is average precision.
+    random_state : int, RandomState, Generator or None
+        Seeds the held-out rows, the suggestions and, if it has no seed of its own, the estimator.
+    verbose : int
+        1 shows a progress bar on standard error.
+    progress : callable, optional
+        Called with (step, share of the search done) in place of that bar.
+
+    Examples
+    --------
+    >>> from onepos.datasets import make_known_posterior
+    >>> from onepos.tuning import LogUniform, tune
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> found = tune("linear", data.X, data.observed, n_trials=3, space={"l2": LogUniform(1, 100)}, random_state=0)
+    >>> found.criterion, len(found.trials), found.best_estimator.predict_proba(data.X).shape
+    ('mean_reciprocal_rank', 3, (200, 4))
+    """
+    optuna = require("optuna", extra="tune", purpose="tuning")
+    if n_trials < 1:
+        raise ValueError(f"n_trials must be at least 1; got {n_trials}.")
+    if time_budget is not None and not time_budget > 0:
+        raise ValueError(f"time_budget is a number of seconds above 0, or None; got {time_budget}.")
+    clock = _Clock(math.inf if time_budget is None else time_budget)
+    rows_seed, search_seed, model_seed = np.random.SeedSequence(seed_from(random_state)).spawn(3)
+    base = _prepare_estimator(method, _as_integer(model_seed))
+    searched = check_space(space, base)
+    parts = make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
+    kind = "full" if validation_labels == "full" or (validation is None and base._y_is_full) else "single"
+    if progress is None:
+        progress = partial(_show, type(base).__name__) if verbose else lambda step, share: None
+    search = _Search(optuna, base, searched, parts, kind, validation is not None, clock)
+    stopped = search.run(n_trials, _as_integer(search_seed), progress)
+    if stopped == "interrupted":
+        warnings.warn(
+            f"tuning was interrupted in trial {len(search.trials) - 1}; the best setting so far is fitted and "
+            "returned.",
+            TrainingWarning,
+            stacklevel=2,
+        )
+    best = search.best
+    if best is None and stopped == "n_trials":
+        first = next(trial.error for trial in search.trials if trial.error is not None)
+        raise ValueError(f"none of {len(search.trials)} trials succeeded; the first error: {first}") from first
+    params = dict((best or search.trials[0]).setting)
+    if best is not None and best.epochs is not None and validation is None:
+        params["early_stopping"] = False
+        # A learning rate that falls to zero is meant to get there; otherwise the best epoch is where to stop.
+        if params.get("learning_rate_decay", base.learning_rate_decay) == "none":
+            params["max_epochs"] = best.epochs
+    held = {} if validation is None else {"validation": validation, "validation_labels": validation_labels}
+    return TuneResult(
+        best_estimator=clone(base).set_params(**params).fit(X, Y, **held),
+        best_params=params,
+        best_score=best.score if best else math.nan,
+        trials=_frame(search.trials),
+        criterion="average_precision" if kind == "full" else "mean_reciprocal_rank",
+        stopped=stopped,
+    )
+
+
+def _prepare_estimator(method: Any, seed: int) -> Any:
+    """Return the estimator to copy, with a seed, so that trials differ by their settings and not by luck."""
+    if isinstance(method, str):
+        method = make_classifier(method)
+    if not isinstance(method, OnePositiveClassifier):
+        raise ValueError(f"method must be the key of a method or a onepos classifier; got {type(method).__name__}.")
+    base = clone(method)
+    if base.get_params(deep=False).get("random_state", 0) is None:
+        base.set_params(random_state=seed)
+    return base
+
+
+def _as_integer(sequence: np.random.SeedSequence) -> int:
+    """Return a seed of 32 bits, which everybody takes."""
+    return int(sequence.generate_state(1)[0])
+
+
+class _TimeUp(Exception):
+    """What is left of the time is needed for the last fit."""
+
+
+class _Clock:
+    """A number of seconds from now on; ``reserve`` of them are kept for the last fit."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.reserve = seconds, 0.0
+        self.started = time.monotonic()
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    def check(self) -> None:
+        if self.elapsed() + self.reserve >= self.seconds:
+            raise _TimeUp
+
+
+@dataclass
+class Trial:
+    """A setting, and what came of it."""
+
+    setting: dict[str, Any]
+    score: float = math.nan
+    epochs: int | None = None
+    seconds: float = 0.0
+    state: str = "stopped"
+    error: Exception | None = None
+
+
+@dataclass(eq=False)
+class _Search:
+    """Runs trials, copies of ``base`` with other parameters, one after the other.
+
+    ``kind`` of the labels to score on is "single" or "full"; ``given`` says that the user gave the rows to score on.
+    """
+
+    optuna: Any
+    base: Any
+    space: Space
+    parts: list[Part]
+    kind: str
+    given: bool
+    clock: _Clock
+    trials: list[Trial] = field(default_factory=list)
 
     @property
-    def best(self) -> tuple[int, float] | None:
-        """Number and score of the best trial; of equal ones the first, so the defaults win a draw."""
-        finished = [(-o.score, number) for number, o in enumerate(self.outcomes) if o.state == "complete"]
-        return (min(finished)[1], -min(finished)[0]) if finished else None
+    def best(self) -> Trial | None:
+        """The best finished trial; of equal ones the first, so the defaults win a draw."""
+        return max((one for one in self.trials if one.state == "complete"), key=lambda one: one.score, default=None)
 
-    def run(self, n_trials: int, progress: Callable[[str, float], None]) -> None:
-        """Run until trials or time are used up, or the user interrupts; ``progress`` takes a step and a share."""
-        try:
-            with _silent(self.optuna):
-                self._loop(n_trials, progress)
-        except KeyboardInterrupt:  # between two fits
-            if not self.outcomes:
-                raise
-            del self.settings[len(self.outcomes) :]
-            self.stopped = "interrupted"
-        progress("training with the best settings", 1.0)
-
-    def _loop(self, n_trials: int, progress: Callable[[str, float], None]) -> None:
-        best = None
-        for number in range(n_trials):
-            if number and self.budget.spent:
-                self.stopped = "time_budget"
-                break
-            share = max(number / n_trials, min(1.0, self.budget.elapsed / self.budget.seconds))
-            shown = f", best {best[1]:.4f}" if best else ""
-            progress(f"tuning, trial {number + 1} of {n_trials}{shown}", share)
-            outcome = self._run_suggested() if number else self._run_defaults()
-            self.outcomes.append(outcome)
-            best = self.best
-            if best is not None:
-                # A fit on all rows takes somewhat longer than one on the training part.
-                self.budget.reserve = 1.25 * self.outcomes[best[0]].seconds / len(self.parts)
-            if outcome.state == "stopped":
-                self.stopped = "interrupted" if outcome.interrupted else "time_budget"
-                break
-
-    def _run_defaults(self) -> Outcome:
+    def run(self, n_trials: int, seed: int, progress: Callable[[str, float], None]) -> str:
+        """Run until trials or time are used up, or the user interrupts; return which of these ended the search."""
+        optuna, stopped = self.optuna, "n_trials"
         values = self.base.get_params(deep=False)
-        self.settings.append({name: values[name] for name in self.space})
-        outcome = run_trial(lambda: clone(self.base), self.parts, None, self.budget)
-        if outcome.state == "complete":
-            # Defaults such as "auto" lie outside their range: optuna then learns from the others alone.
-            encoded = {name: self.space[name].encode(values[name]) for name in self.space}
-            known = {name: value for name, value in encoded.items() if value is not None}
-            self.study.add_trial(
-                self.optuna.trial.create_trial(
-                    value=outcome.score,
-                    params=known,
-                    distributions={name: self.space[name].distribution(self.optuna) for name in known},
-                    intermediate_values={k: v for k, v in outcome.curve.items() if math.isfinite(v)},
-                )
-            )
-        return outcome
+        defaults = {name: values[name] for name in self.space}
+        try:
+            with _silent(optuna):
+                pruner = optuna.pruners.MedianPruner(TRIALS_BEFORE_PRUNING, EPOCHS_BEFORE_PRUNING)
+                sampler = optuna.samplers.TPESampler(seed=seed)
+                study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
+                # Defaults such as "auto" lie outside their range: optuna then learns from the other parameters alone.
+                codes = {name: self.space[name].code(value) for name, value in defaults.items()}
+                known = {name: code for name, code in codes.items() if code is not None}
+                study.enqueue_trial(known)
+                for number in range(n_trials):
+                    if number:
+                        self.clock.check()
+                    best = self.best
+                    shown = f", best {best.score:.4f}" if best else ""
+                    share = max(number / n_trials, min(1.0, self.clock.elapsed() / self.clock.seconds))
+                    progress(f"tuning, trial {number + 1} of {n_trials}{shown}", share)
+                    asked = study.ask()
+                    suggested = {
+                        name: self.space[name].suggest(asked, name) for name in (self.space if number else known)
+                    }
+                    trial = self._run(suggested if number else defaults, asked)
+                    state = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}[trial.state]
+                    score = trial.score if trial.state == "complete" else None
+                    study.tell(asked, score, state=optuna.trial.TrialState[state])
+                    if best := self.best:
+                        # A fit on all rows takes somewhat longer than one on the training part.
+                        self.clock.reserve = 1.25 * best.seconds / len(self.parts)
+        except _TimeUp:
+            stopped = "time_budget"
+        except KeyboardInterrupt:
+            if not self.trials:
+                raise
+            stopped = "interrupted"
+        progress("training with the best settings", 1.0)
+        return stopped
 
-    def _run_suggested(self) -> Outcome:
-        trial = self.study.ask({name: dimension.distribution(self.optuna) for name, dimension in self.space.items()})
-        setting = {name: dimension.decode(trial.params[name]) for name, dimension in self.space.items()}
-        self.settings.append(setting)
+    def _run(self, setting: dict[str, Any], asked: Any) -> Trial:
+        """Fit and score a setting. An error is noted and does not end the search."""
+        trial = Trial(setting)
+        self.trials.append(trial)
+        started = time.monotonic()
+        try:
+            with warnings.catch_warnings():
+                # The last fit gives these warnings, once.
+                warnings.simplefilter("ignore", LabelWarning)
+                warnings.simplefilter("ignore", TrainingWarning)
+                trial.score, trial.epochs = self._score(setting, asked)
+            trial.state = "complete"
+        except _TimeUp:
+            raise
+        except self.optuna.TrialPruned:
+            trial.state = "pruned"
+        except Exception as error:  # any setting may break any method in any way
+            trial.state, trial.error = "failed", error
+        finally:
+            trial.seconds = time.monotonic() - started
+        return trial
 
-        def report(epoch: int, score: float) -> bool:
-            trial.report(score, epoch)
-            return bool(trial.should_prune())
+    def _score(self, setting: dict[str, Any], asked: Any) -> tuple[float, int | None]:
+        """Return the mean score over the parts, and the number of epochs for the last fit of a neural method."""
+        scores: list[float] = []
+        weights, epochs = [], []
+        for make_part in self.parts:
+            if scores:
+                self.clock.check()
+            X, Y, pair, truth = make_part()
+            model = clone(self.base).set_params(**setting)
+            if "verbose" in model.get_params(deep=False):
+                model.set_params(verbose=0)
+            held: dict[str, Any] = {"validation": pair, "validation_labels": self.kind}
+            if isinstance(model, NeuralClassifier):
+                model.fit(X, Y, **held, callbacks=[_Watch(self.clock, None if scores else asked)])
+                facts = model.history_.facts
+                if facts["stopped"] == "interrupted":
+                    raise KeyboardInterrupt
+                if facts["stopped"] == "diverged" and not facts["best_epoch"]:
+                    raise ValueError("the loss stopped being finite in the first epoch")
+                epochs.append(facts["best_epoch"])
+            else:
+                # Without a validation set a method chooses its strength within its own rows, as the last fit will do.
+                model.fit(X, Y, **(held if self.given else {}))
+            logits = np.asarray(model.decision_function(pair[0]))
+            if logits.ndim == 1:  # two classes: the difference of their logits
+                logits = np.column_stack([-logits, logits])
+            # With one positive per row this is the mean of its reciprocal rank.
+            scores.append(metrics.average_precision(truth, logits))
+            weights.append(len(truth))
+        score = float(np.average(scores, weights=weights))
+        if not math.isfinite(score):
+            raise ValueError(f"the score is {score}")
+        # The start may be the best; the last fit takes one epoch all the same.
+        return score, max(1, round(float(np.mean(epochs)))) if epochs else None
 
-        outcome = run_trial(lambda: clone(self.base).set_params(**setting), self.parts, report, self.budget)
-        state = {"complete": "COMPLETE", "pruned": "PRUNED"}.get(outcome.state, "FAIL")
-        score = outcome.score if state == "COMPLETE" else None
-        self.study.tell(trial, score, state=self.optuna.trial.TrialState[state])
-        return outcome
+
+class _Watch(Callback):
+    """Reports the epochs of a fit to the trial that optuna ``asked`` for, and ends the fit if that is pruned."""
+
+    def __init__(self, clock: _Clock, asked: Any) -> None:
+        self.clock, self.asked = clock, asked
+
+    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
+        """Report the score; higher is better."""
+        if self.asked is not None:
+            column = next(name for name in record if name.startswith("valid_"))
+            sign = 1.0 if higher_is_better(column.removeprefix("valid_")) else -1.0
+            self.asked.report(sign * record[column], int(record["epoch"]))
+            if self.asked.should_prune():
+                from optuna import TrialPruned
+
+                raise TrialPruned
+        self.clock.check()
+
+
+def _frame(trials: list[Trial]) -> "pd.DataFrame":
+    import pandas as pd
+
+    records = [
+        trial.setting
+        | {name: getattr(trial, name) for name in ("score", "epochs", "seconds", "state")}
+        | {"error": trial.error and f"{type(trial.error).__name__}: {trial.error}"}
+        for trial in trials
+    ]
+    return pd.DataFrame(records).rename_axis("trial").astype({"epochs": "Int64"})
+
+
+def _show(label: str, step: str, share: float) -> None:
+    """Draw a progress bar on standard error; without a terminal, write one line per step."""
+    live = sys.stderr.isatty()
+    filled = round(24 * share)
+    line = f"{label} {'█' * filled}{'░' * (24 - filled)} {step}"
+    end = "\n" if share >= 1.0 or not live else ""
+    sys.stderr.write((f"\r\x1b[2K{line}" if live else line) + end)
+    sys.stderr.flush()
 
 
 @contextmanager
 def _silent(optuna: Any) -> Iterator[None]:
-    """Keep optuna from logging to standard error, and leave its level as it was."""
+    """Keep optuna from logging to standard error, and restore its level."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:

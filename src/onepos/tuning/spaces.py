@@ -1,8 +1,8 @@
 """The parameters that are tuned by default, method by method.
 
-Left out on purpose: ``n_positives``, a fact about the data that the criterion cannot see (it looks at ranks, and m
-moves all probabilities together); ``batch_size`` and ``max_epochs``, which mostly trade time (the number of epochs is
-chosen in every trial anyway); whatever makes a trial many times slower, such as kernels.
+Left out: ``n_positives``, a fact about the data that the criterion cannot see (it looks at ranks, and m moves all
+probabilities together); ``batch_size`` and ``max_epochs``, which mostly trade time; kernels and other parameters that
+make a trial many times slower.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 @dataclass(frozen=True)
 class Uniform:
-    """A number from ``low`` to ``high``, every one as likely."""
+    """A number from ``low`` to ``high``, each equally likely."""
 
     low: float
     high: float
@@ -24,19 +24,15 @@ class Uniform:
         if self.log and self.low <= 0:
             raise ValueError(f"a range on a logarithmic scale starts above 0; got {self}.")
 
-    def distribution(self, optuna: Any) -> Any:
-        """Return it as optuna knows it."""
-        return optuna.distributions.FloatDistribution(self.low, self.high, log=self.log)
+    def suggest(self, trial: Any, name: str) -> Any:
+        """Return the value that optuna suggests."""
+        return trial.suggest_float(name, self.low, self.high, log=self.log)
 
-    def encode(self, value: Any) -> Any:
-        """Return a value as optuna knows it; None if it lies outside."""
+    def code(self, value: Any) -> Any:
+        """Return a value as optuna stores it; None if it lies outside."""
         if type(value) is bool or not isinstance(value, Real):
             return None
         return value if self.low <= float(value) <= self.high else None
-
-    def decode(self, drawn: Any) -> Any:
-        """Return the value that optuna drew."""
-        return drawn
 
 
 @dataclass(frozen=True)
@@ -54,13 +50,13 @@ class Integer(Uniform):
     high: int
     log: bool = False  # type: ignore[misc]  # a range of whole numbers may be either
 
-    def distribution(self, optuna: Any) -> Any:
-        """Return it as optuna knows it."""
-        return optuna.distributions.IntDistribution(self.low, self.high, log=self.log)
+    def suggest(self, trial: Any, name: str) -> Any:
+        """Return the value that optuna suggests."""
+        return trial.suggest_int(name, self.low, self.high, log=self.log)
 
-    def encode(self, value: Any) -> Any:
-        """Return a value as optuna knows it; None if it lies outside."""
-        return super().encode(value) if isinstance(value, Integral) else None
+    def code(self, value: Any) -> Any:
+        """Return a value as optuna stores it; None if it lies outside."""
+        return super().code(value) if isinstance(value, Integral) else None
 
 
 @dataclass(frozen=True, init=False)
@@ -80,18 +76,14 @@ class Choice:
             raise ValueError("Choice needs at least one value to choose from.")
         object.__setattr__(self, "options", options)
 
-    def distribution(self, optuna: Any) -> Any:
-        """Return it as optuna knows it: positions, as it stores plain values alone."""
-        return optuna.distributions.CategoricalDistribution(tuple(range(len(self.options))))
+    def suggest(self, trial: Any, name: str) -> Any:
+        """Return the value that optuna suggests. It draws a position, as it stores plain values only."""
+        return self.options[trial.suggest_categorical(name, range(len(self.options)))]
 
-    def encode(self, value: Any) -> Any:
-        """Return a value as optuna knows it; None if it is none of the options."""
+    def code(self, value: Any) -> Any:
+        """Return a value as optuna stores it, its position; None if it is none of the options."""
         same = (i for i, option in enumerate(self.options) if type(option) is type(value) and option == value)
         return next(same, None)
-
-    def decode(self, drawn: Any) -> Any:
-        """Return the value that optuna drew."""
-        return self.options[drawn]
 
 
 Dimension: TypeAlias = Uniform | Choice
@@ -196,7 +188,7 @@ def check_space(space: Any, estimator: Any) -> Space:
     found: Space = default_space(estimator) if space is None else dict(space)
     name = type(estimator).__name__
     if not found:
-        raise ValueError(f"{name} has nothing to tune; give space={{parameter: LogUniform(low, high), …}}.")
+        raise ValueError(f"{name} has nothing to tune: pass space={{parameter: LogUniform(low, high), …}}.")
     unknown = sorted(set(found) - set(estimator.get_params(deep=False)))
     if unknown:
         raise ValueError(f"{name} has no parameter {', '.join(unknown)}, which the space names.")
