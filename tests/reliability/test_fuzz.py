@@ -1,6 +1,6 @@
 """Damaged files of every format: only the library's own errors come out, in time and within memory.
 
-The long run, with its figures in benchmarks/reliability/README.md, is `python benchmarks/reliability/fuzz.py --cases 10000`.
+The long run is `python benchmarks/reliability/fuzz.py --cases 10000`; benchmarks/reliability/README.md has its figures.
 """
 
 import random
