@@ -142,7 +142,7 @@ def test_other_ways_to_write_a_label(tmp_path, values, yes):
         (HEADER.replace("@data\n", ""), "no @data line"),
         (HEADER.replace("a numeric", "a string") + "1,2,0\n", "line 2: .*type 'string'.*numbers first"),
         (HEADER.replace("a numeric", "a date 'yyyy'") + "1,2,0\n", "type 'date'"),
-        (HEADER.replace("a numeric", "b numeric") + "1,2,0\n", "'b' comes twice"),
+        (HEADER.replace("a numeric", "b numeric") + "1,2,0\n", "'b' come twice"),
         (HEADER.replace("{0,1}", "{0,1") + "1,2,0\n", "line 4: .*closing brace"),
         (HEADER.replace("a numeric", "a") + "1,2,0\n", "line 2: '@attribute name type' expected"),
         ("a,b,c\n1,2,3\n", "line 1: .*Is this an ARFF file"),

@@ -271,7 +271,7 @@ def test_broken_tables(tmp_path):
     with pytest.raises(DataFileError, match="must be 0/1"):
         read(path, labels=["y"])
     path.write_text("")
-    with pytest.raises(DataFileError, match="not a readable table"):
+    with pytest.raises(DataFileError, match="A header line and rows were expected"):
         read(path, labels=["y"])
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(DataFileError, match="parquet"):

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.ensemble import ExtraTreesClassifier
 
 from onepos.datasets import read, split
-from onepos.datasets._table import csr, short_indices, stack_columns, stack_rows
+from onepos.datasets._table import csr, short_indices, stack_matrices
 from sparse_case import random_csr
 
 
@@ -63,7 +63,7 @@ def test_rows_of_a_wide_matrix_are_narrow_and_equal():
     parts = split(matrix, np.zeros((30, 2)), random_state=0)
     assert parts.X_val.indices.dtype == np.int32
     np.testing.assert_array_equal(parts.X_val.toarray(), matrix.toarray()[parts.val_indices])
-    for made in (csr(matrix), stack_rows([matrix, matrix]), stack_columns([matrix, matrix])):
+    for made in (csr(matrix), *(stack_matrices([matrix, matrix], axis=axis) for axis in (0, 1))):
         assert made.indices.dtype == made.indptr.dtype == np.int32
     assert matrix.indices.dtype == np.int64  # what was given stays
 

@@ -12,13 +12,14 @@ from scipy import sparse
 from scipy.io import savemat
 
 from onepos.datasets import fetch_dataset, list_datasets, load_dataset, verify_dataset
-from onepos.datasets._catalogue import REGISTRY
+from onepos.datasets._catalogue import registry
 from onepos.exceptions import ChecksumError, DataFileError, DownloadError, LabelWarning
 
 PAPER = [
     *("CAL500", "image", "scene", "yeast", "corel5k", "rcv1-s1", "corel16k-s1", "delicious"),
     *("iaprtc12", "espgame", "mirflickr", "tmc2007"),
 ]
+REGISTRY = registry()
 SPARSE = {"corel5k", "rcv1-s1", "corel16k-s1", "delicious", "tmc2007", "mirflickr-tags"}
 PUBLIC = [name for name, entry in REGISTRY.items() if not entry.supplied and name != "netflix"]
 TABLES = Path(os.environ.get("ONEPOS_TABLES") or Path(__file__).resolve().parents[3] / "shared" / "tables")
@@ -137,7 +138,7 @@ def test_verify_notices_another_sum(data_folder, monkeypatch):
     from onepos.datasets import _catalogue as _registry
 
     other = dataclasses.replace(REGISTRY["yeast"], feature_sum=15.38)
-    monkeypatch.setattr(_registry, "REGISTRY", {"yeast": other})
+    monkeypatch.setattr(_registry, "registry", lambda: {"yeast": other})
     report = verify_dataset("yeast", data_home=data_folder, offline=True)
     assert report.index[~report["ok"]].tolist() == ["feature_sum"]
 

@@ -51,7 +51,7 @@ def test_names_in_document_order_with_namespace_and_nesting(tmp_path):
         ("<labels></labels>", "names no label"),
         ("<labels><label/></labels>", "line 1: a <label> has no name"),
         ('<html><label name="a"/></html>', "root element must be <labels>"),
-        ('<labels><label name="a"/><label name="a"/></labels>', "repeated: \\['a'\\]"),
+        ('<labels><label name="a"/><label name="a"/></labels>', "label names must be distinct; 'a' come twice"),
         ("", "not well-formed"),
     ],
 )

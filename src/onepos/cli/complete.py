@@ -69,7 +69,7 @@ def complete(
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.table.writing import check_output
+    from onepos.table.files import check_output
 
     check_limits(threshold, top)
     data, decisions = options.data, options.decisions

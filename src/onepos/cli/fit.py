@@ -46,7 +46,7 @@ def fit(
     A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
     train one model.
     """
-    from onepos.table.writing import check_place
+    from onepos.table.files import check_place
 
     data = options.data
     read = {"the data": data, "--decisions": options.decisions, "--sample": options.sample}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.datasets._table import Table, as_features, csr, is_sparse, stack_columns, to_dense
+from onepos.datasets._table import Table, as_features, check_distinct, csr, stack_matrices, to_dense
 from onepos.exceptions import DataFileError
 
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
@@ -55,9 +55,6 @@ def read_arff(path: Path, *, labels: int | Sequence[str] | None = None, xml: Pat
     return Table(as_features(X), Y, names, label_names)
 
 
-# The header.
-
-
 @dataclass(frozen=True)
 class _Attribute:
     """One column: its name and, if nominal, its declared values in order (else None)."""
@@ -81,7 +78,7 @@ class _Attribute:
 def _parse_header(lines: list[str], path: Path) -> tuple[str, tuple[_Attribute, ...], int]:
     """Return relation, attributes and the number of lines up to ``@data``; keywords come in any case."""
     relation = ""
-    attributes: dict[str, _Attribute] = {}
+    attributes: list[_Attribute] = []
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line.startswith("%"):
             continue
@@ -90,21 +87,19 @@ def _parse_header(lines: list[str], path: Path) -> tuple[str, tuple[_Attribute, 
             relation = _unquote(line[len(keyword) :].strip())
         elif keyword == "@attribute":
             try:
-                attribute = _parse_attribute(line)
+                attributes.append(_parse_attribute(line))
             except ValueError as error:
                 raise DataFileError(f"{path.name}, line {number}: {error}") from error
-            if attribute.name in attributes:
-                raise DataFileError(f"{path.name}: attribute names must be distinct; {attribute.name!r} comes twice.")
-            attributes[attribute.name] = attribute
-        elif keyword != "@data":
+        elif keyword == "@data":
+            if not attributes:
+                raise DataFileError(f"{path.name}: declares no attribute.")
+            check_distinct([attribute.name for attribute in attributes], path.name, "attribute")
+            return relation, tuple(attributes), number
+        else:
             raise DataFileError(
                 f"{path.name}, line {number}: @relation, @attribute or @data expected; got {line[:60]!r}. "
                 "Is this an ARFF file?"
             )
-        elif not attributes:
-            raise DataFileError(f"{path.name}: declares no attribute.")
-        else:
-            return relation, tuple(attributes.values()), number
     raise DataFileError(f"{path.name}: no @data line in {len(lines)} lines. Is the file complete, and ARFF?")
 
 
@@ -189,7 +184,7 @@ def _label_mask(
 
 
 def _find_xml(path: Path) -> Path | None:
-    stems = [path.stem] + [path.stem.removesuffix(s) for s in _PART_SUFFIXES if path.stem.endswith(s)]
+    stems = [path.stem, *(path.stem.removesuffix(suffix) for suffix in _PART_SUFFIXES)]
     candidates = (path.with_name(f"{stem}.xml") for stem in stems)
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
@@ -197,27 +192,21 @@ def _find_xml(path: Path) -> Path | None:
 def read_label_names(path: Path) -> tuple[str, ...]:
     """Return the names of all ``<label>`` elements of Mulan's XML file, nested ones too, in document order.
 
-    A document type is refused before anything in it is parsed: a label file needs none, and entities, which it
-    defines, are how a small XML file becomes gigabytes in memory or reads other files.
+    A document type is refused before anything in it is parsed. A label file needs none, and its entities can turn a
+    small XML file into gigabytes of memory or read other files.
     """
     names: list[str] = []
-    depth = 0
+    tags: list[str] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        local = tag.rpartition(":")[2]
-        if depth == 0 and local != "labels":
+        tags.append(tag.rpartition(":")[2])
+        if tags[0] != "labels":
             raise DataFileError(f"{path.name}: root element must be <labels>; got <{tag}>. Is it a Mulan file?")
-        depth += 1
-        if local == "label":
+        if tags[-1] == "label":
             if "name" not in attributes:
                 line = parser.CurrentLineNumber
                 raise DataFileError(f"{path.name}, line {line}: a <label> has no name attribute.")
             names.append(attributes["name"])
-
-    def end(tag: str) -> None:
-        nonlocal depth
-        depth -= 1
 
     def doctype(*_: object) -> NoReturn:
         raise DataFileError(
@@ -227,7 +216,6 @@ def read_label_names(path: Path) -> tuple[str, ...]:
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
-    parser.EndElementHandler = end
     parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(path.read_bytes(), True)
@@ -238,13 +226,8 @@ def read_label_names(path: Path) -> tuple[str, ...]:
         raise DataFileError(f"{path.name}: not well-formed XML ({error}). Is the file complete?") from error
     if not names:
         raise DataFileError(f"{path.name}: names no label: at least one <label name=...> expected.")
-    if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataFileError(f"{path.name}: label names must be distinct; repeated: {twice[:5]}.")
+    check_distinct(names, path.name, "label")
     return tuple(names)
-
-
-# The data.
 
 
 class _Data:
@@ -295,8 +278,7 @@ class _Data:
         width = len(self.attributes)
         for row, line in enumerate(self.lines):
             if _SPARSE_ROW.fullmatch(line) is None:
-                shown = _shorten(line)
-                self.fail(row, f"'{{index value, ...}}' expected; got {shown}. Is the file complete?")
+                self.fail(row, f"'{{index value, ...}}' expected; got {line[:60]!r}. Is the file complete?")
             for index, token in _PAIR.findall(line):
                 column = int(index[:20])  # Python refuses to convert thousands of digits
                 if column >= width:
@@ -321,11 +303,7 @@ class _Data:
         except (ValueError, KeyError) as error:
             attribute = self.attributes[column]
             kind = "is numeric" if attribute.values is None else f"takes {{{', '.join(attribute.values[:6])}}}"
-            self.fail(row, f"attribute {attribute.name!r} {kind}; got {_shorten(token)}.", error)
-
-
-def _shorten(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+            self.fail(row, f"attribute {attribute.name!r} {kind}; got {token[:60]!r}.", error)
 
 
 def _features(codes: Any, attributes: Sequence[_Attribute], chosen: NDArray[np.intp]) -> tuple[Any, tuple[str, ...]]:
@@ -333,7 +311,7 @@ def _features(codes: Any, attributes: Sequence[_Attribute], chosen: NDArray[np.i
         return codes[:, chosen], tuple(attributes[j].name for j in chosen)
     names: list[str] = []
     # Columns of a sparse file are compressed one by one: all of them dense at once may not fit in memory.
-    keep: Any = sparse.csc_array if is_sparse(codes) else np.asarray
+    keep: Any = sparse.csc_array if sparse.issparse(codes) else np.asarray
     blocks: list[Any] = []
     for j in chosen:
         column, attribute = np.asarray(to_dense(codes[:, [j]]), dtype=np.float64), attributes[j]
@@ -346,13 +324,13 @@ def _features(codes: Any, attributes: Sequence[_Attribute], chosen: NDArray[np.i
                 column = _map(column, [float(value) for value in attribute.values or ()])
             names.append(attribute.name)
         blocks.append(keep(column))
-    return stack_columns(blocks), tuple(names)
+    return stack_matrices(blocks, axis=1), tuple(names)
 
 
 def _labels(codes: Any, chosen: NDArray[np.intp], data: _Data) -> NDArray[np.uint8]:
     block = codes[:, chosen]
     attributes = [data.attributes[j] for j in chosen]
-    if is_sparse(block) and all(attribute.plain for attribute in attributes) and (block.data == 1).all():
+    if sparse.issparse(block) and all(attribute.plain for attribute in attributes) and (block.data == 1).all():
         return np.asarray(block.astype(np.uint8).toarray(), dtype=np.uint8)  # many labels: no dense float64
     values = np.array(to_dense(block))
     for k, attribute in enumerate(attributes):

@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -9,28 +10,16 @@ from urllib.parse import quote
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file of a data set, pinned to a commit and a checksum.
+    """One file of a data set, pinned to a commit and a checksum."""
 
-    Attributes
-    ----------
-    file : str
-        Path below the cache folder and below a mirror, with ``/``.
-    bytes : int
-        Size; a download that grows beyond it is cut off.
-    sha256 : str
-    repository, commit, path : str or None
-        Where GitHub keeps it; None for a file without a public source.
-    mirrors : tuple of str
-        Further complete URLs, tried after the repository.
-    """
-
-    file: str
-    bytes: int
+    file: str  # path below the cache folder and below a mirror, with "/"
+    bytes: int  # a download that grows beyond this size is cut off
     sha256: str
+    # Where GitHub keeps it; None for a file without a public source.
     repository: str | None = None
     commit: str | None = None
     path: str | None = None
-    mirrors: tuple[str, ...] = ()
+    mirrors: tuple[str, ...] = ()  # further complete URLs, tried after the repository
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -43,45 +32,20 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class DataSetEntry:
-    """One data set: its facts, its files and how to read them.
-
-    Attributes
-    ----------
-    name : str
-    instances, features, labels : int
-        Rows (with or without a label), feature columns, label columns.
-    cardinality : float
-        Mean number of labels per row, over all rows.
-    feature_sum : float or None
-        Sum of all feature values, to tell this data set from another of the same shape.
-    rows_without_label : int
-        Rows that carry no label; ``load_dataset`` drops them.
-    matches_paper : bool
-        Whether this is the paper's data set, so that results may be compared with it.
-    files : tuple of RemoteFile
-        Data files, stacked in this order, and perhaps an XML file that names the labels.
-    options : dict
-        Arguments of the reader.
-    sparse : bool
-        Whether features come as CSR: at most one entry in ten is not zero.
-    supplied : tuple of str
-        For a data set without a public file: names under which a user's copy is found, the first wins.
-    obtain : str
-        For such a data set: where to get it.
-    note, citation, licence : str
-    """
+    """One data set: its facts, its files and how to read them."""
 
     name: str
-    instances: int
+    instances: int  # rows, with or without a label
     features: int
     labels: int
-    cardinality: float
-    feature_sum: float | None = None
-    rows_without_label: int = 0
-    matches_paper: bool = True
-    files: tuple[RemoteFile, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
-    sparse: bool = False
+    cardinality: float  # mean number of labels per row, over all rows
+    feature_sum: float | None = None  # sum of all feature values: another data set of the same shape has another one
+    rows_without_label: int = 0  # ``load_dataset`` drops them
+    matches_paper: bool = True  # whether results may be compared with the paper's
+    files: tuple[RemoteFile, ...] = ()  # data files, stacked in this order, and perhaps an XML file that names labels
+    options: dict[str, Any] = field(default_factory=dict)  # arguments of the reader
+    sparse: bool = False  # whether features come as CSR: at most one entry in ten is not zero
+    # For a data set without a public file: names under which a user's copy is found (the first wins), and its source.
     supplied: tuple[str, ...] = ()
     obtain: str = ""
     note: str = ""
@@ -89,7 +53,9 @@ class DataSetEntry:
     licence: str = "no explicit licence at the source; cite the reference"
 
 
-def _read_catalogue() -> dict[str, DataSetEntry]:
+@cache
+def registry() -> dict[str, DataSetEntry]:
+    """Return the entries by name, in the order of catalogue.toml."""
     text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
     entries = {}
     for facts in tomllib.loads(text)["dataset"]:
@@ -101,14 +67,11 @@ def _read_catalogue() -> dict[str, DataSetEntry]:
     return entries
 
 
-REGISTRY = _read_catalogue()
-
-
 def get_entry(name: str) -> DataSetEntry:
     """Return the entry of a data set, the name in any case; an unknown name lists the known ones."""
-    found = next((entry for key, entry in REGISTRY.items() if key.lower() == str(name).lower()), None)
+    found = next((entry for key, entry in registry().items() if key.lower() == str(name).lower()), None)
     if found is None:
-        raise ValueError(f"no data set is called {name!r}; known: {', '.join(REGISTRY)}.")
+        raise ValueError(f"no data set is called {name!r}; known: {', '.join(registry())}.")
     return found
 
 

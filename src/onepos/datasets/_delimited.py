@@ -1,7 +1,7 @@
-"""CSV, TSV and parquet: numeric feature columns, and labels as indicator columns or as one tag column."""
+"""CSV, TSV and parquet as frames, which ``onepos.table`` reads too; and as numbers with labels for ``read``."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,75 +21,67 @@ if TYPE_CHECKING:
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
 
 
-def read_csv(
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what pandas says about a broken file into one line that names it."""
+    import pandas as pd
+
+    try:
+        with warnings.catch_warnings():
+            # Rows longer than the header: pandas warns, and drops the surplus cells.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            yield
+    except DataFileError:
+        raise
+    except pd.errors.EmptyDataError as error:
+        raise DataFileError(f"{path.name}: is empty. A header line and rows were expected.") from error
+    except UnicodeError as error:
+        raise DataFileError(f"{path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
+    except (ValueError, pd.errors.ParserWarning) as error:
+        raise DataFileError(f"{path.name}: not a readable table ({error}). Is the file complete?") from error
+
+
+def csv_frame(
     path: Path,
     *,
-    labels: Sequence[str] | None = None,
-    label: str | None = None,
-    drop: Sequence[str] = (),
-    sep: str | None = None,
-) -> Table:
-    """Read a CSV or TSV file with a header line.
+    words: Collection[str] = (),
+    plain: Collection[str] | None = (),
+    column_name: Callable[[str], str] = str,
+    **options: Any,
+) -> Any:
+    """Return a CSV or TSV file as a frame, or with ``chunksize`` as an iterator of frames.
 
-    The labels are the 0/1 or −1/1 columns ``labels``, or the one column ``label`` that holds a tag per row. ``drop``
-    are columns to leave out. The separator is ``sep``; default: a tab for ``.tsv`` and ``.tab``, else a comma.
+    Columns of ``words`` and ``plain`` (None: all) are read as text. In ``plain`` only an empty cell is missing.
+    ``column_name`` turns a name of the header into the one that the caller uses.
     """
     import pandas as pd
 
-    if sep is None:
-        sep = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
-    try:
-        check_names_once(path, sep)
-        names = pd.read_csv(path, sep=sep, index_col=False, nrows=0).columns
-        # A tag is text as it stands: by itself pandas reads "NA" and "None" as missing and "07" as 7.
-        with warnings.catch_warnings():
-            # Rows longer than the header: pandas warns, and drops the surplus columns.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
-                path,
-                sep=sep,
-                index_col=False,
-                dtype={label: str} if label is not None else None,
-                keep_default_na=False,
-                na_values={name: list(MISSING) for name in names if name != label},
-                low_memory=False,
-            )
-    except DataFileError:
-        raise
-    except (
-        ValueError,
-        UnicodeError,
-        pd.errors.ParserWarning,
-    ) as error:  # pandas' ParserError, a ValueError, names the line
-        raise DataFileError(f"{path.name}: not a readable table ({error}). Is the file complete?") from error
-    return _to_table(frame, path, labels, label, drop)
-
-
-def check_names_once(path: Path, sep: str) -> None:
-    """Raise DataFileError if a column name comes twice: pandas would number the second, and a tag become a feature."""
-    import pandas as pd
-
-    head = pd.read_csv(path, sep=sep, index_col=False, header=None, nrows=1, dtype=str)
-    check_distinct([str(name) for name in head.iloc[0] if not pd.isna(name)], path.name)
-
-
-def read_parquet(
-    path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
-) -> Table:
-    """Read a parquet file; the parameters are those of ``read_csv``."""
-    parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
-    with readable_parquet(path), parquet.ParquetFile(path) as file:
-        check_parquet_size(file.metadata, path)
-        check_distinct(file.schema_arrow.names, path.name)
-        frame = file.read().to_pandas()
-    return _to_table(frame, path, labels, label, drop)
+    layout: dict[str, Any] = {"sep": "," if path.suffix.lower() == ".csv" else "\t", "index_col": False}
+    with readable(path):
+        head = pd.read_csv(path, **layout, header=None, nrows=1, dtype=str).iloc[0]
+        # pandas would number the second column of a name, and a tag become a feature.
+        check_distinct([str(name) for name in head if not pd.isna(name)], path.name)
+        names = {name: column_name(name) for name in pd.read_csv(path, **layout, nrows=0).columns}
+        as_written = {name for name, column in names.items() if plain is None or column in plain}
+        return pd.read_csv(
+            path,
+            dtype={name: str for name, column in names.items() if name in as_written or column in words},
+            keep_default_na=False,
+            na_values={name: [""] if name in as_written else list(MISSING) for name in names},
+            low_memory=False,
+            **layout,
+            **options,
+        )
 
 
 @contextmanager
-def readable_parquet(path: Path) -> Iterator[None]:
-    """Turn the error about a broken parquet file into one line that names the file."""
+def parquet_file(path: Path) -> Iterator[Any]:
+    """Open a parquet file with distinct columns; errors in the body become one line that names the file."""
+    parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
     try:
-        yield
+        with parquet.ParquetFile(path) as file:
+            check_distinct(file.schema_arrow.names, path.name)
+            yield file
     except (DataFileError, MissingDependencyError):
         raise
     except Exception as error:  # pyarrow, pandas and the JSON inside the file each raise errors of their own
@@ -98,14 +90,35 @@ def readable_parquet(path: Path) -> Iterator[None]:
         ) from error
 
 
-def check_parquet_size(metadata: Any, path: Path) -> None:
-    """Refuse a file that announces more cells than its size makes plausible, before any is made."""
-    cells = metadata.num_rows * metadata.num_columns
-    if cells * 8 > max(1 << 30, 1000 * path.stat().st_size):
-        raise DataFileError(
-            f"{path.name}: announces {metadata.num_rows:,} rows of {metadata.num_columns:,} columns in "
-            f"{path.stat().st_size:,} bytes, which looks like an attack. If the file is yours, split it."
-        )
+def parquet_frame(path: Path) -> "pd.DataFrame":
+    """Return a parquet file as a frame; one with implausibly many cells for its size is refused before it is read."""
+    with parquet_file(path) as file:
+        rows, columns, size = file.metadata.num_rows, file.metadata.num_columns, path.stat().st_size
+        if rows * columns * 8 > max(1 << 30, 1000 * size):
+            raise DataFileError(
+                f"{path.name}: announces {rows:,} rows of {columns:,} columns in {size:,} bytes, which looks like an "
+                "attack. If the file is yours, split it."
+            )
+        frame: pd.DataFrame = file.read().to_pandas().reset_index(drop=True)
+        return frame
+
+
+def read_csv(
+    path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
+) -> Table:
+    """Read a CSV or TSV file with a header line.
+
+    The labels are the 0/1 or −1/1 columns ``labels``, or the one column ``label`` that holds a tag per row. ``drop``
+    are columns to leave out.
+    """
+    return _to_table(csv_frame(path, plain=[] if label is None else [label]), path, labels, label, drop)
+
+
+def read_parquet(
+    path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
+) -> Table:
+    """Read a parquet file; the parameters are those of ``read_csv``."""
+    return _to_table(parquet_frame(path), path, labels, label, drop)
 
 
 def _to_table(
@@ -124,15 +137,20 @@ def _to_table(
             f"{path.name}: has no column {missing[:5]}; its columns are {list(map(str, frame.columns[:10]))}…"
         )
     features = frame.drop(columns=[*chosen, *drop])
-    words = [str(name) for name in features.columns if features[name].dtype.kind not in "biuf"]
-    if words:
-        raise DataFileError(
-            f"{path.name}: feature columns must be numbers; these are not: {words[:5]}. "
-            "Encode them, or leave them out with drop=."
-        )
-    Y, names = _tags(frame[label], path) if label is not None else _indicator(frame[chosen], path)
-    X = features.to_numpy(dtype=np.float64, na_value=np.nan)
+    X = _numbers(features, path, "feature columns must be numbers", "Encode them, or leave them out with drop=.")
+    if label is not None:
+        Y, names = _tags(frame[label], path)
+    else:
+        columns = _numbers(frame[chosen], path, "label columns must be 0/1", "A column of tags is given as label=.")
+        Y, names = as_indicator(columns, path, "label columns"), tuple(map(str, chosen))
     return Table(as_features(X), Y, tuple(map(str, features.columns)), names)
+
+
+def _numbers(frame: "pd.DataFrame", path: Path, expected: str, advice: str) -> Any:
+    words = [str(name) for name in frame.columns if frame[name].dtype.kind not in "biuf"]
+    if words:
+        raise DataFileError(f"{path.name}: {expected}; these are not: {words[:5]}. {advice}")
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _tags(column: "pd.Series[Any]", path: Path) -> tuple[Any, tuple[str, ...]]:
@@ -144,15 +162,3 @@ def _tags(column: "pd.Series[Any]", path: Path) -> tuple[Any, tuple[str, ...]]:
         )
     indicator = one_positive(column)
     return indicator.to_numpy(dtype=np.uint8), tuple(cell_text(name) for name in indicator.columns)
-
-
-def _indicator(block: "pd.DataFrame", path: Path) -> tuple[Any, tuple[str, ...]]:
-    words = [str(name) for name in block.columns if block[name].dtype.kind not in "biuf"]
-    if words:
-        raise DataFileError(
-            f"{path.name}: label columns must be 0/1; these are not numbers: {words[:5]}. "
-            "A column of tags is given as label=."
-        )
-    return as_indicator(block.to_numpy(dtype=np.float64, na_value=np.nan), path, "label columns"), tuple(
-        map(str, block.columns)
-    )

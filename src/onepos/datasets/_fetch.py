@@ -1,26 +1,22 @@
 """The folder that holds data files, and the downloads into it: mirrors, checksums, no half-written file."""
 
 import hashlib
-import logging
 import os
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
-from onepos._utils.files import is_full
+from onepos._utils.files import is_full, replaced_when_done
 from onepos._utils.machine import require
 from onepos.datasets._catalogue import DataSetEntry, RemoteFile, get_entry
 from onepos.exceptions import ChecksumError, DownloadError
 
 TIMEOUT = 30.0  # seconds without a byte; a stalled server must not hang a fit or a test forever
-_CHUNK = 1 << 16
-
-#: Files already verified in this process: path → (size, mtime in ns, sha256).
-_verified: dict[Path, tuple[int, int, str]] = {}
 
 
 def fetch_dataset(
@@ -104,12 +100,9 @@ def locate(home: Path, file: str) -> Path:
 def is_writable(folder: Path) -> bool:
     """Whether files may be created below the folder, judged by its nearest existing ancestor.
 
-    The mode bits count even for a user who could override them: whoever took the write permission
-    from a data folder wants it left as it is.
+    The mode bits count even for a user who could override them: the owner of a write-protected folder wants it kept.
     """
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     write_bits = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
     return existing.is_dir() and bool(existing.stat().st_mode & write_bits) and os.access(existing, os.W_OK)
 
@@ -121,21 +114,14 @@ def sha256_of(path: Path) -> str:
 
 
 def check_intact(path: Path, file: RemoteFile) -> None:
-    """Raise ChecksumError unless the file is what the registry describes.
-
-    A file is hashed once per process, and again when its size or modification time has changed.
-    """
-    status = path.stat()
-    if _verified.get(path) == (status.st_size, status.st_mtime_ns, file.sha256):
-        return
+    """Raise ChecksumError unless the file is what the registry describes."""
     found = sha256_of(path)
     if found != file.sha256:
         raise ChecksumError(
             f"{path} is not the file that the registry describes: sha256 {file.sha256} and {file.bytes} "
-            f"bytes expected; got {found} and {status.st_size} bytes. Delete it, or fetch it again with "
+            f"bytes expected; got {found} and {path.stat().st_size} bytes. Delete it, or fetch it again with "
             "fetch_dataset(name, force=True)."
         )
-    _verified[path] = (status.st_size, status.st_mtime_ns, found)
 
 
 def _find_supplied(entry: DataSetEntry, home: Path) -> Path:
@@ -179,7 +165,6 @@ def _fetch(file: RemoteFile, entry: DataSetEntry, home: Path, *, offline: bool, 
         except (DownloadError, ChecksumError) as error:
             problems.append(error)
         else:
-            check_intact(path, file)
             return path
     kind = ChecksumError if any(isinstance(problem, ChecksumError) for problem in problems) else DownloadError
     said = " ".join(map(str, problems))
@@ -194,24 +179,32 @@ def _urls(file: RemoteFile) -> list[str]:
 
 
 def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
-    """Let pooch download beside ``path``, check the hash and move the file to its name in one step."""
+    """Download beside ``path``, check the hash and move the file to its name in one step."""
     pooch = require("pooch", extra="data", purpose="downloading data sets")
-    responses: list[Any] = []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    other_file = ChecksumError(f"{url}: the sha256 is not {file.sha256}: it is another file.")
     try:
-        with _quiet(pooch.get_logger()), _meter(file, progress) as meter:
-            pooch.retrieve(
-                url,
-                known_hash=f"sha256:{file.sha256}",
-                fname=path.name,
-                path=path.parent,
-                downloader=pooch.HTTPDownloader(
-                    progressbar=meter,
-                    chunk_size=_CHUNK,
-                    timeout=TIMEOUT,
-                    headers={"User-Agent": "onepos", "Accept-Encoding": "identity"},
-                    hooks={"response": lambda response, **_: responses.append(response)},
-                ),
+        with ExitStack() as responses, replaced_when_done(path) as part, _progress(file, progress) as advance:
+
+            def close_at_the_end(response: Any, **_: Any) -> None:
+                responses.callback(response.close)  # pooch leaves it open
+
+            download = pooch.HTTPDownloader(
+                timeout=TIMEOUT,
+                headers={"User-Agent": "onepos", "Accept-Encoding": "identity"},
+                hooks={"response": close_at_the_end},
             )
+            with part.open("wb") as stream:
+
+                def write(chunk: bytes) -> None:
+                    if stream.tell() + len(chunk) > file.bytes:
+                        raise other_file
+                    stream.write(chunk)
+                    advance(len(chunk))
+
+                download(url, SimpleNamespace(write=write, flush=stream.flush), None)
+            if sha256_of(part) != file.sha256:
+                raise other_file
     except OSError as error:  # also those of requests
         if is_full(error):
             raise NoRoomError(
@@ -223,64 +216,22 @@ def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
         if response is not None:
             said = f"the server answers {response.status_code} {response.reason}"
         raise DownloadError(f"{url}: {said}.") from error
-    except (ValueError, _TooLongError) as error:
-        raise ChecksumError(f"{url}: the sha256 is not {file.sha256}: it is another file.") from error
-    finally:
-        for response in responses:  # pooch leaves them open
-            response.close()
 
 
 class NoRoomError(DownloadError):
     """The disk is full."""
 
 
-class _TooLongError(Exception):
-    """More bytes come than the file has."""
-
-
-class _Meter:
-    """What pooch tells about a download: shows it, and ends it when more bytes come than the file has."""
-
-    def __init__(self, size: int, bar: Any = None, task: Any = None) -> None:
-        self.size, self.bar, self.task, self.done = size, bar, task, 0
-        self.total = 0  # set by pooch
-
-    def update(self, count: int) -> None:
-        """Add bytes; pooch counts the last block as a full one."""
-        self.done += count
-        if self.done >= self.size + 2 * _CHUNK:
-            raise _TooLongError
-        if self.bar is not None:
-            self.bar.update(self.task, completed=min(self.done, self.size))
-
-    def reset(self) -> None:
-        """Begin again."""
-        self.done = 0
-
-    def close(self) -> None:
-        """End; the bar closes itself."""
-
-
 @contextmanager
-def _meter(file: RemoteFile, shown: bool) -> Iterator[_Meter]:
-    """Yield a meter, with a bar if one is wanted and standard error is a terminal or FORCE_COLOR is set."""
+def _progress(file: RemoteFile, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Yield a function that counts bytes, on a bar if standard error is a terminal or FORCE_COLOR is set."""
     if not shown or not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR")):
-        yield _Meter(file.bytes)
+        yield lambda count: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield _Meter(file.bytes, bar, bar.add_task(file.file, total=file.bytes))
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Silence pooch's announcements, which would end up between a command's messages."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+        task = bar.add_task(file.file, total=file.bytes)
+        yield lambda count: bar.advance(task, count)

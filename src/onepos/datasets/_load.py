@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onepos.datasets._catalogue import REGISTRY, DataSetEntry, dataset_info, get_entry
+from onepos.datasets._catalogue import DataSetEntry, dataset_info, get_entry, registry
 from onepos.datasets._fetch import data_folder, fetch_dataset, is_available
 from onepos.datasets._table import Table, csr, stack, to_dense
 from onepos.exceptions import DataFileError, LabelWarning
@@ -17,19 +17,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Suffix → (module, function); imported on use, so that a format costs nothing until it is read.
+#: Suffix → module and function that read it; imported on use, so that a format costs nothing until it is read.
 FORMATS: dict[str, tuple[str, str]] = {
     ".arff": ("_arff", "read_arff"),
     ".mat": ("_matlab", "read_matlab"),
     ".npz": ("_npz", "read_npz"),
-    ".svm": ("_svmlight", "read_svmlight"),
-    ".svmlight": ("_svmlight", "read_svmlight"),
-    ".libsvm": ("_svmlight", "read_svmlight"),
-    ".csv": ("_delimited", "read_csv"),
-    ".tsv": ("_delimited", "read_csv"),
-    ".tab": ("_delimited", "read_csv"),
-    ".parquet": ("_delimited", "read_parquet"),
-    ".pq": ("_delimited", "read_parquet"),
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), ("_svmlight", "read_svmlight")),
+    **dict.fromkeys((".csv", ".tsv", ".tab"), ("_delimited", "read_csv")),
+    **dict.fromkeys((".parquet", ".pq"), ("_delimited", "read_parquet")),
 }
 
 
@@ -141,19 +136,24 @@ def load_dataset(
 def load_table(entry: DataSetEntry, **where: Any) -> Table:
     """Read all rows of a data set as the registry says, and check its dimensions."""
     paths = fetch_dataset(entry.name, **where)
-    options = dict(entry.options)
-    if "separator" in options:
-        table = _read_tagged(paths[0], options["label"], options["separator"], options["drop"])
-        _check_dimensions(table, entry, paths[0])
-        return table
-    for path in paths:
-        if path.suffix == ".xml":
-            options["xml"] = path
-    table = stack([read(path, **options) for path in paths if path.suffix != ".xml"])
-    _check_dimensions(table, entry, paths[0])
-    if entry.sparse:
-        return Table(csr(table.X), table.Y, table.feature_names, table.label_names)
-    return Table(to_dense(table.X), table.Y, table.feature_names, table.label_names)
+    if "separator" in entry.options:
+        table = _read_tagged(paths[0], **{key: entry.options[key] for key in ("label", "separator", "drop")})
+    else:
+        xml = [("xml", path) for path in paths if path.suffix == ".xml"]
+        options = entry.options | dict(xml)
+        table = stack([read(path, **options) for path in paths if path.suffix != ".xml"])
+        X = csr(table.X) if entry.sparse else to_dense(table.X)
+        table = Table(X, table.Y, table.feature_names, table.label_names)
+    # A user's own copy may have lost its unlabelled rows already, as the authors' files have.
+    rows = {entry.instances, entry.instances - (entry.rows_without_label if entry.supplied else 0)}
+    found = (len(table.Y), table.X.shape[1], table.Y.shape[1])
+    if found[0] not in rows or found[1:] != (entry.features, entry.labels):
+        raise DataFileError(
+            f"{paths[0]} is not {entry.name}: {' or '.join(map(str, sorted(rows)))} rows, {entry.features} "
+            f"features and {entry.labels} labels expected; got {found[0]}, {found[1]} and {found[2]}. "
+            f"{entry.obtain}".rstrip()
+        )
+    return table
 
 
 def _read_tagged(path: Path, label: str, separator: str, drop: list[str]) -> Table:
@@ -164,18 +164,6 @@ def _read_tagged(path: Path, label: str, separator: str, drop: list[str]) -> Tab
     Y = frame[label].str.get_dummies(separator)
     X = frame.drop(columns=[label, *drop])
     return Table(X, Y.to_numpy(dtype=np.uint8), tuple(X.columns), tuple(Y.columns))
-
-
-def _check_dimensions(table: Table, entry: DataSetEntry, path: Path) -> None:
-    # A user's own copy may have lost its unlabelled rows already, as the authors' files have.
-    rows = {entry.instances, entry.instances - (entry.rows_without_label if entry.supplied else 0)}
-    found = (len(table.Y), table.X.shape[1], table.Y.shape[1])
-    if found[0] not in rows or found[1:] != (entry.features, entry.labels):
-        raise DataFileError(
-            f"{path} is not {entry.name}: {' or '.join(map(str, sorted(rows)))} rows, {entry.features} "
-            f"features and {entry.labels} labels expected; got {found[0]}, {found[1]} and {found[2]}. "
-            f"{entry.obtain}".rstrip()
-        )
 
 
 def list_datasets(*, data_home: str | Path | None = None) -> "pd.DataFrame":
@@ -198,14 +186,9 @@ def list_datasets(*, data_home: str | Path | None = None) -> "pd.DataFrame":
     columns = ["name", "instances", "features", "labels", "cardinality", "matches_paper", "available", "note"]
     rows = [
         {column: getattr(entry, column, None) for column in columns} | {"available": is_available(entry, home)}
-        for entry in REGISTRY.values()
+        for entry in registry().values()
     ]
     return pd.DataFrame(rows, columns=columns)
-
-
-# The registry rounds cardinality to four decimals (three for the authors' own files) and sums to three.
-_CARDINALITY_TOLERANCE = 1e-3
-_SUM_TOLERANCE = 1e-5
 
 
 def verify_dataset(
@@ -233,30 +216,28 @@ def verify_dataset(
     entry = get_entry(name)
     table = load_table(entry, data_home=data_home, offline=offline, progress=progress)
     n, counts = len(table.Y), table.Y.sum(axis=1, dtype=np.int64)
-    # A user's copy without its unlabelled rows has their labels, all of them, on fewer rows.
+    # A user's copy without its unlabelled rows has all labels on fewer rows.
     dropped = entry.instances - n
-    facts: dict[str, tuple[float, float, float]] = {
-        "instances": (entry.instances - dropped, n, 0.0),
-        "features": (entry.features, table.X.shape[1], 0.0),
-        "labels": (entry.labels, table.Y.shape[1], 0.0),
-        "rows_without_label": (entry.rows_without_label - dropped, int(np.count_nonzero(counts == 0)), 0.0),
-        "cardinality": (
-            entry.cardinality * entry.instances / n,
-            float(counts.mean()),
-            _CARDINALITY_TOLERANCE,
-        ),
-        "feature_sum": (
-            np.nan if entry.feature_sum is None else entry.feature_sum,
-            np.nan if hasattr(table.X, "columns") else float(table.X.sum(dtype=np.float64)),
-            _SUM_TOLERANCE * abs(entry.feature_sum or 0.0),
-        ),
+    expected = {
+        "instances": n,
+        "features": entry.features,
+        "labels": entry.labels,
+        "rows_without_label": entry.rows_without_label - dropped,
+        "cardinality": entry.cardinality * entry.instances / n,
+        "feature_sum": np.nan if entry.feature_sum is None else entry.feature_sum,
     }
-    rows = {
-        fact: {
-            "expected": expected,
-            "found": found,
-            "ok": bool(np.isnan(expected) or abs(found - expected) <= tolerance),
-        }
-        for fact, (expected, found, tolerance) in facts.items()
+    found = {
+        "instances": n,
+        "features": table.X.shape[1],
+        "labels": table.Y.shape[1],
+        "rows_without_label": np.count_nonzero(counts == 0),
+        "cardinality": counts.mean(),
+        "feature_sum": np.nan if hasattr(table.X, "columns") else table.X.sum(dtype=np.float64),
     }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    # The registry rounds cardinality to four decimals (three for the authors' own files) and sums to three.
+    tolerance = {"cardinality": 1e-3, "feature_sum": 1e-5 * abs(entry.feature_sum or 0.0)}
+    report = pd.DataFrame({"expected": expected, "found": found}, dtype=np.float64)
+    allowed = pd.Series(tolerance).reindex(report.index, fill_value=0.0)
+    off = (report["found"] - report["expected"]).abs()
+    report["ok"] = report["expected"].isna() | (off <= allowed)
+    return report

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.datasets._table import Table, as_features, as_indicator, checked_csr, numbered, stack_rows
+from onepos.datasets._table import Table, as_features, as_indicator, checked_csr, numbered, stack_matrices
 from onepos.exceptions import DataFileError
 
 #: Up to here a part may grow whatever its compressed size is.
@@ -20,14 +20,9 @@ _FREE = 1 << 28
 _RATIO = 100
 
 
-def largest_inflation(compressed: int) -> int:
-    """Return to how many bytes a part of this compressed size may grow."""
-    return max(_FREE, _RATIO * compressed)
-
-
 def check_inflation(compressed: int, inflated: int) -> None:
     """Raise ValueError if a part would grow beyond what its compressed size makes plausible; both are in bytes."""
-    if inflated > largest_inflation(compressed):
+    if inflated > max(_FREE, _RATIO * compressed):
         raise ValueError(
             f"{compressed} compressed bytes would become {inflated}, which looks like an attack; if the file is yours, "
             "save it without compression, or as a sparse matrix"
@@ -109,23 +104,17 @@ def scan(path: Path) -> dict[str, Variable]:
                 variables[name] = variable
             at = after
     except (ValueError, struct.error, zlib.error) as error:
-        raise corrupt(path, error) from error
+        raise DataFileError(f"{path.name}: not a readable MATLAB 5 file ({error}). Is the file complete?") from error
     return variables
 
 
 def _inflate(body: memoryview) -> bytes:
     stream = zlib.decompressobj()
-    most = largest_inflation(len(body))
-    content = stream.decompress(body, most + 1)
+    content = stream.decompress(body, max(_FREE, _RATIO * len(body)) + 1)
     check_inflation(len(body), len(content))
     if not stream.eof:
         raise ValueError("a compressed element ends early")
     return content
-
-
-def corrupt(path: Path, error: Exception) -> DataFileError:
-    """Make the error for a file that breaks the format's rules."""
-    return DataFileError(f"{path.name}: not a readable MATLAB 5 file ({error}). Is the file complete?")
 
 
 def _variable(body: memoryview, order: str) -> tuple[str, Variable]:
@@ -165,17 +154,13 @@ def _unpack(code: str, buffer: memoryview, at: int) -> int:
     return int(struct.unpack_from(code, buffer, at)[0])
 
 
-#: Variable names in use, most specific first: (feature variables, label variables), stacked in this order.
-KNOWN_NAMES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+#: Names of variables in use, most specific first: features and labels, stacked in this order.
+KNOWN_NAMES = (
     (("X", "Xt"), ("Y", "Yt")),
     (("train_data", "test_data"), ("train_target", "test_target")),
     (("X_train", "X_test"), ("Y_train", "Y_test")),
-    (("X_all",), ("Y_all",)),
-    (("X",), ("Y",)),
-    (("data",), ("target",)),
-    (("data",), ("targets",)),
-    (("data",), ("labels",)),
-    (("features",), ("labels",)),
+    *(((x,), (y,)) for x, y in (("X_all", "Y_all"), ("X", "Y"), ("data", "target"), ("data", "targets"))),
+    *(((x,), ("labels",)) for x in ("data", "features")),
 )
 
 
@@ -198,55 +183,46 @@ def read_matlab(
     if (features is None) != (labels is None):
         raise ValueError("give both features= and labels= (variable names), or neither to have them guessed.")
     variables = scan(path)
-    available = set(variables)
     if features is None or labels is None:
-        features, labels = _guess(available, path)
-    feature_names, label_names = _as_tuple(features), _as_tuple(labels)
-    if len(feature_names) != len(label_names):
-        raise ValueError(f"as many label as feature variables expected; got {feature_names} and {label_names}.")
-    missing = [name for name in (*feature_names, *label_names) if name not in available]
+        usual = (pair for pair in KNOWN_NAMES if variables.keys() >= {*pair[0], *pair[1]})
+        features, labels = next(usual, ((), ()))
+        if not features:
+            raise DataFileError(
+                f"{path.name}: none of the usual pairs of names (X/Y, data/target, …) among its variables "
+                f"{sorted(variables)}. Give features= and labels=."
+            )
+    features, labels = ((names,) if isinstance(names, str) else tuple(names) for names in (features, labels))
+    if len(features) != len(labels):
+        raise ValueError(f"as many label as feature variables expected; got {features} and {labels}.")
+    missing = [name for name in (*features, *labels) if name not in variables]
     if missing:
-        raise DataFileError(f"{path.name}: has no variable {missing}; it holds {sorted(available)}.")
+        raise DataFileError(f"{path.name}: has no variable {missing}; it holds {sorted(variables)}.")
+    decoded = {}
+    for name in (*features, *labels):
+        try:
+            decoded[name] = variables[name].decode()
+        except (ValueError, struct.error) as error:
+            raise DataFileError(f"{path.name}: variable {name}: {error}. Is it the right one?") from error
     parts = [
-        _pair(_decode(variables, x, path), _decode(variables, y, path), path, y, orientation)
-        for x, y in zip(feature_names, label_names, strict=True)
+        (decoded[x], _labels(decoded[y], decoded[x].shape[0], path, y, orientation))
+        for x, y in zip(features, labels, strict=True)
     ]
-    widths = {(part[0].shape[1], part[1].shape[1]) for part in parts}
+    widths = {(X.shape[1], Y.shape[1]) for X, Y in parts}
     if len(widths) > 1:
         raise DataFileError(f"{path.name}: parts must have the same columns; got (features, labels) {sorted(widths)}.")
-    X = stack_rows([x for x, _ in parts])
-    Y = np.vstack([y for _, y in parts])
+    X = stack_matrices([X for X, _ in parts], axis=0)
+    Y = np.vstack([Y for _, Y in parts])
     return Table(as_features(X), Y, numbered("feature", X.shape[1]), numbered("label", Y.shape[1]))
 
 
-def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _decode(variables: dict[str, Variable], name: str, path: Path) -> Any:
-    try:
-        return variables[name].decode()
-    except (ValueError, struct.error) as error:
-        raise DataFileError(f"{path.name}: variable {name}: {error}. Is it the right one?") from error
-
-
-def _guess(available: set[str], path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    for features, labels in KNOWN_NAMES:
-        if available.issuperset(features) and available.issuperset(labels):
-            return features, labels
-    raise DataFileError(
-        f"{path.name}: none of the usual pairs of names (X/Y, data/target, …) among its variables "
-        f"{sorted(available)}. Give features= and labels=."
-    )
-
-
-def _pair(x: Any, y: Any, path: Path, name: str, orientation: str) -> tuple[Any, Any]:
-    n = x.shape[0]
-    lies_in_columns = orientation == "columns" or (orientation == "auto" and y.shape[0] != n and y.shape[1] == n)
-    y = y.T if lies_in_columns else y
-    if y.shape[0] != n:
+def _labels(matrix: Any, n: int, path: Path, name: str, orientation: str) -> NDArray[np.uint8]:
+    """Return the labels of n rows of features."""
+    guessed = orientation == "auto" and matrix.shape[0] != n and matrix.shape[1] == n
+    if orientation == "columns" or guessed:
+        matrix = matrix.T
+    if matrix.shape[0] != n:
         raise DataFileError(
             f"{path.name}: {name} has no side of length {n}, the number of feature rows (or orientation="
-            f"{orientation!r} is wrong); its shape as read is {y.shape}."
+            f"{orientation!r} is wrong); its shape as read is {matrix.shape}."
         )
-    return x, as_indicator(y, path, name)
+    return as_indicator(matrix, path, name)

@@ -5,9 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from onepos._utils.validation import FloatArray, IntArray, MatrixLike, generator
-from onepos.datasets._table import csr, is_sparse, short_indices, to_dense
+from onepos.datasets._table import csr, short_indices, to_dense
 
 Selection = Literal["uniform", "frequency", "dominance", "weights"]
 
@@ -72,7 +73,7 @@ def make_single_positive(
 
 def _positives(Y: MatrixLike) -> tuple[IntArray, IntArray, tuple[int, int]]:
     """Return row and column of each positive in row order, and the shape."""
-    if is_sparse(Y):
+    if sparse.issparse(Y):
         matrix = csr(Y, copy=True)  # its entries are put in order below, the caller's stay as they are
         matrix.sum_duplicates()
         shape, stored = matrix.shape, np.asarray(matrix.data)
@@ -83,7 +84,7 @@ def _positives(Y: MatrixLike) -> tuple[IntArray, IntArray, tuple[int, int]]:
         raise ValueError(f"Y must be a 2-D indicator matrix of 0 and 1; got shape {shape} and dtype {stored.dtype}.")
     if not ((stored == 0) | (stored == 1)).all():
         raise ValueError("Y must hold only 0 and 1; it holds other values (or NaN). Pass (Y > 0) if that is meant.")
-    if is_sparse(Y):
+    if sparse.issparse(Y):
         matrix.eliminate_zeros()
     rows, columns = matrix.nonzero()
     empty = shape[0] - len(np.unique(rows))
@@ -140,7 +141,7 @@ def _log_weights(
 
 def _in_container(Y: MatrixLike, winners: IntArray, shape: tuple[int, int]) -> MatrixLike:
     n = shape[0]
-    if is_sparse(Y):
+    if sparse.issparse(Y):
         ones = np.ones(n, dtype=np.uint8)
         result = csr((ones, winners, np.arange(n + 1)), shape=shape)
         return type(Y)(result)  # csc_matrix in, csc_matrix out
@@ -222,6 +223,6 @@ def _length(matrix: MatrixLike) -> int:
 def _take(matrix: MatrixLike, rows: NDArray[np.intp]) -> MatrixLike:
     if hasattr(matrix, "iloc"):
         return matrix.iloc[rows]
-    if is_sparse(matrix):
+    if sparse.issparse(matrix):
         return short_indices(matrix.tocsr()[rows])
     return np.asarray(matrix)[rows]

@@ -22,14 +22,9 @@ def plausible_width(n_values: int) -> int:
     return max(_WIDE, _WIDE_FOR_EACH * n_values)
 
 
-def is_sparse(value: Any) -> bool:
-    """Whether the value is a SciPy sparse matrix or array."""
-    return bool(sparse.issparse(value))
-
-
 def to_dense(value: Any) -> NDArray[Any]:
-    """Return an ndarray, whatever came."""
-    return np.asarray(value.toarray() if is_sparse(value) else value)
+    """Return a dense or sparse matrix as an ndarray."""
+    return np.asarray(value.toarray() if sparse.issparse(value) else value)
 
 
 def csr(*arguments: Any, **options: Any) -> Any:
@@ -67,20 +62,12 @@ def checked_csr(data: Any, indices: Any, starts: Any, shape: tuple[int, int]) ->
     return csr((data.astype(data.dtype.newbyteorder("=")), indices, starts), shape=shape)
 
 
-def stack_rows(blocks: Sequence[Any]) -> Any:
-    """Put matrices below each other: CSR if the first is sparse, else an ndarray."""
-    if not is_sparse(blocks[0]):
-        return np.concatenate([to_dense(block) for block in blocks])
-    stack: Any = sparse.vstack
-    return csr(stack(list(blocks), format="csr"))
-
-
-def stack_columns(blocks: Sequence[Any]) -> Any:
-    """Put matrices side by side: CSR if the first is sparse, else an ndarray."""
-    if not is_sparse(blocks[0]):
-        return np.hstack(list(blocks))
-    stack: Any = sparse.hstack
-    return csr(stack(list(blocks), format="csr"))
+def stack_matrices(blocks: Sequence[Any], *, axis: int) -> Any:
+    """Put matrices below (axis 0) or beside each other (axis 1): CSR if the first is sparse, else an ndarray."""
+    if not sparse.issparse(blocks[0]):
+        return np.concatenate([to_dense(block) for block in blocks], axis=axis)
+    stack_sparse: Any = (sparse.vstack, sparse.hstack)[axis]
+    return csr(stack_sparse(list(blocks), format="csr"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +102,13 @@ class Table:
             )
         for what, names in (("feature", self.feature_names), ("label", self.label_names)):
             check_distinct(names, what=what)
-            _check_text(what, names)
+            for name in names:
+                try:
+                    name.encode()  # so that it can be written to a file
+                except UnicodeEncodeError as error:
+                    raise DataFileError(
+                        f"{what} names must be valid Unicode text; got {name!a}. Correct it in the file."
+                    ) from error
         if 0 in self.Y.shape or self.X.shape[1] == 0:
             raise DataFileError(
                 f"a data file needs at least one row, one feature and one label; got X {self.X.shape} and "
@@ -133,26 +126,13 @@ def check_distinct(names: Sequence[str], where: str = "", what: str = "column") 
         )
 
 
-def _check_text(what: str, names: tuple[str, ...]) -> None:
-    """Raise DataFileError unless the names can be written to a file."""
-    for name in names:
-        try:
-            name.encode()
-        except UnicodeEncodeError as error:
-            raise DataFileError(
-                f"{what} names must be valid Unicode text; got {name!a}. Correct it in the file."
-            ) from error
-
-
 def stack(tables: Sequence[Table]) -> Table:
     """Put tables with the same columns below each other, in the order given."""
     first = tables[0]
     for other in tables[1:]:
         if (other.feature_names, other.label_names) != (first.feature_names, first.label_names):
             raise DataFileError("files to be stacked must have the same columns in the same order; these differ.")
-    if len(tables) == 1:
-        return first
-    X = stack_rows([table.X for table in tables])
+    X = stack_matrices([table.X for table in tables], axis=0)
     Y = np.concatenate([table.Y for table in tables])
     return Table(X, Y, first.feature_names, first.label_names)
 
@@ -161,7 +141,7 @@ def as_features(values: MatrixLike) -> MatrixLike:
     """Convert to what ``Table.X`` holds: a C-ordered float32 ndarray, or a float32 CSR array."""
     try:
         with np.errstate(over="raise", invalid="ignore"):  # a signalling NaN is a NaN
-            if is_sparse(values):
+            if sparse.issparse(values):
                 return csr(values, dtype=np.float32)
             return np.ascontiguousarray(values, dtype=np.float32)
     except FloatingPointError as error:

@@ -35,7 +35,7 @@ from onepos.study.spec import (
     without_place,
 )
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.reading import PARQUET, SEPARATED, read_table
+from onepos.table.files import PARQUET, SEPARATED, read_table
 from onepos.table.tags import LabelColumns
 
 #: Data sets that need no file, and their numbers of rows.

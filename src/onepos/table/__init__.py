@@ -3,6 +3,7 @@
 from onepos.table.embedders import Embedder, PictureEmbedder, SentenceEmbedder
 from onepos.table.encoder import ColumnEncoder, Tally
 from onepos.table.evaluation import Evaluation, Truth, calibrate_table, evaluate_table, find_truth
+from onepos.table.files import TableData, TableWriter, read_chunks, read_table
 from onepos.table.model import TableModel
 from onepos.table.prediction import (
     Completion,
@@ -12,10 +13,8 @@ from onepos.table.prediction import (
     predict_file,
     reading_options,
 )
-from onepos.table.reading import TableData, read_chunks, read_table
 from onepos.table.scores import bootstrap_intervals, complete_values, single_positive_values
 from onepos.table.tags import apply_decisions, join_tags, row_ids, split_tags, tag_indicator
-from onepos.table.writing import TableWriter
 
 __all__ = [
     "ColumnEncoder",

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.table.encoder import Tally
+from onepos.table.files import TableData
 from onepos.table.kinds import require_columns, shorten
 from onepos.table.model import TableModel
-from onepos.table.reading import TableData
 from onepos.table.scores import bootstrap_intervals, complete_values, set_scores, single_positive_values
 from onepos.table.tags import indicator_columns, split_tags
 

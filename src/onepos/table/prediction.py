@@ -9,12 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos.table.encoder import Tally
+from onepos.table.files import (
+    CHUNK_ROWS,
+    SVMLIGHT,
+    TableData,
+    TableWriter,
+    guess_rows,
+    read_as_written,
+    read_chunks,
+)
 from onepos.table.kinds import IMAGE, TEXT, as_words, named, shorten
 from onepos.table.model import TableModel
-from onepos.table.reading import CHUNK_ROWS, SVMLIGHT, TableData, guess_rows, read_as_written, read_chunks
 from onepos.table.tags import apply_decisions, distinct_tags, join_tags, row_ids, split_tags
 from onepos.table.training import Progress
-from onepos.table.writing import TableWriter, as_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,6 +133,24 @@ def _rows(
     if output.sets:
         parts.append(pd.DataFrame({"suggested": suggested}, index=chunk.index))
     return pd.concat(parts, axis=1)
+
+
+def as_columns(probabilities: "pd.DataFrame", *, shorten: bool) -> "pd.DataFrame":
+    """Return the columns ``p(label)`` of an output; text files get six digits, which is more than anybody reads.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_columns(pd.DataFrame({"sea": [1 / 3]}), shorten=True)["p(sea)"].tolist()
+    [0.333333]
+    """
+    named = probabilities.rename(columns=lambda name: f"p({name})")
+    if not shorten:
+        return named
+    values = named.to_numpy()
+    # Significant digits, not places: a rare label's probability is small, and its rank still counts.
+    places = 5 - np.floor(np.log10(np.maximum(values, 1e-12)))
+    return named.mask(named > 0, np.round(values * 10.0**places) / 10.0**places)
 
 
 def _notes_on_columns(model: TableModel, frame: "pd.DataFrame") -> list[str]:

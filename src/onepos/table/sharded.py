@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos.datasets._delimited import parquet_file
 from onepos.exceptions import DataFileError
 from onepos.table.encoder import ColumnEncoder, Tally
+from onepos.table.files import parquet_pieces
 from onepos.table.kinds import named, require_columns
-from onepos.table.reading import parquet_file, parquet_pieces
 from onepos.table.tags import LabelColumns, distinct_tags
 from onepos.training import Processes, join
 

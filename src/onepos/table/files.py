@@ -1,0 +1,307 @@
+"""Tables in files: read any format, whole or in pieces; write a file that appears only when it is whole."""
+
+import os
+import re
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from onepos._utils.files import explained, replaced_when_done
+from onepos._utils.machine import require
+from onepos.datasets._delimited import csv_frame, parquet_file, parquet_frame, readable
+from onepos.datasets._load import FORMATS, read
+from onepos.exceptions import DataFileError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+SEPARATED, PARQUET, SVMLIGHT = (".csv", ".tsv", ".tab"), (".parquet", ".pq"), (".svm", ".svmlight", ".libsvm")
+#: Rows held in memory at a time when a file is read in chunks.
+CHUNK_ROWS = 10_000
+#: A sparse column of a frame takes two kilobytes, however empty it is.
+_MOST_COLUMNS = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class TableData:
+    """A data file in memory.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Its columns, without labels that the format itself marks as such.
+    labels : DataFrame or None
+        Those labels as a 0/1 indicator, for ARFF, MAT, svmlight and npz.
+    """
+
+    frame: "pd.DataFrame"
+    labels: "pd.DataFrame | None" = None
+
+
+def read_table(
+    path: str | Path,
+    *,
+    words: Collection[str] = (),
+    plain: Collection[str] = (),
+    n_features: int | None = None,
+    labels: Sequence[str] = (),
+) -> TableData:
+    """Read a data file; the format follows from the suffix.
+
+    Parameters
+    ----------
+    path : str or Path
+    words : collection of str
+        Columns to read as text, whatever they look like (``07`` stays ``07``); an empty cell, ``NA`` and the like are
+        missing.
+    plain : collection of str
+        Columns to read as text in which only an empty cell is missing: tags, identifiers, free text.
+    n_features : int, optional
+        For svmlight: how many features the rows have, where the file may not show the last ones.
+    labels : sequence of str
+        For ARFF: which attributes are the labels, if there is no XML file to say it.
+
+    Returns
+    -------
+    TableData
+
+    Raises
+    ------
+    DataFileError
+        The file is not what its suffix says, or holds no row.
+    """
+    source = _existing(path)
+    suffix = source.suffix.lower()
+    if suffix in SEPARATED:
+        frame = csv_frame(source, words=words, plain=plain, column_name=unescape_formula)
+        frame = with_escapes(frame, unescape_formula)
+    elif suffix in PARQUET:
+        frame = parquet_frame(source)
+    else:
+        options: dict[str, Any] = {}
+        if suffix == ".arff" and labels:
+            options["labels"] = list(labels)
+        elif suffix in SVMLIGHT:
+            options["n_features"] = n_features
+        return _matrix_file(source, options)
+    if not len(frame):
+        raise _no_row(source)
+    return TableData(frame)
+
+
+def _matrix_file(path: Path, options: dict[str, Any]) -> TableData:
+    """Read a format that holds a matrix and labels; sparse features become sparse columns."""
+    import pandas as pd
+
+    table = read(path, **options)
+    if table.X.shape[1] > _MOST_COLUMNS:
+        raise DataFileError(
+            f"{path.name}: {table.X.shape[1]:,} features are too many for a table, in which each is a column; up to "
+            f"{_MOST_COLUMNS:,} are read. Use onepos.datasets.read and an estimator: they take sparse matrices as such."
+        )
+    if sparse.issparse(table.X):
+        accessor: Any = pd.DataFrame.sparse
+        frame = accessor.from_spmatrix(sparse.csr_matrix(table.X), columns=list(table.feature_names))
+    else:
+        frame = pd.DataFrame(table.X, columns=list(table.feature_names))
+    return TableData(frame, pd.DataFrame(table.Y.astype(np.int8), columns=list(table.label_names)))
+
+
+def read_chunks(
+    path: str | Path,
+    *,
+    words: Collection[str] = (),
+    plain: Collection[str] = (),
+    n_features: int | None = None,
+    rows: int = CHUNK_ROWS,
+) -> Generator["pd.DataFrame", None, None]:
+    """Yield a data file piece by piece, so that its size does not matter; the rows are numbered through.
+
+    Parameters as for ``read_table``. CSV, TSV and parquet are read ``rows`` at a time; the other formats can only be
+    read whole, and are yielded in pieces.
+    """
+    source = _existing(path)
+    is_text = source.suffix.lower() in SEPARATED
+    if is_text:
+        pieces: Any = csv_frame(source, words=words, plain=plain, column_name=unescape_formula, chunksize=rows)
+    elif source.suffix.lower() in PARQUET:
+        pieces = parquet_pieces(source, rows)
+    else:
+        frame = read_table(source, n_features=n_features).frame
+        pieces = (frame.iloc[first : first + rows] for first in range(0, len(frame), rows))
+    start = 0
+    with closing(pieces):
+        while True:
+            with readable(source):
+                piece = next(pieces, None)
+            if piece is None:
+                break
+            if is_text:
+                piece = with_escapes(piece, unescape_formula)
+            if len(piece):
+                yield piece.set_axis(range(start, start + len(piece)))
+                start += len(piece)
+    if not start:
+        raise _no_row(source)
+
+
+def parquet_pieces(path: Path, rows: int) -> Iterator["pd.DataFrame"]:
+    """Yield a parquet file as frames of at most so many rows."""
+    with parquet_file(path) as file:
+        for batch in file.iter_batches(batch_size=rows):
+            yield batch.to_pandas()
+
+
+def read_as_written(path: Path) -> "pd.DataFrame":
+    """Return the cells of a CSV or TSV file as text, formulas not escaped; other formats as ``read_table`` does."""
+    if path.suffix.lower() not in SEPARATED:
+        return read_table(path).frame
+    return with_escapes(csv_frame(path, plain=None).fillna(""), unescape_formula)
+
+
+def guess_rows(path: str | Path) -> int:
+    """Return about how many rows a file has, from its head or its metadata: for progress bars."""
+    source = _existing(path)
+    if source.suffix.lower() in PARQUET:
+        with parquet_file(source) as file:
+            return int(file.metadata.num_rows)
+    with source.open("rb") as stream:
+        head = stream.read(1 << 20)
+    return max(1, head.count(b"\n") * source.stat().st_size // max(1, len(head)))
+
+
+def _existing(path: str | Path) -> Path:
+    source = Path(path)
+    if source.suffix.lower() not in FORMATS:
+        raise DataFileError(
+            f"cannot tell the format of {source.name!r} from its suffix; expected one of {', '.join(FORMATS)}."
+        )
+    if not source.is_file():
+        raise FileNotFoundError(f"no such file: {source}. Check the path.")
+    return source
+
+
+def _no_row(path: Path) -> DataFileError:
+    return DataFileError(f"{path.name}: has a header and no row. Is the file complete?")
+
+
+class TableWriter:
+    r"""A CSV, TSV or parquet file that grows by frames of the same columns; a context manager.
+
+    Text files are opened by spreadsheets: with ``escape_formulas`` an apostrophe stands before each cell that these
+    would compute. The readers of this package take it away again.
+
+    Examples
+    --------
+    >>> import pandas as pd, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.csv"
+    >>> with TableWriter(path) as table:
+    ...     table.write(pd.DataFrame({"x": [1]}))
+    ...     table.write(pd.DataFrame({"x": [2]}))
+    >>> path.read_text()
+    'x\n1\n2\n'
+    """
+
+    def __init__(self, path: str | Path, *, escape_formulas: bool = True) -> None:
+        self.path = check_output(path)
+        self.escape = escape_formulas
+        self.rows = 0
+        self.is_text = self.path.suffix.lower() in SEPARATED
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._part = self._stack.enter_context(replaced_when_done(self.path))
+        with explained(self.path):
+            self._part.touch()  # fails at once where nothing can be written, not after hours of work
+        self._parquet: Any = None
+        return self
+
+    def write(self, frame: "pd.DataFrame") -> None:
+        """Append the rows of a frame."""
+        if self.is_text:
+            (with_escapes(frame, escape_formula) if self.escape else frame).to_csv(
+                self._part,
+                sep="," if self.path.suffix.lower() == ".csv" else "\t",
+                index=False,
+                header=not self.rows,
+                mode="a" if self.rows else "w",
+                lineterminator="\n",
+            )
+        else:
+            arrow = require("pyarrow", extra="data", purpose="writing parquet")
+            parquet = require("pyarrow.parquet", extra="data", purpose="writing parquet")
+            schema = None if self._parquet is None else self._parquet.schema
+            table = arrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            if self._parquet is None:
+                self._parquet = self._stack.enter_context(parquet.ParquetWriter(self._part, table.schema))
+            self._parquet.write_table(table)
+        self.rows += len(frame)
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+
+# What a spreadsheet takes for the beginning of a formula, perhaps behind apostrophes; and numbers, which may begin so.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?[0-9.,]+([eE][+-]?[0-9]+)?%?")
+
+
+def escape_formula(cell: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would compute; numbers and other texts stay.
+
+    Examples
+    --------
+    >>> [escape_formula(cell) for cell in ("=cmd()", "@sum", "-1.5", "sea", "'=x", 3)]
+    ["'=cmd()", "'@sum", '-1.5', 'sea', "''=x", 3]
+    """
+    if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
+
+
+def unescape_formula(cell: Any) -> Any:
+    """Take back what ``escape_formula`` did.
+
+    Examples
+    --------
+    >>> [unescape_formula(cell) for cell in ("'=cmd()", "''=x", "'t was", "-1.5")]
+    ['=cmd()', "'=x", "'t was", '-1.5']
+    """
+    return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and _FORMULA.match(cell) else cell
+
+
+def with_escapes(frame: "pd.DataFrame", change: Callable[[Any], Any]) -> "pd.DataFrame":
+    """Return a frame with ``escape_formula`` or ``unescape_formula`` applied to texts and column names."""
+    made = frame.rename(columns=change)
+    for place, dtype in enumerate(frame.dtypes):
+        if dtype.kind == "O":  # objects, strings and categories
+            made.isetitem(place, frame.iloc[:, place].astype(object).map(change, na_action="ignore").array)
+    return made
+
+
+def check_output(path: str | Path) -> Path:
+    """Return the path if a table can be written to it; else say why not."""
+    path, suffixes = Path(path), (*SEPARATED, *PARQUET)
+    if path.suffix.lower() not in suffixes:
+        raise DataFileError(f"a table is written to {', '.join(suffixes[:4])}; got {path.name!r}. Change its suffix.")
+    return check_place(path)
+
+
+def check_place(path: str | Path) -> Path:
+    """Return the path if a file can be written there; else say why not, before any work is done for it."""
+    path = Path(path)
+    if path.is_dir():
+        raise DataFileError(f"{path} is a folder; name a file.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir():
+        raise DataFileError(f"cannot write {path}: {folder} is a file, not a folder. Choose another place.")
+    if not os.access(folder, os.W_OK):
+        raise DataFileError(f"cannot write {path}: no permission in {folder}. Choose another place.")
+    return path
