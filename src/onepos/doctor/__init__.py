@@ -1,6 +1,7 @@
 """The doctor looks at data before anything is fitted: :func:`diagnose` and :func:`estimate_cardinality`."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from onepos.doctor.cardinality import (
 )
 from onepos.doctor.columns import check_columns, check_scale
 from onepos.doctor.data import Table, Tags, read_table, read_tags
-from onepos.doctor.diagnosis import CODES, LEVELS, Diagnosis, Finding, Interface, Summary, name_of, with_advice
+from onepos.doctor.diagnosis import CODES, LEVELS, Diagnosis, Finding, Interface, Seen, Summary, name_of, worded
 from onepos.doctor.guess import check_leaks, find_leaks, guess_tags
 from onepos.doctor.labels import check_index, check_labels, check_split_labels
 from onepos.doctor.rows import check_rows, check_split_columns, check_split_rows, check_texts
@@ -77,38 +78,38 @@ def diagnose(
     table = read_table(features, text)
     read = read_tags(tags, table.n_rows)
     leaks = find_leaks(table, read)
-    findings = [
+    guess = guess_tags(table, read, leaks)
+    agreement, weight = agreements(table, read)
+    disagree = len(agreement) >= FEWEST_GROUPS and bool(np.average(agreement, weights=weight) < _AGREE)
+    found = [
         *check_index(features, tags),
         *check_labels(read),
         *check_columns(table, read),
         *check_leaks(leaks),
+        *check_scale(table),
+        *check_rows(table, read),
+        *(check_texts(table) if test is None else _across(table, read, test)),
+        *check_exclusivity(guess, disagree=disagree),
+        *check_cardinality(cardinality_of(table, read, guess)),
     ]
-    findings += [*check_scale(table), *check_rows(table, read)]
-    findings += _across(table, read, test) if test is not None else check_texts(table)
-    guess = guess_tags(table, read, leaks)
-    agreement, weight = agreements(table, read)
-    disagree = len(agreement) >= FEWEST_GROUPS and bool(np.average(agreement, weights=weight) < _AGREE)
-    findings += check_exclusivity(guess, disagree=disagree)
-    findings += check_cardinality(cardinality_of(table, read, guess))
-    advised = [with_advice(finding, interface) for finding in findings]
-    return Diagnosis(_summary(table, read), tuple(sorted(advised, key=lambda finding: -LEVELS.index(finding.level))))
+    findings = sorted((worded(one, interface) for one in found), key=lambda finding: -LEVELS.index(finding.level))
+    return Diagnosis(_summary(table, read), tuple(findings))
 
 
-def _across(table: Table, tags: Tags, test: tuple[Any, Any]) -> list[Finding]:
+def _across(table: Table, tags: Tags, test: tuple[Any, Any]) -> Iterator[Seen]:
     """Compare training with test."""
     if not isinstance(test, tuple) or len(test) != 2:
         raise ValueError(f"test must be a pair (features, tags); got {type(test).__name__}.")
     features, test_tags = test
     other = read_table(features, role="test features")
-    findings = list(check_split_columns(table, other))
-    if findings:
-        findings += check_texts(table)
+    mismatch = list(check_split_columns(table, other))
+    if mismatch:
+        yield from (*mismatch, *check_texts(table))
     else:
         texts = [other.columns[other.names.index(column.name)] for column in table.texts]
-        findings += [*check_split_rows(table, other), *check_texts(table, texts)]
+        yield from (*check_split_rows(table, other), *check_texts(table, texts))
     if test_tags is not None:
-        findings += check_split_labels(tags, read_tags(test_tags, other.n_rows, role="test tags"))
-    return findings
+        yield from check_split_labels(tags, read_tags(test_tags, other.n_rows, role="test tags"))
 
 
 def _summary(table: Table, tags: Tags) -> Summary:

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 from onepos.doctor.data import Table, Tags, read_table, read_tags
-from onepos.doctor.diagnosis import Finding, finding
+from onepos.doctor.diagnosis import Seen, seen
 from onepos.doctor.guess import Guess, find_leaks, guess_tags
-from onepos.doctor.rows import chance_duplicates, groups_of, nearly_empty, row_keys
+from onepos.doctor.rows import chance_duplicates, comparable_rows, groups_of
 
 #: Fewest groups of identical rows to rely on; most to resample.
 FEWEST_GROUPS, MOST_GROUPS = 20, 5000
@@ -101,10 +101,10 @@ def cardinality_of(table: Table, tags: Tags, guess: Guess | None) -> Cardinality
 
 def agreements(table: Table, tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Per group of identical tagged rows: share of pairs with the same tag, and number of rows; none if by chance."""
-    used = tags.single & ~table.empty_rows() & ~nearly_empty(table)
+    used = comparable_rows(table, tags)
     if table.matrix is not None:
         used &= np.diff(table.matrix.indptr) >= FEWEST_ENTRIES
-    group, size = groups_of(row_keys(table)[used])
+    group, size = groups_of(table, used)
     if not (size > 1).any() or chance_duplicates(table, size):
         return np.zeros(0), np.zeros(0)
     pair, count = np.unique(np.stack([group, tags.codes[used]]), axis=1, return_counts=True)
@@ -138,8 +138,8 @@ def _inverse(
     return CardinalityEstimate(values[0], (min(values[1], values[0]), max(values[2], values[0])), basis, pairs)
 
 
-def check_cardinality(found: CardinalityEstimate) -> Iterator[Finding]:
-    """Say what the estimate means, in a note."""
+def check_cardinality(found: CardinalityEstimate) -> Iterator[Seen]:
+    """Say what the estimate means."""
     if found.estimate is None or found.interval is None:
         return
     numbers = f"{found.estimate:.2f} (95 % interval {found.interval[0]:.2f} to {found.interval[1]:.2f})"
@@ -150,10 +150,10 @@ def check_cardinality(found: CardinalityEstimate) -> Iterator[Finding]:
     )
     neighbours = (
         f"Tags guessed from other rows: at most {numbers} labels per row, as a harmonic mean, if tags were "
-        "drawn evenly from each row's labels. This is an upper bound, loose where features say little; single "
+        "drawn evenly from each row's labels. This is an upper bound, loose if features say little; single "
         "positives do not reveal the mean."
     )
-    yield finding("cardinality-estimate", "note", duplicates if found.basis == "duplicates" else neighbours)
+    yield seen("cardinality-estimate", found=duplicates if found.basis == "duplicates" else neighbours)
 
 
 def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> float:
@@ -178,34 +178,19 @@ def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> f
     n = int(sure.sum())
     if n == 0:
         return 0.0
-    return float(sure.mean() * max(0.0, 2 * _wilson_lower(float(right[sure].mean()), n) - 1))
+    lower = binomtest(int(right[sure].sum()), n).proportion_ci(2 * CONFIDENCE - 1, method="wilson").low
+    return float(sure.mean() * max(0.0, 2 * lower - 1))
 
 
-def _wilson_lower(share: float, n: int) -> float:
-    z = NormalDist().inv_cdf(CONFIDENCE)
-    centre = share + z**2 / (2 * n)
-    return float((centre - z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))) / (1 + z**2 / n))
-
-
-def check_exclusivity(guess: Guess | None, *, disagree: bool) -> Iterator[Finding]:
+def check_exclusivity(guess: Guess | None, *, disagree: bool) -> Iterator[Seen]:
     """Suspect labels that exclude each other, unless identical rows ``disagree``; and features that say nothing."""
     if guess is None:
         return
+    right = float(guess.right.mean())
     share = single_share(guess.right, guess.confidence)
-    skill = (guess.right.mean() - guess.frequent) / max(1 - guess.frequent, 1e-12)
+    skill = (right - guess.frequent) / max(1 - guess.frequent, 1e-12)
     if share >= SUSPICIOUS and skill >= SKILL and not disagree:
-        said = (
-            f"Held-out tags are guessed right in {guess.right.mean():.0%} of the rows; the nearest row has the same "
-            f"tag in {guess.nearest.mean():.0%}. If tags were drawn evenly from each row's labels, at least "
-            f"{share:.0%} of the rows have one label only. This is a suspicion: a tag that is always the most "
-            "prominent label looks the same."
-        )
-        yield finding("labels-exclusive", "warning", said)
+        yield seen("labels-exclusive", right=right, nearest=guess.nearest.mean(), share=share)
     error = float(guess.edge.std() / np.sqrt(len(guess.edge)))
     if len(guess.edge) >= FEWEST_ROWS and guess.edge.mean() < STANDARD_ERRORS * error:
-        said = (
-            f"Neighbours and a linear model guess {guess.right.mean():.1%} of held-out tags, no better for a row's "
-            "own tag than for a random one. Check that rows of features and tags belong together; else expect no "
-            "more than the ranking by frequency."
-        )
-        yield finding("tag-unpredictable", "warning", said)
+        yield seen("tag-unpredictable", right=right)

@@ -2,13 +2,13 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onepos.doctor.data import Column, Table, Tags
-from onepos.doctor.diagnosis import Finding, Level, counted, finding, listed
+from onepos.doctor.diagnosis import Seen, counted, name_of, seen
 from onepos.doctor.rows import matrix_keys
 from onepos.table.kinds import CATEGORY, NUMBER, OTHER
 from onepos.table.measures import MeasureColumn
@@ -28,27 +28,29 @@ _TARGET_NAMES = frozenset({"label", "labels", "tag", "tags", "target", "targets"
 _PREFIX = re.compile(r"^(is|has|label|tag|target|class|y)[_\-. ]+", re.IGNORECASE)
 
 
-def check_columns(table: Table, tags: Tags) -> Iterator[Finding]:
+def check_columns(table: Table, tags: Tags) -> Iterator[Seen]:
     """Look at each column; docs/doctor.md has the rules. Of a sparse matrix: empty and equal columns."""
     if table.matrix is not None:
         yield from _sparse_columns(table)
         return
     told: set[Hashable] = set()
-    for code, (test, advice) in _SINGLE.items():
+    for code, test in _TESTS.items():
         names = [column.name for column in table.columns if test(column, table)]
         told.update(names)
         if names:
-            yield finding(code, _LEVELS.get(code, "warning"), f"In {_these(names)}: {advice}", names)
+            yield seen(code, names)
     for column in table.columns:
         if column.choice.reason and column.name not in told:
-            said = f"{listed([column.name])} {column.choice.reason}. A model does not see it."
-            yield finding("column-left-out", "warning", said, [column.name])
-    yield from _duplicates(table)
-    yield from _named_like_labels(table, tags)
-
-
-def _these(names: Sequence[object]) -> str:
-    return f"{counted(len(names), 'column')} ({listed(names)})"
+            yield seen("column-left-out", [column.name], reason=column.choice.reason)
+    same: dict[object, list[Hashable]] = defaultdict(list)
+    for column in table.columns:
+        if len(column.distinct) > 1:
+            same[_content(column)].append(column.name)
+    yield from _repeats([(group[0], copy) for group in same.values() for copy in group[1:]])
+    labels = {_plain(str(name)) for name in tags.names} - {""}
+    alike = [name for name in table.names if isinstance(name, str) and _is_label_name(name, labels)]
+    if alike and table.named:
+        yield seen("column-named-like-label", alike)
 
 
 def is_id(column: Column, table: Table) -> bool:
@@ -57,72 +59,47 @@ def is_id(column: Column, table: Table) -> bool:
         return False
     if column.kind == CATEGORY:
         return all(isinstance(value, str) and len(value.split()) == 1 for value in column.distinct)
-    if column.values is None or not column.whole:
+    if column.values is None or not _is_whole(column):
         return False
     values = column.values
     return bool((np.diff(values) > 0).all() or values.max() - values.min() == len(values) - 1)
 
 
-def _numbers(column: Column, _: Table) -> bool:
+def _is_whole(column: Column) -> bool:
+    """Whether all numbers of a column are finite and whole, and there is one."""
+    if column.kind != NUMBER or column.values is None:
+        return False
+    present = column.values[column.codes >= 0]
+    return bool(present.size and np.isfinite(present).all() and (present == np.floor(present)).all())
+
+
+def _is_number_as_text(column: Column, _: Table) -> bool:
     return isinstance(column.choice.part, MeasureColumn) and column.choice.part.units == [""]
 
 
-_LEVELS: dict[str, Level] = {"column-unsupported": "error", "column-number-as-text": "note"}
-#: Code → test of a column, and what it means.
-_SINGLE: dict[str, tuple[Callable[[Column, Table], bool], str]] = {
-    "column-empty": (lambda column, _: len(column.distinct) == 0, "no value at all."),
-    "column-constant": (
-        lambda column, table: len(column.distinct) == 1 and table.n_rows > 1 and column.missing == 0,
-        "the same value in every row, which tells nothing.",
-    ),
-    "column-mostly-missing": (
-        lambda column, table: len(column.distinct) > 0 and column.missing > table.n_rows / 2,
-        "more than half of the entries are missing. Check the source; impute and add a column that says where a value "
-        "was missing, or drop them.",
-    ),
-    "column-id": (is_id, "a different value in every row, as an identifier has."),
-    "column-number-as-text": (
-        _numbers,
-        "numbers written as text. They are read as numbers; check the cells that are not.",
-    ),
-    "column-unsupported": (
-        lambda column, _: column.kind == OTHER,
-        "lists, complex numbers or other objects. Turn them into numbers or categories.",
-    ),
+_TESTS: dict[str, Callable[[Column, Table], bool]] = {
+    "column-empty": lambda column, _: len(column.distinct) == 0,
+    "column-constant": lambda column, table: len(column.distinct) == 1 and table.n_rows > 1 and column.missing == 0,
+    "column-mostly-missing": lambda column, table: len(column.distinct) > 0 and column.missing > table.n_rows / 2,
+    "column-id": is_id,
+    "column-number-as-text": _is_number_as_text,
+    "column-unsupported": lambda column, _: column.kind == OTHER,
 }
 
 
-def _duplicates(table: Table) -> Iterator[Finding]:
-    same: dict[object, list[Column]] = defaultdict(list)
-    for column in table.columns:
-        if len(column.distinct) > 1:
-            same[_content(column)].append(column)
-    yield from _repeats([(group[0].name, column.name) for group in same.values() for column in group[1:]])
-
-
 def _content(column: Column) -> object:
+    """Return what two columns share if they hold the same."""
     if column.values is not None:
         return "numbers", np.where(np.isnan(column.values), np.nan, column.values + 0.0).tobytes()
     return "objects", column.codes.tobytes(), tuple(str(value) for value in column.distinct)
 
 
-def _repeats(pairs: list[tuple[object, object]]) -> Iterator[Finding]:
+def _repeats(pairs: list[tuple[Hashable, Hashable]]) -> Iterator[Seen]:
+    """Report pairs of a column and its copy."""
     if pairs:
-        shown = ", ".join(f"{listed([copy])} = {listed([first])}" for first, copy in pairs[:5])
-        said = (
-            f"The same values as in another column in {counted(len(pairs), 'column')} ({shown}). Copies count double."
-        )
-        yield finding("column-duplicate", "warning", said, [copy for _, copy in pairs])
-
-
-def _named_like_labels(table: Table, tags: Tags) -> Iterator[Finding]:
-    labels = {_plain(str(name)) for name in tags.names} - {""}
-    names = [name for name in table.names if isinstance(name, str) and _is_label_name(name, labels)]
-    if names and table.named:
-        said = (
-            f"Named like a label or like a column of labels: {_these(names)}. If they were filled in by whoever chose "
-        )
-        yield finding("column-named-like-label", "warning", said + "the tag, they give the answer away.", names)
+        shown = ", ".join(f"{name_of(copy)} = {name_of(first)}" for first, copy in pairs[:5])
+        copies = [copy for _, copy in pairs]
+        yield seen("column-duplicate", copies, copies=counted(len(copies), "column"), shown=shown)
 
 
 def _is_label_name(name: str, labels: set[str]) -> bool:
@@ -136,39 +113,54 @@ def _plain(name: str) -> str:
     return " ".join(re.split(r"[\W_]+", name.casefold())).strip()
 
 
-def _sparse_columns(table: Table) -> Iterator[Finding]:
+def _sparse_columns(table: Table) -> Iterator[Seen]:
     columns = table.matrix.T.tocsr()
     columns.sort_indices()
     filled = np.diff(columns.indptr) > 0
-    empty = np.flatnonzero(~filled).tolist()
-    if empty:
-        yield finding("column-constant", "warning", f"In {_these(empty)}: {_SINGLE['column-constant'][1]}", empty)
+    if not filled.all():
+        yield seen("column-constant", np.flatnonzero(~filled))
     _, first, group = np.unique(matrix_keys(columns), return_index=True, return_inverse=True)
     yield from _repeats([(int(first[group[j]]), j) for j in np.flatnonzero(filled).tolist() if first[group[j]] != j])
 
 
-def check_scale(table: Table) -> Iterator[Finding]:
+def check_scale(table: Table) -> Iterator[Seen]:
     """Look at the numeric columns: infinite, huge, of very different scale, heavy-tailed, codes of categories."""
     if table.matrix is not None:
         yield from _sparse_scale(table)
         return
     every = [column for column in table.columns if column.kind == NUMBER]
     numeric = [column for column in every if len(column.distinct) > 1]
-    yield from _infinite([c.name for c in every if c.values is not None and np.isinf(c.values).any()])
-    yield from _spread({column.name: spread for column in numeric if (spread := _deviation(column)) > 0})
-    yield from _huge({column.name: _largest(column) for column in every})
-    tails = [column.name for column in numeric if _heavy(column)]
+    infinite = [column.name for column in every if column.values is not None and np.isinf(column.values).any()]
+    spreads = {column.name: spread for column in numeric if (spread := _deviation(column)) > 0}
+    yield from _check_size(infinite, spreads, {column.name: _largest(column) for column in every})
+    tails = [column.name for column in numeric if _is_heavy(column)]
     if tails:
-        said = (
-            f"In {_these(tails)}: values more than {TAIL:.0f} interquartile ranges from the median, which then decide "
-        )
-        yield finding(
-            "scale-heavy-tail", "note", said + "mean and scale. Take logarithms or quantiles, or clip.", tails
-        )
+        yield seen("scale-heavy-tail", tails, tail=TAIL)
     codes = [column.name for column in numeric if _may_be_codes(column)]
     if codes and not (len(numeric) >= 10 and len(codes) > len(numeric) / 2):
-        said = f"In {_these(codes)}: a few consecutive whole numbers. They may be codes of categories without an order."
-        yield finding("scale-integer-codes", "note", said, codes)
+        yield seen("scale-integer-codes", codes)
+
+
+def _check_size(
+    infinite: list[Hashable], spreads: dict[Hashable, float], largest: dict[Hashable, float]
+) -> Iterator[Seen]:
+    """Report infinite values, spreads that differ much, and huge magnitudes."""
+    if infinite:
+        yield seen("scale-infinite", infinite)
+    if spreads:
+        low, high = min(spreads, key=spreads.__getitem__), max(spreads, key=spreads.__getitem__)
+        if spreads[high] / SPREAD > spreads[low]:
+            yield seen(
+                "scale-spread",
+                [low, high],
+                low=spreads[low],
+                lowest=name_of(low),
+                high=spreads[high],
+                highest=name_of(high),
+            )
+    huge = [name for name, value in largest.items() if value > HUGE]
+    if huge:
+        yield seen("scale-huge", huge, largest=max(largest.values()))
 
 
 def _finite(column: Column) -> NDArray[np.float64]:
@@ -183,45 +175,13 @@ def _largest(column: Column) -> float:
 def _deviation(column: Column) -> float:
     """Standard deviation, from values divided by the largest: squares of large numbers do not overflow."""
     finite, largest = _finite(column), _largest(column)
-    if largest == 0 or not finite.size:
+    if largest == 0:
         return 0.0
     with np.errstate(all="ignore"):
         return float(min(np.std(finite / largest) * largest, np.finfo(np.float64).max))
 
 
-def _infinite(names: list[Hashable]) -> Iterator[Finding]:
-    if names:
-        said = (
-            f"In {_these(names)}: infinite values, which no method accepts. Find the division by zero or the overflow "
-        )
-        yield finding("scale-infinite", "error", said + "that made them; mark them as missing or clip them.", names)
-
-
-def _spread(spreads: dict[Hashable, float]) -> Iterator[Finding]:
-    """Compare standard deviations; of sparse columns, the largest magnitudes."""
-    low, high = (pick(spreads, key=spreads.__getitem__, default=None) for pick in (min, max))
-    with np.errstate(over="ignore"):
-        if low is None or high is None or np.float64(spreads[high]) / np.float64(spreads[low]) <= SPREAD:
-            return
-    said = (
-        f"The scales of columns run from {spreads[low]:.3g} ({listed([low])}) to {spreads[high]:.3g} "
-        f"({listed([high])}). "
-        "Distances, and so neighbours, see the largest only, unless columns are scaled, as onepos does by default."
-    )
-    yield finding("scale-spread", "warning", said, [low, high])
-
-
-def _huge(largest: dict[Hashable, float]) -> Iterator[Finding]:
-    names = [name for name, value in largest.items() if value > HUGE]
-    if names:
-        said = (
-            f"In {_these(names)}: values up to {max(largest.values()):.3g}. Above 2^24 float32 loses whole numbers. "
-            "Check for codes of missing values such as 1e20 and for identifiers; take logarithms or change units."
-        )
-        yield finding("scale-huge", "warning", said, names)
-
-
-def _heavy(column: Column) -> bool:
+def _is_heavy(column: Column) -> bool:
     finite = _finite(column)
     if finite.size < ENOUGH_NUMBERS:
         return False
@@ -232,20 +192,18 @@ def _heavy(column: Column) -> bool:
 
 def _may_be_codes(column: Column) -> bool:
     n_distinct = len(column.distinct)
-    if not FEWEST_CODES <= n_distinct <= MOST_CODES or not column.whole:
+    if not FEWEST_CODES <= n_distinct <= MOST_CODES or not _is_whole(column):
         return False
     finite = _finite(column)
     enough = finite.size >= max(ENOUGH_NUMBERS, 3 * n_distinct)
     return bool(enough and finite.max() - finite.min() == n_distinct - 1)
 
 
-def _sparse_scale(table: Table) -> Iterator[Finding]:
+def _sparse_scale(table: Table) -> Iterator[Seen]:
     matrix = table.matrix
     finite = np.isfinite(matrix.data)
-    yield from _infinite([int(j) for j in np.unique(matrix.indices[~finite])])
     values = np.zeros(matrix.shape[1])
     np.maximum.at(values, matrix.indices[finite], np.abs(matrix.data[finite]))
     # Not the deviation: that of a rare word is small because it is rare.
     largest: dict[Hashable, float] = {int(j): float(values[j]) for j in np.flatnonzero(values > 0)}
-    yield from _spread(largest)
-    yield from _huge(largest)
+    yield from _check_size(np.unique(matrix.indices[~finite]).tolist(), largest, largest)

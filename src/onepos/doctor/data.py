@@ -19,42 +19,23 @@ from onepos.table.measures import DateColumn
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column, read once.
-
-    Attributes
-    ----------
-    name : hashable
-    kind : str
-        As in ``onepos.table``. "text" is also prose that was not named as text.
-    choice : Choice
-        What ``fit`` would make of it.
-    codes : int64 array of shape (n_rows,)
-        Place of each entry in ``distinct``; −1 where missing.
-    distinct : object array
-        Distinct values in the order in which they occur.
-    values : float64 array of shape (n_rows,), or None
-        Numbers, for numbers, yes/no and dates (days); NaN where missing.
-    """
+    """A column, read once; ``kind`` is as in ``onepos.table``, but "text" is also prose that was not named as text."""
 
     name: Hashable
     kind: str
+    #: What ``fit`` would make of it.
     choice: Choice
+    #: Place of each entry in ``distinct``; −1 where missing.
     codes: NDArray[np.int64]
+    #: Distinct values in the order in which they occur.
     distinct: NDArray[Any]
+    #: Numbers, for numbers, yes/no and dates (days); NaN where missing. None for other kinds.
     values: NDArray[np.float64] | None
 
     @property
     def missing(self) -> int:
         """Number of missing entries."""
         return int((self.codes < 0).sum())
-
-    @property
-    def whole(self) -> bool:
-        """Whether all its numbers are finite whole numbers, and there is one."""
-        if self.kind != NUMBER or self.values is None:
-            return False
-        present = self.values[self.codes >= 0]
-        return bool(present.size and np.isfinite(present).all() and (present == np.floor(present)).all())
 
 
 def read_column(name: Hashable, series: "pd.Series[Any]", wanted: ColumnEncoder | None = None) -> Column:
@@ -83,15 +64,16 @@ def factorize(series: "pd.Series[Any]") -> tuple[NDArray[np.int64], NDArray[Any]
     try:
         codes, found = pd.factorize(series)
     except TypeError:  # lists, arrays, dicts: compared by what they look like
-        seen = [None if _is_missing(entry) else str(entry) for entry in series]
-        codes, found = pd.factorize(pd.Series(seen, dtype=object))
-    distinct = np.empty(len(found), dtype=object)
-    distinct[:] = list(found)
-    return np.asarray(codes, dtype=np.int64), distinct
+        texts = [None if pd.api.types.is_scalar(entry) and pd.isna(entry) else str(entry) for entry in series]
+        codes, found = pd.factorize(pd.Series(texts, dtype=object))
+    return np.asarray(codes, dtype=np.int64), _objects(list(found))
 
 
-def _is_missing(entry: object) -> bool:
-    return entry is None or entry is pd.NA or entry is pd.NaT or (isinstance(entry, float) and entry != entry)
+def _objects(entries: list[Any]) -> NDArray[Any]:
+    """Return a vector of the entries as they are: np.asarray would turn 1 and "a" both into strings."""
+    vector = np.empty(len(entries), dtype=object)
+    vector[:] = entries
+    return vector
 
 
 def _numbers(series: "pd.Series[Any]", *, boolean: bool) -> NDArray[np.float64] | None:
@@ -107,25 +89,19 @@ def _numbers(series: "pd.Series[Any]", *, boolean: bool) -> NDArray[np.float64] 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Features, read once.
-
-    Attributes
-    ----------
-    n_rows, names : int, list
-    columns, texts : tuple and list of Column
-        All columns (none of a sparse matrix, whose columns are looked at together), and those named as text.
-    frame, matrix : DataFrame or None, CSR array or None
-        The data. Column j of the frame is named ``str(j)``.
-    named : bool
-        Whether the names are the user's, not 0 … d−1.
-    """
+    """Features, read once: a frame, or a sparse matrix."""
 
     n_rows: int
     names: list[Hashable]
+    #: None of a sparse matrix, whose columns are looked at together.
     columns: tuple[Column, ...]
+    #: Column j is named ``str(j)``; None for a sparse matrix.
     frame: Any
+    #: A CSR array, or None.
     matrix: Any
+    #: The columns named as text.
     texts: list[Column]
+    #: Whether the names are the user's, not 0 … d−1.
     named: bool
 
     @property
@@ -142,7 +118,7 @@ class Table:
             if column.values is not None:
                 empty &= (column.values == 0) | (column.codes < 0)
             else:
-                blank = [isinstance(v, str) and not v.strip() for v in column.distinct]
+                blank = [isinstance(value, str) and not value.strip() for value in column.distinct]
                 empty &= np.array([*blank, True], dtype=np.bool_)[column.codes]  # the last entry is that of −1, missing
         return empty
 
@@ -154,7 +130,7 @@ def read_table(features: Any, text: Any = None, role: str = "features") -> Table
     named = isinstance(features, pd.DataFrame | pd.Series)
     frame = features.to_frame() if isinstance(features, pd.Series) else features
     if not isinstance(frame, pd.DataFrame):
-        frame = _frame_of(frame, role)
+        frame = pd.DataFrame(_array(frame, role))
     names: list[Hashable] = list(frame.columns)
     _check_shape(frame.shape, role)
     _check_distinct(names, f"the columns of {role} must have distinct names")
@@ -169,14 +145,14 @@ def read_table(features: Any, text: Any = None, role: str = "features") -> Table
     return Table(len(frame), names, columns, frame, None, [columns[names.index(one)] for one in texts], named)
 
 
-def _frame_of(features: Any, role: str) -> pd.DataFrame:
+def _array(features: Any, role: str) -> NDArray[Any]:
     try:
         array = np.asarray(features)
-    except ValueError as error:  # rows of different length
+    except ValueError as error:
         raise ValueError(f"{role} must be a table with rows of one length; got {type(features).__name__}.") from error
     if array.ndim != 2:
         raise ValueError(f"{role} must be a DataFrame, a 2-D array or a sparse matrix; got shape {array.shape}.")
-    return pd.DataFrame(array)
+    return array
 
 
 def _read_sparse(features: Any, text: Any, role: str) -> Table:
@@ -205,26 +181,15 @@ def _check_shape(shape: tuple[int, ...], role: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Tags:
-    """Observed labels, read once.
-
-    Attributes
-    ----------
-    names : object array of shape (n_labels,)
-    codes : int64 array of shape (n_rows,)
-        The label of a row that has exactly one; −1 for other rows.
-    per_row : int64 array of shape (n_rows,)
-        Number of observed labels.
-    counts : int64 array of shape (n_labels,)
-        Rows in which each label is observed.
-    indicator : bool
-        Whether an indicator came, so that labels may be known without being observed.
-    """
+    """Observed labels, read once."""
 
     names: NDArray[Any]
+    #: The label of a row that has exactly one; −1 for other rows.
     codes: NDArray[np.int64]
+    #: Number of observed labels of each row.
     per_row: NDArray[np.int64]
+    #: Rows in which each label is observed.
     counts: NDArray[np.int64]
-    indicator: bool
 
     @property
     def single(self) -> NDArray[np.bool_]:
@@ -238,37 +203,32 @@ def read_tags(tags: Any, n_rows: int, role: str = "tags") -> Tags:
         raise ValueError(f"{role} is None: pass one tag per row, or an indicator of 1, 0 and −1.")
     if isinstance(tags, pd.DataFrame) and tags.shape[1] == 1:
         tags = tags.iloc[:, 0]
-    values = tags if isinstance(tags, pd.Series | pd.DataFrame) or sparse.issparse(tags) else _array(tags)
-    if values.ndim not in (1, 2):
-        raise ValueError(f"{role} must be 1-D (one tag per row) or 2-D (an indicator); got shape {values.shape}.")
-    if values.shape[0] != n_rows:
-        raise ValueError(f"features have {n_rows} rows, {role} {values.shape[0]}: they must be of the same rows.")
-    if values.ndim == 2 and values.shape[1] == 1 and not sparse.issparse(values):
-        values = values[:, 0]
-    return _from_vector(values) if values.ndim == 1 else _from_indicator(values, role)
+    if not isinstance(tags, pd.Series | pd.DataFrame | np.ndarray) and not sparse.issparse(tags):
+        tags = _from_entries(tags)
+    if tags.ndim not in (1, 2):
+        raise ValueError(f"{role} must be 1-D (one tag per row) or 2-D (an indicator); got shape {tags.shape}.")
+    if tags.shape[0] != n_rows:
+        raise ValueError(f"features have {n_rows} rows, {role} {tags.shape[0]}: they must be of the same rows.")
+    if tags.ndim == 2 and tags.shape[1] == 1 and isinstance(tags, np.ndarray):
+        tags = tags[:, 0]
+    if tags.ndim == 2:
+        return _from_indicator(tags, role)
+    codes, names = factorize(tags if isinstance(tags, pd.Series) else pd.Series(tags))
+    counts = np.bincount(codes[codes >= 0], minlength=len(names)).astype(np.int64)
+    return Tags(names, codes, (codes >= 0).astype(np.int64), counts)
 
 
-def _array(tags: Any) -> NDArray[Any]:
-    if isinstance(tags, np.ndarray):
-        return tags
-    entries = list(tags) if hasattr(tags, "__iter__") else None
-    if entries is None:
+def _from_entries(tags: Any) -> NDArray[Any]:
+    """Return a vector of tags, or an indicator if the entries are rows."""
+    if not hasattr(tags, "__iter__"):
         raise ValueError(f"tags must be a column or an indicator; got {type(tags).__name__}.")
-    if any(isinstance(entry, list | tuple | np.ndarray) for entry in entries):
-        try:
-            return np.asarray(entries)
-        except ValueError as error:
-            raise ValueError("tags must be one tag per row or an indicator with rows of one length.") from error
-    vector = np.empty(len(entries), dtype=object)  # np.asarray would turn 1 and "a" both into strings
-    vector[:] = entries
-    return vector
-
-
-def _from_vector(values: Any) -> Tags:
-    series = values if isinstance(values, pd.Series) else pd.Series(values)
-    codes, distinct = factorize(series)
-    counts = np.bincount(codes[codes >= 0], minlength=len(distinct)).astype(np.int64)
-    return Tags(distinct, codes, (codes >= 0).astype(np.int64), counts, indicator=False)
+    entries = list(tags)
+    if not any(isinstance(entry, list | tuple | np.ndarray) for entry in entries):
+        return _objects(entries)
+    try:
+        return np.asarray(entries)
+    except ValueError as error:
+        raise ValueError("tags must be one tag per row or an indicator with rows of one length.") from error
 
 
 def _from_indicator(values: Any, role: str) -> Tags:
@@ -287,6 +247,4 @@ def _from_indicator(values: Any, role: str) -> Tags:
     observed = numbers > 0
     per_row = observed.sum(axis=1).astype(np.int64)
     codes = np.where(per_row == 1, observed.argmax(axis=1), -1).astype(np.int64)
-    labels = np.empty(len(names), dtype=object)
-    labels[:] = names
-    return Tags(labels, codes, per_row, observed.sum(axis=0).astype(np.int64), indicator=True)
+    return Tags(_objects(names), codes, per_row, observed.sum(axis=0).astype(np.int64))

@@ -1,36 +1,31 @@
-"""What a diagnosis is: a summary of the data and a list of findings with advice, all plain values."""
+"""A diagnosis: a summary of the data and a list of findings. ``findings.toml`` has the words of each finding."""
 
 import json
 import shlex
 import textwrap
+import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from html import escape
+from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Level: TypeAlias = Literal["note", "warning", "error"]
 Interface: TypeAlias = Literal["python", "command line"]
 
 #: From harmless to fatal.
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
-
 _LONGEST_NAME = 40
+#: Names that a sentence or an option lists.
+_MOST_NAMES = 5
 _WIDTH = 80
 _MARGIN = 9  # "warning" and two blanks
 _MOST_LABELS, _MOST_COLUMNS = 10, 20
 
-
-def name_of(name: object) -> str:
-    r"""Return a column's or label's name for a message: one line, not too long.
-
-    Examples
-    --------
-    >>> name_of("a\nb"), len(name_of("x" * 99))
-    ('a b', 40)
-    """
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split()) or repr(str(name))
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+_DECLARED = tomllib.loads((files("onepos.doctor") / "findings.toml").read_text(encoding="utf-8"))
+#: The title of each finding, by its code; ``docs/doctor.md`` has what to do about it.
+CODES: Mapping[str, str] = MappingProxyType({code: declared["title"] for code, declared in _DECLARED.items()})
 
 
 @dataclass(frozen=True)
@@ -140,75 +135,6 @@ class Diagnosis:
         )
 
 
-#: What each finding is about, by its code; ``docs/doctor.md`` has what to do about it.
-CODES: Mapping[str, str] = MappingProxyType(
-    {
-        "tags-none": "No row has a tag",
-        "tags-one-label": "One label only",
-        "tags-look-like-ids": "About as many labels as rows",
-        "tag-missing": "Rows without a tag",
-        "tag-blank": "Empty strings as tags",
-        "tag-holds-several": "Tags that look like lists of tags",
-        "tag-row-several": "Rows with more than one observed label",
-        "tag-index-mismatch": "Tags and features have different row labels",
-        "tag-unpredictable": "The features seem to say nothing about the tag",
-        "label-never-observed": "Labels that are never observed",
-        "label-rare": "Labels that are hardly ever observed",
-        "label-dominant": "One label dominates",
-        "label-spelling": "Labels that differ in case or blanks only",
-        "label-only-in-test": "Labels that occur in the test rows only",
-        "labels-exclusive": "The labels may exclude each other",
-        "column-empty": "Columns without any value",
-        "column-constant": "Columns with one value only",
-        "column-mostly-missing": "Columns that are mostly missing",
-        "column-duplicate": "Columns that repeat another one",
-        "column-id": "Columns that look like identifiers",
-        "column-number-as-text": "Numbers stored as text",
-        "column-unsupported": "Columns of no usable type",
-        "column-left-out": "Columns that fit leaves out",
-        "column-leaks": "Columns that give the tag away",
-        "column-named-like-label": "Columns named like a label",
-        "column-split-mismatch": "Training and test rows have different columns",
-        "scale-infinite": "Infinite values",
-        "scale-spread": "Columns of very different scale",
-        "scale-huge": "Very large values",
-        "scale-heavy-tail": "Heavy tails",
-        "scale-integer-codes": "Integers that may be codes of categories",
-        "row-empty": "Rows without content",
-        "row-duplicate": "Identical rows",
-        "row-duplicate-disagrees": "Identical rows with different tags",
-        "row-in-both-splits": "Rows that are in training and in test",
-        "text-empty": "Texts that are nearly empty",
-        "text-duplicate": "Texts that occur more than once",
-        "text-in-both-splits": "Texts that are in training and in test",
-        "cardinality-estimate": "How many labels a row may have",
-    }
-)
-
-
-def finding(code: str, level: Level, detail: str, about: Iterable[object] = ()) -> Finding:
-    """Make a finding with the title of its code; names of columns and labels become plain strings."""
-    return Finding(level, code, CODES[code], detail, tuple(name_of(name) for name in about))
-
-
-def listed(names: Iterable[object], most: int = 5) -> str:
-    """Join names for a sentence, the first few of them.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    shown = [name_of(name) for name in names]
-    rest = len(shown) - most
-    return ", ".join(shown) if rest <= 0 else f"{', '.join(shown[:most])} and {rest:,} more"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 row, 1,200 rows."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _summary_lines(summary: Summary) -> list[str]:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.columns.items())
     columns = counted(sum(summary.columns.values()), "column")
@@ -231,41 +157,76 @@ def _wrapped(text: str, first: str = "", then: str = "") -> str:
     return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=then)
 
 
-#: Code → a sentence with a place for an option, the option's name, and its value; "": the columns found.
-_ADVICE = {
-    "column-empty": ("Drop it: {option}.", "drop", ""),
-    "column-constant": ("Drop it: {option}.", "drop", ""),
-    "column-duplicate": ("Drop the copies: {option}.", "drop", ""),
-    "column-id": ("Drop it ({option}): a model can only learn the order of the rows from it.", "drop", ""),
-    "column-leaks": ("Drop it ({option}), unless you are sure that it is there when you predict.", "drop", ""),
-    "column-named-like-label": ("If so, drop it: {option}. If not, rename it.", "drop", ""),
-    "scale-integer-codes": ("If so: {option}. If they count or rank something, leave them.", "categories", ""),
-    "tag-holds-several": ("If a cell can hold several tags, say what separates them: {option}.", "separator", '";"'),
-    "labels-exclusive": ("If they do exclude each other: {option}, or an ordinary classifier.", "n_positives", "1"),
-    "cardinality-estimate": ("If you know the mean number of labels per row: {option}.", "n_positives", "M"),
-}
-#: Columns that an option names.
-_MOST = 5
+class Seen(NamedTuple):
+    """What a check saw, not worded yet."""
+
+    code: str
+    about: list[str]
+    values: dict[str, Any]
+    level: Level | None
 
 
-def with_advice(seen: Finding, interface: Interface) -> Finding:
-    """Return the finding with what to do about it at the end of its detail.
+def seen(code: str, about: Iterable[object] = (), *, level: Level | None = None, **values: Any) -> Seen:
+    """Note a finding: the names that it is about, values for its sentence, and a level if not the declared one."""
+    return Seen(code, [name_of(name) for name in about], values, level)
+
+
+def worded(found: Seen, interface: Interface) -> Finding:
+    """Return the finding in words, with advice in the words of the interface.
 
     Examples
     --------
-    >>> seen = Finding("warning", "column-constant", "Constant columns", "In 1 column: one value.", ("size",))
-    >>> with_advice(seen, "python").detail
-    'In 1 column: one value. Drop it: drop=["size"].'
-    >>> with_advice(seen, "command line").detail
-    'In 1 column: one value. Drop it: --drop size.'
+    >>> worded(seen("column-empty", ["size"]), "python").detail
+    'In 1 column (size): no value at all. Drop: drop=["size"].'
+    >>> worded(seen("column-empty", ["size"]), "command line").detail
+    'In 1 column (size): no value at all. Drop: --drop size.'
     """
-    if seen.code not in _ADVICE:
-        return seen
-    sentence, option, value = _ADVICE[seen.code]
-    names = [*seen.about[:_MOST], *(["…"] if len(seen.about) > _MOST else [])]
+    declared, about = _DECLARED[found.code], found.about
+    names = [*about[:_MOST_NAMES], *(["…"] if len(about) > _MOST_NAMES else [])]
     if interface == "python":
-        quoted = ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
-        told = f"{option}={value or f'[{quoted}]'}"
+        option, columns = "{}={}", f"[{', '.join(json.dumps(name, ensure_ascii=False) for name in names)}]"
     else:
-        told = f"--{option.replace('_', '-')} {value or shlex.quote(','.join(names))}"
-    return replace(seen, detail=f"{seen.detail} {sentence.format(option=told)}")
+        option, columns = "--{} {}", shlex.quote(",".join(names))
+    mean = "n_positives" if interface == "python" else "n-positives"
+    detail = declared["detail"].format(
+        n=len(about),
+        names=listed(about),
+        columns=f"{counted(len(about), 'column')} ({listed(about)})",
+        drop=option.format("drop", columns),
+        categories=option.format("categories", columns),
+        separator=option.format("separator", '";"'),
+        one_positive=option.format(mean, "1"),
+        n_positives=option.format(mean, "M"),
+        **found.values,
+    )
+    return Finding(found.level or declared["level"], found.code, declared["title"], detail, tuple(about))
+
+
+def name_of(name: object) -> str:
+    r"""Return a column's or label's name for a message: one line, not too long.
+
+    Examples
+    --------
+    >>> name_of("a\nb"), len(name_of("x" * 99))
+    ('a b', 40)
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split()) or repr(str(name))
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Join names for a sentence, the first five of them.
+
+    Examples
+    --------
+    >>> listed("abcdefg")
+    'a, b, c, d, e and 2 more'
+    """
+    shown = [name_of(name) for name in names]
+    rest = len(shown) - _MOST_NAMES
+    return ", ".join(shown) if rest <= 0 else f"{', '.join(shown[:_MOST_NAMES])} and {rest:,} more"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 row, 1,200 rows."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -15,8 +15,8 @@ from sklearn.preprocessing import normalize
 
 from onepos.doctor.columns import is_id
 from onepos.doctor.data import Column, Table, Tags
-from onepos.doctor.diagnosis import Finding, counted, finding, listed
-from onepos.doctor.rows import chance_duplicates, groups_of, nearly_empty, row_keys
+from onepos.doctor.diagnosis import Seen, counted, name_of, seen
+from onepos.doctor.rows import chance_duplicates, comparable_rows, groups_of
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder
 from onepos.table.kinds import NUMBER
@@ -39,15 +39,11 @@ FEWEST_ROWS = 50
 MOST_ENTRIES, MOST_PRODUCTS = 40_000_000, 20_000_000
 
 
-def check_leaks(leaks: dict[Hashable, float]) -> Iterator[Finding]:
-    """Report the columns of :func:`find_leaks`, in a warning."""
+def check_leaks(leaks: dict[Hashable, float]) -> Iterator[Seen]:
+    """Report the columns of :func:`find_leaks`."""
     if leaks:
-        shown = ", ".join(f"{listed([name])} {share:.1%}" for name, share in list(leaks.items())[:5])
-        said = (
-            f"The tag, or whether it is one certain label, follows from {counted(len(leaks), 'column')} alone on "
-            f"held-out rows ({shown} right). Such a column is often made from the tag, or known only after it."
-        )
-        yield finding("column-leaks", "warning", said, leaks)
+        shown = ", ".join(f"{name_of(name)} {share:.1%}" for name, share in list(leaks.items())[:5])
+        yield seen("column-leaks", leaks, found=counted(len(leaks), "column"), shown=shown)
 
 
 def find_leaks(table: Table, tags: Tags) -> dict[Hashable, float]:
@@ -118,25 +114,19 @@ def _tells_one_label(value: NDArray[np.int64], truth: NDArray[np.int64]) -> floa
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """Guesses of tags, none of which has seen the row's own tag; arrays of shape (n_queries,).
+    """Guesses of tags, none of which has seen the row's own tag; arrays of shape (n_queries,)."""
 
-    Attributes
-    ----------
-    nearest, vote : bool array
-        Whether the nearest other row has the same tag, and whether the vote of 15 neighbours is the tag.
-    right : bool array
-        Whether the mean of the vote and a cross-validated multinomial model has the tag on top.
-    confidence, edge : array
-        That mean for its top label; and for the row's own tag, less what a random row's tag would get.
-    frequent : float
-        Share of the queries that the most frequent label gets right.
-    """
-
+    #: Whether the nearest other row has the same tag.
     nearest: NDArray[np.bool_]
+    #: Whether the vote of 15 neighbours is the tag.
     vote: NDArray[np.bool_]
+    #: Whether the mean of the vote and a cross-validated multinomial model has the tag on top.
     right: NDArray[np.bool_]
+    #: That mean for its top label.
     confidence: NDArray[np.float64]
+    #: Share of the queries that the most frequent label gets right.
     frequent: float
+    #: That mean for the row's own tag, less what a random row's tag would get.
     edge: NDArray[np.float64]
 
 
@@ -148,22 +138,16 @@ def guess_tags(table: Table, tags: Tags, leaks: Collection[Hashable]) -> Guess |
     out too.
     """
     rng = np.random.default_rng(0)
-    rows = rng.permutation(np.flatnonzero(tags.single & ~table.empty_rows() & ~nearly_empty(table)))
-    group, size = groups_of(row_keys(table)[rows])
+    rows = rng.permutation(np.flatnonzero(comparable_rows(table, tags)))
+    group, size = groups_of(table, rows)
     if len(rows) and not chance_duplicates(table, size):
         rows = rows[np.sort(np.unique(group, return_index=True)[1])]
-    without = {*leaks, *(column.name for column in table.columns if is_id(column, table))}
     rows = rows[: max(FEWEST_ROWS, min(REFERENCE, MOST_ENTRIES // len(table.names)))]
     labels, codes = np.unique(tags.codes[rows], return_inverse=True)
-    if len(rows) < FEWEST_ROWS or not 2 <= len(labels) <= len(rows) / 2:
+    n_labels = len(labels)
+    if len(rows) < FEWEST_ROWS or not 2 <= n_labels <= len(rows) / 2:
         return None
-    return _guess(table, rows, codes.astype(np.int64), len(labels), without)
-
-
-def _guess(
-    table: Table, rows: NDArray[np.int64], codes: NDArray[np.int64], n_labels: int, without: Collection[Hashable]
-) -> Guess | None:
-    X = vectors(table, rows, without)
+    X = _vectors(table, rows, {*leaks, *(column.name for column in table.columns if is_id(column, table))})
     if X is None:
         return None
     n = min(QUERIES, len(rows))
@@ -211,7 +195,7 @@ def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDA
     return probabilities
 
 
-def vectors(table: Table, rows: NDArray[np.int64], without: Collection[Hashable] = ()) -> Any:
+def _vectors(table: Table, rows: NDArray[np.int64], without: Collection[Hashable]) -> Any:
     """Return rows as float32 vectors, dense or CSR; None if no column can be used.
 
     Columns become what ``fit`` would make of them. Values far out are cut. Rows of a sparse matrix get length 1.
