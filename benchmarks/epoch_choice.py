@@ -18,7 +18,7 @@ from onepos import make_classifier, metrics
 from onepos.methods._neural_state import forward_all
 from onepos.study.cells import load_trial
 from onepos.training import Callback
-from onepos.training.epoch_choice import OBSERVED_LIKELIHOOD, selection_score
+from onepos.training.loop import OBSERVED_LIKELIHOOD, selection_score
 
 CRITERIA = ("average_precision", OBSERVED_LIKELIHOOD)
 

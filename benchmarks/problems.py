@@ -48,7 +48,7 @@ def single_positive(name: str) -> tuple[Any, NDArray[np.int8]]:
 def dense_features(name: str) -> NDArray[np.float32]:
     """The features of a data set as a network sees them: scaled, float32, dense."""
     from onepos.rows.scaling import fit_scaler
-    from onepos.rows.tensors import as_features
+    from onepos.training.objective import as_features
 
     X, _ = single_positive(name)
     return as_features(fit_scaler(X, "auto").transform(X)).numpy()

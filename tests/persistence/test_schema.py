@@ -270,7 +270,7 @@ def test_a_device_of_another_machine_becomes_the_processor(parts, tmp_path, name
 def test_a_device_of_this_machine_is_kept(monkeypatch):
     from onepos.training.machine import usable_device
 
-    monkeypatch.setattr(torch, "empty", lambda *_, device: None)
+    monkeypatch.setattr(torch, "zeros", lambda *_, device: torch.empty(1))
     assert usable_device("cuda:1") == "cuda:1"
 
 

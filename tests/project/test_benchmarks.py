@@ -22,7 +22,7 @@ import work  # noqa: E402
 from onepos.datasets import make_known_posterior  # noqa: E402
 from onepos.graph.exact import nearest_neighbors  # noqa: E402
 from onepos.methods.smile.encoder import GraphEncoder  # noqa: E402
-from onepos.rows.tensors import as_features  # noqa: E402
+from onepos.training.objective import as_features  # noqa: E402
 
 
 def test_competitors_take_turns_and_turn_around():

@@ -9,8 +9,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 from onepos import AssumeNegativeClassifier, SMILEClassifier
 from onepos.datasets import make_known_posterior
 from onepos.methods.registry import METHODS, make_classifier
-from onepos.rows.stored import DatasetRows, is_dataset
-from onepos.rows.tensors import rows_at_once
+from onepos.rows.stored import DatasetRows, is_dataset, rows_at_once
 
 GRAPH = ("smile", "smile-code")
 

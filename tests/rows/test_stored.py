@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -232,31 +231,3 @@ def test_training_and_prediction_take_a_fraction_of_the_file(tmp_path):
     result = subprocess.run(command, check=True, capture_output=True, text=True, env=settings)
     growth, size = map(int, result.stdout.split())
     assert growth < size / 3
-
-
-def test_released_pages_no_longer_count_and_are_read_again(tmp_path):
-    """What a process has read of a file counts as its memory until it gives the pages back."""
-    statm = Path("/proc/self/statm")
-    if not statm.exists():
-        pytest.skip("needs /proc")
-    values = np.arange(4_000_000, dtype=np.float32).reshape(-1, 8)
-    np.save(tmp_path / "X.npy", values)
-    rows = DiskRows(np.load(tmp_path / "X.npy", mmap_mode="r"))
-    assert np.array_equal(rows[:], values)
-
-    def file_pages():
-        return int(statm.read_text().split()[2])
-
-    before = file_pages()
-    rows.release()
-    assert before - file_pages() > 0.9 * values.nbytes / os.sysconf("SC_PAGE_SIZE")
-    assert np.array_equal(rows[:], values)
-
-
-def test_what_was_written_to_a_copy_on_write_map_is_not_released(tmp_path):
-    np.save(tmp_path / "X.npy", np.zeros((4, 2)))
-    source = np.load(tmp_path / "X.npy", mmap_mode="c")
-    source[1] = 5.0
-    rows = DiskRows(source)
-    rows.release()
-    assert rows[:].tolist() == [[0.0, 0.0], [5.0, 5.0], [0.0, 0.0], [0.0, 0.0]]

@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 
 from onepos import AssumeNegativeClassifier, metrics
 from onepos.datasets import make_known_posterior
-from onepos.training.epoch_choice import SELECTION_METRICS, higher_is_better, selection_score
+from onepos.training.loop import SELECTION_METRICS, higher_is_better, selection_score
 
 
 @pytest.fixture(scope="module")

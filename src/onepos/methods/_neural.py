@@ -29,10 +29,8 @@ from onepos.methods._base import (
 from onepos.methods._neural_defaults import ENOUGH_TO_HOLD_OUT, N_FOLDS, OutOfFold, auto_selection_metric, choose_epochs
 from onepos.methods._neural_run import Context, Run, Task, check_label_scores, expected_n_positives
 from onepos.methods._neural_state import check_same_data, forward_all, is_own, restore_network, store_network
-from onepos.rows.stored import DatasetRows, is_dataset
-from onepos.rows.tensors import take
-from onepos.training import PRECISIONS, Batch, Callback, Checkpoint, Objective, ProgressBar, join
-from onepos.training.epoch_choice import SELECTION_METRICS
+from onepos.rows.stored import DatasetRows, is_dataset, take
+from onepos.training import PRECISIONS, SELECTION_METRICS, Batch, Callback, Checkpoint, Objective, ProgressBar, join
 from onepos.training.machine import check_device, limited_threads
 from onepos.training.networks import MLP
 

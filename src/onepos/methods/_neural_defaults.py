@@ -19,7 +19,7 @@ from onepos._utils.context import stage
 from onepos.label_sets.thresholds import observed_frequency
 from onepos.rows.stored import DatasetRows
 from onepos.training import Batch, Objective, Rows, Schedule, train
-from onepos.training.epoch_choice import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
+from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
 from onepos.training.losses import feature_reconstruction, softmax_cross_entropy
 from onepos.training.machine import limited_threads, useful_threads
 from onepos.training.networks import MLP

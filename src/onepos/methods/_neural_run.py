@@ -34,8 +34,7 @@ from onepos.methods._neural_state import (
     try_network,
 )
 from onepos.rows.scaling import fit_scaler
-from onepos.rows.stored import DatasetRows, DiskRows, check_finite, on_disk
-from onepos.rows.tensors import as_features, gather, on_device, release, take
+from onepos.rows.stored import DatasetRows, DiskRows, check_finite, on_disk, take
 from onepos.training import (
     Batch,
     Callback,
@@ -47,8 +46,9 @@ from onepos.training import (
     forward_precision,
     train,
 )
-from onepos.training.epoch_choice import higher_is_better, selection_score
+from onepos.training.loop import higher_is_better, selection_score
 from onepos.training.machine import limited_threads, useful_threads
+from onepos.training.objective import as_features, gather, on_device
 
 if TYPE_CHECKING:
     from onepos.methods._neural import NeuralClassifier
@@ -278,7 +278,6 @@ class Run:
         model.history_.facts |= before
         if self.told is not None:
             return
-        release(context.rows.features)
         model.history_.facts |= {
             "scale": model.scaler_.kind,
             "batch_size": schedule.batch_size,

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from onepos._utils.validation import Labels
 from onepos.exceptions import ModelFileError
 from onepos.rows.scaling import FeatureScaler
-from onepos.rows.stored import DatasetRows
-from onepos.rows.tensors import as_features, gather, rows_at_once
+from onepos.rows.stored import DatasetRows, rows_at_once
 from onepos.training import History, Processes, Rows
 from onepos.training.networks import MLP
+from onepos.training.objective import as_features, gather
 
 
 def store_network(

@@ -1,7 +1,6 @@
 """Rows that are read when they are needed, from a memory-mapped matrix or the items of a torch ``Dataset``."""
 
 import math
-import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -90,16 +89,6 @@ class DiskRows:
     def scaled(self, scale: Callable[[NDArray[Any]], NDArray[Any]]) -> "DiskRows":
         """Return the same rows with a scaling; nothing is read."""
         return replace(self, scale=scale)
-
-    def release(self) -> None:
-        """Return pages of the file to the system: pages that were read count as memory of the process."""
-        mode = getattr(self.source, "mode", "c")
-        pages: Any = self.source
-        while isinstance(pages, np.ndarray):
-            pages = pages.base
-        # What was written to a copy-on-write map is nowhere else.
-        if mode != "c" and isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            pages.madvise(mmap.MADV_DONTNEED)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Any]]]:
         """All rows in order, ``BLOCK_BYTES`` at a time, each block with its place."""
@@ -320,11 +309,6 @@ class DatasetRows:
         """Shape of a row as the network gets it."""
         return (self.shape[1],) if self.flat else self.given_shape
 
-    @property
-    def rows_at_once(self) -> int:
-        """Rows to read at a time in a pass over all of them: pictures may be large."""
-        return max(1, _NUMBERS_AT_ONCE // max(1, self.shape[1]))
-
     def __getitem__(self, rows: Any) -> NDArray[Any]:
         """Read the items of an index array, in its order; shape (len(rows), *item_shape)."""
         numbers = np.asarray(rows) if self.rows is None else self.rows[rows]
@@ -397,3 +381,15 @@ def _as_array(values: Any) -> NDArray[Any]:
         values = values.detach().cpu()
         return np.asarray(values.float() if values.is_floating_point() else values)
     return np.asarray(values)
+
+
+def take(X: Any, rows: NDArray[np.integer[Any]]) -> Any:
+    """Part of the rows of an array or CSR matrix; those on disk or in a Dataset stay there."""
+    return X.take(rows) if isinstance(X, DiskRows | DatasetRows) else X[rows]
+
+
+def rows_at_once(features: Any, most: int) -> int:
+    """Return the number of rows to process at a time: ``most``, fewer if the items of a Dataset are large."""
+    if not isinstance(features, DatasetRows):
+        return most
+    return min(most, max(1, _NUMBERS_AT_ONCE // max(1, features.shape[1])))

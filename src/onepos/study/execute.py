@@ -19,12 +19,12 @@ from onepos.exceptions import StudyError
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import get_method, make_classifier
 from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
-from onepos.rows.tensors import as_features
 from onepos.study.cells import Cell, Trial, matches_paper, sees_all_labels
 from onepos.study.provenance import code_version, data_version
 from onepos.study.spec import Parameters, accepted_parameters
 from onepos.training import Callback, Objective
 from onepos.training.machine import limited_threads
+from onepos.training.objective import as_features
 
 Row = dict[str, Any]
 

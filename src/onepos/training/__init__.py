@@ -1,17 +1,16 @@
-"""The one training loop, what it records, and what may listen to it."""
+"""The training loop, the objectives it minimises, what it records, and what may listen to it."""
 
 from onepos._utils.context import progress_to
-from onepos.training.callbacks import Callback, History, ProgressBar
+from onepos.training.callbacks import Callback, ProgressBar
 from onepos.training.checkpoint import Checkpoint
-from onepos.training.loop import train
-from onepos.training.machine import PRECISIONS, forward_precision
-from onepos.training.objective import Batch, Objective
-from onepos.training.optimizer import Schedule, check_rate_factors
-from onepos.training.processes import Processes, join
-from onepos.training.steps import Rows
+from onepos.training.loop import SELECTION_METRICS, History, selection_score, train
+from onepos.training.machine import PRECISIONS, Processes, forward_precision, join
+from onepos.training.objective import Batch, Objective, Rows
+from onepos.training.steps import Schedule, check_rate_factors
 
 __all__ = [
     "PRECISIONS",
+    "SELECTION_METRICS",
     "Batch",
     "Callback",
     "Checkpoint",
@@ -25,5 +24,6 @@ __all__ = [
     "forward_precision",
     "join",
     "progress_to",
+    "selection_score",
     "train",
 ]

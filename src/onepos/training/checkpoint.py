@@ -5,9 +5,7 @@ killed while it writes leaves the checkpoint of the epoch before.
 """
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +14,12 @@ from torch import Tensor
 
 from onepos._utils.files import replaced_when_done
 from onepos.exceptions import CheckpointError
-from onepos.training.callbacks import History
+from onepos.training.loop import Progress
 from onepos.training.steps import Steps
 
 FORMAT = "onepos-checkpoint"
 FORMAT_VERSION = 1
 FILE = "checkpoint.safetensors"
-
-
-@dataclass
-class Progress:
-    """How far a run has come: its history, the weights of its last and of its best epoch."""
-
-    history: History
-    last_state: dict[str, Tensor]
-    best_state: dict[str, Tensor]
-    best_score: float = -math.inf
-    best_epoch: int = -1
-    restart: int = -1
-
-    @property
-    def waited(self) -> int:
-        """Epochs since the best one, or since the last restart."""
-        return len(self.history) - 1 - max(self.best_epoch, self.restart)
-
-    def consider(self, score: float, epoch: int) -> None:
-        """Take the last state for the best one if its score is."""
-        if score > self.best_score:
-            self.best_score, self.best_epoch, self.best_state = score, epoch, self.last_state
 
 
 class Checkpoint:

@@ -1,25 +1,145 @@
-"""The training loop: epochs of batches, the choice of the best epoch, and the reasons to stop."""
+"""The training loop: epochs of batches, the choice of the best epoch, and the reasons to stop.
+
+A metric or the likelihood of the observed labels chooses the epoch. With one observed label per row, a metric looks at
+the rank of that label, and on few rows its best epoch is partly luck. The likelihood under softmax(τ·logits), with the
+best τ, looks at the scores of all labels. Neither is better throughout (docs/tuning.md): the likelihood is for many
+labels on few rows.
+"""
 
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.special import log_softmax
 from torch import Tensor
 
+from onepos import metrics
 from onepos._utils.context import tell, time_left
 from onepos.exceptions import TrainingWarning
-from onepos.training.callbacks import Callback, History
-from onepos.training.checkpoint import Checkpoint, Progress
+from onepos.label_sets.pooling import at_observed, inverse_temperature
 from onepos.training.machine import flushed_denormals
-from onepos.training.objective import Objective
-from onepos.training.optimizer import Schedule
-from onepos.training.steps import Rows, Steps
+from onepos.training.objective import Objective, Rows
+from onepos.training.steps import Schedule, Steps
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from onepos.training.callbacks import Callback
+    from onepos.training.checkpoint import Checkpoint
+
+#: Mean log-likelihood of the observed labels, temperature fitted.
+OBSERVED_LIKELIHOOD = "observed_likelihood"
+SELECTION_METRICS = (*metrics.METRICS, OBSERVED_LIKELIHOOD)
 #: Returns {metric name: value} of the current network on held-out rows.
 Scorer = Callable[[torch.nn.Module], dict[str, float]]
+
+
+def higher_is_better(name: str) -> bool:
+    """Whether a larger value of a selection metric means a better model."""
+    return name == OBSERVED_LIKELIHOOD or metrics.higher_is_better(name)
+
+
+def selection_score(name: str, observed: NDArray[Any], logits: NDArray[Any]) -> float:
+    """Value of the named selection metric for labels (1, 0, −1) and logits, both of shape (n_samples, n_labels).
+
+    Examples
+    --------
+    >>> observed, logits = np.array([[1, 0], [0, 1]]), np.array([[1.0, 0.0], [1.0, 0.0]])
+    >>> round(selection_score("observed_likelihood", observed, logits), 4)  # log ½
+    -0.6931
+    """
+    if name == OBSERVED_LIKELIHOOD:
+        return inverse_temperature(np.asarray(logits, dtype=np.float64), observed)[1]
+    scores = logits if name != "hamming_loss" else 1.0 / (1.0 + np.exp(-logits))
+    return float(getattr(metrics, name)(observed, scores))
+
+
+def clearly_more_likely(observed: NDArray[Any], logits: NDArray[Any], reference: NDArray[Any]) -> bool:
+    """Whether logits make the observed labels more likely than a reference does, by two standard errors of the gain.
+
+    Each is given the temperature that suits it best.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> observed, constant = np.eye(5)[rng.integers(5, size=400)], np.zeros((400, 5))
+    >>> clearly_more_likely(observed, rng.normal(size=(400, 5)), constant)
+    False
+    >>> clearly_more_likely(observed, observed + rng.normal(size=(400, 5)), constant)
+    True
+    """
+    gain = _log_likelihoods(observed, logits) - _log_likelihoods(observed, reference)
+    return bool(gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)))
+
+
+def _log_likelihoods(observed: NDArray[Any], logits: NDArray[Any]) -> NDArray[np.float64]:
+    scores = np.asarray(logits, dtype=np.float64)
+    return at_observed(log_softmax(inverse_temperature(scores, observed)[0] * scores, axis=1), observed)
+
+
+@dataclass(repr=False, eq=False)
+class History:
+    """A list of epoch records and facts about the run as a whole.
+
+    ``history[-1]["valid_average_precision"]`` is the last epoch's value, ``history["loss"]`` the list of all,
+    ``history.to_frame()`` a DataFrame. ``history.facts`` holds facts about the run: best epoch, why it stopped,
+    assumed number of positives.
+    """
+
+    records: list[dict[str, float]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def append(self, record: Mapping[str, float]) -> None:
+        """Add one epoch's record."""
+        self.records.append(dict(record))
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        return iter(self.records)
+
+    def __getitem__(self, key: int | str) -> Any:
+        if isinstance(key, str):
+            return [record.get(key) for record in self.records]
+        return self.records[key]
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} epochs, {self.facts})"
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per epoch and one column per quantity."""
+        import pandas as pd
+
+        return pd.DataFrame(self.records)
+
+
+@dataclass
+class Progress:
+    """How far a run has come: its history, the weights of its last and of its best epoch."""
+
+    history: History
+    last_state: dict[str, Tensor]
+    best_state: dict[str, Tensor]
+    best_score: float = -math.inf
+    best_epoch: int = -1
+    restart: int = -1
+
+    @property
+    def waited(self) -> int:
+        """Epochs since the best one, or since the last restart."""
+        return len(self.history) - 1 - max(self.best_epoch, self.restart)
+
+    def consider(self, score: float, epoch: int) -> None:
+        """Keep the last state as the best one if its score is higher."""
+        if score > self.best_score:
+            self.best_score, self.best_epoch, self.best_state = score, epoch, self.last_state
 
 
 def train(
@@ -30,8 +150,8 @@ def train(
     *,
     scorer: Scorer | None = None,
     selection: tuple[str, bool] = ("average_precision", True),
-    callbacks: Sequence[Callback] = (),
-    checkpoint: Checkpoint | None = None,
+    callbacks: Sequence["Callback"] = (),
+    checkpoint: "Checkpoint | None" = None,
 ) -> History:
     """Minimise an objective over mini-batches and return what happened.
 
@@ -78,8 +198,8 @@ class _Run:
     scorer: Scorer | None
     metric: str
     larger_is_better: bool
-    callbacks: Sequence[Callback]
-    checkpoint: Checkpoint | None
+    callbacks: Sequence["Callback"]
+    checkpoint: "Checkpoint | None"
 
     def __post_init__(self) -> None:
         self.objective, self.schedule = self.steps.objective, self.steps.schedule

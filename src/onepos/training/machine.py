@@ -1,13 +1,26 @@
-"""How a training run uses the processor: number of threads, denormal numbers, precision."""
+"""How a training run uses the machine: devices, threads, precision, and the other processes of a torchrun.
 
+torchrun starts the same program several times. Every process holds the same weights and computes the loss of its own
+portion of each batch. The gradients are averaged by ``torch.distributed.all_reduce``, so that all processes take the
+same step. DistributedDataParallel is no option: it expects one backward pass through one module, and an objective may
+yield several losses, each for its own parameters. Without torchrun there is one process and no communication.
+"""
+
+import atexit
+import os
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from datetime import timedelta
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+
+from onepos._utils.machine import launched, launched_rank
+from onepos.exceptions import LostProcessError
 
 #: Below this many floating-point operations per step, a second thread costs more than it computes. Two epochs on 6,287
 #: rows of 10,000 words in batches of 128 (2.5e9 operations), on two cores with other work: ``smile`` 4.7 s of CPU time
@@ -27,42 +40,25 @@ def useful_threads(batch_size: int, n_parameters: int, *, own: bool = False) -> 
 
 
 def usable_device(name: str) -> str:
-    """Return "cpu" if ``name`` is a device that torch knows and this machine lacks, else ``name``.
-
-    Examples
-    --------
-    >>> usable_device("cpu"), usable_device("cuda:99"), usable_device("meta")
-    ('cpu', 'cpu', 'cpu')
-    """
+    """Return "cpu" if ``name`` is a device that torch knows and this machine lacks, else ``name``."""
     kind = name.partition(":")[0]
-    if kind not in ("cuda", "mps", "xpu"):
-        return "cpu" if kind in ("cpu", "meta") else name
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError):  # no driver, no such number, or torch was built without it
-        return "cpu"
-    return name
+    lacks = kind in ("cuda", "mps", "xpu") and not _computes(name)
+    return "cpu" if kind in ("cpu", "meta") or lacks else name
 
 
 def check_device(name: str) -> None:
-    """Raise ValueError unless torch can compute on this device here.
-
-    Examples
-    --------
-    >>> check_device("cpu")
-    >>> check_device("meta")
-    Traceback (most recent call last):
-    ValueError: device must be one that torch can use on this machine, such as 'cpu'; got 'meta'.
-    """
-    if name == "cpu":
-        return
-    try:
-        torch.zeros(1, device=name).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError):  # torch has no one error for it
+    """Raise ValueError unless torch can compute on this device here."""
+    if name != "cpu" and not _computes(name):
         usable = "'cpu' or 'cuda'" if torch.cuda.is_available() else "'cpu'"
-        raise ValueError(
-            f"device must be one that torch can use on this machine, such as {usable}; got {name!r}."
-        ) from None
+        raise ValueError(f"device must be one that torch can use on this machine, such as {usable}; got {name!r}.")
+
+
+def _computes(device: str) -> bool:
+    try:
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError):  # torch has no one error for it
+        return False
+    return True
 
 
 class _Bodies:
@@ -105,32 +101,20 @@ def limited_threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Run the body with denormal numbers taken as zero, and put back what was set before.
+    """Run the body with denormal numbers taken as zero, where the processor can, and put back what was set before.
 
-    It applies to the calling thread, which is the one that trains small networks. Processors that cannot do it do
-    nothing.
-
-    Examples
-    --------
-    >>> small = torch.tensor([1e-30])
-    >>> with flushed_denormals():
-    ...     inside = float(small * 1e-10)
-    >>> inside, float(small * 1e-10) > 0.0  # on processors that can
-    (0.0, True)
+    It applies to the calling thread, which is the one that trains small networks.
     """
     if torch.get_num_threads() > 1:
         torch.zeros(1 << 17).add_(1.0)  # starts torch's threads: started in the body, they would keep it for good
-    if _are_flushed() or not torch.set_flush_denormal(True):
+    flushed = float(torch.tensor(1e-30, dtype=torch.float32, device="cpu") * 1e-10) == 0.0
+    if flushed or not torch.set_flush_denormal(True):
         yield
         return
     try:
         yield
     finally:
         torch.set_flush_denormal(False)
-
-
-def _are_flushed() -> bool:
-    return float(torch.tensor(1e-30, dtype=torch.float32, device="cpu") * 1e-10) == 0.0
 
 
 #: Type of the forward passes; weights, losses and the optimiser's steps are float32 in either case.
@@ -166,3 +150,145 @@ def forward_precision(network: nn.Module, precision: str, device: str) -> Iterat
         yield
     finally:
         del network.forward
+
+
+_Value = TypeVar("_Value")
+
+#: How long a process waits for an answer. A process that ends is noticed at once; this is for a machine that vanishes.
+PATIENCE = timedelta(minutes=30)
+#: How long it waits for work that process 0 does for all.
+_ENDLESS = timedelta(days=3650)
+
+
+class Processes:
+    """One process without others."""
+
+    rank = 0
+    size = 1
+
+    def sum(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the sum of each tensor over the processes."""
+        return tensors
+
+    def agree(self, value: _Value) -> _Value:
+        """Return process 0's value in all processes."""
+        return value
+
+    def gather_values(self, value: _Value) -> list[_Value]:
+        """Return the values of all processes, in the order of their ranks."""
+        return [value]
+
+    def first(self, make: Callable[[], _Value]) -> _Value:
+        """Let process 0 make a value while the others wait; return it in all processes."""
+        return make()
+
+    def same_state(self, module: nn.Module) -> None:
+        """Give all processes process 0's parameters and buffers."""
+
+
+#: What there is without torchrun.
+ALONE = Processes()
+
+
+class _Together(Processes):
+    """A process and the others of its torchrun."""
+
+    def __init__(self, device: str) -> None:
+        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        with _answers():
+            distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=PATIENCE)
+            self._endless = distributed.new_group(backend="gloo", timeout=_ENDLESS)
+        atexit.register(distributed.destroy_process_group)
+
+    def sum(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        # One message for all of them: the number of messages costs more than their size.
+        flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        with _answers():
+            distributed.all_reduce(flat)
+        pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
+        return [piece.view_as(tensor).to(tensor.dtype) for piece, tensor in zip(pieces, tensors, strict=True)]
+
+    def agree(self, value: _Value) -> _Value:
+        return self._broadcast(value, None)
+
+    def gather_values(self, value: _Value) -> list[_Value]:
+        values: list[Any] = [None] * self.size
+        with _answers():
+            distributed.all_gather_object(values, value)
+        return values
+
+    def first(self, make: Callable[[], _Value]) -> _Value:
+        made, failure = None, None
+        if self.rank == 0:
+            try:
+                # The others of this machine wait, so their threads are free.
+                with threadpool_limits(int(os.environ["LOCAL_WORLD_SIZE"]) * torch.get_num_threads()):
+                    made = make()
+            except Exception as error:
+                failure = error
+        said = None if failure is None else f"{type(failure).__name__}: {failure}"
+        value, failed = self._broadcast((made, said), self._endless)
+        if failure is not None:
+            raise failure
+        if failed is not None:
+            raise LostProcessError(f"process 0 could not make what all processes need: {failed}")
+        return value  # type: ignore[return-value]
+
+    def same_state(self, module: nn.Module) -> None:
+        for value in module.state_dict().values():
+            with _answers():
+                distributed.broadcast(value, 0)
+
+    def _broadcast(self, value: _Value, group: Any) -> _Value:
+        values = [value]
+        with _answers():
+            distributed.broadcast_object_list(values, 0, group)
+        return values[0]
+
+
+#: The connection and its device. torch connects processes once in the life of a program.
+_joined: list[tuple[_Together, str]] = []
+
+
+def join(device: str = "cpu") -> Processes:
+    """Return the processes that torchrun started, connected for training on ``device``, or this one alone."""
+    if not launched():
+        return ALONE
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"with several processes device must be 'cpu', or 'cuda' for a GPU each; got {device!r}.")
+    if not _joined:
+        if device == "cuda":
+            _take_gpu()
+        _joined.append((_Together(device), device))
+    joined, of_device = _joined[0]
+    if device != of_device:
+        raise ValueError(
+            f"these processes were connected for device={of_device!r}; got device={device!r}: start them again for "
+            "another device."
+        )
+    return joined
+
+
+def _take_gpu() -> None:
+    here = int(os.environ["LOCAL_WORLD_SIZE"])
+    if torch.cuda.device_count() < here:
+        raise ValueError(
+            f"expected a GPU for each of the {here} processes on this machine; found {torch.cuda.device_count()}: "
+            "lower --nproc-per-node, or train with device='cpu'."
+        )
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+
+
+@contextmanager
+def _answers() -> Iterator[None]:
+    """Turn an error of the connection into one that says what to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        # Without the place in gloo's source, with which it begins.
+        reason = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip().splitlines()[0])[:80]
+        raise LostProcessError(
+            f"process {launched_rank()} lost the others: one of them ended or does not answer ({reason}). Look for its "
+            "own message, then start the run again with the same arguments; with a checkpoint it goes on after the "
+            "last complete epoch."
+        ) from error

@@ -1,11 +1,47 @@
-"""The seam between methods and the loop: a method is its objective."""
+"""What a method works with: the rows of a training run, batches of them, and the objective that a method is."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor, nn
+
+from onepos.rows.stored import DatasetRows, DiskRows
+from onepos.training.machine import ALONE, Processes
+
+#: CSR features are expanded once if the dense float32 matrix stays below this; otherwise batch by batch.
+DENSE_LIMIT_BYTES = 1 << 30
+
+
+def as_features(X: Any) -> Any:
+    """Return a dense float32 tensor; CSR whose dense form would be too large, and rows read as needed, as they are."""
+    if isinstance(X, Tensor | DiskRows | DatasetRows):
+        return X
+    if sparse.issparse(X):
+        if 4 * X.shape[0] * X.shape[1] > DENSE_LIMIT_BYTES:
+            return sparse.csr_array(X)
+        X = X.toarray()
+    values = np.ascontiguousarray(X, dtype=np.float32)
+    # torch takes no array that it could not write to, such as a small memory map.
+    return torch.from_numpy(values if values.flags.writeable else values.copy())
+
+
+def on_device(features: Any, device: str) -> Any:
+    """Move a tensor to a device; leave rows that are read as needed, whose batches go there."""
+    return features.to(device) if isinstance(features, Tensor) else features
+
+
+def gather(features: Any, rows: Tensor) -> Tensor:
+    """Rows of a dense tensor, a CSR array, a file or a Dataset, as a dense tensor on the device of ``rows``."""
+    if isinstance(features, Tensor):
+        return features.index_select(0, rows)
+    values = features[rows.cpu().numpy()]
+    return torch.from_numpy(values.toarray() if sparse.issparse(values) else values).to(rows.device)
 
 
 @dataclass(frozen=True)
@@ -33,6 +69,52 @@ class Batch:
         """1 where a label was observed, else 0; floating-point, of the features' precision."""
         kind = self.features.dtype
         return self.observed.clamp(min=0).to(kind if kind.is_floating_point else torch.float32)
+
+
+@dataclass
+class Rows:
+    """Features and observed labels of all rows, and the index of those that may be trained on.
+
+    Attributes
+    ----------
+    features : float32 Tensor (n_samples, n_features), a CSR array too large to expand, rows on disk or in a Dataset
+    observed : int8 Tensor (n_samples, n_labels)
+    trainable : int64 Tensor
+        Rows that carry an observed positive and are not held out.
+    processes : Processes
+        The processes that train on them. Each has all labels and reads the features that it needs.
+    """
+
+    features: Any
+    observed: Tensor
+    trainable: Tensor
+    processes: Processes = ALONE
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        observed: NDArray[np.int8],
+        trainable: NDArray[np.intp],
+        device: str = "cpu",
+        processes: Processes = ALONE,
+    ) -> "Rows":
+        """Build from scaled features (ndarray, CSR, rows on disk or in a Dataset) and int8 labels."""
+        labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
+        return cls(on_device(as_features(X), device), labels.to(device), index.to(device), processes)
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """Features of the given rows as a dense tensor."""
+        return gather(self.features, rows)
+
+    def batch(self, index: Tensor, number: int = 0) -> Batch:
+        """Return the given rows as a batch."""
+        return Batch(index, self.gather(index), self.observed.index_select(0, index), number)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows, trainable or not."""
+        return int(self.observed.shape[0])
 
 
 class Objective(nn.Module):
@@ -64,7 +146,7 @@ class Objective(nn.Module):
         return [([p for p in self.parameters() if p.requires_grad], 1.0)]
 
     def end_epoch(self, waited: int | None) -> bool:
-        """Note how long ago the best epoch was, None without scores; True asks to go on from that epoch's network."""
+        """Note how many epochs ago the best one was, None without scores; True asks to go on from its network."""
         return False
 
     def row_state(self) -> list[Tensor]:
@@ -82,5 +164,5 @@ class Objective(nn.Module):
         """Take back what ``running_state`` gave, on the CPU, after ``load_state_dict``."""
 
     def describe_epoch(self) -> dict[str, float]:
-        """Return further numbers worth keeping in the history, evaluated once an epoch."""
+        """Return further numbers for the history, evaluated once per epoch."""
         return {}

@@ -1,70 +1,177 @@
-"""The rows of a training run, and one batch of them: losses, gradients, and a step of the optimiser after each loss.
+"""The schedule of a run, the optimiser, and the steps that it takes for one batch.
+
+The optimiser is AdamW with one fused kernel call per group of parameters: at batches of 16 rows, a step with
+``torch.optim`` takes half as long again.
 
 A batch is computed in portions: ``gradient_accumulation`` of them in each process. The gradients of all portions are
 averaged before each step, weighted by their rows. So k processes take the steps of one process with k portions. Each
 portion has random numbers of its own, which depend on its number and not on the process that computes it.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from onepos.rows.tensors import as_features, gather, on_device
-from onepos.training.objective import Batch, Objective
-from onepos.training.optimizer import FusedAdam, Schedule, with_rate_factors
-from onepos.training.processes import ALONE, Processes
+from onepos.training.objective import Batch, Objective, Rows
+
+#: Parameters and the factor on their learning rate, as ``Objective.trained_by`` returns them.
+Groups = list[tuple[list[nn.Parameter], float]]
 
 
-@dataclass
-class Rows:
-    """Features and observed labels of all rows, and the index of those that may be trained on.
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train.
 
-    Attributes
-    ----------
-    features : float32 Tensor (n_samples, n_features), a CSR array too large to expand, rows on disk or in a Dataset
-    observed : int8 Tensor (n_samples, n_labels)
-    trainable : int64 Tensor
-        Rows that carry an observed positive and are not held out.
-    processes : Processes
-        The processes that train on them. Each has all labels and reads the features that it needs.
+    ``patience`` epochs without a better validation score end training; None never stops early. The weights of the
+    best epoch are restored whenever there is a scorer. ``rate_factors`` multiply the learning rate of those parameters
+    of the network whose names begin so. ``accumulation`` is the number of portions that a batch is computed in.
+    ``stop_after`` ends training after so many of the ``max_epochs``, by which a decay is measured.
     """
 
-    features: Any
-    observed: Tensor
-    trainable: Tensor
-    processes: Processes = ALONE
-
-    @classmethod
-    def from_arrays(
-        cls,
-        X: Any,
-        observed: NDArray[np.int8],
-        trainable: NDArray[np.intp],
-        device: str = "cpu",
-        processes: Processes = ALONE,
-    ) -> "Rows":
-        """Build from scaled features (ndarray, CSR, rows on disk or in a Dataset) and int8 labels."""
-        labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
-        return cls(on_device(as_features(X), device), labels.to(device), index.to(device), processes)
-
-    def gather(self, rows: Tensor) -> Tensor:
-        """Features of the given rows as a dense tensor."""
-        return gather(self.features, rows)
-
-    def batch(self, index: Tensor, number: int = 0) -> Batch:
-        """Return the given rows as a batch."""
-        return Batch(index, self.gather(index), self.observed.index_select(0, index), number)
+    max_epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float = 0.0
+    patience: int | None = None
+    learning_rate_decay: str = "none"
+    rate_factors: Mapping[str, float] = field(default_factory=dict)
+    accumulation: int = 1
+    stop_after: int | None = None
 
     @property
-    def n_samples(self) -> int:
-        """Number of rows, trainable or not."""
-        return int(self.observed.shape[0])
+    def n_epochs(self) -> int:
+        """Epochs to train for."""
+        return self.max_epochs if self.stop_after is None else min(self.stop_after, self.max_epochs)
+
+    def rate_factor(self, epoch: int) -> float:
+        """Multiplier of the learning rate in a 0-based epoch: 1, or half a cosine from 1 towards 0."""
+        if self.learning_rate_decay == "cosine":
+            return 0.5 * (1.0 + math.cos(math.pi * epoch / self.max_epochs))
+        return 1.0
+
+
+def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:
+    """Raise unless every prefix names parameters, every factor is at least 0 and something is left to train."""
+    names = [name for name, _ in network.named_parameters()]
+    for prefix, factor in factors.items():
+        if not any(_is_prefix(prefix, name) for name in names):
+            there = ", ".join(sorted({name.partition(".")[0] for name in names}))
+            raise ValueError(
+                f"learning_rate_factors names {prefix!r}, but no parameter of the network begins so. Prefixes there "
+                f"are: {there}; and longer ones, up to whole names such as {names[0]!r}."
+            )
+        if isinstance(factor, bool) or not isinstance(factor, Real) or not 0 <= float(factor) < float("inf"):
+            raise ValueError(
+                f"learning_rate_factors[{prefix!r}] must be a number from 0 on (0 freezes); got {factor!r}."
+            )
+    if not any(p.requires_grad and _factor_of(name, factors) for name, p in network.named_parameters()):
+        raise ValueError(
+            "nothing is left to train: every parameter of the network is frozen, by a factor of 0 in "
+            "learning_rate_factors or by requires_grad=False."
+        )
+
+
+def with_rate_factors(groups: Groups, network: nn.Module, factors: Mapping[str, float]) -> Groups:
+    """Split groups by the factors of the network's parameters; frozen ones are left out, and cost no gradient.
+
+    The longest prefix counts. Parameters of other modules stay as they are.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1))
+    >>> groups = with_rate_factors([(list(network.parameters()), 1.0)], network, {"0": 0.1, "1.bias": 0.0})
+    >>> [(len(parameters), factor) for parameters, factor in groups]
+    [(1, 0.1), (1, 1.0)]
+    """
+    own = {id(p): _factor_of(name, factors) for name, p in network.named_parameters()}
+    result: Groups = []
+    for parameters, factor in groups:
+        parts: dict[float, list[nn.Parameter]] = {}
+        for parameter in parameters:
+            if parameter.requires_grad:
+                parts.setdefault(own.get(id(parameter), 1.0), []).append(parameter)
+        result += [(part, factor * own_factor) for own_factor, part in parts.items() if own_factor]
+    return result
+
+
+def _factor_of(name: str, factors: Mapping[str, float]) -> float:
+    found = [prefix for prefix in factors if _is_prefix(prefix, name)]
+    return float(factors[max(found, key=len)]) if found else 1.0
+
+
+def _is_prefix(prefix: str, name: str) -> bool:
+    """Whether ``prefix`` is ``name`` or some of its first parts, which are separated by dots."""
+    return name == prefix or name.startswith(f"{prefix}.")
+
+
+class _Group:
+    def __init__(self, parameters: list[nn.Parameter], rate_factor: float) -> None:
+        self.parameters: list[Tensor] = list(parameters)
+        self.rate_factor = rate_factor
+        self.mean = [torch.zeros_like(p) for p in parameters]
+        self.square = [torch.zeros_like(p) for p in parameters]
+        self.count = torch.zeros((), device=parameters[0].device)
+
+
+class FusedAdam:
+    """AdamW over groups of parameters. Each step first shrinks them by ``1 − rate · weight_decay``."""
+
+    def __init__(self, groups: Groups, weight_decay: float) -> None:
+        self.groups = [_Group(parameters, factor) for parameters, factor in groups if parameters]
+        self.parameters = [p for group in self.groups for p in group.parameters]
+        self.weight_decay = weight_decay
+
+    def gradients(self, loss: Tensor) -> Sequence[Tensor]:
+        """Return the derivatives of ``loss`` by the parameters; zero where it does not depend on them."""
+        return torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+
+    @torch.no_grad()
+    def apply(self, gradients: Sequence[Tensor], rate: float) -> None:
+        """Take one step along the given gradients."""
+        start = 0
+        for group in self.groups:
+            end = start + len(group.parameters)
+            group.count.add_(1.0)
+            torch._fused_adamw_(
+                group.parameters,
+                list(gradients[start:end]),
+                group.mean,
+                group.square,
+                [],
+                [group.count] * len(group.parameters),  # they all have taken the same number of steps
+                lr=rate * group.rate_factor,
+                beta1=0.9,
+                beta2=0.999,
+                weight_decay=self.weight_decay,
+                eps=1e-8,
+                amsgrad=False,
+                maximize=False,
+                grad_scale=None,
+                found_inf=None,
+            )
+            start = end
+
+    def state(self) -> dict[str, Tensor]:
+        """Means, squares and numbers of steps by name, as ``restore`` takes them."""
+        named: dict[str, Tensor] = {}
+        for number, group in enumerate(self.groups):
+            named |= {f"{number}.mean.{place}": value for place, value in enumerate(group.mean)}
+            named |= {f"{number}.square.{place}": value for place, value in enumerate(group.square)}
+            named[f"{number}.count"] = group.count
+        return named
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what ``state`` gave."""
+        for name, value in self.state().items():
+            value.copy_(state[name])
 
 
 class Steps:
@@ -91,7 +198,8 @@ class Steps:
             yield from self._in_portions(index, number, rate)
             return
         for name, loss in self.objective.losses(self.rows.batch(index, number)):
-            self.optimizer(name).step(loss, rate)
+            optimizer = self.optimizer(name)
+            optimizer.apply(optimizer.gradients(loss), rate)
             yield name, loss.detach()
 
     def own_portions(self, index: Tensor) -> list[tuple[int, Tensor]]:
@@ -107,44 +215,32 @@ class Steps:
         """
         # A process without rows repeats the first row with weight 0: it must take part in every exchange.
         own = self.own_portions(index) or [(0, index[:0])]
-        walks = [
-            _Walk(
-                self.objective.losses(self.rows.batch(rows if len(rows) else index[:1], number)),
+        portions = [
+            self._shares(
+                self.rows.batch(rows if len(rows) else index[:1], number),
                 len(rows) / len(index),
                 _Stream(self.generator, (self._seed, number, portion)),
             )
             for portion, rows in own
         ]
-        while True:
-            found = [self._advance(walk) for walk in walks]
-            portions = [item for item in found if item is not None]
-            if not portions:
-                return
-            name = portions[0][0]
-            sums = [torch.stack(parts).sum(dim=0) for parts in zip(*(item[1] for item in portions), strict=True)]
+        for found in zip(*portions, strict=True):
+            name = found[0][0]
+            sums = [torch.stack(parts).sum(dim=0) for parts in zip(*(shares for _, shares in found), strict=True)]
             *gradients, value = self.rows.processes.sum(sums)
             self.optimizer(name).apply(gradients, rate)
             yield name, value
 
-    def _advance(self, walk: "_Walk") -> tuple[str, list[Tensor]] | None:
-        """Return the name of the portion's next loss, and its share of the gradients and of the value."""
-        with walk.stream.in_use():
-            item = next(walk.losses, None)
-        if item is None:
-            return None
-        name, loss = item
-        # Differentiated at once, so that the portion's intermediate results can go.
-        gradients = self.optimizer(name).gradients(loss)
-        return name, [value * walk.weight for value in (*gradients, loss.detach())]
-
-
-@dataclass
-class _Walk:
-    """The losses of one portion, its share of the batch's rows, and its random numbers."""
-
-    losses: Iterator[tuple[str, Tensor]]
-    weight: float
-    stream: "_Stream"
+    def _shares(self, batch: Batch, weight: float, stream: "_Stream") -> Iterator[tuple[str, list[Tensor]]]:
+        """Yield the name of each loss of a portion, and its share of the gradients and of the value."""
+        losses = self.objective.losses(batch)
+        while True:
+            with stream.in_use():
+                item = next(losses, None)
+            if item is None:
+                return
+            name, loss = item
+            # Differentiated at once, so that the portion's intermediate results can go.
+            yield name, [value * weight for value in (*self.optimizer(name).gradients(loss), loss.detach())]
 
 
 class _Stream:

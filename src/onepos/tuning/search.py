@@ -21,7 +21,7 @@ from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import make_classifier
 from onepos.training import Callback, Objective
-from onepos.training.epoch_choice import higher_is_better
+from onepos.training.loop import higher_is_better
 from onepos.tuning.parts import Part, make_parts
 from onepos.tuning.spaces import Dimension, Space, check_space
 

@@ -23,7 +23,7 @@ from onepos.methods.auto.folds import FEWEST_TO_JUDGE, Folds, deal
 from onepos.methods.auto.search import BASELINES, SHARES, Search, Trial, log_scores
 from onepos.methods.registry import METHODS
 from onepos.rows.scaling import fit_scaler
-from onepos.rows.tensors import take
+from onepos.rows.stored import take
 from onepos.training import History
 
 #: A gain in mean log-likelihood over the label frequencies that is not worth a model.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos.methods._base import hold_out
-from onepos.rows.tensors import take
+from onepos.rows.stored import take
 
 #: With fewer labelled rows than this none is held out, and members count alike.
 FEWEST_TO_JUDGE = 50

@@ -28,10 +28,10 @@ from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures
 from onepos.methods.smile.beta import sample_beta
 from onepos.methods.smile.encoder import find_graph
-from onepos.rows.tensors import as_features, gather
 from onepos.training import Batch, Objective
 from onepos.training.losses import binary_cross_entropy
 from onepos.training.networks import MLP, linear
+from onepos.training.objective import as_features, gather
 
 
 def in_edges(neighbors: NDArray[np.int64]) -> Any:

@@ -24,9 +24,9 @@ from onepos.graph.search import NeighborGraph, Search, neighbor_graph, usable_ne
 from onepos.graph.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
 from onepos.methods._neural_state import embed, outputs_of_all
 from onepos.rows.stored import DiskRows
-from onepos.rows.tensors import as_features, gather, on_device
 from onepos.training import Rows
 from onepos.training.networks import linear
+from onepos.training.objective import as_features, gather, on_device
 
 #: Whether kernels compute the encoder in single precision on the CPU; False: torch always does.
 USE_KERNEL = True
