@@ -50,7 +50,7 @@ def test_cells_are_mean_and_standard_deviation_over_trials():
 def test_failed_cells_count_as_missing(frame):
     cell = row(table(frame), "CAL500")[NASTY]
     assert np.isnan([cell.mean, cell.std]).all()
-    assert (cell.count, cell.best, cell.incomplete) == (0, False, True)
+    assert (cell.count, cell.best, cell.complete) == (0, False, False)
     assert row(table(frame), "scene")["role"].count == 2
     assert row(table(frame, selection="single-positive"), "scene")["role"].count == 3
 

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -227,16 +228,14 @@ def _full_size(results: Path) -> "pd.DataFrame":
 
 
 def _print_table(made: Any, form: str, json: bool) -> None:
-    from rich.console import Console
-
     from onepos.methods.registry import METHODS
-    from onepos.study.tables import render, to_rich
+    from onepos.study.tables import render, to_terminal
 
     titles = {key: method.name for key, method in METHODS.items()}
     if json:
         print_json(made.frame().to_dict("records"))
     elif form == "terminal":
-        show(to_rich(made, names=titles, width=Console().width))
+        print_line(to_terminal(made, names=titles, width=get_terminal_size().columns))
     else:
         print_line(render(made, form, names=titles))
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-import sys
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onepos.exceptions import MissingDependencyError
 from onepos.study.tables import (
     FORMATS,
     Cell,
@@ -24,7 +22,6 @@ from onepos.study.tables import (
     significance,
     to_latex,
     to_markdown,
-    to_rich,
     to_terminal,
 )
 from onepos.study.tables.formats import mean_std, p_text, short
@@ -131,23 +128,6 @@ def test_terminal_blocks_repeat_the_words_and_lose_no_column():
     assert sum("scene" in line for line in lines) == sum("data set" in line for line in lines) == 3
     shown = [word for line in lines if "scene" in line for word in line.split()[1:]]
     assert shown == [f".10{i}" for i in range(7)]
-
-
-def test_rich_prints_bold_and_takes_brackets_literally():
-    from rich.console import Console
-
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, color_system="standard", width=80)
-    console.print(to_rich(one_cell("win[0.0005]", bold=True), width=80))
-    assert "\x1b[1mwin[0.0005]\x1b[0m" in out.getvalue()
-
-
-def test_terminal_needs_rich(monkeypatch):
-    for name in ("cells", "console", "table", "text", "box"):
-        monkeypatch.setitem(sys.modules, f"rich.{name}", None)
-    with pytest.raises(MissingDependencyError, match=r"onepos\[cli\]"):
-        to_terminal(one_cell("x"))
-    assert "x" in to_markdown(one_cell("x"))
 
 
 def test_bold_and_marks():

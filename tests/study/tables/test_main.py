@@ -28,7 +28,7 @@ def test_best_ties_full_supervision_and_incomplete_cells():
     table = main_table(make_frame(TWO), "average_precision")
     assert bold(table, "a") == ["smile", "an"]  # .810 both: equal at the shown digits
     assert bold(table, "b") == ["smile"]  # .600 of one trial does not compete, nor does bce
-    assert table.cells["b", "an"].incomplete
+    assert not table.cells["b", "an"].complete
     assert table.failed == 1
     assert main_table(make_frame(TWO), "coverage").cells["a", "wan"].best  # lower is better
 
@@ -66,7 +66,7 @@ def test_the_grid_says_it_all():
 
 def test_expected_trials_can_be_said():
     table = main_table(make_frame(TWO), "coverage", expected_trials=5)
-    assert all(cell.incomplete and not cell.best for cell in table.cells.values())
+    assert all(not cell.complete and not cell.best for cell in table.cells.values())
     assert table.average_ranks == {}
     assert {cell.text for cell in table.grid().footer[0][1:]} == {"–"}
 

@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib import resources
+from itertools import product
 from types import MappingProxyType
+from typing import Unpack
 
 import pandas as pd
 
 from onepos.metrics import METRIC_TITLES, METRICS
 from onepos.study.tables.formats import NOTHING, Cell, Grid, mean_std, metric_title, name_of, short
-from onepos.study.tables.main_table import Aggregate, aggregate
+from onepos.study.tables.main_table import Summary, Which, aggregate
 
 #: The paper's name of a method → its key here.
 PAPER_METHODS: Mapping[str, str] = MappingProxyType(
@@ -38,7 +40,12 @@ def load_published() -> pd.DataFrame:
     >>> float(paper.loc[("average_precision", "scene", "smile"), "mean"])
     0.841
     """
-    return _published().copy()
+    source = resources.files("onepos.study.tables").joinpath("published", "smile2022.csv")
+    with source.open(encoding="utf-8") as file:
+        frame = pd.read_csv(file)
+    frame["metric"] = frame["metric"].map({title: key for key, title in METRIC_TITLES.items()})
+    frame["method"] = frame["method"].map(PAPER_METHODS)
+    return frame
 
 
 def published_value(metric: str, dataset: str, method: str) -> tuple[float, float] | None:
@@ -54,26 +61,16 @@ def published_value(metric: str, dataset: str, method: str) -> tuple[float, floa
 
 @cache
 def _values() -> dict[tuple[str, str, str], tuple[float, float]]:
-    columns = _published()[["metric", "dataset", "method", "mean", "std"]].itertuples(index=False, name=None)
+    columns = load_published()[["metric", "dataset", "method", "mean", "std"]].itertuples(index=False, name=None)
     return {(metric, dataset, method): (mean, std) for metric, dataset, method, mean, std in columns}
-
-
-@cache
-def _published() -> pd.DataFrame:
-    source = resources.files("onepos.study.tables").joinpath("published", "smile2022.csv")
-    with source.open(encoding="utf-8") as file:
-        frame = pd.read_csv(file)
-    frame["metric"] = frame["metric"].map({title: key for key, title in METRIC_TITLES.items()})
-    frame["method"] = frame["method"].map(PAPER_METHODS)
-    return frame
 
 
 @dataclass(frozen=True)
 class Pair:
     """One method on one data set, here and in the paper.
 
-    ``difference`` is ours minus the paper's, ``in_stds`` the same divided by √((s₁² + s₂²) / 2). ``paper_dataset`` is
-    another one than ``dataset`` for a substitute. Without ``same_features`` the difference says nothing about methods.
+    ``difference`` is ours minus the paper's, ``in_stds`` the same divided by √((s₁² + s₂²) / 2). ``paper_dataset``
+    differs from ``dataset`` for a substitute. Without ``same_features`` the difference says nothing about methods.
     """
 
     metric: str
@@ -105,7 +102,7 @@ class Comparison:
         return frame.assign(selection=self.selection)
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
-        """One line per metric, data set and method; see :class:`onepos.study.tables.formats.Table`."""
+        """One line per metric, data set and method; see :class:`onepos.study.tables.Table`."""
         notes = [
             f"Mean±std over {self.expected_trials} trials here, five in the paper, on other splits; settings selected "
             f"on {self.selection} validation labels. In stds: difference / √((s₁² + s₂²) / 2)."
@@ -123,35 +120,22 @@ class Comparison:
         )
 
     def _row(self, pair: Pair, names: Mapping[str, str] | None) -> tuple[Cell, ...]:
-        mark = f"†{pair.count}" if pair.count < self.expected_trials else ""
+        ours = Summary(pair.mean, pair.std, pair.count, pair.count >= self.expected_trials)
+        in_stds = NOTHING if math.isnan(pair.in_stds) else f"{pair.in_stds:+.1f}".replace("inf", "∞")
         return (
             Cell(metric_title(pair.metric)),
             Cell(pair.dataset),
             Cell(name_of(pair.method, names)),
-            Cell(mean_std(pair.mean, pair.std), mark=mark),
+            ours.shown(),
             Cell(mean_std(pair.paper_mean, pair.paper_std)),
             Cell(short(pair.difference, sign=True)),
-            Cell(_in_stds_text(pair.in_stds)),
+            Cell("0.0" if in_stds in ("+0.0", "-0.0") else in_stds),
             Cell("paper" if pair.same_features else "other"),
         )
 
 
-def compare(
-    results: pd.DataFrame,
-    *,
-    metrics: Sequence[str] = METRICS,
-    selection: str = "clean",
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    expected_trials: int | None = None,
-) -> Comparison:
-    """Set our means beside the paper's, wherever both exist.
-
-    Parameters
-    ----------
-    results, selection, datasets, methods, expected_trials
-        As in :func:`onepos.study.tables.aggregate`.
-    metrics : sequence of str
+def compare(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which: Unpack[Which]) -> Comparison:
+    """Set our means beside the paper's, wherever both exist; ``which`` are parameters of ``aggregate``.
 
     Examples
     --------
@@ -162,30 +146,21 @@ def compare(
     """
     pairs, trials = [], 0
     for metric in metrics:
-        values = aggregate(
-            results, metric, selection=selection, datasets=datasets, methods=methods, expected_trials=expected_trials
-        )
+        values = aggregate(results, metric, **which)
         trials = values.expected_trials
-        pairs += [
-            pair
-            for dataset in values.datasets
-            for method in values.methods
-            if (pair := _pair(values, dataset, method)) is not None
-        ]
-    return Comparison(tuple(pairs), selection, trials)
-
-
-def _pair(values: Aggregate, dataset: str, method: str) -> Pair | None:
-    ours, theirs = values.summary(dataset, method), published_value(values.metric, dataset, method)
-    if theirs is None or not ours.count:
-        return None
-    difference = ours.mean - theirs[0]
-    return Pair(
-        *(values.metric, dataset, SUBSTITUTES.get(dataset, dataset), method, ours.mean, ours.std, ours.count, *theirs),
-        difference=difference,
-        in_stds=in_stds(difference, ours.std, theirs[1]),
-        same_features=values.features[dataset] == "paper",
-    )
+        for dataset, method in product(values.datasets, values.methods):
+            ours, theirs = values.summary(dataset, method), published_value(metric, dataset, method)
+            if theirs is None or not ours.count:
+                continue
+            difference = ours.mean - theirs[0]
+            pair = Pair(
+                *(metric, dataset, SUBSTITUTES.get(dataset, dataset), method, ours.mean, ours.std, ours.count, *theirs),
+                difference=difference,
+                in_stds=in_stds(difference, ours.std, theirs[1]),
+                same_features=values.features[dataset] == "paper",
+            )
+            pairs.append(pair)
+    return Comparison(tuple(pairs), which.get("selection", "clean"), trials)
 
 
 def in_stds(difference: float, first: float, second: float) -> float:
@@ -203,10 +178,3 @@ def in_stds(difference: float, first: float, second: float) -> float:
     if abs(difference) < 1e-12:
         return 0.0
     return math.copysign(math.inf, difference) if pooled == 0 else difference / pooled
-
-
-def _in_stds_text(value: float) -> str:
-    if math.isnan(value):
-        return NOTHING
-    text = f"{value:+.1f}".replace("inf", "∞")
-    return "0.0" if text in ("+0.0", "-0.0") else text

@@ -3,20 +3,13 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from io import StringIO
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Protocol
 
 import pandas as pd
 
-from onepos._utils.machine import require
 from onepos.metrics import METRIC_TITLES, higher_is_better
-
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
 
 #: Shown where there is no value.
 NOTHING = "–"
@@ -26,7 +19,7 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, whether it is set in bold, and a mark that is set after it and not in bold."""
+    """A text, whether it is bold, and a mark after it that is never bold."""
 
     text: str
     bold: bool = False
@@ -35,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table as it is read: ``text_columns`` on the left are words, the others numbers; notes say what is what."""
+    """A table to read: ``text_columns`` on the left hold words, the others numbers; notes explain both."""
 
     title: str
     header: tuple[str, ...]
@@ -51,7 +44,7 @@ class Grid:
 
 
 class Table(Protocol):
-    """What the writers of :mod:`onepos.study.tables.formats` take."""
+    """What the writers below take."""
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
         """Return the table as it is read, with ``names`` in place of the keys of methods."""
@@ -185,9 +178,9 @@ def to_latex(table: Table, *, names: Mapping[str, str] | None = None, bare: bool
 def to_terminal(
     table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False, width: int | None = None
 ) -> str:
-    """Write plain text with a * after what is bold, in blocks of columns if ``width`` is too small for all.
+    """Write plain text with a * after bold cells, in blocks of columns if ``width`` is too small for all.
 
-    Parameters as in :func:`to_markdown`. Needs rich.
+    Parameters as in :func:`to_markdown`.
 
     Examples
     --------
@@ -202,23 +195,31 @@ def to_terminal(
     <BLANKLINE>
     """
     grid = table.grid(names)
-    needed = sum(_widths(grid)) + _AROUND
-    out = StringIO()
-    console = _rich("console").Console(
-        file=out, width=max(width or max(needed, _NOTES_WIDTH), 1), color_system=None, force_terminal=False
-    )
-    console.print(_rich_group(grid, bare=bare, width=width, stars=True))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n") + "\n"
-
-
-def to_rich(
-    table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False, width: int | None = None
-) -> "Group":
-    """Return what a rich console prints with real bold; parameters as in :func:`to_terminal`.
-
-    Give the console's width: beyond it rich would cut the numbers.
-    """
-    return _rich_group(table.grid(names), bare=bare, width=width, stars=False)
+    cells = [[cell.text + "*" * cell.bold + cell.mark for cell in row] for row in (*grid.rows, *grid.footer)]
+    lines = [list(grid.header), *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    words = list(range(grid.text_columns))
+    blocks = [words]
+    for column in range(grid.text_columns, len(widths)):
+        used = sum(widths[taken] + _APART for taken in blocks[-1])
+        if width is not None and blocks[-1] != words and used + widths[column] + 2 * _APART > width:
+            blocks.append(words)
+        blocks[-1] = [*blocks[-1], column]
+    parts = []
+    for block in blocks:
+        padded = [
+            [line[c].ljust(widths[c]) if c in words else line[c].rjust(widths[c]) for c in block] for line in lines
+        ]
+        texts = ["  " + (" " * _APART).join(line) for line in padded]
+        texts.insert(1, " " + "─" * len(texts[0]))
+        if grid.footer:
+            texts.insert(2 + len(grid.rows), "")
+        parts.append("\n".join(text.rstrip() for text in texts))
+    if not bare:
+        notes = [*grid.notes, *(["* stands for bold."] if any("*" in text for text in parts) else [])]
+        room = width or max(_NOTES_WIDTH, max(len(line) for part in parts for line in part.splitlines()))
+        parts = [grid.title, *parts, "\n".join(fill(note, room) for note in notes)]
+    return "\n\n".join(parts) + "\n"
 
 
 # Parts of the writers.
@@ -252,6 +253,8 @@ def _latex_escape(text: str) -> str:
 
 
 _SPECIAL = re.compile(r"([\\`*_|<>])")
+#: Spaces between the columns on a terminal, and the least width of the notes there.
+_APART, _NOTES_WIDTH = 3, 100
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -261,73 +264,3 @@ def _markdown_cell(cell: Cell) -> str:
 
 def _markdown_escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
-_PURPOSE = "showing a table on a terminal"
-#: What rich sets around a column's text in the box that is used here: a space on each side, and a line's place.
-_AROUND = 3
-#: Notes are not squeezed under a narrow table.
-_NOTES_WIDTH = 100
-
-
-def _rich_group(grid: Grid, *, bare: bool, width: int | None, stars: bool) -> "Group":
-    """Title, tables and notes to print; ``stars`` put a * after what is bold, where bold cannot be seen."""
-    group: type[Group] = _rich("console").Group
-    tables = [_table(block, stars) for block in blocks(grid, width)]
-    if bare:
-        return group(*tables)
-    text = _rich("text").Text
-    notes = [text(note) for note in grid.notes]
-    if stars and any(cell.bold for row in (*grid.rows, *grid.footer) for cell in row):
-        notes.append(text("* stands for bold."))
-    return group(text(grid.title, style="bold"), *tables, *notes)
-
-
-def blocks(grid: Grid, width: int | None) -> list[Grid]:
-    """Split the columns of numbers so that each part, with the columns of words before it, fits into ``width``."""
-    widths = _widths(grid)
-    words = list(range(grid.text_columns))
-    room = None if width is None else width - _AROUND - sum(widths[column] for column in words)
-    parts: list[list[int]] = [[]]
-    for column in range(grid.text_columns, len(grid.header)):
-        used = sum(widths[taken] for taken in parts[-1])
-        if room is not None and parts[-1] and used + widths[column] > room:
-            parts.append([])
-        parts[-1].append(column)
-    return [_columns(grid, words + part) for part in parts]
-
-
-def _columns(grid: Grid, chosen: list[int]) -> Grid:
-    rows, footer = (tuple(tuple(row[column] for column in chosen) for row in part) for part in (grid.rows, grid.footer))
-    return replace(grid, header=tuple(grid.header[column] for column in chosen), rows=rows, footer=footer)
-
-
-def _widths(grid: Grid) -> list[int]:
-    texts = [[Cell(text) for text in grid.header], *grid.rows, *grid.footer]
-    cell_len = _rich("cells").cell_len
-    # One place more for the star.
-    return [
-        max(cell_len(cell.text + cell.mark) + cell.bold for cell in column) + _AROUND
-        for column in zip(*texts, strict=True)
-    ]
-
-
-def _table(grid: Grid, stars: bool) -> "RichTable":
-    table: RichTable = _rich("table").Table(box=_rich("box").SIMPLE_HEAD, padding=(0, 1))
-    for column, text in enumerate(grid.header):
-        table.add_column(
-            _text(Cell(text), False), justify="left" if column < grid.text_columns else "right", no_wrap=True
-        )
-    for number, row in enumerate((*grid.rows, *grid.footer), start=1):
-        table.add_row(*(_text(cell, stars) for cell in row), end_section=number == len(grid.rows) and bool(grid.footer))
-    return table
-
-
-def _text(cell: Cell, stars: bool) -> "Text":
-    # A Text and no str: the brackets of "win[0.0005]" are no markup.
-    text: Text = _rich("text").Text(cell.text, style="bold" if cell.bold else "")
-    return text.append("*" if stars and cell.bold else "").append(cell.mark)
-
-
-def _rich(module: str) -> Any:
-    return require(f"rich.{module}", extra="cli", purpose=_PURPOSE)

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 
@@ -22,30 +22,20 @@ _KEY = ["dataset", "method", "trial", "selection"]
 _KNOWN = {"selection": SELECTIONS, "status": ("ok", "failed"), "features": ("paper", "substitute")}
 
 
-def finished(results: pd.DataFrame, metric: str, selection: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Check the frame and return its finished and its failed rows under one selection rule.
+class Which(TypedDict, total=False):
+    """The rows that a table is made of: optional parameters of :func:`aggregate` that all tables share."""
 
-    A metric is finite wherever the status is "ok". Only the Hamming loss may be nan, for data with one tag per row;
-    such rows are left out.
-    """
+    selection: str
+    datasets: Sequence[str] | None
+    methods: Sequence[str] | None
+    expected_trials: int | None
+
+
+def _check(results: pd.DataFrame, metric: str) -> None:
+    """Raise ValueError unless the frame has one row per cell, each with the columns that tables need."""
     if metric not in METRICS:
         raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
-    _check_columns(results, [*_KEY, "features", "status", metric])
-    rows = results[results["selection"] == selection]
-    if rows.empty:
-        there = ", ".join(map(repr, results["selection"].unique())) or "none, the frame is empty"
-        raise ValueError(f"expected rows with selection {selection!r}; there are: {there}. Run that selection first")
-    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric != "hamming_loss"))]
-    if not ok[metric].abs().lt(float("inf")).all():
-        bad = ok[~ok[metric].abs().lt(float("inf"))].iloc[0]
-        raise ValueError(
-            f"expected a finite {metric} in every row with status 'ok'; got {bad[metric]} for {bad['dataset']}, "
-            f"{bad['method']}, trial {bad['trial']}: such a cell has the status 'failed'"
-        )
-    return ok, rows[rows["status"] == "failed"]
-
-
-def _check_columns(results: pd.DataFrame, needed: Sequence[str]) -> None:
+    needed = [*_KEY, "features", "status", metric]
     missing = [name for name in needed if name not in results.columns]
     if missing:
         raise ValueError(
@@ -68,12 +58,21 @@ def _check_columns(results: pd.DataFrame, needed: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Summary:
-    """One method on one data set: over ``count`` finished trials, which are all that are expected if ``complete``."""
+    """One method on one data set, over ``count`` finished trials.
+
+    ``complete`` says that all expected trials are finished. ``best`` marks the best methods of a main table.
+    """
 
     mean: float
     std: float
     count: int
     complete: bool
+    best: bool = False
+
+    def shown(self) -> Cell:
+        """Return mean±std, with the number of trials as a mark if some are missing."""
+        mark = f"†{self.count}" if self.count and not self.complete else ""
+        return Cell(mean_std(self.mean, self.std), self.best, mark)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +104,8 @@ class Aggregate:
         if dataset not in self.datasets or method not in self.methods:
             return Summary(math.nan, math.nan, 0, False)
         at = self.datasets.index(dataset), self.methods.index(method)
-        count = int(self.count.to_numpy()[at])
-        return Summary(
-            float(self.mean.to_numpy()[at]), float(self.std.to_numpy()[at]), count, count >= self.expected_trials
-        )
+        mean, std, count = (float(frame.to_numpy()[at]) for frame in (self.mean, self.std, self.count))
+        return Summary(mean, std, int(count), count >= self.expected_trials)
 
     def complete_means(self, methods: Sequence[str]) -> pd.DataFrame:
         """Return the means of these methods on the data sets on which all of them are complete."""
@@ -130,7 +127,8 @@ def aggregate(
     Parameters
     ----------
     results : DataFrame
-        One row per cell, see the package's text.
+        One row per cell, see the package's text. Finished rows must have a finite metric. Only the Hamming loss may be
+        nan, for data with one tag per row; such rows are left out.
     metric : str
         One of :data:`onepos.metrics.METRICS`.
     selection : {"clean", "single-positive"}, default="clean"
@@ -146,19 +144,31 @@ def aggregate(
     >>> table = aggregate(example_results(), "average_precision")
     >>> table.datasets, table.methods
     (('scene', 'yeast'), ('smile', 'an', 'bce'))
-    >>> table.summary("yeast", "an")
-    Summary(mean=0.74, std=nan, count=1, complete=False)
+    >>> table.summary("yeast", "an").count, table.summary("yeast", "an").complete
+    (1, False)
     >>> int(table.failed.loc["yeast", "an"])
     1
     """
-    ok, failed = finished(results, metric, selection)
+    _check(results, metric)
     rows = results[results["selection"] == selection]
-    down = _order(rows["dataset"], datasets, "data sets")
-    across = _order(rows["method"], methods, "methods")
-    groups = ok.groupby(["dataset", "method"], sort=False)[metric]
+    if rows.empty:
+        there = ", ".join(map(repr, results["selection"].unique())) or "none, the frame is empty"
+        raise ValueError(f"expected rows with selection {selection!r}; there are: {there}. Run that selection first")
+    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric != "hamming_loss"))]
+    endless = ok[~ok[metric].abs().lt(math.inf)]
+    if not endless.empty:
+        bad = endless.iloc[0]
+        raise ValueError(
+            f"expected a finite {metric} in every row with status 'ok'; got {bad[metric]} for {bad['dataset']}, "
+            f"{bad['method']}, trial {bad['trial']}: such a cell has the status 'failed'"
+        )
+    down, across = (_order(rows[column], asked) for column, asked in (("dataset", datasets), ("method", methods)))
+    groups, failed = (
+        part.groupby(["dataset", "method"], sort=False)[metric] for part in (ok, rows[rows["status"] == "failed"])
+    )
 
-    def wide(values: "pd.Series[Any]") -> pd.DataFrame:
-        return values.unstack().reindex(index=list(down), columns=list(across)).astype(float)
+    def wide(values: "pd.Series[Any]", empty: float) -> pd.DataFrame:
+        return values.unstack().reindex(index=list(down), columns=list(across)).astype(float).fillna(empty)
 
     features = dict(zip(rows["dataset"], rows["features"], strict=True))
     return Aggregate(
@@ -166,33 +176,22 @@ def aggregate(
         selection=selection,
         datasets=down,
         methods=across,
-        mean=wide(groups.mean()),
-        std=wide(groups.std(ddof=1)),
-        count=wide(groups.count()).fillna(0).astype(int),
-        failed=wide(failed.groupby(["dataset", "method"], sort=False)["trial"].count()).fillna(0).astype(int),
+        mean=wide(groups.mean(), math.nan),
+        std=wide(groups.std(ddof=1), math.nan),
+        count=wide(groups.size(), 0).astype(int),
+        failed=wide(failed.size(), 0).astype(int),
         features={name: features[name] for name in down if name in features},
         expected_trials=int(rows["trial"].nunique()) if expected_trials is None else expected_trials,
     )
 
 
-def _order(found: "pd.Series[str]", asked: Sequence[str] | None, what: str) -> tuple[str, ...]:
+def _order(found: "pd.Series[str]", asked: Sequence[str] | None) -> tuple[str, ...]:
     present = tuple(dict.fromkeys(found.tolist()))
     if asked is None:
         return present
     if not set(asked) & set(present):
-        raise ValueError(f"expected {what} among {', '.join(present)}; got {', '.join(asked) or 'none'}")
+        raise ValueError(f"expected {found.name}s among {', '.join(present)}; got {', '.join(asked) or 'none'}")
     return tuple(dict.fromkeys(asked))
-
-
-@dataclass(frozen=True)
-class MainCell:
-    """One method on one data set; ``incomplete`` if fewer trials than expected are finished, none included."""
-
-    mean: float
-    std: float
-    count: int
-    best: bool
-    incomplete: bool
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ class MainTable:
     selection: str
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
-    cells: Mapping[tuple[str, str], MainCell]
+    cells: Mapping[tuple[str, str], Summary]
     average_ranks: Mapping[str, float]
     ranked_datasets: tuple[str, ...]
     features: Mapping[str, str]
@@ -212,18 +211,26 @@ class MainTable:
 
     def frame(self) -> pd.DataFrame:
         """One row per data set and method: mean, std, count, best, incomplete, features."""
-        rows = [
-            {"metric": self.metric, "selection": self.selection, "dataset": dataset, "method": method}
-            | asdict(cell)
-            | {"features": self.features.get(dataset)}
+        return pd.DataFrame(
+            {
+                "metric": self.metric,
+                "selection": self.selection,
+                "dataset": dataset,
+                "method": method,
+                "mean": cell.mean,
+                "std": cell.std,
+                "count": cell.count,
+                "best": cell.best,
+                "incomplete": not cell.complete,
+                "features": self.features.get(dataset),
+            }
             for (dataset, method), cell in self.cells.items()
-        ]
-        return pd.DataFrame(rows)
+        )
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
-        """Data sets down, methods across; see :class:`onepos.study.tables.formats.Table`."""
+        """Data sets down, methods across; see :class:`onepos.study.tables.Table`."""
         rows = [
-            (Cell(dataset), *(self._shown(self.cells[dataset, method]) for method in self.methods))
+            (Cell(dataset), *(self.cells[dataset, method].shown() for method in self.methods))
             for dataset in self.datasets
         ]
         ranks = rank_cells([self.average_ranks.get(method) for method in self.methods])
@@ -235,10 +242,6 @@ class MainTable:
             notes=tuple(self._notes()),
         )
 
-    def _shown(self, cell: MainCell) -> Cell:
-        mark = f"†{cell.count}" if cell.incomplete and cell.count else ""
-        return Cell(mean_std(cell.mean, cell.std), cell.best, mark)
-
     def _notes(self) -> list[str]:
         notes = [
             f"Mean±std over {self.expected_trials} trials; settings selected on {self.selection} validation labels; "
@@ -246,7 +249,7 @@ class MainTable:
             f"Average rank over the {len(self.ranked_datasets)} of {len(self.datasets)} data sets that every ranked "
             "method has completed.",
         ]
-        if any(cell.incomplete and cell.count for cell in self.cells.values()):
+        if any(cell.shown().mark for cell in self.cells.values()):
             notes.append(f"†n: only n of {self.expected_trials} trials are finished.")
         if self.failed:
             notes.append(f"Trials that failed and are left out: {self.failed}.")
@@ -256,16 +259,8 @@ class MainTable:
         return notes
 
 
-def main_table(
-    results: pd.DataFrame,
-    metric: str,
-    *,
-    selection: str = "clean",
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    expected_trials: int | None = None,
-) -> MainTable:
-    """Make the table of one metric; parameters as in :func:`onepos.study.tables.aggregate`.
+def main_table(results: pd.DataFrame, metric: str, **which: Unpack[Which]) -> MainTable:
+    """Make the table of one metric; ``which`` are parameters of :func:`onepos.study.tables.aggregate`.
 
     Means that agree in the decimals shown are equally good: all are bold. Full supervision is neither ranked nor bold.
 
@@ -275,41 +270,33 @@ def main_table(
     >>> table = main_table(example_results(), "average_precision")
     >>> [method for method in table.methods if table.cells["scene", method].best]
     ['smile']
-    >>> table.cells["yeast", "an"].incomplete, table.average_ranks
-    (True, {'smile': 1.0, 'an': 2.0})
+    >>> table.cells["yeast", "an"].complete, table.average_ranks
+    (False, {'smile': 1.0, 'an': 2.0})
     """
-    values = aggregate(
-        results, metric, selection=selection, datasets=datasets, methods=methods, expected_trials=expected_trials
-    )
+    values = aggregate(results, metric, **which)
     competing = [method for method in values.methods if method not in FULL_SUPERVISION]
     # A method that was completed nowhere is not ranked; it must not take every data set out of the ranking.
     ranked = values.complete_means([method for method in competing if values.complete[method].any()])
     ranks = average_ranks(ranked.to_numpy(), higher_is_better=higher_is_better(metric)) if ranked.size else ()
+    cells = {}
+    for dataset in values.datasets:
+        row = {method: values.summary(dataset, method) for method in values.methods}
+        shown = {method: round(row[method].mean, DIGITS) for method in competing if row[method].complete}
+        best = (max if higher_is_better(metric) else min)(shown.values(), default=None)
+        for method, cell in row.items():
+            cells[dataset, method] = replace(cell, best=method in shown and shown[method] == best)
     return MainTable(
         metric=metric,
-        selection=selection,
+        selection=values.selection,
         datasets=values.datasets,
         methods=values.methods,
-        cells=_cells(values, competing),
+        cells=cells,
         average_ranks=dict(zip(ranked.columns, ranks, strict=False)),
         ranked_datasets=tuple(ranked.index),
         features=values.features,
         expected_trials=values.expected_trials,
         failed=int(values.failed.to_numpy().sum()),
     )
-
-
-def _cells(values: Aggregate, competing: Sequence[str]) -> dict[tuple[str, str], MainCell]:
-    choose = max if higher_is_better(values.metric) else min
-    cells = {}
-    for dataset in values.datasets:
-        row = {method: values.summary(dataset, method) for method in values.methods}
-        shown = {method: round(row[method].mean, DIGITS) for method in competing if row[method].complete}
-        best = choose(shown.values(), default=None)
-        for method, cell in row.items():
-            is_best = method in shown and shown[method] == best
-            cells[dataset, method] = MainCell(cell.mean, cell.std, cell.count, is_best, not cell.complete)
-    return cells
 
 
 def example_results() -> pd.DataFrame:

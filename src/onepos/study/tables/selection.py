@@ -1,12 +1,14 @@
-"""What it costs to select settings on single positives, as a real user must, and not on clean labels."""
+"""Settings selected on single positives, as in real use, beside settings selected on clean labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
+from typing import Unpack
 
 import pandas as pd
 
-from onepos.study.tables.formats import Cell, Grid, mean_std, metric_title, name_of, short
-from onepos.study.tables.main_table import SELECTIONS, Summary, aggregate
+from onepos.study.tables.formats import Cell, Grid, metric_title, name_of, short
+from onepos.study.tables.main_table import SELECTIONS, Summary, Which, aggregate
 
 
 @dataclass(frozen=True)
@@ -74,29 +76,12 @@ class SelectionTable:
         )
 
     def _row(self, line: BothRules, names: Mapping[str, str] | None) -> tuple[Cell, ...]:
-        return (
-            Cell(line.dataset),
-            Cell(name_of(line.method, names)),
-            _cell(line.clean),
-            _cell(line.single_positive),
-            Cell(short(line.difference, sign=True)),
-        )
+        both = (line.clean.shown(), line.single_positive.shown())
+        return (Cell(line.dataset), Cell(name_of(line.method, names)), *both, Cell(short(line.difference, sign=True)))
 
 
-def _cell(value: Summary) -> Cell:
-    mark = f"†{value.count}" if value.count and not value.complete else ""
-    return Cell(mean_std(value.mean, value.std), mark=mark)
-
-
-def selection_table(
-    results: pd.DataFrame,
-    metric: str = "average_precision",
-    *,
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    expected_trials: int | None = None,
-) -> SelectionTable:
-    """Set the two selection rules side by side; parameters as in :func:`onepos.study.tables.aggregate`.
+def selection_table(results: pd.DataFrame, metric: str = "average_precision", **which: Unpack[Which]) -> SelectionTable:
+    """Set the two selection rules side by side; ``which`` are parameters of ``aggregate`` except ``selection``.
 
     Examples
     --------
@@ -105,24 +90,19 @@ def selection_table(
     >>> round(table.mean_differences["smile"], 3)
     -0.01
     """
-    # One number of trials for both: a rule that has run fewer must not pass as complete.
-    expected = int(results["trial"].nunique()) if expected_trials is None and "trial" in results else expected_trials
-    clean, single = (
-        aggregate(results, metric, selection=rule, datasets=datasets, methods=methods, expected_trials=expected)
-        for rule in SELECTIONS
-    )
-    lines = []
-    for dataset in dict.fromkeys((*clean.datasets, *single.datasets)):
-        for method in dict.fromkeys((*clean.methods, *single.methods)):
-            line = BothRules(dataset, method, clean.summary(dataset, method), single.summary(dataset, method))
-            if line.clean.count or line.single_positive.count:
-                lines.append(line)
-    return SelectionTable(metric, tuple(lines), _mean_differences(lines), clean.expected_trials)
-
-
-def _mean_differences(lines: Sequence[BothRules]) -> dict[str, float]:
+    if "trial" in results and which.get("expected_trials") is None:
+        # One number of trials for both: a rule that has run fewer must not pass as complete.
+        which["expected_trials"] = int(results["trial"].nunique())
+    clean, single = (aggregate(results, metric, **(which | {"selection": rule})) for rule in SELECTIONS)
+    datasets, methods = dict.fromkeys(clean.datasets + single.datasets), dict.fromkeys(clean.methods + single.methods)
+    lines = [
+        BothRules(dataset, method, clean.summary(dataset, method), single.summary(dataset, method))
+        for dataset, method in product(datasets, methods)
+    ]
+    lines = [line for line in lines if line.clean.count or line.single_positive.count]
     differences: dict[str, list[float]] = {}
     for line in lines:
         if line.complete:
             differences.setdefault(line.method, []).append(line.difference)
-    return {method: sum(values) / len(values) for method, values in differences.items()}
+    means = {method: sum(values) / len(values) for method, values in differences.items()}
+    return SelectionTable(metric, tuple(lines), means, clean.expected_trials)

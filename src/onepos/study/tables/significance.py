@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import pandas as pd
 
 from onepos.metrics import METRICS, higher_is_better
 from onepos.study import statistics
 from onepos.study.tables.formats import NOTHING, Cell, Grid, metric_title, name_of, p_text, rank_cells
-from onepos.study.tables.main_table import FULL_SUPERVISION, Aggregate, aggregate
+from onepos.study.tables.main_table import FULL_SUPERVISION, Aggregate, Which, aggregate
 
 #: The level of all tests.
 ALPHA = 0.05
@@ -48,7 +49,7 @@ class RankTable:
         )
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
-        """Metrics down, methods across, then the tests; see :class:`onepos.study.tables.formats.Table`."""
+        """Metrics down, methods across, then the tests; see :class:`onepos.study.tables.Table`."""
         width = len(self.methods) + 4
         rows = [
             (Cell(metric_title(metric)), *(_rank_cells(ranks) if ranks else [Cell(NOTHING)] * width))
@@ -92,25 +93,11 @@ def _rank_cells(ranks: MetricRanks) -> list[Cell]:
     ]
 
 
-def rank_table(
-    results: pd.DataFrame,
-    *,
-    metrics: Sequence[str] = METRICS,
-    selection: str = "clean",
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    expected_trials: int | None = None,
-) -> RankTable:
+def rank_table(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which: Unpack[Which]) -> RankTable:
     """Rank the methods by each metric; the level of the critical difference is .05.
 
-    Parameters
-    ----------
-    results, selection, datasets, expected_trials
-        As in :func:`onepos.study.tables.aggregate`.
-    metrics : sequence of str
-    methods : sequence of str, optional
-        By default all but full supervision. Only data sets on which all of them are complete count, so that one
-        method with holes costs the others data sets: leave it out if it has many.
+    ``which`` are parameters of :func:`onepos.study.tables.aggregate`. By default ``methods`` are all but full
+    supervision. Only data sets on which all of them are complete count: leave out a method that has many holes.
 
     Examples
     --------
@@ -122,12 +109,11 @@ def rank_table(
     ranks: dict[str, MetricRanks | None] = {}
     chosen: tuple[str, ...] = ()
     for metric in metrics:
-        values = aggregate(
-            results, metric, selection=selection, datasets=datasets, methods=methods, expected_trials=expected_trials
-        )
-        chosen = values.methods if methods else tuple(key for key in values.methods if key not in FULL_SUPERVISION)
+        values = aggregate(results, metric, **which)
+        asked = bool(which.get("methods"))
+        chosen = tuple(key for key in values.methods if asked or key not in FULL_SUPERVISION)
         ranks[metric] = _metric_ranks(metric, values.complete_means(chosen))
-    return RankTable(chosen, selection, ranks)
+    return RankTable(chosen, which.get("selection", "clean"), ranks)
 
 
 def _metric_ranks(metric: str, means: pd.DataFrame) -> MetricRanks | None:
@@ -236,22 +222,21 @@ def significance(
     method: str = "smile",
     rivals: Sequence[str] | None = None,
     metrics: Sequence[str] = METRICS,
-    selection: str = "clean",
-    datasets: Sequence[str] | None = None,
-    expected_trials: int | None = None,
+    **which: Unpack[Which],
 ) -> Significance:
     """Test one method against its rivals at .05, over the data sets on which both have all their trials.
 
     Parameters
     ----------
-    results, selection, datasets, expected_trials
-        As in :func:`onepos.study.tables.aggregate`.
+    results : DataFrame
     method : str, default="smile"
-        Whose wins and losses are told.
+        The method whose wins and losses are counted.
     rivals : sequence of str, optional
         By default all other methods but full supervision. The paper's ablation: ``("smile-si",)``.
     metrics : sequence of str
         One line each.
+    which
+        Parameters of :func:`onepos.study.tables.aggregate`.
 
     Examples
     --------
@@ -263,13 +248,13 @@ def significance(
     verdicts: dict[tuple[str, str], Verdict] = {}
     chosen: tuple[str, ...] = ()
     for metric in metrics:
-        values = aggregate(results, metric, selection=selection, datasets=datasets, expected_trials=expected_trials)
+        values = aggregate(results, metric, **which)
         chosen = _rivals(values.methods, method, rivals)
         tested = [_test(values, method, rival) for rival in chosen]
         corrected = iter(statistics.holm([test.p_value for _, test in tested if test]).tolist())
         for rival, (names, test) in zip(chosen, tested, strict=True):
             verdicts[metric, rival] = Verdict(names, test, next(corrected) if test else None)
-    return Significance(method, chosen, selection, verdicts)
+    return Significance(method, chosen, which.get("selection", "clean"), verdicts)
 
 
 def _rivals(present: Sequence[str], method: str, asked: Sequence[str] | None) -> tuple[str, ...]:
