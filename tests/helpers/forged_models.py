@@ -181,11 +181,14 @@ def forge(seeds: dict[str, bytes], rng: random.Random) -> tuple[str, bytes]:
         change = rng.choice(_CHANGES)
         try:
             changes.append(f"{change.__name__.strip('_')} {change(model.header, model.arrays, rng)}")
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, MemoryError):
             continue  # this model, or what earlier changes left of it, has nothing of the kind
         if len(changes) == wanted:
             break
-    return f"{name}: {', '.join(changes)}"[:200], write_model(model, checksum=rng.random() > 0.02)
+    try:
+        return f"{name}: {', '.join(changes)}"[:200], write_model(model, checksum=rng.random() > 0.02)
+    except RecursionError:  # a deep list was copied into itself
+        return f"{name}: nothing", seeds[name]
 
 
 #: Characters of a list that was made longer.

@@ -1,53 +1,37 @@
-"""The words in which ``schema`` says what a model file holds: rules for JSON, shapes and types of arrays."""
+"""The language in which ``schema`` and ``table_schema`` declare what a model file holds.
+
+A rule says what a JSON value must be:
+
+- ``Kind``: one value that passes a test.
+- ``[rule]``: a list of any length.
+- ``(None, rule)``: null, or what the rule says.
+- ``{"name": rule, …}``: an object with these fields and no others. ``"name?"`` may be missing. ``"name?1"`` may be
+  missing in files of format 1. ``"start*"`` stands for all other names that begin so, ``"*"`` for all other names.
+
+An ``Array`` says which shape, type and range an array must have.
+"""
 
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: Positive numbers beyond overflow or vanish in a product.
+#: Positive numbers beyond these bounds overflow or vanish in a product.
 TINY, HUGE = 1e-100, 1e100
 
-Arrays = dict[str, NDArray[Any]]
-
-
-class Place(NamedTuple):
-    """Where in a file of which format a rule applies."""
-
-    path: str
-    version: int
-
-    def at(self, name: str) -> "Place":
-        """Return the place of a field."""
-        return Place(f"{self.path}.{name}" if self.path else name, self.version)
-
-    def wrong(self, expected: str, found: Any) -> ValueError:
-        """Return the error that says what was expected and what came."""
-        text = found if isinstance(found, str) else repr(found) if not isinstance(found, list | dict) else _size(found)
-        return ValueError(f"{self.path or 'the header'} must be {expected}, not {text[:80]}")
-
-
-def _size(found: list[Any] | dict[str, Any]) -> str:
-    return f"{'a list' if isinstance(found, list) else 'an object'} of {len(found):,}"
-
-
-Rule = Callable[[Place, Any], None]
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+Rule: TypeAlias = Any
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A rule for one value; ``what`` names the values that ``fits`` accepts."""
+    """The rule of one value; ``what`` names the values that ``fits`` accepts."""
 
     what: str
     fits: Callable[[Any], bool]
-
-    def __call__(self, place: Place, value: Any) -> None:
-        """Raise ValueError if the value does not fit."""
-        if not self.fits(value):
-            raise place.wrong(self.what, value)
 
 
 def _is_number(value: Any) -> bool:
@@ -59,11 +43,21 @@ def between(low: float, high: float) -> Kind:
     return Kind(f"a number from {low:g} to {high:g}", lambda value: _is_number(value) and low <= value <= high)
 
 
-TEXTUAL = Kind("a text", lambda value: isinstance(value, str))
+def one_of(*texts: str) -> Kind:
+    """Return the rule of a value that is one of some texts."""
+    return Kind(f"one of {', '.join(texts)}", lambda value: isinstance(value, str) and value in texts)
+
+
+def _are_distinct_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value) and len(set(value)) == len(value)
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+TEXTS = Kind("a list of texts with different values", _are_distinct_texts)
 TRUTH = Kind("true or false", lambda value: isinstance(value, bool))
 COUNT = Kind("a whole number of at least 0", lambda value: type(value) is int and 0 <= value < 1 << 53)
 SIZE = Kind("a whole number of at least 1", lambda value: type(value) is int and 1 <= value < 1 << 53)
-#: As a training noted it, so perhaps NaN.
+#: A number that training noted; it may be NaN.
 MEASURED = Kind("a number", _is_number)
 FINITE = Kind("a finite number", lambda value: _is_number(value) and math.isfinite(value))
 POSITIVE, NOT_NEGATIVE, SHARE = between(TINY, HUGE), between(0, HUGE), between(0, 1)
@@ -71,81 +65,49 @@ NAME = Kind("a truth value, a number or a text", lambda value: isinstance(value,
 ANY = Kind("JSON", lambda value: True)
 
 
-def one_of(*texts: str) -> Kind:
-    """Return the rule of a value that is one of some texts."""
-    return Kind(f"one of {', '.join(texts)}", lambda value: isinstance(value, str) and value in texts)
+def wrong(path: str, expected: str, found: Any) -> ValueError:
+    """Return the error that says what was expected and what came."""
+    if isinstance(found, list | dict):
+        found = f"{'a list' if isinstance(found, list) else 'an object'} of {len(found):,}"
+    text = found if isinstance(found, str) else repr(found)
+    return ValueError(f"{path or 'the header'} must be {expected}, not {text[:80]}")
 
 
-def optional(rule: Rule) -> Rule:
-    """Return the rule of a value that may be null."""
-
-    def check(place: Place, value: Any) -> None:
+def check_json(rule: Rule, value: Any, path: str, version: int) -> None:
+    """Raise ValueError unless a value of a file of format ``version`` is what the rule says."""
+    if isinstance(rule, tuple):
         if value is not None:
-            rule(place, value)
-
-    return check
-
-
-def listed(rule: Rule, *, distinct: bool = False) -> Rule:
-    """Return the rule of a list."""
-
-    def check(place: Place, value: Any) -> None:
+            check_json(rule[1], value, path, version)
+    elif isinstance(rule, Kind):
+        if not rule.fits(value):
+            raise wrong(path, rule.what, value)
+    elif isinstance(rule, list):
         if not isinstance(value, list):
-            raise place.wrong("a list", value)
-        _each(place, enumerate(value), rule)
-        if distinct and len(set(value)) < len(value):
-            raise place.wrong("a list of different values", value)
-
-    return check
-
-
-def by_name(rule: Rule) -> Rule:
-    """Return the rule of an object with any names."""
-
-    def check(place: Place, value: Any) -> None:
-        if not isinstance(value, dict):
-            raise place.wrong("an object", value)
-        _each(place, value.items(), rule)
-
-    return check
+            raise wrong(path, "a list", value)
+        for number, item in enumerate(value):
+            if not (isinstance(rule[0], Kind) and rule[0].fits(item)):  # no path for each of a million that fit
+                check_json(rule[0], item, f"{path}.{number}", version)
+    else:
+        _check_object(rule, value, path, version)
 
 
-def _each(place: Place, items: Any, rule: Rule) -> None:
-    for name, value in items:
-        if not isinstance(rule, Kind) or not rule.fits(value):  # a million values: no place for each that fits
-            rule(place.at(str(name)), value)
-
-
-def record(
-    fields: dict[str, Rule], *, older: Collection[str] = (), maybe: Collection[str] = (), rest: Rule | None = None
-) -> Rule:
-    """Return the rule of an object with fixed names.
-
-    Parameters
-    ----------
-    fields : dict
-        Rule of each field.
-    older : names
-        Fields that files of format 1 may lack.
-    maybe : names
-        Fields that any file may lack.
-    rest : rule, optional
-        Of fields with other names, which are refused without it.
-    """
-
-    def check(place: Place, value: Any) -> None:
-        if not isinstance(value, dict):
-            raise place.wrong("an object", value)
-        missing = fields.keys() - value.keys() - set(maybe) - (set(older) if place.version == 1 else set())
-        if missing:
-            raise ValueError(f"{place.at(min(missing)).path} is missing")
-        for name, found in value.items():
-            rule = fields.get(name, rest)
-            if rule is None:
-                raise ValueError(f"{place.at(name).path[:80]} is not a field of a model")
-            rule(place.at(name), found)
-
-    return check
+def _check_object(rule: dict[str, Rule], value: Any, path: str, version: int) -> None:
+    if not isinstance(value, dict):
+        raise wrong(path, "an object", value)
+    start = f"{path}." if path else ""
+    fields = {}
+    for key, inner in rule.items():
+        name, may_miss, only_in = key.partition("?")
+        fields[name] = inner
+        required = not may_miss or (only_in == "1" and version != 1)
+        if required and name not in value and not name.endswith("*"):
+            raise ValueError(f"{start}{name} is missing")
+    patterns = [name for name in fields if name.endswith("*")]
+    for name, found in value.items():
+        known = name if name in fields else next((one for one in patterns if name.startswith(one[:-1])), None)
+        if known is None:
+            raise ValueError(f"{start}{name}"[:80] + " is not a field of a model")
+        check_json(fields[known], found, f"{start}{name}", version)
 
 
 @dataclass(frozen=True)
@@ -174,36 +136,35 @@ class Array:
 class Part:
     """A model, a member of a pool or the columns of a table while they are checked."""
 
-    place: Place
+    path: str
+    version: int
     facts: dict[str, Any]
     arrays: Arrays
     sizes: dict[str, int]
-    #: What the names of its arrays begin with in the file.
+    #: Start of the names of its arrays in the file.
     prefix: str = ""
-    #: Columns of each CSR matrix.
-    n_columns: dict[str, int] = field(default_factory=dict)
+
+    def wrong(self, name: str, expected: str, found: Any) -> ValueError:
+        """Return the error of a fact."""
+        return wrong(f"{self.path}.{name}", expected, found)
 
     def expect(self, expected: dict[str, Array]) -> None:
         """Raise ValueError unless there are exactly these arrays; every CSR matrix among them is checked too."""
-        if expected.keys() != self.arrays.keys():
-            name = min(expected.keys() ^ self.arrays.keys())
-            raise ValueError(
-                f"the array {self.prefix}{name[:80]} "
-                + ("is missing" if name in expected else "is not one of this model")
-            )
+        for name in sorted(expected.keys() ^ self.arrays.keys()):
+            state = "is missing" if name in expected else "is not one of this model"
+            raise ValueError(f"the array {self.prefix}{name[:80]} {state}")
         for name, about in expected.items():
             self._check(name, about)
-        for name, n_columns in self.n_columns.items():
+        for name in (name.removesuffix(".shape") for name in expected if name.endswith(".shape")):
             self.check_rows(f"{name}.indptr", f"{name}.indices")
-            shape = self.arrays[f"{name}.shape"].tolist()
-            if shape != [len(self.arrays[f"{name}.indptr"]) - 1, n_columns]:
+            n_columns = expected[f"{name}.indices"].high + 1
+            if self.arrays[f"{name}.shape"].tolist() != [len(self.arrays[f"{name}.indptr"]) - 1, n_columns]:
                 raise ValueError(f"{self.prefix}{name}.shape must have the rows of indptr and {n_columns:,} columns")
 
     def matrix(self, name: str, rows: str, columns: str) -> dict[str, Array]:
         """Return the arrays of features as ``pack`` names them: dense, or the four parts of a CSR matrix."""
         if f"{name}.indptr" not in self.arrays:
             return {name: Array(f"{rows} {columns}")}
-        self.n_columns[name] = self.sizes[columns]
         return {
             f"{name}.data": Array(f"{name}.entries"),
             f"{name}.indices": Array(f"{name}.entries", "i4 i8", 0, self.sizes[columns] - 1),
@@ -232,7 +193,7 @@ class Part:
             )
 
     def check_rows(self, starts: str, columns: str) -> None:
-        """Check where the rows of a CSR matrix begin and end; its columns are bounded as any numbers."""
+        """Check where the rows of a CSR matrix begin and end; ``expect`` has checked the bounds of its columns."""
         found, n_entries = self.arrays[starts], len(self.arrays[columns])
         if found[0] != 0 or found[-1] != n_entries or (found[1:] < found[:-1]).any():
             raise ValueError(f"{self.prefix}{starts} must rise from 0 to {n_entries:,}, the number of entries")
