@@ -28,9 +28,7 @@ negative; ``scores`` an array or DataFrame. Rows are matched by position. Work g
 memory beyond arrays stays at tens of megabytes and float32 scores are never copied to float64.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -182,18 +180,24 @@ def row_values(
     """
     if not isfinite(threshold):
         raise ValueError(f"expected a finite threshold; got {threshold}: pass a number such as 0.5")
-    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in names}
-    for block in _blocks(Y_true, scores):
-        ranked = block.ranked()
+    if sparse.issparse(scores):
+        raise TypeError("expected scores as an array or DataFrame; got a sparse matrix: call .toarray()")
+    Y = _matrix(Y_true, "Y_true", "an indicator matrix with one column per label")
+    S = _matrix(scores, "scores", "one score per row and label")
+    if Y.shape != S.shape:
+        raise ValueError(
+            f"expected Y_true and scores of one shape; got {Y.shape} and {S.shape}: "
+            "pass the score of every label, in the same rows and columns as Y_true"
+        )
+    _check_columns(Y_true, scores)
+    values = {name: np.empty(len(S)) for name in names}
+    step = max(1, _CHUNK_ENTRIES // S.shape[1])
+    for start in range(0, len(S), step):
+        rows = slice(start, start + step)
+        found = _measures(_finite(S[rows], start), _positives(Y[rows], start), threshold)
         for name in names:
-            if name == "hamming_loss":
-                found[name].append(block.hamming_loss(threshold))
-                continue
-            values = np.full(len(block.scores), np.nan)
-            if len(ranked.scores):
-                values[block.sizes > 0] = getattr(ranked, name)()
-            found[name].append(values)
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+            values[name][rows] = found[name]
+    return values
 
 
 def _means(Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...], threshold: float = 0.5) -> dict[str, float]:
@@ -217,156 +221,78 @@ def higher_is_better(metric: str) -> bool:
     return metric == "average_precision"
 
 
-#: Entries per block: float32 scores of this size and their sorted copy stay near a core's cache.
+#: Entries of a portion of rows: float32 scores of this size and their sorted copy stay near a core's cache.
 _CHUNK_ENTRIES = 1 << 19
 
 
-@dataclass(eq=False)
-class _Block:
-    """The scores (m, c) of some rows, and the flat positions (row * c + column, ascending) of their positives."""
+def _measures(scores: NDArray[Any], positives: IntArray, threshold: float) -> dict[str, NDArray[np.float64]]:
+    """Return the five measures of each row; NaN where a row is left out.
 
-    scores: NDArray[Any]
-    positives: IntArray
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        """The number of positives per row."""
-        m, c = self.scores.shape
-        sizes: IntArray = np.diff(np.searchsorted(self.positives, np.arange(m + 1) * c))
-        return sizes
-
-    @cached_property
-    def rows(self) -> IntArray:
-        """The row of each positive."""
-        return np.repeat(np.arange(len(self.scores)), self.sizes)
-
-    @cached_property
-    def starts(self) -> IntArray:
-        """Where each row's positives begin."""
-        return np.cumsum(self.sizes) - self.sizes
-
-    @cached_property
-    def values(self) -> NDArray[Any]:
-        """The score of each positive."""
-        values: NDArray[Any] = self.scores.ravel().take(self.positives)
-        return values
-
-    def ranked(self) -> "_Block":
-        """Return the block without the rows that have no positive."""
-        keep = self.sizes > 0
-        if keep.all():
-            return self
-        new_row = np.cumsum(keep) - 1
-        return _Block(self.scores[keep], self.positives + (new_row[self.rows] - self.rows) * self.scores.shape[1])
-
-    @cached_property
-    def outranked_by(self) -> tuple[IntArray, IntArray]:
-        """For the positives, best first in each row: their place k among them, and the number g."""
-        c = self.scores.shape[1]
-        if (keys := _sort_keys(self.scores)) is not None:
-            is_negative = np.ones(keys.size, dtype=keys.dtype)
-            is_negative[self.positives] = 0
-            keys += is_negative.reshape(keys.shape)
-            keys.sort(axis=1)
-            places = np.flatnonzero(keys[:, ::-1] & 1 == 0)
-            k = np.arange(1, len(places) + 1) - self.starts[self.rows]
-            return k, places - self.rows * c + 1 - k
-        ordered = np.sort(self.scores, axis=1).ravel()
-        # Binary search for the first occurrence of each positive in its sorted row, all at once. The value is known
-        # to be there, so the interval may shrink to one entry without a bounds check.
-        below = self.rows * c
-        length = c
-        while length > 1:
-            half = length // 2
-            below += half * (ordered.take(below + (half - 1)) < self.values)
-            length -= half
-        # below = row * c + labels scored lower. Reversed inside the row it sorts best first, and integer keys sort
-        # much faster than (row, score) pairs would.
-        key = np.sort(self.rows * (3 * c) + (c - below))
-        at_least = key - self.rows * (2 * c)
-        k = np.arange(1, len(key) + 1) - self.starts[self.rows]
-        # Tied positives share one g: of the labels with this score or a higher one, subtract the positives, whose
-        # number is k at the end of the tie.
-        last = np.flatnonzero(np.append(key[1:] != key[:-1], True))
-        return k, at_least - np.repeat(k[last], np.diff(last, prepend=-1))
-
-    def average_precision(self) -> NDArray[np.float64]:
-        k, g = self.outranked_by
-        return np.asarray(np.bincount(self.rows, weights=k / (k + g)) / self.sizes)
-
-    def one_error(self) -> NDArray[np.float64]:
-        best = np.maximum.reduceat(self.values, self.starts)
-        at_top = np.bincount(self.rows[self.values == best[self.rows]])
-        return np.asarray(np.count_nonzero(self.scores >= best[:, None], axis=1) > at_top, dtype=np.float64)
-
-    def ranking_loss(self) -> NDArray[np.float64]:
-        pairs = self.sizes * (self.scores.shape[1] - self.sizes)
-        wrong = np.bincount(self.rows, weights=self.outranked_by[1])
-        return np.asarray(np.divide(wrong, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0))
-
-    def coverage(self) -> NDArray[np.float64]:
-        # Every label scored >= the last positive stands before it or is it: their number is its worst rank.
-        lowest = np.minimum.reduceat(self.values, self.starts)
-        return np.asarray((np.count_nonzero(self.scores >= lowest[:, None], axis=1) - 1) / self.scores.shape[1])
-
-    def hamming_loss(self, threshold: float) -> NDArray[np.float64]:
-        hits = np.bincount(self.rows, weights=self.values >= threshold, minlength=len(self.scores))
-        taken = np.count_nonzero(self.scores >= threshold, axis=1)
-        return np.asarray((taken + self.sizes - 2 * hits) / self.scores.shape[1])
-
-
-def _sort_keys(scores: NDArray[Any]) -> NDArray[Any] | None:
-    """Return even integers in the order of float32 scores, equal where these are equal; None for other types.
-
-    The free bit lets labels and scores be sorted in one go, which is faster than a search when there are many
-    positives. Floating-point numbers of one sign are ordered as their bits are.
+    ``positives`` are flat positions in ``scores`` (row * c + column), ascending.
     """
-    if scores.dtype != np.float32:
-        return None
-    if scores.min() > 0.0:  # probabilities: 32 bits suffice, which sort twice as fast as 64
-        bits = scores.view(np.uint32)
-        return bits + bits
-    signed: NDArray[Any] = (scores + np.float32(0.0)).view(np.int32)  # −0 becomes 0
-    signed ^= (signed >> 31) & 0x7FFFFFFF
-    return 2 * signed.astype(np.int64)
+    n, c = scores.shape
+    rows, values = positives // c, scores.ravel().take(positives)
+    sizes = np.bincount(rows, minlength=n)
+    k = np.arange(1, len(rows) + 1) - (np.cumsum(sizes) - sizes)[rows]
+    g = _outranked_by(scores, rows, values, k)
+    best, last = k == 1, k == sizes[rows]
+    hits = np.bincount(rows, values >= threshold, n)
+    taken = np.count_nonzero(scores >= threshold, axis=1)
+    with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: the row is left out
+        return {
+            "average_precision": np.bincount(rows, k / (k + g), n) / sizes,
+            "one_error": np.bincount(rows[best], g[best] > 0, n) / (sizes > 0),
+            "ranking_loss": np.bincount(rows, g, n) / (sizes * (c - sizes)),
+            "coverage": (sizes - 1 + np.bincount(rows[last], g[last], n)) / np.where(sizes > 0, c, np.nan),
+            "hamming_loss": (taken + sizes - 2 * hits) / c,
+        }
 
 
-def _blocks(Y_true: MatrixLike, scores: MatrixLike) -> Iterator[_Block]:
-    """Check the inputs and cut them into blocks of rows."""
-    if sparse.issparse(scores):
-        raise TypeError("expected scores as an array or DataFrame; got a sparse matrix: call .toarray()")
-    Y, S = _truth(Y_true), _dense(scores, "scores", "one score per row and label")
-    if Y.shape != S.shape:
+def _outranked_by(scores: NDArray[Any], rows: IntArray, values: NDArray[Any], k: IntArray) -> IntArray:
+    """Return g of the positives, best first in each row, from their rows, their scores and their places k."""
+    c = scores.shape[1]
+    ordered = np.sort(scores, axis=1).ravel()
+    # Binary search for the first occurrence of each positive in its sorted row, all at once. The value is known to be
+    # there, so the interval may shrink to one entry without a bounds check.
+    below = rows * c
+    length = c
+    while length > 1:
+        half = length // 2
+        below += half * (ordered.take(below + (half - 1)) < values)
+        length -= half
+    # below = row * c + labels scored lower. Reversed inside the row it sorts best first, and integer keys sort much
+    # faster than (row, score) pairs would.
+    key = np.sort(rows * (3 * c) + (c - below))
+    at_least = key - rows * (2 * c)
+    # Tied positives share one g: of the labels with this score or a higher one, subtract the positives, whose number
+    # is k at the end of the tie.
+    ends = np.flatnonzero(np.diff(key, append=-1))
+    g: IntArray = at_least - np.repeat(k[ends], np.diff(ends, prepend=-1))
+    return g
+
+
+def _finite(scores: NDArray[Any], start: int) -> NDArray[Any]:
+    """Return the scores of a portion of rows, side by side in memory; ``start`` is the number of the first row."""
+    scores = np.ascontiguousarray(scores)  # a DataFrame often holds its columns side by side
+    if scores.dtype == np.float16:
+        scores = scores.astype(np.float32)  # NumPy sorts half precision slowly on most processors
+    if scores.dtype.kind == "f" and not np.isfinite(scores).all():
+        row, column = np.argwhere(~np.isfinite(scores))[0]
         raise ValueError(
-            f"expected Y_true and scores of one shape; got {Y.shape} and {S.shape}: "
-            "pass the score of every label, in the same rows and columns as Y_true"
+            f"expected finite scores; got {scores[row, column]} in row {start + row}, column {column}: "
+            "check the model that produced them, or replace such scores by the lowest one"
         )
-    _check_columns(Y_true, scores)
-    n, c = S.shape
-    step = max(1, _CHUNK_ENTRIES // c)
-    for start in range(0, n, step):
-        # DataFrames often hold columns side by side: rows are made contiguous block by block.
-        part = np.ascontiguousarray(S[start : start + step])
-        if part.dtype == np.float16:
-            part = part.astype(np.float32)  # NumPy sorts half precision slowly on most processors
-        if part.dtype.kind == "f" and not np.isfinite(part).all():
-            row, column = np.argwhere(~np.isfinite(part))[0]
-            raise ValueError(
-                f"expected finite scores; got {part[row, column]} in row {start + row}, column {column}: "
-                "check the model that produced them, or replace such scores by the lowest one"
-            )
-        yield _Block(part, _positives(Y[start : start + step], start))
+    return scores
 
 
 def _positives(Y: Any, start: int) -> IntArray:
-    """Return the flat positions of the 1s of a block; everything else must be 0 or -1."""
+    """Return the flat positions of the 1s of a portion of rows; all other entries must be 0 or -1."""
     stored = Y.data if sparse.issparse(Y) else Y
-    positive: NDArray[Any] = stored if stored.dtype == bool else stored == 1
-    n_other = np.count_nonzero(stored) - np.count_nonzero(positive)
-    if n_other and n_other != np.count_nonzero(stored == -1):
-        wrong = stored[(stored != 0) & (stored != 1) & (stored != -1)][0]
+    positive: NDArray[Any] = stored == 1
+    wrong = stored[(stored != 0) & ~positive & (stored != -1)]
+    if len(wrong):
         raise ValueError(
-            f"expected Y_true with values 1 (positive) and 0 or -1 (negative); got {wrong} in rows "
+            f"expected Y_true with values 1 (positive) and 0 or -1 (negative); got {wrong[0]} in rows "
             f"{start} to {start + Y.shape[0] - 1}: binarise it first, for example Y_true > 0"
         )
     if not sparse.issparse(Y):
@@ -376,39 +302,31 @@ def _positives(Y: Any, start: int) -> IntArray:
     return flat
 
 
-def _truth(Y_true: MatrixLike) -> Any:
-    """Y_true as a 2-D array or canonical CSR."""
-    if not sparse.issparse(Y_true):
-        return _dense(Y_true, "Y_true", "an indicator matrix with one column per label")
-    Y: Any = sparse.csr_array(Y_true)
-    if not Y.has_canonical_format:
-        Y = Y.copy()  # sum_duplicates works in place, on what may be the caller's arrays
-        Y.sum_duplicates()
-    return _checked(Y, "Y_true", "an indicator matrix with one column per label")
-
-
-def _dense(values: MatrixLike, name: str, what: str) -> NDArray[Any]:
-    array: NDArray[Any] = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    if array.dtype == object:
+def _matrix(values: MatrixLike, name: str, what: str) -> Any:
+    """Return a 2-D array of real numbers, or a canonical CSR array."""
+    matrix: Any
+    if sparse.issparse(values):
+        matrix = sparse.csr_array(values)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()  # sum_duplicates works in place, on what may be the caller's arrays
+            matrix.sum_duplicates()
+    else:
+        matrix = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    if matrix.dtype == object:
         try:
-            array = array.astype(np.float64)
+            matrix = matrix.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"expected {name} with numbers only; got an entry that is none ({error}): "
                 "convert the columns to numbers and fill missing entries"
             ) from error
-    checked: NDArray[Any] = _checked(array, name, what)
-    return checked
-
-
-def _checked(array: Any, name: str, what: str) -> Any:
-    if array.ndim != 2 or 0 in array.shape:
+    if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(
-            f"expected {name} of shape (n_samples, n_labels), neither of them 0; got shape {array.shape}: pass {what}"
+            f"expected {name} of shape (n_samples, n_labels), neither of them 0; got shape {matrix.shape}: pass {what}"
         )
-    if array.dtype.kind not in "buif":
-        raise ValueError(f"expected {name} with real numbers; got dtype {array.dtype}: pass {what}")
-    return array
+    if matrix.dtype.kind not in "buif":
+        raise ValueError(f"expected {name} with real numbers; got dtype {matrix.dtype}: pass {what}")
+    return matrix
 
 
 def _check_columns(Y_true: MatrixLike, scores: MatrixLike) -> None:
