@@ -6,22 +6,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics.pairwise import rbf_kernel
 
 from onepos import LinearClassifier
 from onepos.datasets import make_single_positive
-from onepos.methods._classical import WeightedLabels
 from onepos.methods._d2ml_solver import (
     Problem,
     Splitting,
-    blocks_norm,
-    bound_at,
+    choose_landmarks,
     cross_validated_ridge,
-    expansion_gradient,
     fit_d2ml,
-    make_blocks,
-    make_feature_map,
-    nuclear_norm,
-    rbf,
+    kernel_product,
     threshold_singular_values,
 )
 from onepos.methods.d2ml import D2MLClassifier
@@ -37,9 +32,7 @@ def problem(unobserved="negative", rank_weight=0.5, *, several=False, container=
     observed[np.arange(N), rng.integers(C, size=N)] = 1
     if several:
         observed[:10, 0] = 1
-    order, blocks = make_blocks(observed)
-    targets = WeightedLabels.from_observed(observed[order], unobserved)
-    return Problem(container(X[order]), targets, blocks, rank_weight, 0.1), observed[order]
+    return Problem(container(X), observed, unobserved, rank_weight, 0.1), observed
 
 
 @pytest.mark.parametrize("shape", [(3, 20), (20, 3), (6, 6), (1, 5)])
@@ -63,28 +56,17 @@ def test_proximal_step_minimises():
         assert value(Z) < value(Z + scale * rng.standard_normal(M.shape))
 
 
-@pytest.mark.parametrize("shape", [(3, 20), (20, 3), (6, 6)])
-def test_nuclear_norm(shape):
-    M = np.random.default_rng(0).standard_normal(shape)
-    assert nuclear_norm(M) == pytest.approx(np.linalg.norm(M, "nuc"))
-    low_rank = np.outer(M[:, 0], M[0])
-    assert nuclear_norm(low_rank) == pytest.approx(np.linalg.norm(low_rank, "nuc"), rel=1e-6)
-    assert nuclear_norm(np.zeros(shape)) == 0.0
-
-
 def test_one_positive_per_row_makes_the_blocks_a_partition():
     setup, observed = problem()
-    assert setup.blocks.rows is None
-    bounds = setup.blocks.bounds
-    for start, stop in pairwise(bounds):
-        assert len(np.unique(observed[start:stop].argmax(axis=1))) == 1
-    total = sum(setup.features[a:b].T @ setup.features[a:b] for a, b in pairwise(bounds))
-    assert np.allclose(total, setup.gram)
+    for start, stop in pairwise(setup.bounds):
+        assert len(np.unique(observed[setup.rows[start:stop]].argmax(axis=1))) == 1
+    assert np.array_equal(np.sort(setup.rows), np.arange(N))
+    assert np.allclose(setup.block_gram, setup.gram)
     assert np.allclose(setup.root.T @ setup.root, setup.gram)
     rng = np.random.default_rng(0)
     for _ in range(20):
         F = setup.features @ rng.standard_normal((Q, C))
-        assert blocks_norm(F, setup.blocks) >= np.linalg.norm(F, "nuc") - 1e-9
+        assert setup.blocks_norm(F) >= np.linalg.norm(F, "nuc") - 1e-9
 
 
 def test_rows_with_several_positives_are_in_several_blocks():
@@ -93,9 +75,9 @@ def test_rows_with_several_positives_are_in_several_blocks():
     assert np.allclose(setup.block_gram, expected)
     F = setup.features @ np.random.default_rng(0).standard_normal((Q, C))
     norms = sum(np.linalg.norm(F[observed[:, k] > 0], "nuc") for k in range(C))
-    assert blocks_norm(setup.blocks.gather(F), setup.blocks) == pytest.approx(norms)
-    stacked = np.random.default_rng(1).standard_normal(setup.blocks.gather(F).shape)
-    assert np.vdot(setup.blocks.gather(F), stacked) == pytest.approx(np.vdot(F, setup.blocks.scatter(stacked)))
+    assert setup.blocks_norm(F) == pytest.approx(norms)
+    stacked = np.random.default_rng(1).standard_normal(F[setup.rows].shape)
+    assert np.vdot(F[setup.rows], stacked) == pytest.approx(np.vdot(F, setup.scatter(stacked)))
 
 
 @pytest.mark.parametrize("unobserved", ["negative", "ignore", 0.3])
@@ -115,7 +97,7 @@ def test_expansion_gradient_is_that_of_the_nuclear_norm():
     rng = np.random.default_rng(3)
     W = rng.standard_normal((Q, C))
     left, _, right = np.linalg.svd(setup.features @ W, full_matrices=False)
-    gradient = expansion_gradient(setup, W)
+    gradient = setup.expansion_gradient(W)
     assert np.abs(gradient - setup.features.T @ (left @ right)).max() < 1e-8
     direction = rng.standard_normal(W.shape)
     ahead, behind = (np.linalg.norm(setup.features @ (W + h * direction), "nuc") for h in (1e-6, -1e-6))
@@ -127,11 +109,11 @@ def test_bound_touches_and_dominates_the_objective(unobserved):
     setup, _ = problem(unobserved)
     rng = np.random.default_rng(4)
     at = rng.standard_normal((Q, C))
-    bound = bound_at(setup, at)
-    gap = setup.objective(at) - bound.value(at, setup.fitted(at))
+    linear = setup.bound_at(at)
+    gap = setup.objective(at) - setup.bound(linear, at, setup.features @ at)
     for scale in (1e-3, 0.1, 1.0, 10.0):
         W = at + scale * rng.standard_normal(at.shape)
-        assert setup.objective(W) <= bound.value(W, setup.fitted(W)) + gap + 1e-9
+        assert setup.objective(W) <= setup.bound(linear, W, setup.features @ W) + gap + 1e-9
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -140,15 +122,15 @@ def test_admm_reaches_the_optimum_of_the_bound(several, container):
     """The multipliers certify it: ρΛ_k/λ is a subgradient of ‖X_kW‖_*, and with it the gradient is zero."""
     setup, _ = problem(rank_weight=2.0, several=several, container=container)
     start = np.random.default_rng(5).standard_normal((Q, C))
-    bound = bound_at(setup, start)
+    linear = setup.bound_at(start)
     splitting = Splitting(setup, 0.7)
-    W, _ = splitting.minimise(bound, start, 1000, 0.0, 0.0)
+    W, _ = splitting.minimise(linear, start, 1000, 0.0, 0.0)
     S = 0.7 * splitting.multipliers / 2.0
-    F = setup.blocks.gather(setup.fitted(W))
-    gradient = setup.gram @ W + 0.1 * W - bound.linear
-    gradient += 2.0 * np.asarray(setup.features.T @ setup.blocks.scatter(S))
+    F = np.asarray(setup.features @ W)[setup.rows]
+    gradient = setup.gram @ W + 0.1 * W - linear
+    gradient += 2.0 * np.asarray(setup.features.T @ setup.scatter(S))
     assert np.abs(gradient).max() < 1e-6
-    for a, b in pairwise(setup.blocks.bounds):
+    for a, b in pairwise(setup.bounds):
         assert np.linalg.norm(S[a:b], 2) <= 1 + 1e-8
         assert np.vdot(S[a:b], F[a:b]) == pytest.approx(np.linalg.norm(F[a:b], "nuc"), abs=1e-5)
 
@@ -181,15 +163,13 @@ def test_weighted_ridge_is_reached_by_the_bound():
 def test_kernel_is_exact_with_all_rows_as_landmarks():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 3))
-    K = rbf(X, X, 0.5)
-    assert np.allclose(K, np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)))
-    mapping = make_feature_map(X, 0.5, 30, rng)
-    mapped = mapping(X)
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    landmarks, projection = choose_landmarks(X, 0.5, 30, rng)
+    mapped = kernel_product(X, landmarks, 0.5, projection)
     assert np.allclose(mapped @ mapped.T, K, atol=1e-6)
     # With λ_d = 0: kernel ridge regression.
     observed = np.eye(3, dtype=np.int8)[rng.integers(3, size=30)]
-    order, blocks = make_blocks(observed)
-    setup = Problem(mapped[order], WeightedLabels.from_observed(observed[order], "negative"), blocks, 0.0, 0.2)
+    setup = Problem(mapped, observed, "negative", 0.0, 0.2)
     W, _ = fit_d2ml(setup, max_iter=1, inner_iter=1, penalty=1.0, tolerance=0.0)
     expected = K @ np.linalg.solve(K + 0.2 * np.eye(30), 2.0 * observed - 1.0)
     assert np.allclose(mapped @ W, expected, atol=1e-5)
@@ -251,9 +231,11 @@ def test_nystroem_without_rank_terms_is_regression_on_the_landmarks():
     model = D2MLClassifier(
         rank_weight=0.0, ridge=0.3, kernel="rbf", gamma=0.5, n_landmarks=12, scale="none", random_state=0
     ).fit(X, y)
-    across = np.column_stack([rbf(X.astype(np.float32), model.landmarks_, 0.5), np.ones(150)])
+    across = np.column_stack(
+        [rbf_kernel(X.astype(np.float32).astype(float), model.landmarks_.astype(float), 0.5), np.ones(150)]
+    )
     within = np.zeros((13, 13))
-    within[:12, :12] = rbf(model.landmarks_, model.landmarks_, 0.5)
+    within[:12, :12] = rbf_kernel(model.landmarks_.astype(float), gamma=0.5)
     solved = np.linalg.solve(across.T @ across + 0.3 * within, across.T @ (2.0 * np.eye(3)[y] - 1.0))
     assert np.allclose(model.decision_function(X), 2.0 * across @ solved, atol=1e-7)
 

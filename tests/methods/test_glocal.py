@@ -18,7 +18,6 @@ from onepos.methods._glocal_solver import (
     group_rows,
     label_step,
     latent_step,
-    normalise,
     objective,
     unit_rows,
     weight_step,
@@ -41,7 +40,7 @@ def problem(unobserved, seed=0):
     design = Design(X, [np.arange(0, 12), np.arange(12, N)])
     z = tuple(unit_rows(m, m) for m in rng.standard_normal((2, C, 4)))
     factors = Factors(rng.standard_normal((N, K)), rng.standard_normal((C, K)), rng.standard_normal((Q, K)), z)
-    return design, targets, normalise(RAW, targets, Q, K, 2), factors, observed
+    return design, targets, RAW.normalised(targets, Q, K, 2), factors, observed
 
 
 @pytest.mark.parametrize("unobserved", WEIGHTS)
@@ -63,7 +62,7 @@ def test_coefficients_are_normalised_as_published():
     _, targets, _, _, _ = problem("negative")
     o = N * C
     expected = (o / (K * N), 0.3 * o / (N / 2) ** 2, 0.5 * o / N**2, 0.125 * o / (N * K), 0.2 * o / (C * K))
-    assert normalise(RAW, targets, Q, K, 2) == pytest.approx((*expected, 0.15 * o / (Q * K)))
+    assert RAW.normalised(targets, Q, K, 2) == pytest.approx((*expected, 0.15 * o / (Q * K)))
 
 
 def test_objective_is_the_published_one():
@@ -183,7 +182,7 @@ def test_without_correlations_it_is_low_rank_ridge():
     """Eliminating W and rotating V leaves nuclear-norm ridge, which a proximal gradient method solves on its own."""
     design, targets, _, _, observed = problem("negative")
     raw = RAW._replace(local=0.0, overall=0.0)
-    lam, _, _, lam3, lam4, lam5 = normalise(raw, targets, Q, C, 1)
+    lam, _, _, lam3, lam4, lam5 = raw.normalised(targets, Q, C, 1)
     factors, _ = fit_glocal(
         design.features,
         targets,
@@ -214,7 +213,7 @@ def test_without_correlations_its_iterates_are_those_of_weighted_alternating_rid
     """Three ridge regressions in turn, row by row and label by label, with dense weights, from the same start."""
     design, targets, _, _, observed = problem(unobserved)
     raw = RAW._replace(local=0.0, overall=0.0)
-    lam, _, _, lam3, lam4, lam5 = normalise(raw, targets, Q, K, 2)
+    lam, _, _, lam3, lam4, lam5 = raw.normalised(targets, Q, K, 2)
     factors, history = fit_glocal(
         design.features,
         targets,

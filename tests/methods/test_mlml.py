@@ -8,13 +8,11 @@ from scipy.linalg import solve_sylvester
 import onepos
 from onepos.datasets import make_single_positive
 from onepos.exceptions import LabelWarning
-from onepos.methods._classical import squared_lengths
 from onepos.methods._mlml_solver import (
     instance_weights,
     kernel_average,
     label_weights,
     laplacian,
-    make_reference,
     nearest_rows,
     objective,
     on_sphere,
@@ -227,7 +225,7 @@ def test_the_row_graph_is_built_once_for_all_strengths(monkeypatch):
         calls.append(arguments)
         return instance_weights(*arguments)
 
-    monkeypatch.setattr("onepos.methods._mlml_solver.instance_weights", counted)
+    monkeypatch.setattr("onepos.methods.mlml.instance_weights", counted)
     X, observed, X_test, Y_test = smooth_data(0, n=150)
     model = MLMLClassifier(random_state=0)
     model.fit(X, observed, validation=(X_test, Y_test), validation_labels="full")
@@ -272,9 +270,8 @@ def test_nearest_rows_and_kernel_average_equal_loops(container):
     rng = np.random.default_rng(0)
     X, Q = rng.integers(0, 3, (40, 4)).astype(np.float32), rng.integers(0, 3, (15, 4)).astype(np.float32)
     Z, sigma = rng.random((40, 3)), rng.random(40) + 0.1
-    indices, squared = nearest_rows(container(Q), container(X), squared_lengths(container(X)), 5)
-    reference = make_reference(container(X), sigma, Z)
-    result = kernel_average(container(Q), reference, 5, 3, "euclidean")
+    indices, squared = nearest_rows(container(Q), container(X), 5)
+    result = kernel_average(container(Q), container(X), sigma, Z, 5, 3, "euclidean")
     for i, q in enumerate(Q):
         d = ((X - q) ** 2).sum(axis=1)
         order = np.lexsort((np.arange(40), d))[:5]
@@ -283,7 +280,7 @@ def test_nearest_rows_and_kernel_average_equal_loops(container):
         own = np.sqrt(d[order[2]])
         if own > 0:
             v = np.exp(-d[order] / (own * sigma[order]))
-            assert np.allclose(result[i], v @ reference.soft[order] / v.sum())
+            assert np.allclose(result[i], v @ Z[order] / v.sum())
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -359,7 +356,7 @@ def test_state_comes_back_bit_for_bit(container, tmp_path):
     assert again.get_params() == model.get_params()
     assert np.array_equal(again.soft_labels_, model.soft_labels_)
     assert again.soft_labels_.dtype == np.float32
-    for name in ("instance_smoothness_", "n_neighbors_", "unobserved_weight_", "graph_metric_", "n_iter_"):
+    for name in ("instance_smoothness_", "n_neighbors_", "graph_metric_", "n_iter_"):
         assert getattr(again, name) == getattr(model, name)
     assert again.history_["objective"] == model.history_["objective"]
     assert np.array_equal(again.decision_function(queries), model.decision_function(queries))

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.extmath import safe_sparse_dot
 
 from onepos import metrics
 from onepos._utils.context import recall
@@ -72,23 +71,19 @@ class ClassicalClassifier(OnePositiveClassifier):
         features, observed = self.scaler_.transform(X), labels.observed
         held = None if given is None else (self.scaler_.transform(given[0]), given[1])
         self.validation_scores_ = {}
-        if len(strengths) == 1:
-            solution, history = self._solve_once(features, observed, strengths[0], seed)
-            judged = solution
-        elif held is not None:
-            _, solution, history = self._search(features, observed, strengths, held, seed)
-            judged = solution
-        else:
+        judged: Any = None
+        if held is None and len(strengths) > 1:
             generator = np.random.default_rng(seed)
             _, out = hold_out(observed, np.flatnonzero(labels.labelled), self.validation_fraction, generator)
             kept = np.setdiff1d(np.arange(len(observed)), out, assume_unique=True)
             held = features[out], observed[out]
             best, judged, _ = self._search(features[kept], observed[kept], strengths, held, seed)
-            solution, history = self._solve_once(features, observed, best, seed)
+            strengths = [best]
+        _, solution, history = self._search(features, observed, strengths, held, seed)
         self.history_ = History(list(history.records), history.facts | {"scale": self.scaler_.kind})
         self.n_iter_ = max(1, len(history))
-        # By the solution that did not see the held-out rows.
-        scores = self._scores(judged, features[:_CUT_ROWS] if held is None else held[0])
+        # Held-out rows are scored by the solution that did not see them.
+        scores = self._scores(solution if judged is None else judged, features[:_CUT_ROWS] if held is None else held[0])
         self._keep(solution)
         self._cut_at(LOGIT_SLOPE * scores, complete=complete, rows="training rows" if held is None else "held-out rows")
         return self
@@ -98,13 +93,15 @@ class ClassicalClassifier(OnePositiveClassifier):
         features: Any,
         observed: NDArray[np.int8],
         strengths: list[float],
-        held: tuple[Any, NDArray[np.int8]],
+        held: tuple[Any, NDArray[np.int8]] | None,
         seed: int,
     ) -> tuple[float, Any, History]:
-        """Fit every strength; return the best one with its solution and history."""
+        """Fit every strength; return the best one on held-out rows, its solution and history."""
         best: tuple[float, Any, History] | None = None
         for value in strengths:
             solution, history = self._solve_once(features, observed, value, seed)
+            if len(strengths) == 1 or held is None:
+                return value, solution, history
             score = metrics.average_precision(held[1], self._scores(solution, held[0]))
             if best is None or score > max(self.validation_scores_.values()):
                 best = (value, solution, history)
@@ -160,13 +157,7 @@ def with_constant(features: Any) -> Any:
 
 
 def unobserved_weight(unobserved: str | float) -> float:
-    """Turn "negative", "ignore" or a number into w, the weight of an unobserved entry.
-
-    Examples
-    --------
-    >>> unobserved_weight("negative"), unobserved_weight("ignore"), unobserved_weight(0.25)
-    (1.0, 0.0, 0.25)
-    """
+    """Turn "negative", "ignore" or a number into w, the weight of an unobserved entry."""
     if isinstance(unobserved, str):
         return {"negative": 1.0, "ignore": 0.0}[unobserved]
     return float(unobserved)
@@ -176,21 +167,13 @@ def unobserved_weight(unobserved: str | float) -> float:
 class WeightedLabels:
     """J and Y of ½ Σ_ij J_ij (Y_ij − F_ij)², in row layout (n_samples, n_labels).
 
-    Attributes
-    ----------
-    weight : float
-        w, the weight of an entry that is not listed; its target is −1.
-    rows, columns : int arrays of shape (n_listed,)
-        Where the listed entries are, row by row.
-    values : float64 array of shape (n_listed,)
-        Their targets, +1 or −1; their weight is 1.
-    shape : (n_samples, n_labels)
+    Listed entries, row by row, have weight 1 and target +1 or −1. All others have weight w and target −1.
     """
 
-    weight: float
+    weight: float  # w
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
-    values: Matrix
+    values: Matrix  # targets of the listed entries
     shape: tuple[int, int]
 
     @classmethod
@@ -268,16 +251,3 @@ def unpack(name: str, arrays: dict[str, NDArray[Any]]) -> MatrixLike:
     parts = (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"])
     n_rows, n_columns = (int(v) for v in arrays[f"{name}.shape"])
     return sparse.csr_array(parts, shape=(n_rows, n_columns))
-
-
-def squared_lengths(features: MatrixLike) -> Matrix:
-    """‖x_i‖² in float64, shape (n,)."""
-    if sparse.issparse(features):
-        wide = features.astype(np.float64)
-        return np.asarray(wide.multiply(wide).sum(axis=1), dtype=np.float64).ravel()
-    return np.asarray(np.einsum("ij,ij->i", features, features, dtype=np.float64))
-
-
-def products(left: MatrixLike, right: MatrixLike) -> Matrix:
-    """All dot products of two sets of rows, shape (n_left, n_right), dense float64."""
-    return np.asarray(safe_sparse_dot(left.astype(np.float64), right.T.astype(np.float64), dense_output=True))

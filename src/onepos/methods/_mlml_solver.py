@@ -3,35 +3,37 @@
 In the eigenbasis of L_C every column is a sparse positive-definite system of its own.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.preprocessing import normalize
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from onepos.graph.exact import Metric, find_neighbors
-from onepos.methods._classical import Matrix, products, squared_lengths
+from onepos.methods._classical import Matrix
 
 #: Columns solved at once: enough for the sparse product to reuse the graph, few enough for the arrays to stay in cache.
 _COLUMNS_AT_ONCE = 16
-
 #: The condition is at most 1 + 2λ_X, so even λ_X = 1000 takes fewer steps for any tolerance that float64 can reach.
 _MAX_STEPS = 1000
+#: Stands for an infinite exponent; finite, so that a softmax of nothing else is uniform and not NaN.
+_FAR = 1e300
+#: Cosine distance from which two rows have nothing in common, up to the rounding of unit rows in float32. Without this
+#: a row of its own kind would be joined to whatever rows come first: it is equally far from all.
+_ORTHOGONAL = 1.0 - 1e-6
+#: From this many features on "auto" compares directions: the length is then one of many dimensions.
+_COSINE_FEATURES = 10
+#: Rough limit of temporary memory for the search.
+_CHUNK_BYTES = 1 << 27
 
 
 def objective(soft: Matrix, targets: Matrix, rows: Any, labels: Matrix | None, instance: float, label: float) -> float:
-    """Evaluate ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ), a block of rows at a time."""
-    value = 0.0
-    for start in range(0, len(soft), 4096):
-        part = slice(start, start + 4096)
-        block = soft[part].astype(np.float64)
-        value += float(np.sum((block - targets[part]) ** 2))
-        value += instance * float(np.vdot(block, rows[part] @ soft))
-        if labels is not None and label:
-            value += label * float(np.vdot(block, block @ labels))
-    return value
+    """Evaluate ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ)."""
+    value = np.sum((soft - targets) ** 2) + instance * np.vdot(soft, rows @ soft)
+    return float(value if labels is None else value + label * np.vdot(soft, soft @ labels))
 
 
 def solve_decoupled(
@@ -42,58 +44,38 @@ def solve_decoupled(
     The systems share L_X, so conjugate gradients run on many columns at once, each with its own shift and step. Their
     condition is at most 1 + 2λ_X. No preconditioner: the diagonal of a normalised Laplacian is constant.
     """
-    vectors = None
-    shifts, solution = np.ones(targets.shape[1]), np.array(targets, dtype=np.float64)
-    if labels is not None and label > 0:
+    if labels is not None:
         values, vectors = np.linalg.eigh(labels)
         shifts, solution = 1.0 + label * np.maximum(values, 0.0), np.asarray(targets @ vectors)
+    else:
+        shifts, solution = np.ones(targets.shape[1]), np.array(targets)
     scaled = sparse.csr_array(instance * rows)
     for start in range(0, len(shifts), _COLUMNS_AT_ONCE):
         part = slice(start, start + _COLUMNS_AT_ONCE)
         solution[:, part] = _solve_columns(solution[:, part], scaled, shifts[part], tolerance)
-    if vectors is None:
-        return solution
-    for start in range(0, len(solution), 4096):  # in place: n×c is the largest array there is
-        solution[start : start + 4096] = solution[start : start + 4096] @ vectors.T
-    return solution
+    return solution if labels is None else np.asarray(solution @ vectors.T)
 
 
 def _solve_columns(right: Matrix, matrix: Any, shifts: Matrix, tolerance: float) -> Matrix:
-    """Conjugate gradients from zero for (s_j I + M) z_j = y_j, every column j with its own step lengths.
-
-    Written out here, in place, because the vector operations cost as much as the product with a sparse M.
-    """
+    """Conjugate gradients from zero for (s_j I + M) z_j = y_j, every column j with its own step lengths."""
     residual = np.array(right, order="C")
     direction = residual.copy()
-    solution, scratch = np.zeros_like(residual), np.empty_like(residual)
-    squares = _column_products(residual, residual)
+    solution = np.zeros_like(residual)
+    squares = np.einsum("ij,ij->j", residual, residual)
     limit = tolerance**2 * squares
     for _ in range(_MAX_STEPS):
         if np.all(squares <= limit):
             break
-        image = matrix @ direction
-        image += np.multiply(direction, shifts, out=scratch)
-        curvature = _column_products(direction, image)
+        image = matrix @ direction + direction * shifts
+        curvature = np.einsum("ij,ij->j", direction, image)
         # A column of zeros, or one solved to the last bit, stays where it is.
         step = np.divide(squares, curvature, out=np.zeros_like(squares), where=curvature > 0)
-        solution += np.multiply(direction, step, out=scratch)
-        residual -= np.multiply(image, step, out=scratch)
-        previous, squares = squares, _column_products(residual, residual)
+        solution += step * direction
+        residual -= step * image
+        previous, squares = squares, np.einsum("ij,ij->j", residual, residual)
         direction *= np.divide(squares, previous, out=np.zeros_like(squares), where=previous > 0)
         direction += residual
     return solution
-
-
-def _column_products(left: Matrix, right: Matrix) -> Matrix:
-    return np.asarray(np.einsum("ij,ij->j", left, right))
-
-
-#: Stands for an infinite exponent; finite, so that a softmax of nothing else is uniform and not NaN.
-_FAR = 1e300
-
-#: Cosine distance from which two rows have nothing in common, up to the rounding of unit rows in float32. Without this
-#: a row of its own kind would be joined to whatever rows come first: it is equally far from all.
-_ORTHOGONAL = 1.0 - 1e-6
 
 
 def kernel_exponents(distances: Matrix, scales: Matrix, metric: Metric) -> Matrix:
@@ -157,29 +139,11 @@ def laplacian(weights: Any) -> Any:
     return np.diag(joined.astype(np.float64)) - root[:, None] * weights * root[None, :]
 
 
-#: From this many features on "auto" compares directions: the length is then one of many dimensions.
-_COSINE_FEATURES = 10
-
-
-class RowGraph(NamedTuple):
-    """The scaled rows it was made of, rows as compared, L_X, σ, the neighbours in the graph and the metric."""
-
-    source: Any
-    features: Any
-    laplacian: Any
-    scales: Matrix
-    n_neighbors: int
-    metric: Metric
-
-
-def build_row_graph(features: Any, n_neighbors: int, scale_neighbor: int, metric: str) -> RowGraph:
-    """Build the graph of scaled rows; "auto" compares directions from ten features on, however they are stored."""
-    if metric == "auto":
-        metric = "cosine" if features.shape[1] >= _COSINE_FEATURES else "euclidean"
-    chosen: Metric = "cosine" if metric == "cosine" else "euclidean"
-    placed = on_sphere(features, chosen)
-    weights, scales = instance_weights(placed, n_neighbors, scale_neighbor, chosen)
-    return RowGraph(features, placed, laplacian(weights), scales, n_neighbors, chosen)
+def chosen_metric(metric: str, n_features: int) -> Metric:
+    """Turn "auto" into a metric: directions from ten features on."""
+    if metric == "cosine" or (metric == "auto" and n_features >= _COSINE_FEATURES):
+        return "cosine"
+    return "euclidean"
 
 
 def on_sphere(features: Any, metric: Metric) -> Any:
@@ -197,77 +161,58 @@ def on_sphere(features: Any, metric: Metric) -> Any:
     return np.column_stack([unit, ~unit.any(axis=1)]).astype(unit.dtype)
 
 
-#: Rough limit of temporary memory for the search.
-_CHUNK_BYTES = 1 << 27
-
-
-class Reference(NamedTuple):
-    """What a query is compared with: training rows (of unit length for cosine), σ_i, ‖x_i‖², and Z."""
-
-    features: Any
-    scales: Matrix
-    lengths: Matrix
-    soft: NDArray[np.float32]
-
-
-def kernel_average(queries: Any, reference: Reference, n_neighbors: int, scale_neighbor: int, metric: Metric) -> Matrix:
+def kernel_average(
+    queries: Any,
+    features: Any,
+    scales: Matrix,
+    soft: NDArray[Any],
+    n_neighbors: int,
+    scale_neighbor: int,
+    metric: Metric,
+) -> Matrix:
     """z(x) = Σ_i v_i Z_i / Σ_i v_i over the k training rows nearest to x, v_i = exp(−d²(x, x_i)/(σ_x σ_i)).
 
-    σ_x is the distance from x to its ``scale_neighbor``-th nearest training row. The weights are a softmax of
-    −d²/(σ_x σ_i), so they never vanish all together. A row that has nothing in common with any training row gets the
-    mean of all soft labels.
+    Training rows have features, scales σ_i and soft labels Z_i; σ_x is the distance from x to its
+    ``scale_neighbor``-th nearest training row. The weights are a softmax of −d²/(σ_x σ_i), so they never vanish all
+    together. A row that has nothing in common with any training row gets the mean of all soft labels.
     """
-    n = reference.features.shape[0]
-    k = min(n_neighbors, n)
-    result = np.empty((queries.shape[0], reference.soft.shape[1]))
+    n = features.shape[0]
+    result = np.empty((queries.shape[0], soft.shape[1]))
     step = max(1, _CHUNK_BYTES // (n * 40))
     for start in range(0, queries.shape[0], step):
         part = slice(start, start + step)
-        indices, squared = nearest_rows(queries[part], reference.features, reference.lengths, k)
+        indices, squared = nearest_rows(queries[part], features, min(n_neighbors, n))
         # For unit rows 1 − cos = ‖a − b‖²/2.
         distances = squared / 2 if metric == "cosine" else np.sqrt(squared)
-        scales = local_scales(distances, scale_neighbor)
-        exponents = kernel_exponents(distances, scales[:, None] * reference.scales[indices], metric)
-        weights = softmax(-exponents, axis=1)
+        own = local_scales(distances, scale_neighbor)
+        weights = softmax(-kernel_exponents(distances, own[:, None] * scales[indices], metric), axis=1)
         for i, (neighbors, row) in enumerate(zip(indices, weights, strict=True), start=start):
-            result[i] = row @ reference.soft[neighbors]
+            result[i] = row @ soft[neighbors]
         alone = strangers(distances[:, 0], metric)
         if alone.any():
-            result[part][alone] = reference.soft.mean(axis=0, dtype=np.float64)
+            result[part][alone] = soft.mean(axis=0, dtype=np.float64)
     return result
 
 
-def make_reference(features: Any, scales: Matrix, soft: Matrix) -> Reference:
-    """Bundle training rows for ``kernel_average``; soft labels are kept in float32."""
-    return Reference(features, scales, squared_lengths(features), soft.astype(np.float32))
-
-
-def nearest_rows(queries: Any, features: Any, lengths: Matrix, n_neighbors: int) -> tuple[NDArray[np.intp], Matrix]:
+def nearest_rows(queries: Any, features: Any, n_neighbors: int) -> tuple[NDArray[np.intp], Matrix]:
     """Find the k rows of ``features`` nearest to each query, exactly; squared distances, nearest first.
 
     One product gives all distances up to rounding; whatever could be among the k nearest within the bound on that
     rounding is measured again from direct differences, so the answer for a row does not depend on its batch. Ties go to
     the lower index. Memory: a few arrays of (n_queries, n_features_rows); the caller chunks.
     """
-    own = squared_lengths(queries)
-    near = products(queries, features)
-    near *= -2.0
-    near += lengths
+    queries, features = queries.astype(np.float64), features.astype(np.float64)
+    own, lengths = row_norms(queries, squared=True), row_norms(features, squared=True)
+    near = lengths - 2.0 * safe_sparse_dot(queries, features.T, dense_output=True)
     kth = np.partition(near, n_neighbors - 1, axis=1)[:, n_neighbors - 1]
     slack = 4.0 * (features.shape[1] + 16) * np.finfo(np.float64).eps * (own + lengths.max(initial=0.0)) + 1e-30
     rows, columns = np.nonzero(near <= (kth + slack)[:, None])
-    exact = _direct(queries, features, rows, columns)
+    exact = np.empty(len(rows))
+    step = max(1, (1 << 21) // features.shape[1]) if not sparse.issparse(features) else 1 << 14
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        exact[part] = row_norms(queries[rows[part]] - features[columns[part]], squared=True)
     order = np.lexsort((columns, exact, rows))
     sizes = np.bincount(rows, minlength=len(kth))
     first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(n_neighbors)
     return columns[order][first], exact[order][first]
-
-
-def _direct(queries: Any, features: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Matrix:
-    """‖a_i − b_j‖² for pairs, from differences in float64, a few thousand pairs at a time."""
-    result = np.empty(len(rows))
-    step = max(1, (1 << 21) // max(1, features.shape[1])) if not sparse.issparse(features) else 1 << 14
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        result[part] = squared_lengths(queries[rows[part]].astype(np.float64) - features[columns[part]])
-    return result

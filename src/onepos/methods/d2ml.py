@@ -12,19 +12,17 @@ from onepos.methods._classical import (
     UNOBSERVED,
     ClassicalClassifier,
     Matrix,
-    WeightedLabels,
     pack,
     unpack,
     with_constant,
 )
 from onepos.methods._d2ml_solver import (
     Problem,
+    choose_landmarks,
     cross_validated_ridge,
     default_gamma,
     fit_d2ml,
     kernel_product,
-    make_blocks,
-    make_feature_map,
 )
 from onepos.training import History
 from onepos.training.machine import limited_threads
@@ -135,26 +133,26 @@ class D2MLClassifier(ClassicalClassifier):
                 f"{features.shape[1]}. Reduce the features, or use kernel='rbf', whose size is n_landmarks."
             )
         labelled = np.flatnonzero((observed > 0).any(axis=1))
-        order, blocks = make_blocks(observed[labelled])
-        features, observed = features[labelled[order]], observed[labelled[order]]
-        targets = WeightedLabels.from_observed(observed, self.unobserved)
+        # Rows that share a label then lie together.
+        labelled = labelled[np.argsort(observed[labelled].argmax(axis=1), kind="stable")]
+        features, observed = features[labelled], observed[labelled]
         # Hundreds of small decompositions per step: BLAS threads wait for each other longer than they compute.
         with limited_threads(1):
-            mapping = None
+            landmarks = gamma = projection = None
+            design = features
             if self.kernel == "rbf":
                 gamma = self.gamma if self.gamma is not None else default_gamma(features)
-                mapping = make_feature_map(features, gamma, self.n_landmarks, generator)
-            design = with_constant(features if mapping is None else mapping(features))
+                landmarks, projection = choose_landmarks(features, gamma, self.n_landmarks, generator)
+                design = kernel_product(features, landmarks, gamma, projection)
+            design = with_constant(design)
             ridge = self.ridge if self.ridge is not None else cross_validated_ridge(design[:, :-1], observed > 0)
-            problem = Problem(design, targets, blocks, strength, np.append(np.full(design.shape[1] - 1, ridge), 0.0))
+            ridges = np.append(np.full(design.shape[1] - 1, ridge), 0.0)
+            problem = Problem(design, observed, self.unobserved, strength, ridges)
             weights, history = fit_d2ml(
                 problem, max_iter=self.max_iter, inner_iter=self.inner_iter, penalty=self.penalty, tolerance=self.tol
             )
-        intercept = CONSTANT * weights[-1]
-        if mapping is None:
-            return _Solution(weights[:-1], intercept, None, None, strength, ridge), history
-        coef = mapping.projection @ weights[:-1]
-        return _Solution(coef, intercept, mapping.landmarks, mapping.gamma, strength, ridge), history
+        coef = weights[:-1] if projection is None else projection @ weights[:-1]
+        return _Solution(coef, CONSTANT * weights[-1], landmarks, gamma, strength, ridge), history
 
     def _scores(self, solution: _Solution, features: Any) -> Matrix:
         if solution.gamma is None:

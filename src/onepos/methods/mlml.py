@@ -10,23 +10,13 @@ from numpy.typing import NDArray
 from onepos.graph.exact import Metric
 from onepos.graph.search import usable_neighbors
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
-from onepos.methods._classical import (
-    UNOBSERVED,
-    ClassicalClassifier,
-    Matrix,
-    pack,
-    squared_lengths,
-    unobserved_weight,
-    unpack,
-)
+from onepos.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, pack, unobserved_weight, unpack
 from onepos.methods._mlml_solver import (
-    Reference,
-    RowGraph,
-    build_row_graph,
+    chosen_metric,
+    instance_weights,
     kernel_average,
     label_weights,
     laplacian,
-    make_reference,
     objective,
     on_sphere,
     solve_decoupled,
@@ -34,10 +24,23 @@ from onepos.methods._mlml_solver import (
 from onepos.training import History
 
 
-class _Solution(NamedTuple):
-    """Training rows with Z, λ_X, the neighbours in the graph, w and the metric."""
+class _RowGraph(NamedTuple):
+    """The scaled rows it was made of, rows as compared, L_X, σ, the neighbours in the graph and the metric."""
 
-    reference: Reference
+    source: Any
+    features: Any
+    laplacian: Any
+    scales: Matrix
+    n_neighbors: int
+    metric: Metric
+
+
+class _Solution(NamedTuple):
+    """Training rows as compared with σ and Z, λ_X, the neighbours in the graph, w and the metric."""
+
+    features: Any
+    scales: Matrix
+    soft: NDArray[np.float32]
     instance_smoothness: float
     n_neighbors: int
     weight: float
@@ -131,17 +134,19 @@ class MLMLClassifier(ClassicalClassifier):
         targets[~(observed > 0).any(axis=1)] = 0.0  # rows without a positive are unknown altogether
         soft, history = self._alternate(targets, graph.laplacian, strength)
         history.facts["graph_metric"] = graph.metric
-        reference = make_reference(graph.features, graph.scales, soft)
-        return _Solution(reference, strength, graph.n_neighbors, weight, graph.metric), history
+        kept = (graph.features, graph.scales, soft.astype(np.float32))
+        return _Solution(*kept, strength, graph.n_neighbors, weight, graph.metric), history
 
-    def _row_graph(self, features: Any) -> RowGraph:
+    def _row_graph(self, features: Any) -> _RowGraph:
         """Build the graph of rows, once for all strengths that are tried on the same features."""
-        graph: RowGraph | None = getattr(self, "_graph", None)
-        if graph is not None and graph.source is features:
-            return graph
-        n_neighbors = usable_neighbors(self.n_neighbors, features.shape[0])
-        graph = build_row_graph(features, n_neighbors, self.scale_neighbor, self.graph_metric)
-        self._graph: RowGraph | None = graph
+        graph: _RowGraph | None = getattr(self, "_graph", None)
+        if graph is None or graph.source is not features:
+            n_neighbors = usable_neighbors(self.n_neighbors, features.shape[0])
+            metric = chosen_metric(self.graph_metric, features.shape[1])
+            placed = on_sphere(features, metric)
+            weights, scales = instance_weights(placed, n_neighbors, self.scale_neighbor, metric)
+            graph = _RowGraph(features, placed, laplacian(weights), scales, n_neighbors, metric)
+            self._graph: _RowGraph | None = graph
         return graph
 
     def _alternate(self, targets: Matrix, rows: Any, instance: float) -> tuple[Matrix, History]:
@@ -151,7 +156,7 @@ class MLMLClassifier(ClassicalClassifier):
         if self.label_smoothness and not self.label_updates:
             labels = laplacian(label_weights(np.maximum(targets, 0.0), self.label_sharpness))
         for _ in range(1 + (self.label_updates if self.label_smoothness else 0)):
-            setting = (rows, labels, instance, self.label_smoothness if labels is not None else 0.0)
+            setting = (rows, labels, instance, self.label_smoothness)
             start = objective(soft, targets, *setting)
             soft = solve_decoupled(targets, *setting, self.tol)
             history.append({"start": start, "objective": objective(soft, targets, *setting)})
@@ -160,10 +165,13 @@ class MLMLClassifier(ClassicalClassifier):
         return soft, history
 
     def _scores(self, solution: _Solution, features: Any) -> Matrix:
-        queries = on_sphere(features, solution.metric)
         # One more neighbour than the graph has: a training row finds itself.
         average = kernel_average(
-            queries, solution.reference, solution.n_neighbors + 1, self.scale_neighbor, solution.metric
+            on_sphere(features, solution.metric),
+            *solution[:3],
+            n_neighbors=solution.n_neighbors + 1,
+            scale_neighbor=self.scale_neighbor,
+            metric=solution.metric,
         )
         # The middle between the targets −w and 1 becomes 0, the distance to each becomes 1.
         return (2.0 * average - (1.0 - solution.weight)) / (1.0 + solution.weight)
@@ -171,19 +179,17 @@ class MLMLClassifier(ClassicalClassifier):
     def _keep(self, solution: _Solution) -> None:
         super()._keep(solution)
         self._graph = None
-        self.reference_, self.instance_smoothness_, self.n_neighbors_, self.unobserved_weight_ = solution[:4]
-        self.soft_labels_, self.graph_metric_ = solution.reference.soft, solution.metric
+        self.soft_labels_, self.graph_metric_ = solution.soft, solution.metric
+        self.instance_smoothness_, self.n_neighbors_ = solution.instance_smoothness, solution.n_neighbors
 
     def _state(self) -> State:
         arrays, facts = super()._state()
-        arrays |= pack("features", self.reference_.features)
-        arrays |= {"scales": self.reference_.scales, "soft": self.reference_.soft}
-        facts |= {"instance_smoothness": self.instance_smoothness_, "n_neighbors": self.n_neighbors_}
-        return arrays, facts | {"weight": self.unobserved_weight_, "metric": self.graph_metric_}
+        kept: _Solution = self._solution
+        arrays |= pack("features", kept.features) | {"scales": kept.scales, "soft": kept.soft}
+        names = ("instance_smoothness", "n_neighbors", "weight", "metric")
+        return arrays, facts | {name: getattr(kept, name) for name in names}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         super()._restore(arrays, facts)
-        features = unpack("features", arrays)
-        reference = Reference(features, arrays["scales"], squared_lengths(features), arrays["soft"])
         stored = (facts[name] for name in ("instance_smoothness", "n_neighbors", "weight", "metric"))
-        self._keep(_Solution(reference, *stored))
+        self._keep(_Solution(unpack("features", arrays), arrays["scales"], arrays["soft"], *stored))
