@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from onepos import make_classifier, metrics
-from onepos.methods._neural_state import forward_all
 from onepos.study.cells import load_trial
 from onepos.training import Callback
 from onepos.training.loop import OBSERVED_LIKELIHOOD, selection_score
+from onepos.training.networks import forward_all
 
 CRITERIA = ("average_precision", OBSERVED_LIKELIHOOD)
 

@@ -9,7 +9,8 @@ from torch import nn
 import onepos
 import onepos.training.loop
 from onepos.exceptions import TrainingWarning
-from onepos.methods._neural_defaults import are_bags, pretrain
+from onepos.methods._neural_run import are_bags
+from onepos.methods._pretraining import pretrain
 from onepos.metrics import average_precision
 from onepos.training import Rows, Schedule
 from onepos.training.networks import MLP
@@ -35,7 +36,8 @@ def _pretrained(X, observed, n_epochs=5, seed=0):
     generator = torch.Generator().manual_seed(seed)
     network = MLP([X.shape[1], 32, observed.shape[1]], generator=generator)
     last = network[-1].weight.detach().clone()
-    facts = pretrain(network, _rows(X, observed), Schedule(25, 16, 1e-3), n_epochs, generator)
+    rows = _rows(X, observed)
+    facts = pretrain(network, rows, Schedule(25, 16, 1e-3), n_epochs, generator, bags=are_bags(rows))
     assert (network[-1].weight == last).all()  # nothing about labels was learnt
     return network, facts
 

@@ -175,6 +175,33 @@ def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
     return labels.observed
 
 
+def check_label_scores(label_scores: Any, labels: Labels) -> NDArray[np.float32] | None:
+    """Return the ``label_scores`` of ``fit`` as float32, (n_samples, n_labels); a frame is matched by column names."""
+    if label_scores is None:
+        return None
+    names = labels.classes.tolist()
+    if hasattr(label_scores, "columns"):
+        if set(label_scores.columns) != set(names) or len(label_scores.columns) != len(names):
+            raise ValueError(
+                f"the columns of label_scores must be the labels of y, {names[:5]}…; "
+                f"got {label_scores.columns.tolist()[:5]}…"
+            )
+        label_scores = label_scores[names]
+    scores = np.asarray(label_scores, dtype=np.float32)
+    if scores.shape != labels.observed.shape:
+        raise ValueError(
+            f"label_scores must have a row for each row of y and a column for each label, shape "
+            f"{labels.observed.shape}; got {scores.shape}."
+        )
+    outside = scores[~(np.isnan(scores) | ((scores >= 0) & (scores <= 1)))]
+    if outside.size:
+        raise ValueError(
+            f"label_scores must be probabilities, between 0 and 1, or NaN where nothing is known; got {outside[0]}. "
+            "Logits become probabilities by scipy.special.expit."
+        )
+    return np.ascontiguousarray(scores)
+
+
 def all_or_nothing(fit: _Method) -> _Method:
     """Decorate a method that fits an object: if it raises, the object has the attributes that it had before.
 

@@ -8,12 +8,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from joblib import hash as hash_of
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor, nn
 
-from onepos._utils.context import stage, tell
-from onepos._utils.validation import Labels, seed_from, spawn
+from onepos._utils.context import stage, tell, time_left
+from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn
+from onepos.exceptions import ModelFileError
+from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
 from onepos.methods._base import (
     AT_LEAST_ONE,
     COUNT,
@@ -22,20 +25,34 @@ from onepos.methods._base import (
     POSITIVE_OR_ZERO,
     Constraints,
     OnePositiveClassifier,
+    State,
     below,
     hold_out,
     one_of,
+    scaler_state,
+    stored_scaler,
 )
-from onepos.methods._neural_defaults import ENOUGH_TO_HOLD_OUT, N_FOLDS, OutOfFold, auto_selection_metric, choose_epochs
-from onepos.methods._neural_run import Context, Run, Task, check_label_scores, expected_n_positives
-from onepos.methods._neural_state import check_same_data, forward_all, is_own, restore_network, store_network
-from onepos.rows.stored import DatasetRows, is_dataset, take
-from onepos.training import PRECISIONS, SELECTION_METRICS, Batch, Callback, Checkpoint, Objective, ProgressBar, join
+from onepos.methods._neural_run import N_FOLDS, Context, Run, Task, choose_epochs
+from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
+from onepos.training import (
+    PRECISIONS,
+    SELECTION_METRICS,
+    Batch,
+    Callback,
+    Checkpoint,
+    History,
+    Objective,
+    Processes,
+    ProgressBar,
+    join,
+)
 from onepos.training.machine import check_device, limited_threads
-from onepos.training.networks import MLP
+from onepos.training.networks import MLP, forward_all, is_own
 
 __all__ = ["Context", "GraphClassifier", "LossObjective", "NeuralClassifier"]
 
+#: With at least so many labelled rows a tenth of them still ranks epochs reliably; with fewer, folds choose the epoch.
+_ENOUGH_TO_HOLD_OUT = 1000
 #: Training rows that label sets are cut by where none are held out.
 _CUT_ROWS = 2000
 
@@ -222,19 +239,20 @@ class NeuralClassifier(_FittedNetwork):
         """``fit``; ``further`` has what only some methods take, ``label_scores`` and ``graph_features``."""
         processes = join(self.device)
         X, labels = self._check_training(X, y)
-        check_same_data(X, labels, processes)
+        _check_same_data(X, labels, processes)
         seed = processes.agree(seed_from(self.random_state))
         if checkpoint is not None and self.random_state is None:
             seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
         scores = check_label_scores(further.get("label_scores"), labels)
-        task = Task(X, labels, scores, further.get("graph_features"), seed, processes)
+        similar = _check_graph_features(further.get("graph_features"), len(labels.observed))
+        task = Task(X, labels, scores, similar, seed, processes)
         generator = spawn(seed)[0]
         given = self._check_validation(validation, validation_labels, labels)
         full = validation_labels == "full" if given is not None else self._y_is_full
         trainable, held_out = self._split(labels, given is not None, generator)
         chosen = None
         if given is None and self.early_stopping == "auto" and not held_out.size and not is_own(self.network):
-            chosen = self._choose_epochs(task, trainable, generator)
+            chosen = choose_epochs(self, task, trainable, generator)
         with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
             Run(
                 self,
@@ -264,29 +282,12 @@ class NeuralClassifier(_FittedNetwork):
         tell(1.0)
         return self
 
-    def _choose_epochs(self, task: Task, trainable: NDArray[np.intp], generator: np.random.Generator) -> OutOfFold:
-        """Choose the number of epochs on rows that networks of a few folds left out."""
-
-        def run(train_rows: NDArray[np.intp], out: NDArray[np.intp]) -> tuple[list[NDArray[np.float32]], bool]:
-            model, told = copy.copy(self), list[NDArray[np.float32]]()
-            Run(model, task, train_rows, out, told=told).train()
-            # With several processes, process 0 scores.
-            return task.processes.agree((told, model.history_.facts["stopped"] == "interrupted"))
-
-        metric = self.selection_metric
-        if metric == "auto" and self._y_is_full:
-            metric = "average_precision"
-        elif metric == "auto":
-            metric = auto_selection_metric(len(trainable), len(task.labels.classes))
-        return choose_epochs(run, task.labels.observed, trainable, metric, generator)
-
     def _split(
         self, labels: Labels, validation_given: bool, generator: np.random.Generator
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to train on, rows held out (empty when a validation set was given or none is wanted)."""
         labelled = np.flatnonzero(labels.labelled)
-        # "auto" holds rows out only where they can be spared: a tenth of a thousand still ranks epochs reliably.
-        wanted = len(labelled) >= ENOUGH_TO_HOLD_OUT if self.early_stopping == "auto" else bool(self.early_stopping)
+        wanted = len(labelled) >= _ENOUGH_TO_HOLD_OUT if self.early_stopping == "auto" else bool(self.early_stopping)
         if validation_given or not wanted:
             return labelled, np.empty(0, dtype=np.intp)
         return hold_out(labels.observed, labelled, self.validation_fraction, generator)
@@ -304,9 +305,20 @@ class NeuralClassifier(_FittedNetwork):
         raise NotImplementedError(f"{type(self).__name__} must say what it minimises.")
 
     def _set_n_positives(self, context: Context) -> float:
-        """Set and return the number of positives, for methods that train towards it."""
-        single = self.single_label_
-        self.n_positives_, self.n_positives_from_ = expected_n_positives(self.n_positives, context, single_label=single)
+        """Set and return the number of positives, for methods that train towards it.
+
+        Without time to look for neighbours, "estimate" means the same as None.
+        """
+        rows, number = context.rows, self.n_positives
+        if number == "estimate" and not self.single_label_ and not rows.processes.agree(time_left() <= 0):
+            index = rows.trainable.cpu().numpy()
+            found = estimate_n_positives(context.graph.matrix[index], rows.observed.cpu().numpy()[index])
+            self.n_positives_, self.n_positives_from_ = rows.processes.agree(found), "estimated"
+        else:
+            number, complete = None if isinstance(number, str) else number, context.full_validation
+            self.n_positives_, self.n_positives_from_ = resolve_n_positives(
+                number, context.n_labels, complete, one_class=self.single_label_
+            )
         return self.n_positives_
 
     def _finish(self, objective: Objective, context: Context) -> None:
@@ -345,11 +357,35 @@ class NeuralClassifier(_FittedNetwork):
         """Logits of the method from those of its network."""
         return logits
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        return store_network(self.network_, self.scaler_, self.history_, own=is_own(self.network))
+    def _state(self) -> State:
+        network = self.network_
+        if is_own(self.network) or not isinstance(network, MLP):
+            raise ModelFileError(
+                f"a model with a network of your own ({type(network).__name__}) cannot be saved to a file that is safe "
+                "to open: rebuilding it would have to run code. Keep its weights with "
+                "torch.save(model.network_.state_dict(), path), to be loaded into a network made by the same code, or "
+                "the whole model with joblib.dump(model, path), which only you should open."
+            )
+        arrays, facts = scaler_state(self.scaler_)
+        for name, values in network.state_dict().items():
+            half = values.half()  # takes half the room if it holds the same numbers
+            arrays[f"network.{name}"] = (half if torch.equal(half.float(), values) else values).cpu().numpy()
+        return arrays, facts | {
+            "sizes": list(network.sizes),
+            "dropout": network.dropout,
+            "input_dropout": network.input_dropout,
+            "history": {"records": self.history_.records, "facts": self.history_.facts},
+        }
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.network_, self.scaler_, self.history_ = restore_network(arrays, facts)
+        # Files written before there was an input dropout do not have it.
+        network = MLP(facts["sizes"], dropout=facts["dropout"], input_dropout=facts.get("input_dropout", 0.0))
+        prefix = "network."
+        network.load_state_dict(
+            {name.removeprefix(prefix): torch.from_numpy(v) for name, v in arrays.items() if name.startswith(prefix)}
+        )
+        self.network_, self.scaler_ = network.eval(), stored_scaler(arrays, facts)
+        self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
 
 
 class LossObjective(Objective):
@@ -381,3 +417,29 @@ class GraphClassifier(NeuralClassifier):
             See ``NeuralClassifier.fit``.
         """
         return self._fit(X, y, {"graph_features": graph_features}, **arguments)
+
+
+def _check_same_data(X: Any, labels: Labels, processes: Processes) -> None:
+    """Raise unless all processes were given the same number of rows and features, and the same labels."""
+    if processes.size == 1:
+        return
+    everyones = processes.gather_values((*X.shape, *labels.observed.shape[1:], hash_of(labels.observed)))
+    if len(set(everyones)) > 1:
+        rows = ", ".join(f"{found[0]} rows of {found[1]} features" for found in everyones)
+        raise ValueError(
+            f"every process must be given the same X and y, all rows of them, and reads what it needs; they got "
+            f"{rows}, or labels that differ. Pass the whole memory-mapped array in each process."
+        )
+
+
+def _check_graph_features(given: Any, n_samples: int) -> Any:
+    if given is None:
+        return None
+    if on_disk(given):
+        matrix: Any = DiskRows(given)
+        check_finite(matrix)
+    else:
+        matrix = check_array(given, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="graph_features")
+    if matrix.shape[0] != n_samples:
+        raise ValueError(f"graph_features must have a row for each of the {n_samples} rows; got {matrix.shape[0]}.")
+    return matrix

@@ -1,5 +1,10 @@
-"""One training run of a neural method: scale the features, build the network, train the method's objective."""
+"""One training run of a neural method: scale the features, build the network, train the method's objective.
 
+The numbers behind "auto" were chosen on validation rows of the sets in docs/tuning.md.
+"""
+
+import copy
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -8,33 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from joblib import hash as hash_of
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_array
 from torch import Tensor, nn
 
-from onepos._utils.context import stage, time_left
+from onepos._utils.context import stage
 from onepos._utils.validation import Labels, spawn
-from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
-from onepos.methods._neural_defaults import (
-    are_bags,
-    auto_batch_size,
-    auto_learning_rate,
-    auto_selection_metric,
-    pretrain,
-    start_at_frequencies,
-)
-from onepos.methods._neural_state import (
-    TRIED_ROWS,
-    forward_all,
-    is_own,
-    own_network,
-    run_identity,
-    seeded_globals,
-    try_network,
-)
-from onepos.rows.scaling import fit_scaler
-from onepos.rows.stored import DatasetRows, DiskRows, check_finite, on_disk, take
+from onepos.methods._pretraining import pretrain
+from onepos.rows.scaling import FeatureScaler, fit_scaler
+from onepos.rows.stored import DatasetRows, take
 from onepos.training import (
     Batch,
     Callback,
@@ -46,43 +34,91 @@ from onepos.training import (
     forward_precision,
     train,
 )
-from onepos.training.loop import higher_is_better, selection_score
+from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
 from onepos.training.machine import limited_threads, useful_threads
+from onepos.training.networks import (
+    forward_all,
+    is_own,
+    own_network,
+    seeded_globals,
+    start_at_frequencies,
+    try_network,
+)
 from onepos.training.objective import as_features, gather, on_device
 
 if TYPE_CHECKING:
     from onepos.methods._neural import NeuralClassifier
 
+#: Below this share of entries that are not zero, neighbours are found faster in a sparse matrix.
+_SPARSE_BELOW = 0.1
+#: With fewer rows per label to judge by, the rank of single labels is mostly luck, and a likelihood chooses the epoch.
+_ROWS_PER_LABEL = 10
+#: Folds that choose the number of epochs if rows are too few to hold any out.
+N_FOLDS = 4
+#: Rows to look at for what kind of features they are; rows to try a user's network on; rows that identify the features.
+_KIND_ROWS, _TRIED_ROWS, _HASHED_ROWS = 1000, 2, 64
+#: Settings that change how a run is shown or where it computes, not what it computes.
+_NO_MATTER = ("verbose", "random_state", "device", "cache_folder")
 
-#: Share of stored entries below which a sparse product is the faster one.
-SPARSE_BELOW = 0.1
+
+def are_bags(rows: Rows) -> bool:
+    """Whether features are counts or weights of rare things, such as words: none negative, few not zero.
+
+    Items of a Dataset are not looked at, since many of them would have to be read.
+    """
+    if isinstance(rows.features, DatasetRows):
+        return False
+    sample = rows.gather(rows.trainable[:_KIND_ROWS])
+    return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
+
+
+def auto_batch_size(n_rows: int) -> int:
+    """Return the power of 2 that is nearest to a fiftieth of the rows, from 16 to 128.
+
+    Examples
+    --------
+    >>> [auto_batch_size(n) for n in (100, 2000, 4000, 100_000)]
+    [16, 32, 64, 128]
+    """
+    return int(min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128))
+
+
+def auto_learning_rate(batch_size: int, *, bags: bool) -> float:
+    """Return 1e-3 at batches of 16, growing with the root of the batch size; half of it for bags of rare features.
+
+    Examples
+    --------
+    >>> auto_learning_rate(16, bags=False), auto_learning_rate(64, bags=False), auto_learning_rate(64, bags=True)
+    (0.001, 0.002, 0.001)
+    """
+    return (0.5e-3 if bags else 1e-3) * math.sqrt(batch_size / 16)
+
+
+def auto_selection_metric(n_judging: int, n_labels: int) -> str:
+    """Return what chooses the epoch on single positives: the likelihood if there are few judging rows per label.
+
+    Examples
+    --------
+    >>> auto_selection_metric(100, 50), auto_selection_metric(500, 50)
+    ('observed_likelihood', 'average_precision')
+    """
+    return OBSERVED_LIKELIHOOD if n_judging < _ROWS_PER_LABEL * n_labels else "average_precision"
 
 
 @dataclass(frozen=True)
 class GraphFeatures:
-    """Scaled features of all rows.
-
-    Attributes
-    ----------
-    features : Tensor, CSR array or DiskRows of shape (n_samples, q)
-    apart : bool
-        True if they were given for the graph; else they are the network's own input.
-    """
+    """Scaled features of all rows, (n_samples, q); ``apart`` if they were given for the graph alone."""
 
     features: Any
     apart: bool
 
     @property
     def matrix(self) -> Any:
-        """The features outside torch: array, CSR array or rows on disk.
-
-        What was expanded for the network and is mostly zeros is a CSR array again, among which neighbours are found
-        several times as fast.
-        """
+        """The features outside torch: array, CSR array if they are mostly zeros, or rows on disk."""
         if not isinstance(self.features, Tensor):
             return self.features
         values = self.features.cpu().numpy()
-        return sparse.csr_array(values) if np.count_nonzero(values) < SPARSE_BELOW * values.size else values
+        return sparse.csr_array(values) if np.count_nonzero(values) < _SPARSE_BELOW * values.size else values
 
     def batch(self, batch: Batch) -> Batch:
         """Return a batch with these features, (batch, q), in place of the network's input."""
@@ -142,7 +178,7 @@ class Task:
 
     X: Any
     labels: Labels
-    label_scores: Tensor | None
+    label_scores: NDArray[np.float32] | None
     graph_features: Any
     seed: int
     processes: Processes
@@ -152,18 +188,9 @@ class Task:
 class Run:
     """One network trained on some rows of a task.
 
-    Attributes
-    ----------
-    model : NeuralClassifier
-        Gets ``scaler_``, ``history_`` and, unless ``told`` is given, ``network_`` and what the method learns besides.
-    trainable, held_out : int arrays
-        Rows to train on, and rows to choose the epoch on.
-    given : (features, labels, whether they are complete), optional
-        A validation set in place of ``held_out``.
-    stop_after : int, optional
-        Epochs to train for, of ``max_epochs``.
-    told : list, optional
-        Collects the logits of ``held_out``, before the first epoch and after each: for folds.
+    ``model`` gets ``scaler_``, ``history_`` and, unless ``told`` is given, ``network_`` and what the method learns
+    besides. The epoch is chosen on the rows ``held_out``, or on ``given``: features, labels, whether they are complete.
+    ``told`` collects the logits of ``held_out``, before the first epoch and after each: for folds.
     """
 
     model: "NeuralClassifier"
@@ -178,21 +205,19 @@ class Run:
 
     def train(self) -> None:
         """Train the network."""
-        model, task = self.model, self.task
-        X, observed = task.X, task.labels.observed
-        generator = spawn(task.seed, model.device)[1]
-        # The scaler sees training rows only: held-out rows must not leak into what is chosen on them.
-        seen = self.trainable if self.held_out.size else None
-        model.scaler_ = fit_scaler(X if seen is None else take(X, seen), model.scale)
-        scaled = model.scaler_.transform(X)
-        rows = Rows.from_arrays(scaled, observed, self.trainable, model.device, task.processes)
-        similar = check_graph_features(task.graph_features, len(observed), model.scale, seen)
+        model, task, device = self.model, self.task, self.model.device
+        generator = spawn(task.seed, device)[1]
+        model.scaler_ = self._fit_scaler(task.X)
+        scaled = model.scaler_.transform(task.X)
+        rows = Rows.from_arrays(scaled, task.labels.observed, self.trainable, device, task.processes)
+        similar = task.graph_features
+        if similar is not None:
+            similar = on_device(as_features(self._fit_scaler(similar).transform(similar)), device)
         # A user's network and Dataset may draw from torch's global generators, which then follow the seed as well.
-        foreign = is_own(model.network) or isinstance(X, DatasetRows)
-        kept = None
+        foreign = is_own(model.network) or isinstance(task.X, DatasetRows)
+        checkpoint = None
         if self.checkpoint is not None:
-            identity = run_identity(model, task.seed, X, task.labels, self.trainable, model.scaler_)
-            kept = Checkpoint(self.checkpoint, identity, draws_globally=foreign)
+            checkpoint = Checkpoint(self.checkpoint, self._identity(), draws_globally=foreign)
         held = self._held(scaled)
         with seeded_globals(generator) if foreign else nullcontext():
             context = Context(
@@ -201,10 +226,33 @@ class Run:
                 held if self.told is None else None,  # in folds a method does what it does in the last run
                 generator,
                 self._schedule(rows),
-                on_device(task.label_scores, model.device),
-                on_device(similar, model.device),
+                None if task.label_scores is None else torch.from_numpy(task.label_scores).to(device),
+                similar,
             )
-            self._minimise(context, held, kept)
+            self._minimise(context, held, checkpoint)
+
+    def _fit_scaler(self, X: Any) -> FeatureScaler:
+        # Held-out rows must not leak into what is chosen on them.
+        return fit_scaler(take(X, self.trainable) if self.held_out.size else X, self.model.scale)
+
+    def _identity(self) -> dict[str, Any]:
+        """Return JSON-able values that differ between runs that would not end in the same model."""
+        model, X, labels = self.model, self.task.X, self.task.labels
+        parameters = model.get_params(deep=False).items()
+        sample = [values for values in (model.scaler_.shift, model.scaler_.factor) if values is not None]
+        if not isinstance(X, DatasetRows):  # whose items may be drawn at random
+            index = np.unique(np.linspace(0, X.shape[0] - 1, _HASHED_ROWS).astype(np.int64))
+            sample.append(X[index].toarray() if hasattr(X, "indptr") else np.asarray(X[index]))
+        return {
+            "method": type(model).__name__,
+            "seed": self.task.seed,
+            **{f"setting {name}": _text(value) for name, value in parameters if name not in _NO_MATTER},
+            "number of rows": int(X.shape[0]),
+            "number of features": int(X.shape[1]),
+            "labels": hash_of(labels.observed),
+            "rows trained on": hash_of(self.trainable),
+            "features": hash_of(sample),
+        }
 
     def _held(self, scaled: Any) -> Held | None:
         if self.given is not None:
@@ -218,7 +266,7 @@ class Run:
         model, n_features, n_labels = self.model, self.task.X.shape[1], rows.observed.shape[1]
         if is_own(model.network):
             network = own_network(model.network, n_features, n_labels).to(model.device)
-            try_network(network, rows.gather(rows.trainable[:TRIED_ROWS]), n_labels)
+            try_network(network, rows.gather(rows.trainable[:_TRIED_ROWS]), n_labels)
             return network
         made = model._build_network(n_features, n_labels, generator)
         if model.start == "frequencies":
@@ -239,10 +287,10 @@ class Run:
             rate,
             model.weight_decay,
             model.patience,
-            model.learning_rate_decay,
-            model.learning_rate_factors or {},
-            model.gradient_accumulation,
-            self.stop_after,
+            learning_rate_decay=model.learning_rate_decay,
+            rate_factors=model.learning_rate_factors or {},
+            accumulation=model.gradient_accumulation,
+            stop_after=self.stop_after,
         )
 
     def _minimise(self, context: Context, held: Held | None, checkpoint: Checkpoint | None) -> None:
@@ -251,8 +299,11 @@ class Run:
         check_rate_factors(context.network, schedule.rate_factors)
         n_before = model.pretraining_epochs if schedule.n_epochs else 0
         share = n_before / (n_before + model.max_epochs)
-        with stage(0.0, share, time_share=0.5):
-            before = pretrain(context.network, context.rows, schedule, n_before, context.generator)
+        before: dict[str, Any] = {}
+        if n_before:
+            bags = are_bags(context.rows)
+            with stage(0.0, share, time_share=0.5):
+                before = pretrain(context.network, context.rows, schedule, n_before, context.generator, bags=bags)
         if before.get("stopped") == "interrupted":  # one Ctrl-C, one end
             schedule = replace(schedule, max_epochs=0)
         objective = model._make_objective(context).to(model.device)
@@ -306,64 +357,46 @@ class Run:
         return score
 
 
-def check_graph_features(given: Any, n_samples: int, scale: str, seen: NDArray[np.intp] | None) -> Any:
-    """Return the features of ``fit``'s ``graph_features`` scaled like X; None if there are none.
-
-    The scaling, of the estimator's kind ``scale``, is learnt from the rows ``seen``; None: from all.
-    """
-    if given is None:
-        return None
-    if on_disk(given):
-        matrix: Any = DiskRows(given)
-        check_finite(matrix)
-    else:
-        matrix = check_array(given, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="graph_features")
-    if matrix.shape[0] != n_samples:
-        raise ValueError(f"graph_features must have a row for each of the {n_samples} rows; got {matrix.shape[0]}.")
-    scaler = fit_scaler(matrix if seen is None else take(matrix, seen), scale)
-    return as_features(scaler.transform(matrix))
+def _text(value: Any) -> str:
+    """Describe a setting the same way in every process: without addresses in memory."""
+    if callable(value) and not isinstance(value, nn.Module):
+        return str(getattr(value, "__qualname__", type(value).__qualname__))
+    return repr(value)
 
 
-def expected_n_positives(given: float | str | None, context: Context, *, single_label: bool) -> tuple[float, str]:
-    """Return k and where it came from: as ``resolve_n_positives``, or "estimated" if "estimate" was given.
+@dataclass(frozen=True)
+class OutOfFold:
+    """The number of epochs that did best, and the logits after so many, of shape (n_labelled, n_labels)."""
 
-    Without time to look for neighbours, "estimate" means the same as None.
-    """
-    if single_label or not isinstance(given, str) or context.rows.processes.agree(time_left() <= 0):
-        number = None if isinstance(given, str) else given
-        return resolve_n_positives(number, context.n_labels, context.full_validation, one_class=single_label)
-    rows = context.rows
-    index = rows.trainable.cpu().numpy()
-    number = estimate_n_positives(context.graph.matrix[index], rows.observed.cpu().numpy()[index])
-    return rows.processes.agree(number), "estimated"
+    n_epochs: int
+    logits: NDArray[np.float32]
+    interrupted: bool = False
 
 
-def check_label_scores(label_scores: Any, labels: Labels) -> Tensor | None:
-    """Return the scores as float32, shape (n_samples, n_labels), columns in the order of training; None if none came.
-
-    The columns of a frame are matched by name.
-    """
-    if label_scores is None:
-        return None
-    names = labels.classes.tolist()
-    if hasattr(label_scores, "columns"):
-        missing = [name for name in names if name not in label_scores.columns]
-        if missing or len(label_scores.columns) != len(names):
-            raise ValueError(
-                f"the columns of label_scores must be the labels of y, {names[:5]}…; "
-                f"got {label_scores.columns.tolist()[:5]}…"
-            )
-        label_scores = label_scores[names]
-    scores = np.asarray(label_scores, dtype=np.float32)
-    if scores.shape != labels.observed.shape:
-        raise ValueError(
-            f"label_scores must have a row for each row of y and a column for each label, shape "
-            f"{labels.observed.shape}; got {scores.shape}."
-        )
-    outside = scores[~(np.isnan(scores) | ((scores >= 0) & (scores <= 1)))]
-    if outside.size:
-        raise ValueError(
-            f"label_scores must be probabilities, between 0 and 1, or NaN where nothing is known; got {outside[0]}. "
-            "Logits become probabilities by scipy.special.expit."
-        )
-    return torch.from_numpy(np.ascontiguousarray(scores))
+def choose_epochs(
+    model: "NeuralClassifier", task: Task, labelled: NDArray[np.intp], generator: np.random.Generator
+) -> OutOfFold:
+    """Choose among the epochs that the networks of all folds have reached, 0 included; Ctrl-C leaves 0."""
+    n_labels, metric = len(task.labels.classes), model.selection_metric
+    if metric == "auto":
+        metric = "average_precision" if model._y_is_full else auto_selection_metric(len(labelled), n_labels)
+    folds = [np.sort(part) for part in np.array_split(generator.permutation(labelled), N_FOLDS)]
+    turns = N_FOLDS + 1  # the last one is of the run on all rows
+    told = []
+    for number, out in enumerate(folds):
+        one, logits = copy.copy(model), list[NDArray[np.float32]]()
+        with stage(number / turns, (number + 1) / turns, time_share=1 / (turns - number)):
+            Run(one, task, np.setdiff1d(labelled, out, assume_unique=True), out, told=logits).train()
+        # With several processes, process 0 scores.
+        logits, interrupted = task.processes.agree((logits, one.history_.facts["stopped"] == "interrupted"))
+        if interrupted:  # one Ctrl-C, one end
+            return OutOfFold(0, np.empty((0, n_labels), dtype=np.float32), interrupted=True)
+        told.append(logits)
+    truth = task.labels.observed[np.concatenate(folds)]
+    sign = 1.0 if higher_is_better(metric) else -1.0
+    together = [np.concatenate(parts) for parts in zip(*told, strict=False)]
+    best = int(np.argmax([sign * selection_score(metric, truth, logits) for logits in together]))
+    # The largest of many noisy values is too large: the start, the label frequencies, is left only for a clear gain.
+    if metric == OBSERVED_LIKELIHOOD and not clearly_more_likely(truth, together[best], together[0]):
+        best = 0
+    return OutOfFold(best, together[best])

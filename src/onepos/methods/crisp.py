@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, State, one_of
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods._neural_state import logits_of_all
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative
+from onepos.training.networks import outputs_of_all
 
 
 def class_prior(
@@ -180,7 +180,7 @@ class CRISPObjective(Objective):
     def estimate(self) -> None:
         """Set priors, weights of the observed entries and means of the scores from the network as it is."""
         trainable = self.rows.trainable
-        scores = torch.sigmoid(logits_of_all(self.network, self.rows)[trainable])
+        scores = torch.sigmoid(outputs_of_all(self.network, self.rows)[trainable])
         positive = (self.rows.observed[trainable] > 0).cpu().numpy()
         priors, weights = estimate_priors(scores.cpu().numpy(), positive, self.settings)
         everywhere = torch.zeros(self.rows.observed.shape, device=trainable.device)

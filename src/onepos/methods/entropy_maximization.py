@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from onepos.methods._base import COUNT_OR_ZERO, POSITIVE_OR_ZERO, PROBABILITY, Constraints
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods._neural_state import logits_of_all
 from onepos.training import Batch, Objective, Rows
+from onepos.training.networks import outputs_of_all
 
 
 def binary_entropy(logits: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class EntropyMaximizationObjective(Objective):
         trainable = self.rows.trainable
         labels = self.pseudo_labels[trainable]
         unlabelled = (self.rows.observed[trainable] == 0) & torch.isnan(labels)
-        probabilities = torch.sigmoid(logits_of_all(self.network, self.rows)[trainable])
+        probabilities = torch.sigmoid(outputs_of_all(self.network, self.rows)[trainable])
         freeze_lowest(labels, probabilities, unlabelled, self.schedule.portion(self.n_unknown))
         self.pseudo_labels[trainable] = labels
 

@@ -1,13 +1,24 @@
-"""Plain networks: features in, logits out. Initialised and dropped out from a given generator."""
+"""Networks, features in and logits out: the library's own, those of users, and their outputs on many rows."""
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from onepos._utils.machine import require_memory
+from onepos.label_sets.thresholds import observed_frequency
+from onepos.rows.stored import rows_at_once
+from onepos.training.objective import Rows, as_features, gather
+
+#: Most rows of a forward pass outside training.
+_ROWS_AT_ONCE = 4096
 
 
 def linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
@@ -87,3 +98,123 @@ class MLP(nn.Sequential):
         super().__init__(*layers)
         self.sizes = tuple(sizes)
         self.dropout, self.input_dropout = dropout, input_dropout
+
+
+@torch.no_grad()
+def start_at_frequencies(network: nn.Module, observed: Tensor) -> None:
+    """Let the last layer start with the log-odds of how often each label was observed, whatever x is."""
+    last = [layer for layer in network.children() if isinstance(layer, nn.Linear)][-1]
+    share = torch.from_numpy(observed_frequency(observed.cpu().numpy()))
+    last.weight.zero_()
+    last.bias.copy_(torch.logit(share))
+
+
+def is_own(network: Any) -> bool:
+    """Whether the user brought the network: as a module, or as a function that makes one."""
+    return callable(network)
+
+
+@contextmanager
+def seeded_globals(generator: torch.Generator) -> Iterator[None]:
+    """Run the body with torch's global generators seeded from ``generator``, and restore their states.
+
+    A user's modules draw their first weights and their dropout from the global generators. Nothing is drawn from
+    ``generator`` itself.
+    """
+    seed = int(np.random.SeedSequence(generator.initial_seed()).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    kind = generator.device.type
+    device = None if kind == "cpu" else getattr(torch, kind)
+    others = [] if device is None else list(range(device.device_count()))
+    with torch.random.fork_rng(others, device_type="cuda" if device is None else kind):
+        # torch.manual_seed would also seed devices that are not restored.
+        torch.default_generator.manual_seed(seed)
+        if device is not None:
+            device.manual_seed_all(seed)
+        yield
+
+
+def own_network(network: Callable[..., Any], n_features: int, n_labels: int) -> nn.Module:
+    """Copy the user's module, or call the user's function."""
+    if isinstance(network, nn.Module):
+        return copy.deepcopy(network)
+    made = network(n_features, n_labels)
+    if not isinstance(made, nn.Module):
+        raise TypeError(
+            "network must make a torch.nn.Module when it is called with the numbers of features and of labels; "
+            f"{getattr(network, '__name__', network)!s}({n_features}, {n_labels}) returned a {type(made).__name__}."
+        )
+    return made
+
+
+def try_network(network: nn.Module, features: Tensor, n_labels: int) -> None:
+    """Raise unless the network has parameters and makes one logit per row and label of a batch of features."""
+    name, expected = type(network).__name__, (len(features), n_labels)
+    if next(network.parameters(), None) is None:
+        raise ValueError(f"network must have parameters to train; {name} has none.")
+    network.eval()
+    try:
+        with torch.no_grad():
+            logits = network(features)
+    except Exception as error:
+        raise ValueError(
+            f"the network ({name}) could not read a batch of features of shape {tuple(features.shape)}, "
+            f"{features.dtype}: {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        network.train()
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        kind = f"a tensor of {logits.dtype}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        raise TypeError(f"the network ({name}) must return a tensor of logits, {expected} for this batch; got {kind}.")
+    if tuple(logits.shape) != expected:
+        raise ValueError(
+            f"the network ({name}) must return one logit for each row and label: {expected} for a batch of features of "
+            f"shape {tuple(features.shape)}; got {tuple(logits.shape)}. Let its last layer have {n_labels} outputs."
+        )
+
+
+def embedder(network: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Return what embeds a batch, float32 (batch, size): ``network.embed``, or all before the last linear layer.
+
+    Examples
+    --------
+    >>> embed = embedder(nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(4, 2)))
+    >>> embed(torch.tensor([[[-1.0, 2.0], [3.0, -4.0]]])).tolist()
+    [[0.0, 2.0, 3.0, 0.0]]
+    """
+    compute = getattr(network, "embed", None)
+    if not callable(compute):
+        layers = list(network) if isinstance(network, nn.Sequential) else []
+        places = [place for place, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
+        if not places:
+            raise ValueError(
+                f"graph_on='embeddings' needs to know what the embedding of a row is: give {type(network).__name__} a "
+                "method embed(features) that returns it, shape (batch, size), or build the network as nn.Sequential "
+                "with a linear layer, whose input is taken."
+            )
+        compute = nn.Sequential(*layers[: places[-1]])
+    return lambda features: compute(features).flatten(1).float()
+
+
+@torch.no_grad()
+def forward_all(network: nn.Module, features: Any, device: str) -> NDArray[Any]:
+    """Return the logits of all rows in the network's own precision; floating-point features take it on."""
+    dtype = next(network.parameters()).dtype
+    features = as_features(features)
+    pieces = []
+    for index in torch.split(torch.arange(features.shape[0]), rows_at_once(features, _ROWS_AT_ONCE)):
+        part = gather(features, index).to(device)
+        pieces.append(network(part.to(dtype) if part.is_floating_point() else part).cpu())
+        del part  # else it stays in memory while the next part is read
+    return np.asarray(torch.cat(pieces).numpy())
+
+
+@torch.no_grad()
+def outputs_of_all(network: nn.Module, rows: Rows, compute: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    """Return logits, or ``compute`` of the features, of all rows: without dropout and without a gradient."""
+    training = network.training
+    network.eval()
+    index = torch.arange(rows.n_samples, device=rows.observed.device)
+    parts = torch.split(index, rows_at_once(rows.features, _ROWS_AT_ONCE))
+    outputs = torch.cat([(compute or network)(rows.gather(part)) for part in parts])
+    network.train(training)
+    return outputs

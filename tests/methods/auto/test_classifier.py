@@ -13,9 +13,9 @@ import onepos
 from onepos._utils.context import time_left
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
-from onepos.methods._neural_state import round_weights
 from onepos.methods.auto import search as _auto_search
 from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, landmarks_for, more_candidates
+from onepos.methods.auto.search import round_weights
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.logistic import LogisticClassifier
 from onepos.metrics import average_precision

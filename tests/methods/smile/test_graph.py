@@ -8,9 +8,8 @@ from torch import nn
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
 from onepos.graph.exact import mean_aggregate, nearest_neighbors
-from onepos.methods._neural_state import embed
 from onepos.training import Callback
-from onepos.training.networks import MLP
+from onepos.training.networks import MLP, embedder
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +94,9 @@ def test_the_restored_epoch_has_its_own_graph(data):
 def test_embeddings_are_the_last_linear_layers_input():
     features = torch.randn(3, 4)
     network = MLP([4, 7, 2], generator=torch.Generator().manual_seed(0))
-    assert torch.equal(network[2](embed(network, features)), network(features))
+    assert torch.equal(network[2](embedder(network)(features)), network(features))
     tail = nn.Sequential(nn.Linear(4, 2), nn.Identity())
-    assert torch.equal(embed(tail, features), features)
+    assert torch.equal(embedder(tail)(features), features)
 
 
 def test_a_network_without_embeddings_is_refused(data):

@@ -17,7 +17,7 @@ from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import at_observed, pool
 from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods._base import COUNT, POSITIVE, Constraints, OnePositiveClassifier, SharesClassifier, State, one_of
-from onepos.methods._neural_defaults import shared_pretraining
+from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
 from onepos.methods.auto.folds import FEWEST_TO_JUDGE, Folds, deal
 from onepos.methods.auto.search import BASELINES, SHARES, Search, Trial, log_scores

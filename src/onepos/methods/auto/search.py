@@ -13,15 +13,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
+from torch import nn
 
 from onepos._utils.context import Listener, deadline, tell
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights, standardize_rows
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
-from onepos.methods._neural_state import round_weights
 from onepos.methods.auto.candidates import Candidate, Shape, graph_seconds, landmarks_for, products_per_second
 from onepos.methods.auto.folds import Folds
 from onepos.training import Callback, Objective
@@ -402,3 +403,11 @@ def refit_seconds(trial: Trial) -> float:
     if trial.candidate.is_network or trial.candidate.key in ("frequency", "kernel") or not trial.seconds:
         return 0.0
     return 1.3 * max(trial.seconds)
+
+
+@torch.no_grad()
+def round_weights(network: nn.Module) -> None:
+    """Round weights to 16 bits, so that a model file needs half the room; larger numbers than fit there stay."""
+    for weights in network.parameters():
+        half = weights.half()
+        weights.copy_(torch.where(half.isfinite(), half.float(), weights))

@@ -14,7 +14,6 @@ from onepos.label_sets.thresholds import balanced_weight
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures
-from onepos.methods._neural_state import check_embeds
 from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph, with_self
 from onepos.methods.smile.enhancement import EnhancementSettings, LabelEnhancement
 from onepos.rows.stored import DiskRows
@@ -305,10 +304,10 @@ class SMILEClassifier(GraphClassifier):
         return WarmUp(self.max_epochs // 2, _WARM_UP_WAITS)
 
     def _graph_refresh(self, encoder: GraphEncoder, context: Context) -> GraphRefresh:
-        check_embeds(context.network)
         matrix = context.graph.matrix
         neighbors = encoder.neighborhoods[:, 1:].cpu().numpy()
         return GraphRefresh(
+            context.network,
             neighbors,
             context.rows,
             lambda rows: find_graph(rows, neighbors.shape[1], self.graph_metric, self.graph_search),

@@ -8,7 +8,7 @@ once. If ÂX is mostly zeros, its product with W₁ is sparse.
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +22,9 @@ from onepos._utils.context import time_left
 from onepos.graph.exact import Metric, aggregated_rows, mean_aggregate
 from onepos.graph.search import NeighborGraph, Search, neighbor_graph, usable_neighbors
 from onepos.graph.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
-from onepos.methods._neural_state import embed, outputs_of_all
 from onepos.rows.stored import DiskRows
 from onepos.training import Rows
-from onepos.training.networks import linear
+from onepos.training.networks import embedder, linear, outputs_of_all
 from onepos.training.objective import as_features, gather, on_device
 
 #: Whether kernels compute the encoder in single precision on the CPU; False: torch always does.
@@ -275,6 +274,7 @@ class GraphRefresh(nn.Module):
 
     def __init__(
         self,
+        network: nn.Module,
         neighbors: NDArray[np.int64],
         rows: Rows,
         search: Callable[[NDArray[np.float32]], NeighborGraph],
@@ -283,7 +283,7 @@ class GraphRefresh(nn.Module):
         every: int | None,
     ) -> None:
         super().__init__()
-        self._rows, self._search, self._aggregate = rows, search, aggregate
+        self._embed, self._rows, self._search, self._aggregate = embedder(network), rows, search, aggregate
         self.start, self.every = start, every
         #: Neighbours of every graph so far, shape (n_samples, k) each.
         self.graphs = [neighbors]
@@ -298,7 +298,7 @@ class GraphRefresh(nn.Module):
         since = epoch - self.start
         if since < 0 or (since > 0 and (self.every is None or since % self.every)):
             return
-        embeddings = outputs_of_all(network, self._rows, partial(embed, network)).cpu().numpy()
+        embeddings = outputs_of_all(network, self._rows, self._embed).cpu().numpy()
         neighbors, facts = self._search(embeddings)
         kept = float((neighbors[:, :, None] == self.graphs[-1][:, None, :]).any(axis=2).mean())
         self.facts.append({"epoch": epoch + 1, "size": embeddings.shape[1], "kept": kept, **facts})

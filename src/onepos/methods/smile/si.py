@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from onepos.methods._base import COUNT_OR_ZERO, POSITIVE, Constraints, one_of
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.methods._neural_state import logits_of_all
 from onepos.training import Batch, Objective, Rows, losses
+from onepos.training.networks import outputs_of_all
 
 
 class SMILESIObjective(Objective):
@@ -49,7 +49,7 @@ class SMILESIObjective(Objective):
 
     def soft_labels(self) -> Tensor:
         """d for all rows, shape (n_samples, n_labels): f(x) of the present network without dropout."""
-        return self._with_known(logits_of_all(self.network, self.rows).sigmoid(), self.rows.observed)
+        return self._with_known(outputs_of_all(self.network, self.rows).sigmoid(), self.rows.observed)
 
     def _with_known(self, confidence: Tensor, observed: Tensor) -> Tensor:
         if self.keep_observed:
