@@ -439,7 +439,7 @@ def write_page():
     text = PAGE.read_text(encoding="utf-8")
     for name, make in TABLES.items():
         start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        if len(rows_of(name)):
+        if start in text and len(rows_of(name)):
             before, rest = text.split(start)
             text = before + start + make() + "\n" + end + rest.split(end, 1)[1]
     PAGE.write_text(text, encoding="utf-8")

@@ -1,12 +1,12 @@
 """Comparing methods over data sets.
 
-A small study by hand: eight data sets, six methods, two trials. Then the table, the test, and the picture in which
-methods that cannot be told apart are joined.
+A small study in Python: eight data sets, six methods, two trials. It ends with a table, a significance test, and a
+picture in which a bar joins methods that do not differ significantly.
 """
 
 # %%
-# The data sets are drawn from models with known probabilities, and differ in the number of features, labels and
-# positives. One positive of each training row is seen. Test rows have complete labels.
+# The data sets are generated. They differ in the number of features (q), labels (c) and positives per row (m). Training
+# rows show one positive. Test rows have complete labels.
 
 import argparse
 from pathlib import Path
@@ -41,9 +41,8 @@ SETS = {
 METHODS = ["frequency", "linear", "softmax", "an", "wan", "smile"]
 
 # %%
-# One row of results for each data set, method and trial. Every neural method has the same network and the same
-# epochs; nothing is tuned, so this shows how to compare and not which method is best. A real study goes through
-# `onepos bench`.
+# One row of results for each data set, method and trial. All neural methods have the same network and epochs. Nothing
+# is tuned, so this shows how to compare methods, not which method is best. For a real study, use `onepos bench`.
 
 
 def run(name: str, key: str, trial: int) -> dict[str, object]:
@@ -75,13 +74,14 @@ results = pd.DataFrame([run(name, key, trial) for name in SETS for key in METHOD
 print(f"{len(results)} rows")
 
 # %%
-# The main table: mean and standard deviation over trials, the best marked.
+# The main table has mean and standard deviation over trials. The best value of a row is marked.
 
 print(to_terminal(main_table(results, "average_precision", methods=METHODS)))
 
 # %%
-# The unit of evidence is the data set. Friedman's test asks whether the average ranks could be chance; two methods
-# differ if their ranks are further apart than the critical difference (Nemenyi). With eight data sets it is large.
+# Each data set counts as one observation. Friedman's test asks whether the average ranks could be due to chance. Two
+# methods differ significantly if their ranks differ by more than the critical difference (Nemenyi). With eight data
+# sets, the critical difference is large.
 
 ranks = rank_table(results, metrics=["average_precision"], methods=METHODS).ranks["average_precision"]
 assert ranks is not None
@@ -90,7 +90,7 @@ for key, rank in sorted(ranks.average_ranks.items(), key=lambda item: item[1]):
 print(f"Friedman: p = {ranks.friedman.f_p:.1g}; critical difference {ranks.critical_difference:.2f}")
 
 # %%
-# The same as a picture: a bar joins methods that the test cannot tell apart.
+# The same as a picture. A bar joins methods that do not differ significantly.
 
 figure = critical_difference(ranks.average_ranks, ranks.critical_difference, ranks.cliques)
 figure.savefig(options.out / "compare.png", dpi=200, metadata={"Software": None})

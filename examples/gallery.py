@@ -79,7 +79,7 @@ def _noted(cell: Cell, folder: Path) -> Iterator[None]:
     before = set(folder.glob("*.png"))
     with redirect_stdout(io.StringIO()) as printed:
         yield
-    # Times and folders differ from run to run and say nothing.
+    # Lines with times or folders differ from run to run.
     kept = [line.rstrip() for line in printed.getvalue().splitlines() if str(folder) not in line]
     cell.printed = "\n".join(kept).strip("\n")
     cell.pictures = sorted(path.name for path in set(folder.glob("*.png")) - before)
@@ -115,8 +115,7 @@ def write_overview(examples: Sequence[Example]) -> str:
     """Return the page with a picture and a sentence of every example; it needs their pages' first pictures."""
     parts = [
         "# Gallery",
-        "Six scripts on embedded or generated data, each with what it prints and draws. `make gallery` runs them "
-        "again; the test suite runs them in small and compares their code with these pages.",
+        "Six scripts on embedded or generated data, with what they print and draw. `make gallery` runs them again.",
     ]
     for example in examples:
         page = (PAGES / f"{example.name}.md").read_text(encoding="utf-8")

@@ -1,12 +1,12 @@
 """Pictures with one label.
 
-Pictures of several handwritten digits, each labelled with one of them. A small convolutional network of our own
-learns from that to name all digits of pictures that it has not seen.
+Each picture shows several handwritten digits, and one of them is its label. A small convolutional network learns from
+these labels to name all digits of new pictures.
 """
 
 # %%
-# `make_digit_scenes` composes scans that come with scikit-learn. Test pictures are made of other scans, by other
-# writers. `observed` keeps one digit of each picture and forgets the rest.
+# `make_digit_scenes` composes pictures from scans that come with scikit-learn. Test pictures use other scans, by other
+# writers. `observed` keeps one digit of each picture and hides the others.
 
 import argparse
 import tempfile
@@ -37,11 +37,11 @@ observed = make_single_positive(train.Y, random_state=0)
 print(f"digits per picture: {train.Y.sum(axis=1).mean():.2f}, of which one is known")
 
 # %%
-# Any torch module that takes features and returns one logit per label can be the network, or a function that makes one.
-# This one looks for digits anywhere in the picture. It gets pictures, not vectors: they come as a torch `Dataset`. Two
-# methods train it: `an` takes every digit that was not named for absent, `bce` sees all labels and is the ceiling. To
-# compare, a linear model and the default network, one hidden layer, see the pixels as vectors. `smile` is left out: it
-# learns from similar rows, and composed pictures that are alike pixel by pixel need not show the same digits.
+# The network can be any torch module that takes features and returns one logit per label, or a function that makes one.
+# This one finds digits anywhere in the picture. It reads pictures from a torch `Dataset`. Two methods train it: `an`
+# takes every digit that was not named for absent, and `bce` sees all labels, so it is the ceiling. For comparison, a
+# linear model and the default network with one hidden layer see the pixels as vectors. `smile` is left out: it learns
+# from similar rows, but pictures with similar pixels need not show the same digits.
 
 
 def small_cnn(n_features: int, n_labels: int) -> nn.Module:
@@ -70,9 +70,9 @@ for name, probabilities in found.items():
     print(f"{name:8} " + "  ".join(f"{metric} {value:.3f}" for metric, value in scores.items()))
 
 # %%
-# The same from a table of files. `image` names the column of pictures, and `embed` turns them into vectors: `timm:NAME`
-# is a model of timm, and anything with `encode` is an embedder of our own. This one is the network that `an` has just
-# trained, without its last layer. A file that is no picture does not end the run; its row is named.
+# The same from a table of files. `image` names the column of pictures, and `embed` turns them into vectors. `embed`
+# takes `timm:NAME`, a model of timm, or any object with `encode`. This embedder is the network that `an` has just
+# trained, without its last layer. A file that is no picture does not end the run: a note names its row.
 
 folder = Path(tempfile.mkdtemp())
 files = {
@@ -105,8 +105,8 @@ scores = evaluate(test.Y, table.predict_proba(pd.DataFrame({"file": files["test"
 print(f"logistic, {table.encoder_.n_features_} features of files: average precision {scores['average_precision']:.3f}")
 
 # %%
-# Rankings are what single labels teach. Sets are another matter: few probabilities of `an` reach ½. `predict` does not
-# cut there. It cuts so that rows have `n_positives` labels on average.
+# Single labels teach a ranking. For label sets, ½ is a poor threshold: few probabilities of `an` reach it. `predict`
+# chooses the threshold so that rows have `n_positives` labels on average ("cut at m" below).
 
 for key, model in models.items():
     for rule, sets in (("½", model.predict_proba(unseen) >= 0.5), ("m", model.predict(unseen))):
@@ -115,9 +115,8 @@ for key, model in models.items():
         print(f"{key:6} cut at {rule}: {sets.sum(axis=1).mean():.2f} digits per picture, F1 of the sets {f1:.3f}")
 
 # %%
-# Ten test pictures with the sets of `an`, cut at the mean number of digits: spread evenly from the one with the worst
-# set to the one with the best. In brackets: digits that are there and were missed; with a minus: suggested, but not
-# there.
+# Ten test pictures with the label sets of `an`, from the worst set to the best. Digits in brackets were missed. Digits
+# with a minus were suggested but are not in the picture.
 
 sets = models["an"].predict(unseen).astype(bool)
 f1 = 2 * (sets & (test.Y == 1)).sum(axis=1) / (sets.sum(axis=1) + test.Y.sum(axis=1))

@@ -1,12 +1,12 @@
 """The review loop: complete, decide, train again.
 
-A model suggests labels, a person decides on some of them, the model is trained again with what the person said. Here
-the person is simulated: it knows the truth. All else is what one would do.
+A model suggests labels. A person accepts or rejects some of them. The model is trained again with these decisions. Here
+the person is simulated and knows the truth. Everything else is as in practice.
 """
 
 # %%
-# A table with one tag per row: eight labels, of which a row has 2.5 on average. The truth is put aside for the
-# simulated person and for measuring.
+# A table with one tag per row. There are eight labels, and a row has 2.5 of them on average. The complete labels are
+# kept for the simulated person and for measuring.
 
 import argparse
 from pathlib import Path
@@ -47,8 +47,8 @@ model = trained(None)
 print(f"average precision on new rows, tags only: {average_precision(new_truth, model.predict_proba(new)):.3f}")
 
 # %%
-# The page for the reviewer. `limit` puts the rows on it that have a label closest to its threshold. In a terminal the
-# same is `onepos complete table.csv --model model.onepos --out completed.csv --review review.html`.
+# The page for the reviewer. `limit=50` keeps the fifty most informative rows. The same on the command line:
+# `onepos complete table.csv --model model.onepos --out completed.csv --review review.html`.
 
 folder = TemporaryDirectory()
 page = write_review(
@@ -64,8 +64,8 @@ page = write_review(
 print(f"{page.name}: {page.stat().st_size // 1000} kB, no other file needed")
 
 # %%
-# The person opens it, accepts and rejects, and saves `decisions.csv`. This one decides on every label of the most
-# uncertain rows, and is never wrong.
+# The person opens the page, accepts and rejects labels, and saves `decisions.csv`. The simulated person decides on
+# every label of the most uncertain rows, and makes no mistakes.
 
 
 def decide(ids: list[str], file: Path) -> None:
@@ -92,16 +92,16 @@ print(decisions.head(4).to_string())
 print(decisions["decision"].value_counts().to_string())
 
 # %%
-# Back to `fit`: accepted labels are further positives, rejected ones known negatives (`fit --decisions decisions.csv`
-# in a terminal).
+# Train again with the decisions. Accepted labels are further positives, and rejected labels are known negatives. On the
+# command line: `onepos fit --decisions decisions.csv`.
 
 model_again = trained(decisions)
 print(model_again.facts_["decisions"])
 print(f"average precision on new rows: {average_precision(new_truth, model_again.predict_proba(new)):.3f}")
 
 # %%
-# How much does reviewing buy? The same with more and fewer rows, chosen by uncertainty or at random. On these rows it
-# matters how many are reviewed, and hardly which; with all of them reviewed nothing is unknown any more.
+# How much does reviewing help? The loop below reviews more and more rows, chosen by uncertainty or at random. On these
+# data the number of reviewed rows matters, and the choice hardly does. With 300 reviewed rows, every label is known.
 
 steps = [0, 50, 100, 200, 300]
 order = np.random.default_rng(0).permutation(table["id"].to_numpy())

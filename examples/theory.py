@@ -1,9 +1,11 @@
 """The theory where the truth is known.
 
-A population whose label probabilities are known exactly: the risk estimate of SMILE's paper is unbiased under the
-paper's measure, Theorem 1 holds with room to spare, and assume-negative learning stops where the formula says.
-What it shows is told in docs/theory.md. ``--seeds`` sets the number of repetitions; 12 take about half a
-minute on one core.
+The label probabilities of this population are known exactly. So three statements can be checked. The risk estimate of
+SMILE's paper is unbiased under the paper's measure. Theorem 1 holds, but its bound is far too large. Assume-negative
+learning converges to the limit that the formula predicts.
+
+docs/theory.md explains the results. ``--seeds`` sets the number of repetitions; 12 take about half a minute on one
+core.
 """
 
 import argparse

@@ -9,7 +9,9 @@ import pandas as pd
 from onepos.methods.registry import METHODS
 from onepos.study.tables import Cell, Grid, to_markdown
 
-_KEYS = re.compile(rf"(?<=\| )({'|'.join(sorted(map(re.escape, METHODS), key=len, reverse=True))})(?= \|)")
+_KEY = "|".join(sorted(map(re.escape, METHODS), key=len, reverse=True))
+#: A cell that is the key of a method, or a list of them.
+_KEYS = re.compile(rf"(?<=\| )(?:{_KEY})(?:, (?:{_KEY}))*(?= \|)")
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,17 @@ def write(grid: Grid, widths: Sequence[int] = ()) -> str:
     tables = [to_markdown(_Laid(part), bare=True) for part in parts]
     # The notes are written with the last part, where the writer escapes them; its title is the first paragraph.
     tables[-1] = to_markdown(_Laid(parts[-1])).partition("\n\n")[2]
-    return _KEYS.sub(r"`\1`", "\n".join(tables)).strip()
+    return _on_the_page("\n".join(tables))
 
 
 def write_bare(grid: Grid) -> str:
     """Write a grid in Markdown without title and notes."""
-    return _KEYS.sub(r"`\1`", to_markdown(_Laid(grid), bare=True)).strip()
+    return _on_the_page(to_markdown(_Laid(grid), bare=True))
+
+
+def _on_the_page(text: str) -> str:
+    """Set method keys as code; write < as the site and GitHub both read it."""
+    return _KEYS.sub(lambda cell: re.sub(r"[^, ]+", r"`\g<0>`", cell[0]), text).replace("\\<", "&lt;").strip()
 
 
 def _columns(grid: Grid, chosen: Sequence[int]) -> Grid:
