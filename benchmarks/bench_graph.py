@@ -8,7 +8,7 @@ import problems
 from harness import alternate, exponent, left_out, ratio, record, seconds_of, spread
 from sklearn.neighbors import NearestNeighbors
 
-from onepos.graph.exact import nearest_neighbors
+from onepos.graph.neighbors import nearest_neighbors
 
 TITLE = "Neighbour graph"
 ABOUT = """
@@ -74,9 +74,9 @@ def recall(X, indices, sample):
 
 def _approximate(repeats):
     try:
-        approximate_graph = import_module("onepos.graph.search").approximate_graph
+        approximate_graph = import_module("onepos.graph.approximate").approximate_graph
     except ImportError as error:
-        yield left_out("mixtures, approximate", f"onepos.graph.search cannot be imported here ({error})")
+        yield left_out("mixtures, approximate", f"onepos.graph.approximate cannot be imported here ({error})")
         return
     times = []
     for n in SIZES:

@@ -116,7 +116,7 @@ def fit_once(method, sizes):
 
 
 def _graph_seconds(n, q):
-    from onepos.graph.search import neighbor_graph
+    from onepos.graph.neighbors import neighbor_graph
 
     X = problems.mixture(n, q)
     started = time.process_time()

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from onepos import SMILEClassifier
-from onepos.graph.exact import row_mean_matrix
+from onepos.graph.neighbors import neighbor_means
 from onepos.graph.sparse_product import SparseBatch
 from onepos.methods.smile.encoder import GraphEncoder, Neighborhood
 
@@ -42,7 +42,7 @@ class FullGraphEncoder(nn.Module):
         neighbors = encoder.neighborhoods[:, 1:].numpy()
         share = np.float32(encoder.self_weight)
         loops = sparse.eye_array(len(neighbors), dtype=np.float32, format="csr")
-        self.matrix = sparse.csr_array(share * loops + (1 - share) * row_mean_matrix(neighbors, self_loop=False))
+        self.matrix = sparse.csr_array(share * loops + (1 - share) * neighbor_means(neighbors, len(neighbors)))
         self.transposed = sparse.csr_array(self.matrix.T)
         inputs = encoder.aggregated
         if not isinstance(inputs, Tensor):

@@ -20,7 +20,7 @@ import run  # noqa: E402
 import work  # noqa: E402
 
 from onepos.datasets import make_known_posterior  # noqa: E402
-from onepos.graph.exact import nearest_neighbors  # noqa: E402
+from onepos.graph.neighbors import nearest_neighbors  # noqa: E402
 from onepos.methods.smile.encoder import GraphEncoder  # noqa: E402
 from onepos.training.objective import as_features  # noqa: E402
 

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from onepos import make_classifier
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import DataFileError
-from onepos.graph import search as neighbor_search
-from onepos.graph.exact import aggregated_rows, mean_aggregate, nearest_neighbors
+from onepos.graph import neighbors as neighbor_search
+from onepos.graph.neighbors import aggregated_rows, nearest_neighbors, neighbor_means
 from onepos.rows import stored as disk
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import DiskRows, column_statistics, on_disk, to_memmap
@@ -131,10 +131,10 @@ def test_rows_are_read_scaled_in_the_order_asked_for(to_disk, kind):
 
 @pytest.mark.parametrize("form", [np.asarray, DiskRows])
 def test_aggregated_rows_equal_the_product_of_all_bit_by_bit(tmp_path, monkeypatch, form):
-    monkeypatch.setattr("onepos.graph.search._BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("onepos.graph.neighbors._BLOCK_BYTES", 1 << 12)
     X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
     neighbors, _ = nearest_neighbors(X, 5)
-    expected = 0.3 * X + (1.0 - 0.3) * mean_aggregate(X, neighbors, self_loop=False)
+    expected = 0.3 * X + (1.0 - 0.3) * (neighbor_means(neighbors, 300) @ X)
     assert np.array_equal(aggregated_rows(form(X), neighbors, 0.3, None), expected)
     stored = aggregated_rows(form(X), neighbors, 0.3, tmp_path / "new")
     assert np.array_equal(stored[:], expected)

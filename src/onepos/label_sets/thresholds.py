@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onepos.graph.exact import nearest_neighbors
+from onepos.graph.neighbors import nearest_neighbors
 
 Scores: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Literal["f1", "hamming"]

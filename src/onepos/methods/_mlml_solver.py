@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from onepos.graph.exact import Metric, find_neighbors
+from onepos.graph.neighbors import Metric, nearest_neighbors
 from onepos.methods._classical import Matrix
 
 #: Columns solved at once: enough for the sparse product to reuse the graph, few enough for the arrays to stay in cache.
@@ -104,7 +104,7 @@ def instance_weights(features: Any, n_neighbors: int, scale_neighbor: int, metri
 
     Rows at cosine distance 1 or more have no edge.
     """
-    indices, distances = find_neighbors(features, n_neighbors, metric=metric)
+    indices, distances = nearest_neighbors(features, n_neighbors, metric=metric)
     n = len(indices)
     scales = local_scales(distances, scale_neighbor)
     exponents = kernel_exponents(distances, scales[:, None] * scales[indices], metric)

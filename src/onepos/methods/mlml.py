@@ -7,8 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.graph.exact import Metric
-from onepos.graph.search import usable_neighbors
+from onepos.graph.neighbors import Metric, usable_neighbors
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
 from onepos.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, pack, unobserved_weight, unpack
 from onepos.methods._mlml_solver import (

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from onepos.datasets import list_datasets, make_known_posterior
 from onepos.exceptions import LabelWarning
-from onepos.graph.exact import nearest_neighbors
+from onepos.graph.neighbors import nearest_neighbors
 from onepos.methods.smile.beta import beta_kl, sample_beta
 from onepos.methods.smile.code import (
     RELEASED_SETTINGS,

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onepos.graph.exact import adjacency, nearest_neighbors
+from onepos.graph.neighbors import adjacency, nearest_neighbors
 from onepos.graph.sparse_product import SparseRows
 from onepos.methods.smile.encoder import GraphEncoder, Neighborhood
 

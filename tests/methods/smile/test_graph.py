@@ -7,7 +7,7 @@ from torch import nn
 
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
-from onepos.graph.exact import mean_aggregate, nearest_neighbors
+from onepos.graph.neighbors import nearest_neighbors, neighbor_means
 from onepos.training import Callback
 from onepos.training.networks import MLP, embedder
 
@@ -48,7 +48,7 @@ def test_graph_is_that_of_the_embeddings_when_it_is_due(data, refresh, built_bef
         if epoch in built_before:
             expected, _ = nearest_neighbors(watch.embeddings[epoch - 2], 4)
         assert np.array_equal(watch.neighbors[epoch - 1], expected)
-        nearby = mean_aggregate(X, expected, self_loop=False)
+        nearby = neighbor_means(expected, len(X)) @ X
         assert np.allclose(watch.aggregated[epoch - 1], 0.3 * X + 0.7 * nearby, atol=1e-6)
     facts = model.history_.facts["graph_refreshes"]
     assert [fact["epoch"] for fact in facts] == built_before

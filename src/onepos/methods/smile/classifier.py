@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
-from onepos.graph.search import SEARCHES, Search
+from onepos.graph.neighbors import SEARCHES, Search
 from onepos.label_sets.thresholds import balanced_weight
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
 from onepos.methods._neural import Context, GraphClassifier

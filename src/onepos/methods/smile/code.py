@@ -22,7 +22,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
-from onepos.graph.exact import adjacency
+from onepos.graph.neighbors import adjacency
 from onepos.methods._base import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures

@@ -19,10 +19,15 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
 from onepos._utils.context import time_left
-from onepos.graph.exact import Metric, aggregated_rows, mean_aggregate
-from onepos.graph.search import NeighborGraph, Search, neighbor_graph, usable_neighbors
+from onepos.graph.neighbors import (
+    Metric,
+    NeighborGraph,
+    Search,
+    aggregated_rows,
+    neighbor_graph,
+    usable_neighbors,
+)
 from onepos.graph.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
-from onepos.rows.stored import DiskRows
 from onepos.training import Rows
 from onepos.training.networks import embedder, linear, outputs_of_all
 from onepos.training.objective import as_features, gather, on_device
@@ -240,11 +245,8 @@ def find_graph(matrix: Any, n_neighbors: int, metric: Metric = "euclidean", sear
 
 
 def aggregated_features(matrix: Any, neighbors: NDArray[np.int64], self_weight: float, folder: str | None) -> Any:
-    """Return ÂX as features. Rows on disk and results for disk (``folder``) are formed block by block."""
-    if isinstance(matrix, DiskRows) or (folder is not None and not sparse.issparse(matrix)):
-        return as_features(aggregated_rows(matrix, neighbors, self_weight, folder))
-    nearby = mean_aggregate(matrix, neighbors, self_loop=False)
-    return as_features(self_weight * matrix + (1.0 - self_weight) * nearby)
+    """Return ÂX as features."""
+    return as_features(aggregated_rows(matrix, neighbors, self_weight, folder))
 
 
 def with_self(neighbors: NDArray[np.int64]) -> Tensor:

@@ -1,18 +1,22 @@
-"""The exact k-nearest-neighbour graph, its adjacency (Eq. 7) and the means over neighbourhoods.
+"""The k-nearest-neighbour graph of the training rows, its adjacency (Eq. 7) and the means over neighbourhoods.
 
-The search is exact yet mostly runs in fast matrix products. For a block of rows, squared distances
-‖a‖² + ‖b‖² − 2ab come from one product, together with a bound on their rounding error. Every row that
-could be among the k nearest within that bound is a candidate, and candidates alone are ranked by
-float64 distances of direct differences, which do not suffer from cancellation. No n×n array is formed.
+The search is exact for as many rows as that is quick, and approximate above (``onepos.graph.approximate``).
+
+The exact search mostly runs in fast matrix products. For a block of rows, squared distances ‖a‖² + ‖b‖² − 2ab come from
+one product, together with a bound on their rounding error. Every row that could be among the k nearest within that
+bound is a candidate. Candidates alone are ranked by float64 distances of direct differences, which do not suffer from
+cancellation. No n×n array is formed.
 """
 
 import os
 import tempfile
+import time
+import warnings
 import weakref
-from collections.abc import Iterator
+from importlib import import_module
 from operator import index
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +24,102 @@ from scipy import sparse
 
 from onepos._utils.context import recall
 from onepos._utils.validation import FloatArray, IntArray, MatrixLike
+from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.rows.stored import DiskRows
 
 Metric: TypeAlias = Literal["euclidean", "cosine"]
+Search: TypeAlias = Literal["auto", "exact", "approximate"]
+SEARCHES: tuple[str, ...] = ("auto", "exact", "approximate")
 
+#: "auto" compares all pairs of up to this many rows.
+EXACT_UP_TO = 30_000
+#: In data without clusters the approximate search has to look at most rows. From this share on, comparing all pairs in
+#: large matrix products is the faster way: for 50,000 rows of 128 features that takes about 36 s (seen on rows with
+#: clusters), and the index 120 s on rows without.
+_EXACT_ABOVE = 1 / 6
 #: Above this share of stored entries, a dense product beats a sparse one.
 _DENSE_ABOVE = 0.1
+#: Rough limit of temporary memory of the exact search, beyond a float32 copy of dense rows.
+_CHUNK_BYTES = 1 << 27
+#: Rough size of what a block of ``aggregated_rows`` reads, in float32.
+_BLOCK_BYTES = 1 << 26
+
+
+class NeighborGraph(NamedTuple):
+    """Neighbours of every row, int64 (n_samples, k), and facts: the kind of search, its recall, its seconds."""
+
+    neighbors: NDArray[np.int64]
+    facts: dict[str, Any]
+
+
+def neighbor_graph(
+    X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean", search: Search = "auto"
+) -> NeighborGraph:
+    """Find the k nearest other rows of every row, the way that suits their number.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or DiskRows of shape (n_samples, n_features)
+    n_neighbors : int
+    metric : {"euclidean", "cosine"}
+    search : {"auto", "exact", "approximate"}
+        "auto" is exact up to 30,000 rows and approximate above, if faiss is installed; exact there too for rows in
+        memory without clusters, where it is the faster one. The exact search reads rows on disk into memory.
+
+    Examples
+    --------
+    >>> graph = neighbor_graph(np.array([[0.0], [1.0], [3.0]]), 1)
+    >>> graph.neighbors.ravel().tolist(), graph.facts["search"], graph.facts["recall"]
+    ([1, 0, 1], 'exact', 1.0)
+    """
+    started = time.perf_counter()
+    found = None
+    if resolve_search(search, X.shape[0]) == "approximate":
+        from onepos.graph.approximate import remembered_graph
+
+        may_give_up = search == "auto" and not isinstance(X, DiskRows)
+        found = remembered_graph(X, n_neighbors, metric, _EXACT_ABOVE if may_give_up else 1.0)
+    if found is None:
+        neighbors, _ = nearest_neighbors(X[:] if isinstance(X, DiskRows) else X, n_neighbors, metric=metric)
+        facts: dict[str, Any] = {"search": "exact", "recall": 1.0}
+    else:
+        neighbors, facts = found.indices, {"search": "approximate", "recall": found.recall}
+    return NeighborGraph(neighbors, facts | {"seconds": time.perf_counter() - started})
+
+
+def usable_neighbors(n_neighbors: int, n_samples: int) -> int:
+    """Return k, lowered with a warning where there are no k other rows."""
+    k = min(n_neighbors, n_samples - 1)
+    if k < n_neighbors:
+        warnings.warn(
+            f"n_neighbors={n_neighbors} needs more than {n_samples} rows; {k} neighbours are used.",
+            LabelWarning,
+            stacklevel=6,
+        )
+    return k
+
+
+def resolve_search(search: Search, n_samples: int) -> Literal["exact", "approximate"]:
+    """Decide "auto" by the number of rows; warn where only a missing faiss keeps it exact."""
+    if search != "auto":
+        return search
+    if n_samples <= EXACT_UP_TO:
+        return "exact"
+    try:
+        import_module("faiss")
+    except ImportError:
+        warnings.warn(
+            f"the exact neighbour search compares all pairs of {n_samples} rows, which may take long. For the "
+            "approximate one: pip install 'onepos[large]'; graph_search='exact' keeps this one without a warning.",
+            TrainingWarning,
+            stacklevel=2,
+        )
+        return "exact"
+    return "approximate"
 
 
 def nearest_neighbors(
-    X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean", chunk_bytes: int = 1 << 27
+    X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean"
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Find the k nearest other rows of every row, exactly.
 
@@ -41,9 +131,6 @@ def nearest_neighbors(
         k, from 1 to n_samples - 1.
     metric : {"euclidean", "cosine"}, default="euclidean"
         ‖a − b‖, or 1 − ab / (‖a‖ ‖b‖) where a row of zeros has distance 1 to every row.
-    chunk_bytes : int, default=134217728
-        Rough limit of temporary memory beyond a float32 copy of dense ``X`` (float64 and unit length for
-        cosine). It does not change the result.
 
     Returns
     -------
@@ -66,20 +153,29 @@ def nearest_neighbors(
     ([1, 0, 1], [1.0, 1.0, 2.0])
     """
     X = checked_features(X)
-    n = X.shape[0]
+    check_request(X.shape[0], n_neighbors, metric)
+    return recall(lambda: _search_all(X, n_neighbors, metric), "neighbors", X, n_neighbors, metric)
+
+
+def check_request(n_samples: int, n_neighbors: int, metric: str) -> None:
+    """Raise unless every row has that many others and the metric is known."""
     try:
-        n_neighbors = index(n_neighbors)
+        number = index(n_neighbors)
     except TypeError as error:
         raise TypeError(f"expected an integer n_neighbors; got {n_neighbors!r}: pass a whole number") from error
-    if not isinstance(X, np.ndarray):
-        X = X.astype(np.float64)  # sparse products gain nothing from float32
-    if not 1 <= n_neighbors < n:
+    if not 1 <= number < n_samples:
         raise ValueError(
-            f"expected 1 <= n_neighbors < {n}, the number of rows, because a row is not its own neighbour; "
+            f"expected 1 <= n_neighbors < {n_samples}, the number of rows, because a row is not its own neighbour; "
             f"got {n_neighbors}: lower n_neighbors or pass more rows"
         )
     if metric not in ("euclidean", "cosine"):
         raise ValueError(f"expected metric 'euclidean' or 'cosine'; got {metric!r}: choose one of these")
+
+
+def _search_all(X: Any, n_neighbors: int, metric: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    n = X.shape[0]
+    if not isinstance(X, np.ndarray):
+        X = X.astype(np.float64)  # sparse products gain nothing from float32
     zero = np.zeros(n, dtype=bool)
     if metric == "cosine":
         X, zero = unit_rows(X)
@@ -87,14 +183,14 @@ def nearest_neighbors(
     indices = np.empty((n, n_neighbors), dtype=np.int64)
     squared = np.empty((n, n_neighbors))
     # Per entry of a block: two products, a mask, and at worst a pair of candidate indices and a distance.
-    step = max(1, chunk_bytes // (n * (2 * fast.dtype.itemsize + 40)))
+    step = max(1, _CHUNK_BYTES // (n * (2 * fast.dtype.itemsize + 40)))
     for start in range(0, n, step):
         block = slice(start, min(start + step, n))
         mask = _candidates(fast, squares, slack, block, n_neighbors)
         # A row of zeros is at distance 1 from all, so the lowest indices win; skip the comparison.
         mask[zero[block], n_neighbors + 1 :] = False
         rows, columns = np.nonzero(mask)
-        exact = _squared_distances(X, rows + start, columns, chunk_bytes)
+        exact = _squared_distances(X, rows + start, columns)
         exact[zero[rows + start] | zero[columns]] = 2.0
         order = np.lexsort((columns, exact, rows))
         sizes = np.bincount(rows)
@@ -102,72 +198,6 @@ def nearest_neighbors(
         indices[block], squared[block] = columns[order][first], exact[order][first]
     # For unit vectors 1 − cos = ‖a − b‖² / 2.
     return indices, squared / 2 if metric == "cosine" else np.sqrt(squared)
-
-
-def adjacency(indices: IntArray, n: int) -> Any:
-    """Adjacency of Eq. 7: a_ij = 1 if x_i is among the k nearest neighbours of x_j, else 0.
-
-    Row j of ``indices``, (n, k), lists the neighbours of x_j. The result is a float32 CSR array of shape (n, n), whose
-    columns have k ones each.
-
-    Examples
-    --------
-    >>> adjacency(np.array([[1], [0], [1]]), 3).toarray().astype(int).tolist()
-    [[0, 1, 0], [1, 0, 1], [0, 0, 0]]
-    """
-    indices = _checked_indices(indices, n)
-    k = indices.shape[1]
-    data = np.ones(n * k, dtype=np.float32)
-    listed = sparse.csr_array((data, indices.ravel(), np.arange(n + 1) * k), shape=(n, n))
-    return listed.T.tocsr()
-
-
-def row_mean_matrix(indices: IntArray, self_loop: bool = True) -> Any:
-    """Â, whose product with X is the mean of X over every row's neighbourhood.
-
-    â_ij = 1/(k + 1) if j = i or x_j is among the neighbours of x_i, else 0; without the self-loop 1/k over the
-    neighbours alone. Row i of ``indices``, (n, k), lists the neighbours of x_i; the result is a float32 CSR array.
-
-    Examples
-    --------
-    >>> row_mean_matrix(np.array([[1], [0]])).toarray().tolist()
-    [[0.5, 0.5], [0.5, 0.5]]
-    """
-    n = len(indices)
-    members = _checked_indices(indices, n)
-    if self_loop:
-        members = np.column_stack([np.arange(n), members])
-    size = members.shape[1]
-    data = np.full(n * size, 1 / size, dtype=np.float32)
-    # flatten() copies: sorting works in place, on what may be the caller's neighbours.
-    matrix = sparse.csr_array((data, members.flatten(), np.arange(n + 1) * size), shape=(n, n))
-    matrix.sort_indices()  # a fixed order of summation, whatever the order of the neighbours
-    return matrix
-
-
-def mean_aggregate(X: MatrixLike, indices: IntArray, self_loop: bool = True) -> Any:
-    """ÂX: for every row the mean over itself and its neighbours.
-
-    ``indices`` and ``self_loop`` as in :func:`row_mean_matrix`. Dense X gives a dense result, sparse X a CSR array;
-    float32 stays float32. Nothing larger than the result is formed.
-
-    Examples
-    --------
-    >>> mean_aggregate(np.array([[0.0], [2.0]]), np.array([[1], [0]])).tolist()
-    [[1.0], [1.0]]
-    """
-    X = checked_features(X)
-    if len(indices) != X.shape[0]:
-        raise ValueError(
-            f"expected one row of indices per row of X; got {len(indices)} for {X.shape[0]}: "
-            "pass the neighbours found in this X"
-        )
-    matrix = row_mean_matrix(indices, self_loop)
-    if X.dtype != np.float32:
-        # 1/size again in float64: a cast of the float32 value would keep its rounding error.
-        matrix = matrix.astype(np.float64)
-        matrix.data[:] = 1 / (indices.shape[1] + self_loop)
-    return matrix @ X
 
 
 def checked_features(X: MatrixLike) -> Any:
@@ -187,21 +217,6 @@ def checked_features(X: MatrixLike) -> Any:
     if not np.isfinite(stored).all():
         raise ValueError("expected finite features; got NaN or infinity: impute or drop such entries")
     return X
-
-
-def _checked_indices(indices: IntArray, n: int) -> IntArray:
-    indices = np.asarray(indices)
-    if indices.ndim != 2 or len(indices) != n or indices.shape[1] == 0 or indices.dtype.kind not in "iu":
-        raise ValueError(
-            f"expected integer indices of shape ({n}, k) with k >= 1; got {indices.dtype} of shape "
-            f"{indices.shape}: pass the first result of nearest_neighbors"
-        )
-    if indices.min() < 0 or indices.max() >= n:
-        raise ValueError(
-            f"expected indices from 0 to {n - 1}; got {indices.min()} to {indices.max()}: "
-            "pass neighbours found among the same rows"
-        )
-    return indices
 
 
 def unit_rows(X: Any) -> tuple[Any, NDArray[np.bool_]]:
@@ -240,12 +255,11 @@ def _fast_copy(X: Any, metric: str) -> tuple[Any, FloatArray, FloatArray]:
         step = max(1, (1 << 20) // q)
         for start in range(0, n, step):
             fast[start : start + step] = (X[start : start + step] - shift) / scale
-        squares = np.einsum("ij,ij->i", fast, fast).astype(np.float64)
         terms = q
     else:
         fast = sparse.csr_array(X / scale)
-        squares = np.asarray(fast.multiply(fast).sum(axis=1)).ravel()
         terms = int(np.diff(fast.indptr).max())
+    squares = squared_lengths(fast).astype(np.float64)
     if metric == "cosine":
         squares[:] = 1  # rows of zeros too: this puts them at distance 1 from all
     # Twice what the bound above asks for; 1e-30 stands for entries that vanished in float32.
@@ -269,41 +283,63 @@ def _candidates(fast: Any, squares: FloatArray, slack: FloatArray, block: slice,
     return mask
 
 
-def _squared_distances(X: Any, rows: IntArray, columns: IntArray, chunk_bytes: int) -> NDArray[np.float64]:
+def _squared_distances(X: Any, rows: IntArray, columns: IntArray) -> NDArray[np.float64]:
     """‖x_i − x_j‖² for pairs (i, j), from direct differences in float64."""
-    dense = isinstance(X, np.ndarray)
-    width = X.shape[1] if dense else 4 * X.nnz // X.shape[0] + 1
-    step = max(1, chunk_bytes // (32 * width))
+    width = X.shape[1] if isinstance(X, np.ndarray) else 4 * X.nnz // X.shape[0] + 1
+    step = max(1, _CHUNK_BYTES // (32 * width))
     result = np.empty(len(rows))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        difference = X[rows[part]].astype(np.float64) - X[columns[part]]
-        if dense:
-            result[part] = np.einsum("ij,ij->i", difference, difference)
-        else:
-            result[part] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
+        result[part] = squared_lengths(X[rows[part]].astype(np.float64) - X[columns[part]])
     return result
 
 
-def find_neighbors(
-    X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean"
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """``nearest_neighbors``, from memory if the same rows were searched within ``remember_work``.
+def squared_lengths(values: Any) -> NDArray[Any]:
+    """‖x_i‖² of the rows of an array or a CSR array, in its precision."""
+    if isinstance(values, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", values, values))
+    return np.asarray(values.multiply(values).sum(axis=1)).ravel()
+
+
+def adjacency(indices: IntArray, n: int) -> Any:
+    """Adjacency of Eq. 7: a_ij = 1 if x_i is among the k nearest neighbours of x_j, else 0.
+
+    Row j of ``indices``, (n, k), lists the neighbours of x_j. The result is a float32 CSR array of shape (n, n), whose
+    columns have k ones each.
 
     Examples
     --------
-    >>> from onepos._utils.context import remember_work
-    >>> rows = np.array([[0.0], [1.0], [3.0]])
-    >>> with remember_work():
-    ...     first, again = find_neighbors(rows, 1), find_neighbors(rows, 1)
-    >>> first[0] is again[0]
-    True
+    >>> adjacency(np.array([[1], [0], [1]]), 3).toarray().astype(int).tolist()
+    [[0, 1, 0], [1, 0, 1], [0, 0, 0]]
     """
-    return recall(lambda: nearest_neighbors(X, n_neighbors, metric=metric), "neighbors", X, n_neighbors, metric)
+    return _marks(indices, n, 1.0).T.tocsr()
 
 
-#: Rough size of what a block reads, in float32.
-_BLOCK_BYTES = 1 << 26
+def neighbor_means(indices: IntArray, n: int) -> Any:
+    """N, whose product with X is the mean over the neighbours of every row.
+
+    n_ij = 1/k if x_j is among the neighbours of x_i, which row i of ``indices``, (m, k), lists; else 0. The result is a
+    float32 CSR array of shape (m, n).
+
+    Examples
+    --------
+    >>> neighbor_means(np.array([[1, 2], [0, 2]]), 3).toarray().tolist()
+    [[0.0, 0.5, 0.5], [0.5, 0.0, 0.5]]
+    """
+    # A fixed order of summation, whatever the order of the neighbours.
+    return _marks(np.sort(indices, axis=1), n, 1 / np.shape(indices)[1])
+
+
+def _marks(indices: IntArray, n: int, value: float) -> Any:
+    """CSR array with n columns that has a value where row i of ``indices`` lists column j."""
+    if indices.ndim != 2 or indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() >= n:
+        raise ValueError(
+            f"expected row numbers from 0 to {n - 1} of shape (rows, k); got {indices.dtype} of shape {indices.shape}, "
+            f"from {indices.min()} to {indices.max()}: pass the first result of nearest_neighbors"
+        )
+    rows, k = indices.shape
+    data = np.full(rows * k, value, dtype=np.float32)
+    return sparse.csr_array((data, indices.ravel(), np.arange(rows + 1) * k), shape=(rows, n))
 
 
 def aggregated_rows(X: Any, neighbors: IntArray, self_weight: float, folder: str | Path | None) -> Any:
@@ -311,43 +347,36 @@ def aggregated_rows(X: Any, neighbors: IntArray, self_weight: float, folder: str
 
     Parameters
     ----------
-    X : float32 array or DiskRows of shape (n_samples, n_features)
+    X : float32 array, CSR array or DiskRows of shape (n_samples, n_features)
     neighbors : int array of shape (n_samples, k)
     self_weight : float
         s.
     folder : str, Path or None
-        Where to put the result as a ``.npy`` file, which is removed when nothing refers to it any more.
+        Where to put a dense result as a ``.npy`` file, which is removed when nothing refers to it any more.
 
     Returns
     -------
-    float32 array, or with a folder DiskRows, of shape (n_samples, n_features)
+    float32 array, CSR array, or with a folder DiskRows, of shape (n_samples, n_features)
 
     Examples
     --------
     >>> aggregated_rows(np.array([[0.0], [4.0]], dtype=np.float32), np.array([[1], [0]]), 0.75, None).tolist()
     [[1.0], [3.0]]
     """
+    n, k = neighbors.shape
+    if sparse.issparse(X):
+        return self_weight * X + (1.0 - self_weight) * (neighbor_means(neighbors, n) @ X)
     result: Any = np.empty(X.shape, dtype=np.float32) if folder is None else _new_file(Path(folder), X.shape)
-    for part, nearby in _neighbor_means(X, neighbors):
+    step = max(1, _BLOCK_BYTES // (4 * X.shape[1] * (k + 1)))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        needed, places = np.unique(neighbors[part], return_inverse=True)
+        nearby = neighbor_means(places.reshape(-1, k), len(needed)) @ X[needed]
         result[part] = self_weight * X[part] + (1.0 - self_weight) * nearby
     if folder is None:
         return result
     result.flush()
     return DiskRows(result)
-
-
-def _neighbor_means(X: Any, neighbors: IntArray) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Blocks of NX, summed in the order of row numbers as ``onepos.graph.exact.mean_aggregate`` does."""
-    k = neighbors.shape[1]
-    step = max(1, _BLOCK_BYTES // (4 * X.shape[1] * (k + 1)))
-    for start in range(0, len(neighbors), step):
-        part = slice(start, min(start + step, len(neighbors)))
-        needed, places = np.unique(neighbors[part], return_inverse=True)
-        places = np.sort(places.reshape(-1, k), axis=1)
-        shares = np.full(places.size, 1 / k, dtype=np.float32)
-        offsets = np.arange(len(places) + 1) * k
-        matrix = sparse.csr_array((shares, places.ravel(), offsets), shape=(len(places), len(needed)))
-        yield part, matrix @ X[needed]
 
 
 def _new_file(folder: Path, shape: tuple[int, int]) -> Any:

@@ -1,6 +1,7 @@
 """The neighbour graph against brute force in float64 and scikit-learn."""
 
 import tracemalloc
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 from sklearn.neighbors import NearestNeighbors
 
-from onepos.graph.exact import adjacency, mean_aggregate, nearest_neighbors, row_mean_matrix
+from onepos._utils.context import remember_work
+from onepos.graph import neighbors
+from onepos.graph.neighbors import adjacency, nearest_neighbors, neighbor_means
 from sparse_case import random_csr
 
 
@@ -43,7 +46,8 @@ def test_duplicates_and_ties_equal_brute_force_in_every_form(problem, dtype, as_
     X, k = problem
     expected, distances = brute(X, k)
     data = sparse.csr_array(X.astype(dtype)) if as_csr else X.astype(dtype)
-    found, lengths = nearest_neighbors(data, k, chunk_bytes=chunk_bytes)
+    with mock.patch.object(neighbors, "_CHUNK_BYTES", chunk_bytes):
+        found, lengths = nearest_neighbors(data, k)
     assert found.dtype == np.int64
     assert lengths.dtype == np.float64
     np.testing.assert_array_equal(found, expected)
@@ -93,12 +97,20 @@ def test_csr_equals_dense(metric, density):
         np.testing.assert_array_equal(found[distinct], dense[distinct])
 
 
-def test_chunk_size_does_not_change_the_result():
+@pytest.mark.parametrize("chunk_bytes", [1, 10_000, 100_000])
+def test_chunk_size_does_not_change_the_result(monkeypatch, chunk_bytes):
     X = np.random.default_rng(2).normal(size=(150, 6)).round(1)
     whole = nearest_neighbors(X, 4)
-    for chunk_bytes in (1, 10_000, 100_000):
-        for one, other in zip(whole, nearest_neighbors(X, 4, chunk_bytes=chunk_bytes), strict=True):
-            np.testing.assert_array_equal(one, other)
+    monkeypatch.setattr(neighbors, "_CHUNK_BYTES", chunk_bytes)
+    for one, other in zip(whole, nearest_neighbors(X, 4), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_rows_that_come_again_are_searched_once():
+    X = np.random.default_rng(2).normal(size=(50, 3))
+    with remember_work():
+        assert nearest_neighbors(X, 4)[0] is nearest_neighbors(X.copy(), 4)[0]
+    assert nearest_neighbors(X, 4)[0] is not nearest_neighbors(X, 4)[0]
 
 
 def test_translation_and_rotation_do_not_change_neighbours():
@@ -137,10 +149,11 @@ def test_all_rows_equal_and_all_rows_zero_take_the_lowest_indices():
             assert (distances == (1 if metric == "cosine" else 0)).all()
 
 
-def test_memory_stays_far_below_a_square_matrix():
+def test_memory_stays_far_below_a_square_matrix(monkeypatch):
+    monkeypatch.setattr(neighbors, "_CHUNK_BYTES", 1 << 23)
     X = np.random.default_rng(7).normal(size=(6000, 10)).astype(np.float32)
     tracemalloc.start()
-    nearest_neighbors(X, 3, chunk_bytes=1 << 23)
+    nearest_neighbors(X, 3)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 24e6  # a 6000 x 6000 float32 array would be 144 MB
@@ -168,12 +181,10 @@ def test_bad_input_is_refused():
         nearest_neighbors([1.0, 2.0], 1)
     with pytest.raises(TypeError, match="integer"):
         nearest_neighbors(np.eye(3), 1.5)
-    with pytest.raises(ValueError, match=r"indices of shape \(3, k\)"):
-        adjacency(np.zeros((2, 1), dtype=int), 3)
-    with pytest.raises(ValueError, match="from 0 to 1; got 0 to 2"):
-        row_mean_matrix(np.array([[0], [2]]))
-    with pytest.raises(ValueError, match="one row of indices per row"):
-        mean_aggregate(np.eye(3), np.array([[1], [0]]))
+    with pytest.raises(ValueError, match=r"row numbers from 0 to 1 .*from 0 to 2: pass the first result"):
+        neighbor_means(np.array([[0], [2]]), 2)
+    with pytest.raises(ValueError, match=r"row numbers from 0 to 1 .* got float64"):
+        adjacency(np.zeros((2, 1)), 2)
 
 
 @given(integer_data())
@@ -189,23 +200,14 @@ def test_adjacency_is_equation_7(problem):
     np.testing.assert_array_equal(A.sum(axis=0), np.full(n, k))
 
 
-@given(integer_data(), st.booleans())
+@given(integer_data())
 @settings(deadline=None)
-def test_mean_aggregate_is_the_mean_over_the_neighbourhood(problem, self_loop):
+def test_neighbor_means_are_the_means_of_the_neighbours(problem):
     X, k = problem
     indices, _ = nearest_neighbors(X, k)
-    members = np.column_stack([np.arange(len(X)), indices]) if self_loop else indices
-    expected = X[members].mean(axis=1)
-    np.testing.assert_allclose(mean_aggregate(X, indices, self_loop), expected, atol=1e-14)
-    single = mean_aggregate(X.astype(np.float32), indices, self_loop)
-    assert isinstance(single, np.ndarray)
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, expected, atol=1e-6)
-    thin = mean_aggregate(sparse.csr_array(X.astype(np.float32)), indices, self_loop)
-    assert thin.format == "csr"
-    assert thin.dtype == np.float32
-    np.testing.assert_allclose(thin.toarray(), expected, atol=1e-6)
-    np.testing.assert_allclose(row_mean_matrix(indices, self_loop).sum(axis=1), 1, rtol=1e-6)
+    means = neighbor_means(indices, len(X))
+    assert (means.format, means.dtype) == ("csr", np.float32)
+    np.testing.assert_allclose(means @ X, X[indices].mean(axis=1), atol=1e-6)
 
 
 def test_integers_and_lists_are_accepted():
@@ -213,15 +215,12 @@ def test_integers_and_lists_are_accepted():
     found, distances = nearest_neighbors(X, 1)
     assert found.ravel().tolist() == [1, 2, 1]
     assert distances.ravel().tolist() == [5, 1, 1]
-    assert mean_aggregate(X, found).tolist() == [[1.5, 2], [3, 4.5], [3, 4.5]]
 
 
-@pytest.mark.parametrize("self_loop", [True, False])
-def test_the_means_leave_the_neighbours_as_they_are(self_loop):
+def test_the_means_leave_the_neighbours_as_they_are():
     X = np.random.default_rng(0).normal(size=(30, 3))
-    neighbors, _ = nearest_neighbors(X, 4)
-    before = neighbors.copy()
-    row_mean_matrix(neighbors, self_loop)
-    mean_aggregate(X, neighbors, self_loop)
-    adjacency(neighbors, len(X))
-    assert np.array_equal(neighbors, before)
+    indices, _ = nearest_neighbors(X, 4)
+    before = indices.copy()
+    neighbor_means(indices, len(X))
+    adjacency(indices, len(X))
+    assert np.array_equal(indices, before)
