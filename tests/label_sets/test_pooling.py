@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
-from onepos.label_sets import pooling as stacking
+from onepos.label_sets import pooling
 from onepos.label_sets.pooling import at_observed, inverse_temperature, marginal_logits, pool, standardize_rows
 
 
 def pool_weights(members, observed, **options):
-    return stacking.pool_weights(at_observed(members, observed), observed, **options)
+    return pooling.pool_weights(at_observed(members, observed), observed, **options)
 
 
 def drawn_from(p, rng):

@@ -9,7 +9,6 @@ from scipy.optimize import minimize_scalar
 from onepos.label_sets.thresholds import (
     balanced_weight,
     cardinality_threshold,
-    default_n_positives,
     label_rates,
     label_sets,
     rate_thresholds,
@@ -143,14 +142,9 @@ def test_sources_in_order_given_validation_default():
     full = np.array([[1, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=np.int8)
     assert resolve_n_positives(1.7, 3, full) == (1.7, "given")
     assert resolve_n_positives(None, 3, full) == (2.5, "validation")
-    assert resolve_n_positives(None, 3) == (2.0, "default")
+    assert [resolve_n_positives(None, c) for c in (2, 3, 100)] == [(1.5, "default"), (2.0, "default"), (2.0, "default")]
     assert resolve_n_positives(None, 3, full, one_class=True) == (1.0, "one class")
     assert resolve_n_positives(1.7, 3, one_class=True) == (1.7, "given")
-
-
-def test_default_rule():
-    assert default_n_positives(2) == 1.5
-    assert default_n_positives(100) == 2.0
 
 
 @pytest.mark.parametrize("bad", [0.5, 4.0])

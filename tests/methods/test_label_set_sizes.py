@@ -5,7 +5,6 @@ import pytest
 
 import onepos
 from onepos.datasets import make_known_posterior
-from onepos.label_sets.thresholds import default_n_positives
 from onepos.methods._classical import ClassicalClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import METHODS, make_classifier
@@ -44,7 +43,7 @@ def test_new_rows_have_as_many_labels_as_were_asked_for(key, data):
 
 def test_a_guess_is_called_one(data):
     model = _fitted("an", data)
-    assert (model.n_positives_, model.n_positives_from_) == (default_n_positives(8), "default")
+    assert (model.n_positives_, model.n_positives_from_) == (2.0, "default")
     assert model.history_.facts["n_positives_from"] == "default"
     assert model.history_.facts["thresholds_from"] == "held-out rows"
 

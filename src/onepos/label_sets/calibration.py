@@ -1,13 +1,13 @@
-"""Probabilities that mean what they say, learnt from a small sample with complete labels.
+"""Calibrated probabilities, learnt from a small sample with complete labels.
 
-Single positives leave the scale of probabilities open (see ``thresholds``). A sample closes it: each logit z of
-label j becomes a·z + b + o_j, fitted by maximum likelihood on all entries of the sample together. The slope a and the
-intercept b are shared. The label's own offset o_j has a ridge, as if drawn from a normal distribution around 0: a label
-of which the sample shows a few positives keeps close to what all labels have in common, one with many goes its own
-way. How wide that distribution is follows from the sample too, by the largest marginal likelihood: where labels do not
-differ, none of them gets an offset to speak of. The slope has a weak ridge too, so that a sample that the model
-separates perfectly gives a finite one. It is positive, so the order of rows by a label stays; the order of labels in a
-row may change, as labels are moved against each other.
+Single positives leave the scale of probabilities open (see ``thresholds``). A sample fixes it: each logit z of label j
+becomes a·z + b + o_j, fitted by maximum likelihood on all entries of the sample together.
+
+- All labels share the slope a and the intercept b.
+- The label's own offset o_j has a ridge, as if drawn from a normal distribution around 0. A label with few positives in
+  the sample stays close to the other labels. The width of that distribution has the largest marginal likelihood.
+- The slope has a weak ridge, so that it is finite even if the model separates the sample perfectly. It is positive, so
+  the order of rows by one label stays. The order of labels within a row may change.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from scipy.special import expit, log_expit
 
 Numbers = NDArray[np.float64]
 
-#: The least that two shared numbers can be learnt from: rows, and entries that are present and absent.
+#: Smallest sample: rows, and entries that are present and absent.
 ENOUGH_ROWS, ENOUGH_ENTRIES = 10, 10
-#: Standard deviations of labels' own offsets to choose from: from none to speak of to odds wrong by a factor of 20.
+#: Standard deviations of labels' own offsets to choose from: from almost none to odds wrong by a factor of 20.
 OFFSET_SPREADS = (0.03, 0.1, 0.3, 1.0, 3.0)
-#: That of the slope, for logits of standard deviation 1. Weak: it matters where the sample is separated perfectly.
+#: Standard deviation of the slope, for logits of standard deviation 1. It matters if the sample is separated perfectly.
 SLOPE_SPREAD = 10.0
 
 _MOST_STEPS = 100
@@ -43,7 +43,7 @@ class Calibration:
     n_rows : int
         Rows of the sample.
     spread : float
-        The standard deviation of o_j that the sample speaks for.
+        The standard deviation of o_j, learnt from the sample.
     """
 
     slope: float
@@ -56,15 +56,6 @@ class Calibration:
         result: Numbers = self.slope * logits + self.offsets
         return result
 
-    def state(self) -> dict[str, Any]:
-        """Return everything as numbers that JSON holds exactly."""
-        return {"slope": self.slope, "offsets": self.offsets.tolist(), "n_rows": self.n_rows, "spread": self.spread}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "Calibration":
-        """Take back what ``state`` gave."""
-        return cls(state["slope"], np.array(state["offsets"], dtype=np.float64), state["n_rows"], state["spread"])
-
 
 def fit_calibration(logits: ArrayLike, Y: Any) -> Calibration:
     """Learn slope and offsets from a sample with complete labels.
@@ -72,7 +63,7 @@ def fit_calibration(logits: ArrayLike, Y: Any) -> Calibration:
     Parameters
     ----------
     logits : array of shape (n_samples, n_labels)
-        The model's, on rows that it was not trained on.
+        Logits of the model for rows that it was not trained on.
     Y : array of shape (n_samples, n_labels)
         Complete labels: above 0 present, otherwise absent.
 
@@ -91,23 +82,6 @@ def fit_calibration(logits: ArrayLike, Y: Any) -> Calibration:
     (2.0, [1.0, -1.0, -0.1])
     """
     scores, present = np.asarray(logits, dtype=np.float64), np.asarray(Y) > 0
-    _check(scores, present)
-    centre, spread = float(scores.mean()), float(scores.std())
-    if not spread > 0:
-        raise ValueError("all scores of the sample are equal: they cannot be calibrated. Train another model.")
-    solutions = [_newton((scores - centre) / spread, present, width) for width in OFFSET_SPREADS]
-    best = int(np.argmax([solution.evidence for solution in solutions]))
-    slope, intercept, own, _ = solutions[best]
-    if not slope > 0:
-        raise ValueError(
-            "the model ranks the labels of this sample no better than chance, so calibrating would turn its ranking "
-            "round. Check that the sample's rows and columns are in the order of the model's."
-        )
-    slope /= spread
-    return Calibration(slope, intercept + own - slope * centre, len(scores), OFFSET_SPREADS[best])
-
-
-def _check(scores: Numbers, present: NDArray[np.bool_]) -> None:
     if scores.ndim != 2 or present.shape != scores.shape:
         raise ValueError(f"logits and Y must have the same 2-D shape; got {scores.shape} and {present.shape}.")
     if not np.isfinite(scores).all():
@@ -119,6 +93,19 @@ def _check(scores: Numbers, present: NDArray[np.bool_]) -> None:
             f"and {ENOUGH_ENTRIES} absent in them; got {len(scores)} rows, {n_present} present, "
             f"{present.size - n_present} absent. Label more rows completely."
         )
+    centre, spread = float(scores.mean()), float(scores.std())
+    if not spread > 0:
+        raise ValueError("all scores of the sample are equal: they cannot be calibrated. Train another model.")
+    solutions = [_newton((scores - centre) / spread, present, width) for width in OFFSET_SPREADS]
+    best = int(np.argmax([solution.evidence for solution in solutions]))
+    slope, intercept, own, _ = solutions[best]
+    if not slope > 0:
+        raise ValueError(
+            "the model ranks the labels of this sample no better than chance, so calibrating would reverse its ranking."
+            " Check that the sample's rows and columns are in the order of the model's."
+        )
+    slope /= spread
+    return Calibration(slope, intercept + own - slope * centre, len(scores), OFFSET_SPREADS[best])
 
 
 class _Solution(NamedTuple):
@@ -133,8 +120,7 @@ class _Solution(NamedTuple):
 def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _Solution:
     """Minimise the penalised log-loss, which is convex, by Newton's method with halved steps.
 
-    The Hessian is diagonal but for the two shared numbers, so a step costs one pass over the sample however many
-    labels there are.
+    The Hessian is diagonal but for the two shared numbers, so a step costs one pass over the sample.
     """
     rate = present.mean()
     shared, own = np.array([1.0, np.log(rate / (1.0 - rate))]), np.zeros(z.shape[1])
@@ -162,12 +148,11 @@ def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _Solution:
         decrement = float(gradient @ step + gradient_own @ step_own)
         if decrement < _TOLERANCE:
             break
-        length = 1.0
-        while (found := value(shared - length * step, own - length * step_own)) > current - 1e-4 * length * decrement:
-            length *= 0.5
-            if length < 1e-10:
+        for length in 0.5 ** np.arange(34):
+            found = value(shared - length * step, own - length * step_own)
+            if not found > current - 1e-4 * length * decrement:
                 break
-        if length < 1e-10:  # no better within rounding
+        else:  # no better within rounding
             break
         shared, own, current = shared - length * step, own - length * step_own, found
     # Laplace's approximation: offsets are integrated out, each a normal distribution around its mode.
@@ -178,12 +163,9 @@ def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _Solution:
 def calibration_bins(
     soft: NDArray[np.float32], truth: NDArray[np.uint8], observed: NDArray[np.uint8], n_bins: int = 10
 ) -> dict[str, list[float]]:
-    """How often a label is there, by how sure D is of it: unobserved entries in bins of equal width.
+    """Return how often unobserved labels are present, in bins of equal width of their soft label D.
 
-    Returns
-    -------
-    dict
-        ``confidence`` (mean of D), ``frequency`` (share that is there) and ``count`` of each bin that is not empty.
+    The dict has ``confidence`` (mean of D), ``frequency`` (share present) and ``count`` of each bin that is not empty.
     """
     hidden = np.asarray(observed) == 0
     values, present = np.asarray(soft)[hidden].astype(np.float64), np.asarray(truth)[hidden]

@@ -1,12 +1,10 @@
 """Several rankings of the labels pooled into one, weighted by how well they tell which label was observed.
 
-Single positives determine P(observed = j | x) and nothing else. Members are judged by it. A member's
-scores z_m become probabilities q_m = softmax(τ_m z_m). The pool is p = Σ_m w_m q_m with weights that add up to one.
-Both τ and w maximise the likelihood of held-out observed labels. A likelihood uses all labels of a row. Ranks of single
-labels, on a few hundred rows, mostly measure luck, and choosing by them overfits.
+Single positives determine P(observed = j | x) and nothing else. Members are judged by it. A member's scores z_m become
+probabilities q_m = softmax(τ_m z_m). The pool is p = Σ_m w_m q_m with weights that add up to one. Both τ and w maximise
+the likelihood of held-out observed labels. Choosing by the ranks of a few hundred labels would overfit.
 
-Probabilities are added, not logits: a poor member with a small weight then hardly moves the head of the ranking, while
-in a sum of logits it moves every label.
+Probabilities are added, not logits: a poor member with a small weight then hardly moves the head of the ranking.
 """
 
 from typing import Any
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-#: Each member counts as if it had told so many rows: with few held-out rows weights stay alike.
+#: Rows that each member is taken to have explained beforehand: with few held-out rows weights stay alike.
 PRIOR_ROWS = 1.0
 _MOST_STEPS = 1000
 _LARGEST_LOG_TEMPERATURE = 8.0
@@ -23,10 +21,7 @@ _TEMPERATURE_TOLERANCE = 1e-6
 
 
 def standardize_rows(logits: NDArray[Any]) -> NDArray[np.float64]:
-    """Shift and stretch every row to mean 0 and deviation 1: methods differ in the scale of their logits.
-
-    Rows without a preference become zeros.
-    """
+    """Shift and stretch every row to mean 0 and deviation 1; constant rows become zeros."""
     values = np.asarray(logits, dtype=np.float64)
     centred = values - values.mean(axis=1, keepdims=True)
     deviation = centred.std(axis=1, keepdims=True)
@@ -36,11 +31,8 @@ def standardize_rows(logits: NDArray[Any]) -> NDArray[np.float64]:
 def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> tuple[float, float]:
     """Return τ > 0 for which softmax(τ·scores) gives the observed labels their highest mean log-likelihood, and that.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_labels)
-    observed : array of shape (n_samples, n_labels)
-        1 where a label was observed; several share a row's weight, rows without one do not count.
+    Both arrays have shape (n_samples, n_labels). ``observed`` is 1 where a label was observed. Several labels share the
+    weight of their row; rows without one do not count.
 
     Examples
     --------
@@ -55,8 +47,8 @@ def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> 
     share = share / share.sum()
     scores = np.asarray(scores, dtype=np.float64)
     told = scores[rows, labels]
-    # Concave in τ. Newton's steps from the last of the two places between which the slope changes its sign; where a
-    # step leads out of them, their middle in log τ.
+    # The likelihood is concave in τ. Newton's steps in log τ stay between the two places where the slope changes its
+    # sign; a step that would leave them goes to their middle.
     low, high, factor = -_LARGEST_LOG_TEMPERATURE, _LARGEST_LOG_TEMPERATURE, 0.0
     for _ in range(_MOST_STEPS):
         tau = np.exp(factor)
@@ -66,7 +58,7 @@ def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> 
             low = factor
         else:
             high = factor
-        # By log τ: the slope is τ·slope, and its own one τ·slope − τ²·variance.
+        # In log τ the first derivative is τ·slope, the second τ·slope − τ²·variance.
         curvature = tau * slope - tau * tau * float(share @ variance[rows])
         step = -tau * slope / curvature if curvature < 0 else np.inf
         following = factor + step if low < factor + step < high else 0.5 * (low + high)
@@ -77,7 +69,7 @@ def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> 
 
 
 def _moments(tau: float, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Log Σ exp(τs) of each row, and mean and variance of s under softmax(τs)."""
+    """Return log Σ exp(τs) of each row, and mean and variance of s under softmax(τs)."""
     shifted = tau * scores
     top = shifted.max(axis=1)
     p = np.exp(shifted - top[:, None], out=shifted)
@@ -88,13 +80,7 @@ def _moments(tau: float, scores: NDArray[np.float64]) -> tuple[NDArray[np.float6
 
 
 def at_observed(log_probabilities: NDArray[np.float64], observed: NDArray[Any]) -> NDArray[np.float64]:
-    """Log-probabilities of the observed labels, (…, n_cases), row by row, from those of all, (…, n_samples, n_labels).
-
-    Examples
-    --------
-    >>> at_observed(np.log([[0.75, 0.25]]), np.array([[0, 1]])).round(3).tolist()
-    [-1.386]
-    """
+    """Pick the observed labels, row by row: (…, n_cases) from (…, n_samples, n_labels)."""
     rows, labels, _ = _cases(observed)
     return np.asarray(log_probabilities[..., rows, labels])
 
@@ -104,16 +90,9 @@ def pool_weights(
 ) -> tuple[NDArray[np.float64], float]:
     """Return the weights of Σ_m w_m q_m that make the observed labels most likely, and the mean log-likelihood reached.
 
-    Expectation and maximisation in turn; with ``prior_rows`` (Dirichlet's concentration less one) no weight is zero.
-
-    Parameters
-    ----------
-    told : array of shape (n_members, n_cases)
-        ``at_observed`` of each member: nothing else that it says counts here.
-    observed : array of shape (n_samples, n_labels)
-        As for ``inverse_temperature``.
-    prior_rows : float
-        Rows that each member is taken to have told beforehand.
+    ``told`` is ``at_observed`` of each member, shape (n_members, n_cases); ``observed`` is as for
+    ``inverse_temperature``. Expectation and maximisation alternate. With ``prior_rows`` (Dirichlet's concentration less
+    one) no weight is zero.
 
     Examples
     --------
@@ -140,23 +119,23 @@ def pool_weights(
 
 
 def pool(log_probabilities: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log of Σ_m w_m q_m, shape (n_samples, n_labels)."""
+    """Return log Σ_m w_m q_m, shape (n_samples, n_labels)."""
     return np.asarray(logsumexp(log_probabilities, axis=0, b=weights[:, None, None]))
 
 
 def _cases(observed: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-    """Row, label and share of every observed label: a row's labels share its weight."""
+    """Return row, label and share of every observed label; the labels of a row share its weight."""
     positives = np.asarray(observed) > 0
     rows, labels = np.nonzero(positives)
     if not len(rows):
-        raise ValueError("no row has an observed label: there is nothing to weigh the members by.")
+        raise ValueError("no row has an observed label, so members cannot be weighted; pass rows with labels.")
     return rows, labels, 1.0 / positives.sum(axis=1)[rows]
 
 
 def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[np.float64]:
     """Shift every row of scores so that its probabilities sigmoid(s + b) add up to ``n_positives``.
 
-    The order of labels stays. How many labels a row has is not in the data; it is an assumption, the same for all rows.
+    The order of labels stays. The number of labels per row is an assumption, the same for all rows.
 
     Examples
     --------
@@ -166,9 +145,9 @@ def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[
     """
     n_labels = scores.shape[1]
     if n_positives >= n_labels:
-        raise ValueError(f"of {n_labels} labels a mean of {n_positives} cannot be positive: give fewer.")
-    # The sum grows with the shift and is bracketed by the shifts at which the largest or smallest score alone is at
-    # the mean. Newton's steps; where one leaves the bracket, its middle.
+        raise ValueError(f"n_positives must be below {n_labels}, the number of labels; got {n_positives}: give fewer.")
+    # The sum grows with the shift. The shifts at which the largest or the smallest score alone is at the mean bracket
+    # it. Newton's steps; a step that leaves the bracket goes to its middle.
     level = np.log(n_positives / (n_labels - n_positives))
     high = level - scores.min(axis=1, keepdims=True)
     low = level - scores.max(axis=1, keepdims=True)

@@ -1,23 +1,27 @@
-"""From probabilities to label sets when only one positive of a row was ever seen.
+"""From probabilities to label sets when only one positive of each row was ever seen.
 
 Single positives fix how labels rank, not how many of them are positive: p and p/2 explain the same tags if twice as
 many labels are true. So a threshold needs one more fact. In order of what it takes: the mean number of positives m
 (``cardinality_threshold``), the share of rows that have each label (``rate_thresholds``), or a small sample with
 complete labels (``sample_thresholds``). The first two look at no labels, only at how often scores exceed a value.
-Where m comes from is at the end of this module.
 """
 
-from typing import Any, Literal, TypeAlias
+import warnings
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
+from onepos._utils.validation import check_validation_labels
+from onepos.exceptions import LabelWarning
 from onepos.graph.neighbors import nearest_neighbors
+from onepos.label_sets.calibration import Calibration, fit_calibration
 
 Scores: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Literal["f1", "hamming"]
 
-#: A label needs so many positives and as many negatives in a sample to get a threshold of its own.
+#: A label needs this many positives and as many negatives in a sample to get a threshold of its own.
 ENOUGH = 5
 
 
@@ -31,17 +35,15 @@ def cardinality_threshold(probabilities: ArrayLike, n_positives: float, *, at_le
     n_positives : float
         Mean number of positive labels per row, m.
     at_least_one : bool
-        Whether each row has its most likely label in any case, as with ``label_sets(…, at_least_one=True)``: these
-        labels count, and the threshold is for the others. A mean below 1 is then not possible, and 1 is taken.
+        Whether each row has its most likely label in any case, as with ``label_sets(…, at_least_one=True)``. These
+        labels count, and the threshold is for the others. A mean below 1 is then taken as 1.
 
     Examples
     --------
     >>> cardinality_threshold([[0.9, 0.4], [0.8, 0.1]], 1.5)
     0.25
-    >>> cardinality_threshold([[0.9, 0.4], [0.2, 0.1]], 1.0), cardinality_threshold(
-    ...     [[0.9, 0.4], [0.2, 0.1]], 1.0, at_least_one=True
-    ... )
-    (0.30000000000000004, 0.7)
+    >>> cardinality_threshold([[0.9, 0.4], [0.2, 0.1]], 1.0, at_least_one=True)
+    0.7
     """
     scores = _scores(probabilities)
     if not 0 < n_positives <= scores.shape[1]:
@@ -77,9 +79,9 @@ def rate_thresholds(probabilities: ArrayLike, rates: ArrayLike) -> Scores:
 def label_rates(observed: ArrayLike, n_positives: float) -> Scores:
     """Estimate the share of rows with each label from how often it was the observed one.
 
-    Where the observed positive is any of a row's positives with equal chance, label j is observed in the share
-    E[1(j ∈ Y)/|Y|] of rows, about its rate over m. So rate = m · share; no rate exceeds 1, and what is cut off goes to
-    the other labels, so that rates still sum to m.
+    If each positive of a row is the observed one with equal chance, label j is observed in the share E[1(j ∈ Y)/|Y|]
+    of rows, about its rate over m. So rate = m · share. No rate exceeds 1. The excess goes to the other labels, so that
+    rates still sum to m.
 
     Examples
     --------
@@ -108,7 +110,7 @@ def sample_thresholds(probabilities: ArrayLike, Y: Any, *, measure: Measure = "f
     """Return for each label the threshold that is best on a sample with complete labels.
 
     A label with fewer than five positives or negatives in the sample gets the threshold that is best for all labels
-    together: its own would fit the accidents of a few rows.
+    together.
 
     Parameters
     ----------
@@ -122,24 +124,22 @@ def sample_thresholds(probabilities: ArrayLike, Y: Any, *, measure: Measure = "f
     >>> sample_thresholds([[0.3], [0.2], [0.1], [0.05]], [[1], [1], [0], [0]]).round(2).tolist()
     [0.15]
     """
-    scores, truth = _scores(probabilities), np.asarray(Y)
-    if truth.shape != scores.shape:
-        raise ValueError(f"probabilities and Y must have the same shape; got {scores.shape} and {truth.shape}.")
+    scores, positive = _scores(probabilities), np.asarray(Y) > 0
+    if positive.shape != scores.shape:
+        raise ValueError(f"probabilities and Y must have the same shape; got {scores.shape} and {positive.shape}.")
     if measure not in ("f1", "hamming"):
         raise ValueError(f'measure must be "f1" or "hamming"; got {measure!r}.')
-    positive = truth > 0
-    shared = _best(scores.reshape(-1), positive.reshape(-1), measure)
+    thresholds = np.full(scores.shape[1], _best(scores.reshape(-1), positive.reshape(-1), measure))
     counts = positive.sum(axis=0)
-    enough = np.minimum(counts, len(truth) - counts) >= ENOUGH
-    return np.array(
-        [_best(scores[:, j], positive[:, j], measure) if enough[j] else shared for j in range(scores.shape[1])]
-    )
+    for j in np.flatnonzero(np.minimum(counts, len(scores) - counts) >= ENOUGH):
+        thresholds[j] = _best(scores[:, j], positive[:, j], measure)
+    return thresholds
 
 
 def label_sets(probabilities: ArrayLike, thresholds: ArrayLike, *, at_least_one: bool = False) -> NDArray[np.int64]:
     """Return the 0/1 indicator of labels whose probability reaches their threshold.
 
-    ``at_least_one`` adds the label nearest to its threshold where none reaches it: rows that could be tagged have one.
+    ``at_least_one`` adds the label nearest to its threshold where none reaches it.
 
     Examples
     --------
@@ -151,16 +151,14 @@ def label_sets(probabilities: ArrayLike, thresholds: ArrayLike, *, at_least_one:
     sets = (scores >= limits).astype(np.int64)
     if at_least_one:
         empty = np.flatnonzero(sets.sum(axis=1) == 0)
-        sets[empty, _log_odds(scores[empty], limits).argmax(axis=1)] = 1
+        # Rare and common labels compare on the scale of logits.
+        sets[empty, (_log_odds(scores[empty]) - _log_odds(limits)).argmax(axis=1)] = 1
     return sets
 
 
-def _log_odds(scores: Scores, limits: Scores) -> Scores:
-    """Distance to the threshold on the scale of logits, on which rare and common labels compare."""
+def _log_odds(p: Scores) -> Scores:
     tiny = np.finfo(np.float64).tiny
-    odds = np.log(np.maximum(scores, tiny)) - np.log(np.maximum(1.0 - scores, tiny))
-    result: Scores = odds - (np.log(np.maximum(limits, tiny)) - np.log(np.maximum(1.0 - limits, tiny)))
-    return result
+    return np.asarray(np.log(np.maximum(p, tiny)) - np.log(np.maximum(1.0 - p, tiny)))
 
 
 def _scores(probabilities: ArrayLike) -> Scores:
@@ -173,10 +171,10 @@ def _scores(probabilities: ArrayLike) -> Scores:
 
 
 def _kth_gap(scores: Scores, wanted: Scores) -> Scores:
-    """For each column a value that as near as possible to ``wanted`` entries reach: the middle of a gap between two."""
+    """Return for each column the middle of a gap that as near as possible to ``wanted`` entries are above."""
     n = len(scores)
     ordered = -np.sort(-scores, axis=0)
-    # One step outside at either end, where the middle would not exist.
+    # One more entry at either end, where the middle would not exist.
     bounded = np.vstack([np.nextafter(ordered[:1], np.inf), ordered, np.minimum(ordered[-1:], 0.0)])
     k = np.clip(np.rint(wanted), 0, n).astype(np.intp)
     columns = np.arange(scores.shape[1])
@@ -193,37 +191,19 @@ def _best(scores: Scores, positive: NDArray[np.bool_], measure: Measure) -> floa
     taken = np.arange(len(scores) + 1)
     # A cut between equal scores cannot be made.
     possible = np.concatenate([[True], ordered[:-1] > ordered[1:], [True]])
-    with np.errstate(invalid="ignore"):
-        value = 2.0 * hits / (taken + hits[-1]) if measure == "f1" else (2.0 * hits - taken) * 1.0
-    value = np.where(possible, np.nan_to_num(value), -np.inf)
-    k = int(np.argmax(value))
+    value = 2.0 * hits / np.maximum(taken + hits[-1], 1) if measure == "f1" else 2.0 * hits - taken
+    k = np.where(possible, value, -np.inf).argmax()
     return float(_kth_gap(scores.reshape(-1, 1), np.array([float(k)]))[0])
-
-
-def default_n_positives(n_labels: int) -> float:
-    """Return the stated rule when nothing is known: two positives per example, fewer if there are few labels.
-
-    With one positive observed per row the data fix the ranking of labels but not how many are positive. Two
-    is the smallest number that makes the problem multi-label; (c + 1) / 2, the middle of 1 … c, caps it.
-    """
-    return min(2.0, (n_labels + 1) / 2)
 
 
 def resolve_n_positives(
     given: float | None, n_labels: int, full_validation: NDArray[np.int8] | None = None, *, one_class: bool = False
 ) -> tuple[float, str]:
-    """Return m and where it came from: "given", "one class" (a 1-D y), "validation" (fully labelled rows) or "default".
+    """Return m and where it came from.
 
-    Parameters
-    ----------
-    given : float or None
-        The user's ``n_positives``.
-    n_labels : int
-        Number of labels c.
-    full_validation : array of shape (n_validation, n_labels), optional
-        Fully labelled validation rows; their mean count is used when nothing was given.
-    one_class : bool
-        True for scikit-learn's single-label contract, where every row has one class.
+    The source is "given" (the user's ``n_positives``), "one class" (a 1-D y), "validation" (mean number of labels of
+    fully labelled validation rows) or "default": 2, the smallest number that makes the problem multi-label, or
+    (c + 1) / 2, the middle of 1 … c, if that is less.
     """
     if given is not None:
         if not 1 <= given <= n_labels:
@@ -239,27 +219,27 @@ def resolve_n_positives(
         counts = counts[counts > 0]
         if counts.size:
             return float(counts.mean()), "validation"
-    return default_n_positives(n_labels), "default"
+    return min(2.0, (n_labels + 1) / 2), "default"
 
 
 def balanced_weight(n_positives: float) -> float:
     """Weight w* = 1/(2m − 1) of unobserved entries.
 
     Under uniform selection a label with probability p is observed with probability about p/m. Minimising
-    ``(p/m)·(−log d) + w·(1 − p/m)·(−log(1 − d))`` gives d = (p/m) / (p/m + w(1 − p/m)); asking that p = ½
-    lands at d = ½ gives w*. At m = 1 the weight is 1 and nothing changes.
+    ``(p/m)·(−log d) + w·(1 − p/m)·(−log(1 − d))`` gives d = (p/m) / (p/m + w(1 − p/m)). With w* the label with p = ½
+    has d = ½. At m = 1 the weight is 1 and nothing changes.
     """
     return 1.0 / (2.0 * n_positives - 1.0)
 
 
 def estimate_n_positives(X: Any, observed: NDArray[np.int8]) -> float:
-    """Estimate the mean number of positives of a row between its two bounds: 1 and the inverse agreement.
+    """Estimate the mean number of positives per row between its two bounds: 1 and the inverse agreement.
 
     Let S be a row's hidden label set and let the observed label be drawn from S uniformly. Two rows then show the
     same label with probability |S ∩ S'| / (|S||S'|) ≤ 1/|S|. So for any pairing of rows the rate of agreement A has
     E[A] ≤ E[1/|S|], and the harmonic mean of |S| lies between 1 and 1/A. The bound is sharp where paired rows have
-    equal sets; nearest neighbours come closest to that. Nothing in the data tells where between its bounds the number
-    lies, and the geometric mean √(1/A) has the smallest worst-case ratio to it.
+    equal sets. Nearest neighbours come closest to that. The data do not tell where between its bounds the number lies;
+    the geometric mean √(1/A) has the smallest worst-case ratio to it.
 
     X are scaled features; each row of ``observed`` has a positive. A is the agreement of nearest neighbours or that of
     random pairs, whichever is larger. The result lies between 1 and √c.
@@ -271,10 +251,10 @@ def estimate_n_positives(X: Any, observed: NDArray[np.int8]) -> float:
     1.0
     """
     n_samples, n_labels = observed.shape
-    positives = (observed > 0).astype(np.float64)
-    share = positives / positives.sum(axis=1, keepdims=True)  # a label drawn from those observed in the row
     if n_samples < 2:
         return 1.0
+    positives = (observed > 0).astype(np.float64)
+    share = positives / positives.sum(axis=1, keepdims=True)  # a label drawn from those observed in the row
     nearest, _ = nearest_neighbors(X, 1)
     near = float(np.einsum("ij,ij->i", share, share[nearest[:, 0]]).mean())
     # Random pairs of different rows, without forming them: (‖Σ_i s_i‖² − Σ_i ‖s_i‖²) / (n (n − 1)).
@@ -288,3 +268,147 @@ def observed_frequency(observed: NDArray[np.int8]) -> NDArray[np.float64]:
     counts = positives.sum(axis=0)
     order = np.arange(len(counts)) / len(counts)
     return np.asarray((counts + 0.5 - 1e-3 * order) / (positives.any(axis=1).sum() + 1.0))
+
+
+class LabelSetsMixin:
+    """What every classifier does with its logits: it calibrates them and cuts label sets."""
+
+    n_positives: Any
+    at_least_one: bool
+    classes_: NDArray[Any]
+    single_label_: bool
+    thresholds_: Scores
+    at_least_one_: bool
+    thresholds_from_: str
+    n_positives_: float
+    n_positives_from_: str
+    calibration_: Calibration
+
+    def _uncalibrated(self, X: Any) -> Scores:
+        """Return the logits of features as given."""
+        raise NotImplementedError
+
+    def _final_logits(self, X: Any) -> Scores:
+        """Return the logits, calibrated if ``calibrate`` was called."""
+        logits = self._uncalibrated(X)
+        return self.calibration_.apply(logits) if hasattr(self, "calibration_") else logits
+
+    def _cut_at(self, logits: Scores, *, complete: NDArray[np.int8] | None = None, rows: str) -> None:
+        """Cut label sets so that rows with these logits have ``n_positives`` labels on average; ``rows`` names them.
+
+        Set ``n_positives_`` unless the method has: ``complete`` labels of validation rows give its default.
+        """
+        if not hasattr(self, "n_positives_"):
+            self.n_positives_, self.n_positives_from_ = resolve_n_positives(
+                self.n_positives, len(self.classes_), complete, one_class=self.single_label_
+            )
+        found: dict[str, Any] = {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}
+        if not self.single_label_:
+            threshold = cardinality_threshold(expit(logits), self.n_positives_, at_least_one=self.at_least_one)
+            self.thresholds_ = np.full(len(self.classes_), threshold)
+            self.at_least_one_, self.thresholds_from_ = self.at_least_one, rows
+            found["thresholds_from"] = rows
+        if hasattr(self, "history_"):
+            self.history_.facts |= found
+
+    def choose_thresholds(
+        self,
+        X: Any,
+        *,
+        n_positives: float | None = None,
+        rates: Any = None,
+        labels: Any = None,
+        measure: Measure = "f1",
+        at_least_one: bool = True,
+    ) -> Self:
+        """Choose the probability from which a label is in the set of ``predict``; ``fit`` discards the choice.
+
+        One positive per row tells how labels rank, not how many are true. Pass exactly one of ``n_positives``,
+        ``rates`` and ``labels``.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
+            Rows like those to be predicted, best not those of ``fit``, on which the model is too confident.
+        n_positives : float
+            Mean number of labels per row: one threshold for all labels, at which the rows of X have that many.
+        rates : sequence of float, or mapping of label to float
+            Share of rows that have each label: a threshold for each label.
+        labels : indicator of shape (n_samples, n_labels)
+            Complete labels of X: for each label the threshold that is best on them.
+        measure : {"f1", "hamming"}
+            What is best, with ``labels``.
+        at_least_one : bool
+            Put the most likely label into a set that would be empty.
+
+        Returns
+        -------
+        self, with ``thresholds_`` of shape (n_labels,)
+        """
+        probabilities = expit(self._final_logits(X))
+        if self.single_label_:
+            raise ValueError("thresholds are for label sets; this model was fitted on one class per row (a 1-D y).")
+        if sum(given is not None for given in (n_positives, rates, labels)) != 1:
+            raise ValueError("pass exactly one of n_positives, rates and labels; thresholds are computed from it.")
+        if n_positives is not None:
+            threshold = cardinality_threshold(probabilities, n_positives, at_least_one=at_least_one)
+            values = np.full(len(self.classes_), threshold)
+        elif rates is not None:
+            if hasattr(rates, "keys"):
+                missing = [str(label) for label in self.classes_.tolist() if label not in rates]
+                if missing:
+                    raise ValueError(f"rates must have every label; missing: {', '.join(missing[:5])}.")
+                rates = [rates[label] for label in self.classes_.tolist()]
+            values = rate_thresholds(probabilities, rates)
+        else:
+            values = sample_thresholds(probabilities, check_validation_labels(labels, self.classes_), measure=measure)
+        self.thresholds_, self.at_least_one_, self.thresholds_from_ = values, at_least_one, "choose_thresholds"
+        return self
+
+    def calibrate(self, X: Any, Y: Any) -> Self:
+        """Calibrate probabilities on a small sample with complete labels; ``fit`` discards the calibration.
+
+        Logits z of label j become a·z + b + o_j. Labels share slope and intercept. A ridge keeps the offset o_j near 0
+        where the sample shows few positives of the label. The order of rows by one label stays; that of labels within
+        a row may change. Thresholds become ½, which gives the fewest wrong entries. A second call starts from the
+        uncalibrated model.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
+            Rows like those to be predicted, at least 10, better 50, and not those of ``fit``.
+        Y : indicator of shape (n_samples, n_labels)
+            Their complete labels. Entries other than 1 mean absent.
+
+        Returns
+        -------
+        self, with ``calibration_``
+
+        Examples
+        --------
+        >>> import onepos
+        >>> from onepos.datasets import make_known_posterior
+        >>> data = make_known_posterior(600, 5, 4, random_state=0)
+        >>> model = onepos.make_classifier("linear", l2=1.0).fit(data.X[:400], data.observed[:400])
+        >>> float(data.Y[400:].mean().round(2)), float(model.predict_proba(data.X[400:]).mean().round(2))
+        (0.5, 0.25)
+        >>> float(model.calibrate(data.X[400:500], data.Y[400:500]).predict_proba(data.X[400:]).mean().round(2))
+        0.47
+        """
+        logits = self._uncalibrated(X)
+        if self.single_label_:
+            raise ValueError("calibration is for label sets; this model was fitted on one class per row (a 1-D y).")
+        truth = check_validation_labels(Y, self.classes_)
+        if len(truth) != len(logits):
+            raise ValueError(f"X and Y must have the same number of rows; got {len(logits)} and {len(truth)}.")
+        found = fit_calibration(logits, truth)
+        if ((truth > 0).sum(axis=1) == 1).all():
+            warnings.warn(
+                f"every one of the {len(truth)} sample rows has exactly one label; calibration takes them for complete "
+                "and the other labels for absent. Observed tags alone would make all probabilities too low.",
+                LabelWarning,
+                stacklevel=2,
+            )
+        self.calibration_, self.thresholds_ = found, np.full(len(self.classes_), 0.5)
+        self.at_least_one_, self.thresholds_from_ = self.at_least_one, "calibrate"
+        return self

@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onepos._utils.machine import launched
 from onepos._utils.validation import Labels, all_or_nothing, check_labels, check_validation_labels
-from onepos.label_sets import LabelSetsMixin
 from onepos.label_sets.pooling import marginal_logits
-from onepos.label_sets.thresholds import label_sets, resolve_n_positives
+from onepos.label_sets.thresholds import LabelSetsMixin, label_sets, resolve_n_positives
 from onepos.metrics import average_precision, row_values
 from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, check_magnitude
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk

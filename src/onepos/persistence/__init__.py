@@ -59,7 +59,7 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
     if hasattr(estimator, "thresholds_"):
         header["thresholds"] = {"values": estimator.thresholds_.tolist(), "at_least_one": estimator.at_least_one_}
     if hasattr(estimator, "calibration_"):
-        header["calibration"] = estimator.calibration_.state()
+        header["calibration"] = vars(estimator.calibration_) | {"offsets": estimator.calibration_.offsets.tolist()}
     if model is not estimator:
         table_arrays, table = model._state()
         arrays |= {f"{TABLE_PREFIX}{name}": array for name, array in table_arrays.items()}
@@ -116,7 +116,8 @@ def _built(estimator: "OnePositiveClassifier", header: dict[str, Any], arrays: d
         estimator.thresholds_ = np.array(header["thresholds"]["values"], dtype=np.float64)
         estimator.at_least_one_ = header["thresholds"]["at_least_one"]
     if "calibration" in header:
-        estimator.calibration_ = Calibration.from_state(header["calibration"])
+        offsets = np.array(header["calibration"]["offsets"], dtype=np.float64)
+        estimator.calibration_ = Calibration(**header["calibration"] | {"offsets": offsets})
     for name, value in header.get("notes", {}).items():
         setattr(estimator, name, value)
     of_table = {name: arrays.pop(name) for name in list(arrays) if name.startswith(TABLE_PREFIX)}
