@@ -123,7 +123,7 @@ for name, embed in embedders.items():
     print(f"60 homes, {name}: average precision {evaluate(new_truth[LABELS], found)['average_precision']:.3f}")
 
 # %%
-# The picture shows sixteen new homes. Darker means more probable. A dot marks a true label.
+# The picture shows the probabilities of the labels of sixteen new homes. A dot marks a true label.
 
 shown = slice(0, 16)
 figure = Figure(figsize=(6.0, 2.6), layout="constrained")
