@@ -13,15 +13,12 @@ from onepos.datasets import make_known_posterior
 from onepos.methods.crisp import (
     CRISPClassifier,
     CRISPObjective,
-    PriorSettings,
     class_prior,
     class_prior_risk,
     estimate_priors,
     selection_propensity,
 )
 from onepos.training import Rows
-
-SETTINGS = PriorSettings(0, 1, 0.01, 0.01, selection_correction=False, known=False)
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +128,11 @@ class TestSelection:
         """Drawn labels, one shown uniformly: with the true p for a score the corrected priors are nearer on average."""
         data = make_known_posterior(20_000, 8, 6, n_positives=2.5, signal=12.0, random_state=0)
         seen, truth = data.observed.astype(bool), data.Y.mean(axis=0)
-        settings = [SETTINGS, PriorSettings(0, 1, 0.01, 0.01, selection_correction=True, known=False)]
         # Given that label j is there, the others are independent with the probabilities before conditioning.
-        plain, corrected = (np.abs(estimate_priors(data.probabilities, seen, s)[0] - truth).mean() for s in settings)
+        plain, corrected = (
+            np.abs(estimate_priors(data.probabilities, seen, selection_correction=correction)[0] - truth).mean()
+            for correction in (False, True)
+        )
         assert corrected < 0.6 * plain
         assert corrected < 0.03
 
@@ -205,9 +204,7 @@ class TestRisk:
 class TestClassifier:
     def test_priors_are_estimated_when_due(self, data):
         rows = Rows.from_arrays(data.X, data.observed.astype(np.int8), np.arange(300))
-        objective = CRISPObjective(
-            torch.nn.Linear(6, 5), rows, PriorSettings(2, 3, 0.01, 0.01, False, False), batch_mean=True
-        )
+        objective = CRISPObjective(torch.nn.Linear(6, 5), rows, warm_up_epochs=2, refresh_epochs=3, batch_mean=True)
         estimated = []
         for epoch in range(9):
             objective.priors.zero_()
@@ -218,8 +215,7 @@ class TestClassifier:
     def test_weights_sum_to_twice_the_prior(self, data):
         seen = data.observed.astype(bool)
         for correction in (False, True):
-            settings = PriorSettings(0, 1, 0.01, 0.01, correction, known=False)
-            priors, weights = estimate_priors(data.posterior, seen, settings)
+            priors, weights = estimate_priors(data.posterior, seen, selection_correction=correction)
             assert np.allclose(weights.mean(axis=0), 2 * priors)
             assert (weights[~seen] == 0).all()
 

@@ -12,12 +12,12 @@ from label_case import label_case
 from onepos.datasets import make_known_posterior
 from onepos.methods.entropy_maximization import (
     EntropyMaximizationClassifier,
-    PseudoLabelSchedule,
+    EntropyMaximizationObjective,
     binary_entropy,
     entropy_maximization,
     freeze_lowest,
 )
-from onepos.training import Callback
+from onepos.training import Callback, Rows
 from onepos.training.losses import binary_cross_entropy
 
 NAN = math.nan
@@ -108,12 +108,19 @@ class TestPseudoLabels:
         assert labels[0].isnan().tolist() == [True, False]
         assert labels[1, 0] == pytest.approx(0.2)  # frozen
 
-    def test_schedule(self):
-        schedule = PseudoLabelSchedule(share=0.9, warm_up_epochs=5, max_epochs=10)
-        assert [schedule.due(epoch) for epoch in range(11)] == [False] * 5 + [True] * 5 + [False]
-        assert schedule.portion(torch.tensor([100, 11, 0])).tolist() == [18, 1, 0]  # ⌊0.9·N/5⌋
-        assert not any(PseudoLabelSchedule(0.0, 0, 10).due(epoch) for epoch in range(10))
-        assert not any(PseudoLabelSchedule(0.9, 5, 5).due(epoch) for epoch in range(6))
+    @pytest.mark.parametrize(
+        ("share", "warm_up", "max_epochs", "due"), [(0.9, 5, 10, range(5, 10)), (0.0, 0, 10, []), (0.9, 5, 5, [])]
+    )
+    def test_schedule(self, share, warm_up, max_epochs, due):
+        observed = torch.ones(100, 3, dtype=torch.int8)
+        observed[:, 0], observed[:11, 1] = 0, 0
+        rows = Rows(torch.zeros(100, 2), observed, torch.arange(100))
+        objective = EntropyMaximizationObjective(
+            torch.nn.Linear(2, 3), rows, None, share=share, warm_up_epochs=warm_up, max_epochs=max_epochs
+        )
+        assert list(objective.due) == list(due)
+        if due:
+            assert objective.portion.tolist() == [18, 1, 0]  # ⌊0.9·N/5⌋
 
     def test_a_portion_an_epoch_until_the_share_is_reached(self, data):
         counts, frozen = [], []

@@ -11,7 +11,7 @@ import onepos
 from onepos._utils.context import deadline, progress_to
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
-from onepos.methods._forest_trees import Sample, grow, join
+from onepos.methods.forest import Sample, grow, join
 
 DATA = make_known_posterior(400, 6, 5, random_state=0)
 X, Y = np.asarray(DATA.X, dtype=np.float32), np.asarray(DATA.observed)
@@ -74,8 +74,8 @@ def test_left_out_rows_have_no_part_in_a_tree():
     sample = Sample(X, LABELS, np.ones(400))
     (whole,) = trees_of(sample, [5], [out])
     (alone,) = trees_of(Sample(X[kept], LABELS[kept], np.ones(len(kept))), [5])
-    for name, array in whole.tree.state().items():
-        assert np.array_equal(array, alone.tree.state()[name]), name
+    for name, array in vars(whole.tree).items():
+        assert np.array_equal(array, vars(alone.tree)[name]), name
     # What the tree says of them: their leaf, and their own label there.
     leaf, leaf_of_kept = whole.tree.leaves(X[out])[:, 0], whole.tree.leaves(X[kept])[:, 0]
     assert whole.leaf_weight.tolist() == [(leaf_of_kept == one).sum() for one in leaf]
@@ -97,8 +97,8 @@ def test_several_observed_labels_share_the_weight_of_their_row():
 
 def test_the_number_of_threads_does_not_matter_and_fewer_trees_are_the_first_ones():
     one, two = (build(n_jobs=n).fit(X, Y) for n in (1, 2))
-    for name, array in one.trees_.state().items():
-        assert np.array_equal(array, two.trees_.state()[name]), name
+    for name, array in vars(one.trees_).items():
+        assert np.array_equal(array, vars(two.trees_)[name]), name
     some = build(n_trees=30).fit(X, Y).trees_
     n_nodes = one.trees_.roots[15]
     assert np.array_equal(some.roots[:16], one.trees_.roots[:16])

@@ -11,7 +11,7 @@ import onepos
 from onepos._utils.context import deadline, progress_to
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
-from onepos.methods._linear_path import BernoulliLoss, LinearProblem, SoftmaxLoss
+from onepos.methods._linear_path import BernoulliLoss, LinearProblem, SoftmaxLoss, linear_logits
 
 DATA = make_known_posterior(400, 6, 5, random_state=0)
 X, Y = np.asarray(DATA.X), np.asarray(DATA.observed)
@@ -67,7 +67,7 @@ def test_spread_and_frequency_of_columns_do_not_matter():
     for factor in (np.ones(6), units):
         problem = LinearProblem(X * factor, loss)
         fit = problem.solve(0.0, problem.constant_model(), max_iter=500, tolerance=1e-10)
-        found.append(softmax(problem.logits(fit.weights), axis=1))
+        found.append(softmax(linear_logits(problem.features, fit.weights), axis=1))
     assert np.allclose(*found, atol=1e-4)
 
 

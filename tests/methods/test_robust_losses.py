@@ -12,16 +12,15 @@ from label_case import label_case
 from onepos.datasets import make_known_posterior
 from onepos.methods.generalized_robust import (
     GeneralizedRobustClassifier,
-    RobustSchedule,
-    RobustShape,
     generalized_cross_entropy,
     generalized_robust,
+    scheduled,
 )
-from onepos.methods.hill import SelfPacedCorrectionObjective, focal_margin, hill, self_paced_correction
+from onepos.methods.hill import SelfPacedCorrectionObjective, hill, self_paced_correction
 from onepos.training import Batch
 from onepos.training.losses import assume_negative
 
-SHAPE = RobustShape(slope=2.0, offset=-2.0, center=0.8, width=0.5)
+SHAPE = {"slope": 2.0, "offset": -2.0, "center": 0.8, "width": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +32,11 @@ def _case(seed=0):
     logits, observed, _ = label_case(seed)
     observed[1, 5] = 1
     return logits, observed
+
+
+def focal_margin(logits, observed, **shape):
+    """SPLC without correction: no probability is above 1."""
+    return self_paced_correction(logits, observed, threshold=1.0, **shape)
 
 
 def _focal(z, positive, margin, focusing):
@@ -69,7 +73,7 @@ LOSSES = [
     (lambda z, s: hill(z, s, margin=0.7, focusing=1.5, height=1.4), _hill_entry),
     (lambda z, s: focal_margin(z, s, margin=0.7, focusing=1.5), lambda z, s: _focal(z, s > 0, 0.7, 1.5)),
     (lambda z, s: self_paced_correction(z, s, threshold=0.6, margin=0.7, focusing=1.5), _splc_entry),
-    (lambda z, s: generalized_robust(z, s, SHAPE, positive_power=0.01, negative_power=1.5), _robust_entry),
+    (lambda z, s: generalized_robust(z, s, **SHAPE, positive_power=0.01, negative_power=1.5), _robust_entry),
 ]
 NAMES = ["hill", "focal", "splc", "gr"]
 
@@ -95,7 +99,7 @@ def test_gradient_of_gr_takes_soft_label_and_trust_for_constants():
     unknown = trust * (-label * p**0.01 * (1 - p) + (1 - label) * (1 - p) ** 1.5 * p)
     expected = np.where(observed == 0, unknown, p - (np.asarray(observed) > 0)) / len(p)
     leaf = logits.requires_grad_()
-    loss = generalized_robust(leaf, observed, SHAPE, positive_power=0.01, negative_power=1.5)
+    loss = generalized_robust(leaf, observed, **SHAPE, positive_power=0.01, negative_power=1.5)
     assert np.allclose(torch.autograd.grad(loss, leaf)[0], expected, rtol=1e-12)
 
 
@@ -160,13 +164,6 @@ class TestSelfPacedCorrection:
         loss = self_paced_correction(logits, torch.zeros(1, 2), threshold=0.6, margin=1.0, focusing=2.0)
         assert float(loss) == pytest.approx(-math.log(3 / 4) / 16 - math.log(1 / 2) / 4, rel=1e-12)
 
-    def test_nothing_passes_a_threshold_of_one(self):
-        logits, observed = _case()
-        shape = {"margin": 1.0, "focusing": 2.0}
-        assert self_paced_correction(logits, observed, threshold=1.0, **shape) == focal_margin(
-            logits, observed, **shape
-        )
-
     def test_known_negatives_are_never_corrected(self):
         logits, absent = torch.full((1, 1), 5.0), torch.tensor([[-1]])
         shape = {"margin": 1.0, "focusing": 2.0}
@@ -183,8 +180,8 @@ class TestGeneralizedRobust:
     @pytest.mark.parametrize("power", [0.0, 1e-9])
     def test_no_soft_label_full_trust_and_power_zero_is_assume_negative(self, power):
         logits, observed = _case()
-        shape = RobustShape(slope=0.0, offset=-1e4, center=0.5, width=math.inf)
-        loss = generalized_robust(logits, observed, shape, positive_power=0.01, negative_power=power)
+        shape = {"slope": 0.0, "offset": -1e4, "center": 0.5, "width": math.inf}
+        loss = generalized_robust(logits, observed, **shape, positive_power=0.01, negative_power=power)
         assert float(loss) == pytest.approx(float(assume_negative(logits, observed)), rel=1e-7)
 
     def test_the_whole_method_becomes_assume_negative(self, data, quick):
@@ -203,15 +200,14 @@ class TestGeneralizedRobust:
 
     def test_worked_by_hand(self):
         """P = ½ unknown with K = ½, V = e^{−1/2} and both powers 1: V·½."""
-        shape = RobustShape(slope=0.0, offset=0.0, center=1.0, width=0.5)
-        loss = generalized_robust(torch.zeros(1, 1), torch.zeros(1, 1), shape, positive_power=1.0, negative_power=1.0)
+        shape = {"slope": 0.0, "offset": 0.0, "center": 1.0, "width": 0.5}
+        loss = generalized_robust(torch.zeros(1, 1), torch.zeros(1, 1), **shape, positive_power=1.0, negative_power=1.0)
         assert float(loss) == pytest.approx(math.exp(-0.5) / 2, rel=1e-6)
 
     def test_schedule(self):
-        schedule = RobustSchedule((0, 10), (-2, -8), (0.5, 0.8), (2, 0.5), max_epochs=10)
-        assert schedule.at(0) == RobustShape(0, -2, pytest.approx(0.53), pytest.approx(1.85))
-        assert schedule.at(5) == RobustShape(5, -5, pytest.approx(0.68), pytest.approx(1.1))
-        assert schedule.at(9) == RobustShape(9, pytest.approx(-7.4), pytest.approx(0.8), pytest.approx(0.5))
+        ends = {"slope": (0, 10), "offset": (-2, -8), "center": (0.5, 0.8), "width": (2, 0.5)}
+        for epoch, expected in ((0, (0, -2, 0.53, 1.85)), (5, (5, -5, 0.68, 1.1)), (9, (9, -7.4, 0.8, 0.5))):
+            assert scheduled(ends, epoch, 10) == pytest.approx(dict(zip(ends, expected, strict=True)))
 
     @pytest.mark.parametrize(
         ("bad", "message"),

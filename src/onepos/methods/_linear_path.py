@@ -6,7 +6,7 @@ of the one before takes a few iterations. The logits of a point on the search li
 so that an iteration takes two products with the features however many steps its line search tries.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,77 +64,64 @@ class LinearWeights(OnePositiveClassifier):
         self.validation_scores_ = {}
 
 
-class Loss(Protocol):
-    """A loss of logits (n, c), summed over rows."""
-
-    def intercepts(self) -> NDArray[np.float64]:
-        """Intercepts of the constant model, shape (c,)."""
-
-    def curvature(self) -> NDArray[np.float64]:
-        """Second derivative by each label's logit at the constant model, mean over rows, shape (c,)."""
-
-    def __call__(self, logits: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        """Sum over rows, and the probabilities, in an array that the next call overwrites."""
-
-    def residual(self, probabilities: NDArray[Any]) -> NDArray[Any]:
-        """Derivative of the sum by the logits, in place of ``probabilities``."""
-
-
-class _ObservedLoss:
-    """What both losses know of the observed labels: where they are, and their weights."""
+class Loss:
+    """A loss of logits (n, c), summed over rows, for targets that are the weights of the observed labels."""
 
     def __init__(self, targets: NDArray[Any]) -> None:
         rows, labels = np.nonzero(targets)
         self._places = rows * targets.shape[1] + labels
         self._shares = np.asarray(targets[rows, labels], dtype=np.float64)
         self._rate: NDArray[np.float64] = (targets.sum(axis=0) + 0.5) / (len(targets) + 1.0)
-        self._kept: NDArray[Any] | None = None
+        #: Second derivative by each label's logit at the constant model, mean over rows, shape (c,).
+        self.curvature: NDArray[np.float64] = self._rate * (1.0 - self._rate)
 
-    def curvature(self) -> NDArray[np.float64]:
-        return np.asarray(self._rate * (1.0 - self._rate))
+    def intercepts(self) -> NDArray[np.float64]:
+        """Intercepts of the constant model, shape (c,)."""
+        raise NotImplementedError
 
-    def _scratch(self, logits: NDArray[Any]) -> NDArray[Any]:
-        """Room for the result: to ask for it anew takes as long as to fill it."""
-        if self._kept is None or self._kept.shape != logits.shape or self._kept.dtype != logits.dtype:
-            self._kept = np.empty_like(logits)
-        return self._kept
+    def __call__(self, logits: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+        """Sum over rows, and the probabilities."""
+        raise NotImplementedError
+
+    def _at_observed(self, values: NDArray[Any]) -> float:
+        """Sum of values (n, c) at the observed labels, weighted."""
+        return float(values.reshape(-1)[self._places].astype(np.float64) @ self._shares)
 
     def residual(self, probabilities: NDArray[Any]) -> NDArray[Any]:
+        """Derivative of the sum by the logits, in place of ``probabilities``."""
         probabilities.reshape(-1)[self._places] -= self._shares.astype(probabilities.dtype)
         return probabilities
 
 
-class SoftmaxLoss(_ObservedLoss):
+class SoftmaxLoss(Loss):
     """Σ_i CE(softmax(z_i), t_i); the targets of a row sum to one."""
 
     def intercepts(self) -> NDArray[np.float64]:
         return np.asarray(np.log(self._rate / self._rate.sum()))
 
     def __call__(self, logits: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        shifted = np.subtract(logits, logits.max(axis=1, keepdims=True), out=self._scratch(logits))
-        likely = shifted.reshape(-1)[self._places].astype(np.float64) @ self._shares
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        likely = self._at_observed(shifted)
         probabilities = np.exp(shifted, out=shifted)
         total = probabilities.sum(axis=1, keepdims=True)
         probabilities /= total
         return float(np.log(total, dtype=np.float64).sum() - likely), probabilities
 
 
-class BernoulliLoss(_ObservedLoss):
+class BernoulliLoss(Loss):
     """Σ_i Σ_j BCE(σ(z_ij), t_ij) for targets of 0 and 1."""
 
     def intercepts(self) -> NDArray[np.float64]:
         return np.asarray(np.log(self._rate) - np.log1p(-self._rate))
 
     def __call__(self, logits: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        likely = logits.reshape(-1)[self._places].astype(np.float64) @ self._shares
-        tail = np.abs(logits, out=self._scratch(logits))
-        tail = np.exp(np.negative(tail, out=tail), out=tail)
+        tail = np.exp(-np.abs(logits))
         softplus = np.log1p(tail)
         softplus += np.maximum(logits, 0)
         # σ(z) is 1/(1 + e) or e/(1 + e), e = exp(−|z|): no overflow, and nothing lost near 0.
         probabilities = np.where(logits >= 0, 1, tail).astype(logits.dtype, copy=False)
-        probabilities /= np.add(tail, 1, out=tail)
-        return float(softplus.sum(axis=1).sum(dtype=np.float64) - likely), probabilities
+        probabilities /= tail + 1
+        return float(softplus.sum(axis=1).sum(dtype=np.float64)) - self._at_observed(logits), probabilities
 
 
 class LinearProblem:
@@ -146,7 +133,7 @@ class LinearProblem:
         self._turned = sparse.csr_array(features.T) if sparse.issparse(features) else features.T
         squares = features.multiply(features) if sparse.issparse(features) else np.square(features)
         self.squares = np.asarray(squares.sum(axis=0, dtype=np.float64)).ravel()
-        self.curvature = loss.curvature()
+        self.curvature = loss.curvature
 
     def constant_model(self) -> NDArray[Any]:
         """Weights (q+1, c) of the model without features."""
@@ -155,30 +142,25 @@ class LinearProblem:
         weights[-1] = bias
         return weights
 
-    def logits(self, weights: NDArray[Any]) -> NDArray[Any]:
-        """XW + b, shape (n, c)."""
-        return linear_logits(self.features, weights)
-
     def solve(self, l2: float, start: NDArray[Any], *, max_iter: int, tolerance: float) -> Fit:
         """Weights from ``start`` until a step promises less than ``tolerance`` per row, or the time is up."""
         n_rows = self.features.shape[0]
         diagonal = np.vstack([np.outer(self.squares, self.curvature) + l2, n_rows * self.curvature])
         inverse = (1.0 / np.maximum(diagonal, 1e-12)).astype(start.dtype)
-        weights, logits = start, self.logits(start)
+        weights, logits = start, linear_logits(self.features, start)
         value, probabilities = self._value(weights, logits, l2)
         gradient = self._gradient(weights, probabilities, l2)
-        memory, trial = _Memory(inverse), np.empty_like(logits)
+        memory = _Memory(inverse)
         for n_iter in range(max_iter):
             direction = memory.direction(gradient)
             slope = float(np.vdot(gradient, direction))
             if -slope <= tolerance * n_rows or time_left() <= 0:
                 return Fit(weights, l2, n_iter)
-            along = self.logits(direction)
+            along = linear_logits(self.features, direction)
             step = 1.0
             while True:
                 new = weights + weights.dtype.type(step) * direction
-                np.multiply(along, logits.dtype.type(step), out=trial)
-                trial += logits
+                trial = along * logits.dtype.type(step) + logits
                 new_value, probabilities = self._value(new, trial, l2)
                 if new_value <= value + _SUFFICIENT * step * slope + _ROUNDING * abs(value):
                     break
@@ -187,8 +169,7 @@ class LinearProblem:
                     return Fit(weights, l2, n_iter)
             new_gradient = self._gradient(new, probabilities, l2)
             memory.add(new - weights, new_gradient - gradient)
-            weights, value, gradient = new, new_value, new_gradient
-            logits, trial = trial, logits
+            weights, logits, value, gradient = new, trial, new_value, new_gradient
         return Fit(weights, l2, max_iter)
 
     def _value(self, weights: NDArray[Any], logits: NDArray[Any], l2: float) -> tuple[float, NDArray[Any]]:

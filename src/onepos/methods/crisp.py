@@ -27,30 +27,8 @@ def class_prior(
 ) -> float:
     """Estimate the share of rows that have a label from rows on which it was observed: the top-bin estimator of CRISP.
 
-    Parameters
-    ----------
-    scores : array of shape (n_samples,)
-        f(x) of all rows; rows with the label should score high.
-    positive : bool array of shape (n_samples,)
-        Rows on which the label was observed.
-    weights : array of shape (n_positive,), optional
-        1/e(x) of the observed rows, up to a factor; without them, all alike.
-    confidence, slack : float
-        δ and τ.
-
-    Returns
-    -------
-    float
-        At least the share of rows on which the label was observed, for there it is; at most 1. 0 if on none.
-
-    Examples
-    --------
-    A fifth of the rows score ½ or more and have the label; it was observed on every second of them:
-
-    >>> scores = np.concatenate([np.linspace(0.5, 1.0, 2000), np.linspace(0.0, 0.4, 8000)])
-    >>> observed = (np.arange(10_000) < 2000) & (np.arange(10_000) % 2 == 0)
-    >>> round(class_prior(scores, observed), 3)
-    0.2
+    ``scores`` are f(x) of all rows; ``weights`` are 1/e(x) of the observed rows, up to a factor. ``confidence`` is δ,
+    ``slack`` is τ. The estimate is at least the share of rows on which the label was observed, and 0 if on none.
     """
     n_samples, n_positive = len(scores), int(positive.sum())
     if n_positive == 0:
@@ -81,23 +59,9 @@ def class_prior_risk(
     (1−π) E₋[f] − π E₊[1−f]; its modulus keeps a network that overfits from driving it below zero. Entries known to be
     absent add their own absolute loss f; the paper has none.
 
-    Parameters
-    ----------
-    logits, observed : Tensor of shape (batch, n_labels)
-    priors : Tensor of shape (n_labels,)
-        π̂.
-    weights : Tensor of shape (batch, n_labels)
-        Weight of 1 − f at the observed entries, 0 elsewhere: 2π̂_j·n/n_j.
-    means : Tensor of shape (n_labels,), optional
-        Mean of f over all rows, without gradient. If given, it tells on which side of π̂ the mean is, and the batch
-        gives only the direction: a rare label is in few batches, and the modulus of their own means has another
-        minimum.
-
-    Examples
-    --------
-    >>> observed, half = torch.tensor([[1, 0]]), torch.tensor([0.5, 0.25])
-    >>> class_prior_risk(torch.zeros(1, 2), observed, half, 2 * half * observed).item()
-    0.75
+    ``weights``, (batch, n_labels), are 2π̂_j·n/n_j at the observed entries and 0 elsewhere. ``means``, (n_labels,), are
+    the means of f over all rows. If given, they tell on which side of π̂ the mean is, and the batch gives only the
+    direction: a rare label is in few batches, and the modulus of their own means has another minimum.
     """
     scores = torch.sigmoid(logits)
     found = (weights * torch.sigmoid(-logits)).sum() / logits.shape[0]
@@ -123,11 +87,6 @@ def selection_propensity(
 
     a polynomial of degree c − 1: Gauss and Legendre's rule with 32 nodes is exact up to 64 labels. With a thousand
     labels it is off by less than 1e-9 of its value if 50 are expected in a row, by 1e-5 if 300 are.
-
-    Examples
-    --------
-    >>> selection_propensity(np.array([[0.9, 0.5]]), np.array([0]), np.array([0])).round(12).tolist()
-    [0.75]
     """
     result = np.zeros(len(rows))
     others = np.asarray(probabilities, dtype=np.float64)[rows]
@@ -142,18 +101,6 @@ def selection_propensity(
 _MEAN_ROWS = 1000
 
 
-@dataclass(frozen=True)
-class PriorSettings:
-    """When and how the priors are estimated; ``known`` says that rows have one class, so that counting is enough."""
-
-    warm_up_epochs: int
-    refresh_epochs: int
-    confidence: float
-    slack: float
-    selection_correction: bool
-    known: bool
-
-
 class CRISPObjective(Objective):
     """After an AN warm-up: estimate π̂ from the network's scores, then minimise the risk that π̂ gives."""
 
@@ -161,9 +108,19 @@ class CRISPObjective(Objective):
     weights: Tensor
     means: Tensor
 
-    def __init__(self, network: nn.Module, rows: Rows, settings: PriorSettings, *, batch_mean: bool) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        rows: Rows,
+        *,
+        warm_up_epochs: int,
+        refresh_epochs: int,
+        batch_mean: bool,
+        **estimator: Any,
+    ) -> None:
         super().__init__(network)
-        self.rows, self.settings, self.batch_mean = rows, settings, batch_mean
+        self.rows, self.batch_mean, self.estimator = rows, batch_mean, estimator
+        self.warm_up_epochs, self.refresh_epochs = warm_up_epochs, refresh_epochs
         zeros = torch.zeros(rows.observed.shape[1], device=rows.observed.device)
         #: Part of the state, so that the restored epoch has its own.
         self.register_buffer("priors", zeros)
@@ -173,8 +130,8 @@ class CRISPObjective(Objective):
     def begin_epoch(self, epoch: int) -> None:
         """Note the epoch and estimate the priors when they are due."""
         super().begin_epoch(epoch)
-        since = epoch - self.settings.warm_up_epochs
-        if since >= 0 and since % self.settings.refresh_epochs == 0:
+        since = epoch - self.warm_up_epochs
+        if since >= 0 and since % self.refresh_epochs == 0:
             self.estimate()
 
     def estimate(self) -> None:
@@ -182,7 +139,7 @@ class CRISPObjective(Objective):
         trainable = self.rows.trainable
         scores = torch.sigmoid(outputs_of_all(self.network, self.rows)[trainable])
         positive = (self.rows.observed[trainable] > 0).cpu().numpy()
-        priors, weights = estimate_priors(scores.cpu().numpy(), positive, self.settings)
+        priors, weights = estimate_priors(scores.cpu().numpy(), positive, **self.estimator)
         everywhere = torch.zeros(self.rows.observed.shape, device=trainable.device)
         everywhere[trainable] = torch.from_numpy(weights).to(everywhere)
         self.weights, self.means = everywhere, scores.mean(dim=0)
@@ -199,7 +156,7 @@ class CRISPObjective(Objective):
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
         logits = self.network(batch.features)
-        if self.epoch < self.settings.warm_up_epochs:
+        if self.epoch < self.warm_up_epochs:
             yield "risk", assume_negative(logits, batch.observed)
             return
         means = None
@@ -215,25 +172,28 @@ class CRISPObjective(Objective):
 
 
 def estimate_priors(
-    scores: NDArray[np.float32], positive: NDArray[np.bool_], settings: PriorSettings
+    scores: NDArray[np.float32],
+    positive: NDArray[np.bool_],
+    *,
+    selection_correction: bool = False,
+    known: bool = False,
+    **options: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Priors of all labels, shape (n_labels,), and the risk's weights 2π̂·n/n_j of entries, (n_samples, n_labels).
 
     With ``selection_correction`` an observed entry counts by 1/e_j(x), in the prior and in the risk; its weights still
-    sum to 2π̂_j·n over a label's rows.
+    sum to 2π̂_j·n over a label's rows. ``known``: rows have one class, so that counting is enough.
     """
     n_samples, n_labels = scores.shape
     rows, columns = np.nonzero(positive)
-    inverse = np.zeros(scores.shape)
-    inverse[rows, columns] = 1.0
-    if settings.selection_correction:
+    inverse = positive.astype(np.float64)
+    if selection_correction:
         inverse[rows, columns] = 1.0 / selection_propensity(scores, rows, columns)
-    if settings.known:
+    if known:
         priors = positive.mean(axis=0)
     else:
-        options = {"confidence": settings.confidence, "slack": settings.slack}
-        columns_of = zip(scores.T, positive.T, inverse.T, strict=True)
-        priors = np.array([class_prior(f, seen, weight[seen], **options) for f, seen, weight in columns_of])
+        by_label = zip(scores.T, positive.T, inverse.T, strict=True)
+        priors = np.array([class_prior(f, seen, weight[seen], **options) for f, seen, weight in by_label])
     total = inverse.sum(axis=0)
     return priors, inverse * np.divide(2.0 * priors * n_samples, total, out=np.zeros(n_labels), where=total > 0)
 
@@ -303,15 +263,17 @@ class CRISPClassifier(NeuralClassifier):
     }
 
     def _make_objective(self, context: Context) -> Objective:
-        settings = PriorSettings(
-            self.warm_up_epochs,
-            self.refresh_epochs,
-            self.confidence,
-            self.slack,
-            self.selection_correction,
+        return CRISPObjective(
+            context.network,
+            context.rows,
+            warm_up_epochs=self.warm_up_epochs,
+            refresh_epochs=self.refresh_epochs,
+            batch_mean=self.mean == "batch",
+            confidence=self.confidence,
+            slack=self.slack,
+            selection_correction=self.selection_correction,
             known=self.single_label_,
         )
-        return CRISPObjective(context.network, context.rows, settings, batch_mean=self.mean == "batch")
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, CRISPObjective)

@@ -31,19 +31,8 @@ def entropy_maximization(
 
     Entries known to be absent add −log(1−p); the paper has none. Without entropy (α = 0) unknown entries are ignored.
 
-    Parameters
-    ----------
-    logits, observed : Tensor of shape (batch, n_labels)
-    entropy_weight, pseudo_label_weight : float
-        α and β.
-    pseudo_labels : Tensor of shape (batch, n_labels), optional
-        ŷ in [0, 1], NaN where an unknown entry has none; what is known goes before it.
-
-    Examples
-    --------
-    >>> loss = entropy_maximization(torch.zeros(1, 3), torch.tensor([[1, 0, 0]]), entropy_weight=0.25)
-    >>> round(float(loss / torch.log(torch.tensor(2.0))), 6)
-    0.5
+    α is ``entropy_weight``, β is ``pseudo_label_weight``. ``pseudo_labels`` are ŷ in [0, 1], NaN where an unknown entry
+    has none; what is known goes before it.
     """
     known, unknown = observed != 0, observed == 0
     targets = (observed > 0).to(logits.dtype)
@@ -57,23 +46,6 @@ def entropy_maximization(
     return (cross_entropy - entropy_weight * (binary_entropy(logits) * unknown).sum()) / logits.shape[0]
 
 
-@dataclass(frozen=True)
-class PseudoLabelSchedule:
-    """When pseudo-labels are made, and what share of a label's unknown rows has one in the end."""
-
-    share: float
-    warm_up_epochs: int
-    max_epochs: int
-
-    def due(self, epoch: int) -> bool:
-        """Tell whether a portion is made before the 0-based epoch."""
-        return self.share > 0 and self.warm_up_epochs <= epoch < self.max_epochs
-
-    def portion(self, n_unknown: Tensor) -> Tensor:
-        """⌊share · N_j/(T − T_w)⌋ for each label, N_j its unknown rows at the start."""
-        return (self.share * n_unknown / (self.max_epochs - self.warm_up_epochs) + 1e-9).floor().long()
-
-
 def freeze_lowest(pseudo_labels: Tensor, probabilities: Tensor, open_entries: Tensor, portion: Tensor) -> None:
     """Write p into the pseudo-labels of each label's ``portion`` rows of lowest p among its open entries, in place."""
     ranked, rows = probabilities.masked_fill(~open_entries, torch.inf).sort(dim=0, stable=True)
@@ -83,7 +55,11 @@ def freeze_lowest(pseudo_labels: Tensor, probabilities: Tensor, open_entries: Te
 
 
 class EntropyMaximizationObjective(Objective):
-    """−log p where observed, −α·H(p) where unknown, β·BCE(p, ŷ) where there is a pseudo-label ŷ."""
+    """−log p where observed, −α·H(p) where unknown, β·BCE(p, ŷ) where there is a pseudo-label ŷ.
+
+    From epoch T_w on, each epoch of T gives pseudo-labels to ⌊``share`` · N_j/(T − T_w)⌋ rows of every label j, N_j its
+    unknown rows at the start.
+    """
 
     pseudo_labels: Tensor | None
 
@@ -91,31 +67,34 @@ class EntropyMaximizationObjective(Objective):
         self,
         network: nn.Module,
         rows: Rows,
-        weights: tuple[float, float],
-        schedule: PseudoLabelSchedule,
         label_scores: Tensor | None,
+        *,
+        share: float,
+        warm_up_epochs: int,
+        max_epochs: int,
+        **weights: float,
     ) -> None:
         super().__init__(network)
-        self.rows = rows
-        self.entropy_weight, self.pseudo_label_weight = weights
-        self.schedule = schedule
+        self.rows, self.weights = rows, weights
+        self.due = range(warm_up_epochs, max_epochs) if share > 0 else range(0)
         pseudo_labels = None if label_scores is None else label_scores.clone()  # further ones are written into them
-        if pseudo_labels is None and schedule.share > 0:
+        if pseudo_labels is None and share > 0:
             pseudo_labels = torch.full(rows.observed.shape, torch.nan, device=rows.observed.device)
         self.register_buffer("pseudo_labels", pseudo_labels, persistent=False)
-        self.n_unknown = (rows.observed[rows.trainable] == 0).sum(dim=0)
+        n_unknown = (rows.observed[rows.trainable] == 0).sum(dim=0)
+        self.portion = (share * n_unknown / max(len(self.due), 1) + 1e-9).floor().long()
 
     def begin_epoch(self, epoch: int) -> None:
         """Note the epoch and, after the warm-up, make the next portion of pseudo-labels."""
         super().begin_epoch(epoch)
-        if not self.schedule.due(epoch):
+        if epoch not in self.due:
             return
         assert self.pseudo_labels is not None
         trainable = self.rows.trainable
         labels = self.pseudo_labels[trainable]
         unlabelled = (self.rows.observed[trainable] == 0) & torch.isnan(labels)
         probabilities = torch.sigmoid(outputs_of_all(self.network, self.rows)[trainable])
-        freeze_lowest(labels, probabilities, unlabelled, self.schedule.portion(self.n_unknown))
+        freeze_lowest(labels, probabilities, unlabelled, self.portion)
         self.pseudo_labels[trainable] = labels
 
     def running_state(self) -> dict[str, Tensor]:
@@ -131,8 +110,8 @@ class EntropyMaximizationObjective(Objective):
         """One loss, one step."""
         logits = self.network(batch.features)
         guessed = None if self.pseudo_labels is None else self.pseudo_labels[batch.rows]
-        weights = {"entropy_weight": self.entropy_weight, "pseudo_label_weight": self.pseudo_label_weight}
-        yield "entropy_maximization", entropy_maximization(logits, batch.observed, pseudo_labels=guessed, **weights)
+        loss = entropy_maximization(logits, batch.observed, pseudo_labels=guessed, **self.weights)
+        yield "entropy_maximization", loss
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -186,6 +165,13 @@ class EntropyMaximizationClassifier(NeuralClassifier):
         return self._fit(X, y, {"label_scores": label_scores}, **arguments)
 
     def _make_objective(self, context: Context) -> Objective:
-        weights = (self.entropy_weight, self.pseudo_label_weight)
-        schedule = PseudoLabelSchedule(self.pseudo_label_share, self.warm_up_epochs, self.max_epochs)
-        return EntropyMaximizationObjective(context.network, context.rows, weights, schedule, context.label_scores)
+        return EntropyMaximizationObjective(
+            context.network,
+            context.rows,
+            context.label_scores,
+            share=self.pseudo_label_share,
+            warm_up_epochs=self.warm_up_epochs,
+            max_epochs=self.max_epochs,
+            entropy_weight=self.entropy_weight,
+            pseudo_label_weight=self.pseudo_label_weight,
+        )

@@ -19,31 +19,27 @@ def generalized_cross_entropy(log_probability: Tensor, power: float) -> Tensor:
     return -torch.expm1(power * log_probability) / power if power else -log_probability
 
 
-@dataclass(frozen=True)
-class RobustShape:
-    """The numbers of the GR loss in one epoch: w and b of K = σ(w p + b), μ and σ of V = exp(−(p−μ)²/(2σ²))."""
-
-    slope: float
-    offset: float
-    center: float
-    width: float
-
-
 def generalized_robust(
-    logits: Tensor, observed: Tensor, shape: RobustShape, *, positive_power: float, negative_power: float
+    logits: Tensor,
+    observed: Tensor,
+    *,
+    slope: float,
+    offset: float,
+    center: float,
+    width: float,
+    positive_power: float,
+    negative_power: float,
 ) -> Tensor:
     """GR: −log p where observed, V·[ K·(1−p^q2)/q2 + (1−K)·(1−(1−p)^q3)/q3 ] where unknown (Chen et al., IJCAI 2024).
 
-    K = σ(w p + b), the probability that an unknown label is there, and V, the trust in it, are made of p without
-    gradient. With K = 0, V = 1, q3 → 0 it is assume-negative. Entries known to be absent add −log(1−p); the paper has
-    none.
-
-    ``positive_power`` is q2, ``negative_power`` q3.
+    K = σ(w p + b), the probability that an unknown label is there, and V = exp(−(p−μ)²/(2σ²)), the trust in it, are
+    made of p without gradient. The numbers w, b, μ, σ, q2 and q3 come in this order. With K = 0, V = 1, q3 → 0 it is
+    assume-negative. Entries known to be absent add −log(1−p); the paper has none.
     """
     with torch.no_grad():
         p = torch.sigmoid(logits)
-        label = torch.sigmoid(shape.slope * p + shape.offset)
-        trust = torch.exp(-(((p - shape.center) / shape.width) ** 2) / 2.0)
+        label = torch.sigmoid(slope * p + offset)
+        trust = torch.exp(-(((p - center) / width) ** 2) / 2.0)
     log_there, log_absent = functional.logsigmoid(logits), functional.logsigmoid(-logits)
     unknown = label * generalized_cross_entropy(log_there, positive_power)
     unknown = unknown + (1.0 - label) * generalized_cross_entropy(log_absent, negative_power)
@@ -54,43 +50,23 @@ def generalized_robust(
 Ends = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class RobustSchedule:
-    """First and last values of the four numbers of the loss, and the number of epochs between them."""
-
-    slope: Ends
-    offset: Ends
-    center: Ends
-    width: Ends
-    max_epochs: int
-
-    def at(self, epoch: int) -> RobustShape:
-        """Linear in the 0-based epoch: w and b have gone epoch/T of their way, μ and σ (epoch + 1)/T."""
-        begun, done = epoch / self.max_epochs, (epoch + 1) / self.max_epochs
-        return RobustShape(
-            _between(self.slope, begun),
-            _between(self.offset, begun),
-            _between(self.center, done),
-            _between(self.width, done),
-        )
-
-
-def _between(ends: Ends, progress: float) -> float:
-    return ends[0] + progress * (ends[1] - ends[0])
+def scheduled(ends: dict[str, Ends], epoch: int, max_epochs: int) -> dict[str, float]:
+    """Numbers of the loss in a 0-based epoch: w and b have gone epoch/T of their way, μ and σ (epoch + 1)/T."""
+    progress = {"slope": epoch, "offset": epoch, "center": epoch + 1, "width": epoch + 1}
+    return {name: first + progress[name] / max_epochs * (last - first) for name, (first, last) in ends.items()}
 
 
 class GeneralizedRobustObjective(Objective):
     """The GR loss of the epoch."""
 
-    def __init__(self, network: nn.Module, schedule: RobustSchedule, **powers: float) -> None:
+    def __init__(self, network: nn.Module, ends: dict[str, Ends], max_epochs: int, **powers: float) -> None:
         super().__init__(network)
-        self.schedule = schedule
-        self.powers = powers
+        self.ends, self.max_epochs, self.powers = ends, max_epochs, powers
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
-        logits, shape = self.network(batch.features), self.schedule.at(self.epoch)
-        yield "robust", generalized_robust(logits, batch.observed, shape, **self.powers)
+        shape = scheduled(self.ends, self.epoch, self.max_epochs)
+        yield "robust", generalized_robust(self.network(batch.features), batch.observed, **shape, **self.powers)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -136,9 +112,8 @@ class GeneralizedRobustClassifier(NeuralClassifier):
         ends = {name: _ends(name, getattr(self, name)) for name in ("slope", "offset", "center", "width")}
         if min(ends["width"]) <= 0:
             raise ValueError(f"width must be above 0 at both ends; got {self.width!r}.")
-        schedule = RobustSchedule(**ends, max_epochs=self.max_epochs)
         powers = {"positive_power": self.positive_power, "negative_power": self.negative_power}
-        return GeneralizedRobustObjective(context.network, schedule, **powers)
+        return GeneralizedRobustObjective(context.network, ends, self.max_epochs, **powers)
 
 
 def _ends(name: str, value: Any) -> Ends:

@@ -25,12 +25,6 @@ def focal_margin_entries(logits: Tensor, positive: Tensor, shifted: Tensor, marg
     return torch.exp(focusing * functional.logsigmoid(-signed)) * functional.softplus(-signed)
 
 
-def focal_margin(logits: Tensor, observed: Tensor, *, margin: float, focusing: float) -> Tensor:
-    """Focal loss with a margin at the observed labels; what is unknown counts as negative."""
-    positive = observed > 0
-    return focal_margin_entries(logits, positive, positive, margin, focusing).sum() / logits.shape[0]
-
-
 def hill(logits: Tensor, observed: Tensor, *, margin: float, focusing: float, height: float) -> Tensor:
     """Hill loss: focal margin where something is known, (λ − p)·p² where not (Zhang et al., 2021).
 
@@ -83,7 +77,7 @@ def self_paced_correction(
 ) -> Tensor:
     """SPLC: focal margin in which unknown entries with p > τ (``threshold``) count as positive (Zhang et al., 2021).
 
-    Entries corrected so get no margin: that is for labels that were observed.
+    Corrected entries get no margin: that is for labels that were observed. With τ = 1 nothing is corrected.
     """
     seen = observed > 0
     corrected = (observed == 0) & (torch.sigmoid(logits.detach()) > threshold)
@@ -100,10 +94,8 @@ class SelfPacedCorrectionObjective(Objective):
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
         logits = self.network(batch.features)
-        if self.epoch < self.warm_up_epochs:
-            yield "correction", focal_margin(logits, batch.observed, **self.shape)
-        else:
-            yield "correction", self_paced_correction(logits, batch.observed, threshold=self.threshold, **self.shape)
+        threshold = 1.0 if self.epoch < self.warm_up_epochs else self.threshold
+        yield "correction", self_paced_correction(logits, batch.observed, threshold=threshold, **self.shape)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -67,9 +67,8 @@ class LinearClassifier(LinearWeights):
             told, where = linear_logits(rows, best.weights.astype(np.float64)), "training rows"
         elif given is not None:
             held = self.scaler_.transform(given[0])
-            path = recall(
-                lambda: self._path(rows, wanted, strengths), "linear path", rows, wanted, strengths, self.max_iter
-            )
+            inputs = ("linear path", rows, wanted, strengths, self.max_iter)
+            path = recall(lambda: self._path(rows, wanted, strengths), *inputs)
             best = self._choose([path], [(held, given[1])], complete=complete is not None)
             told, where = linear_logits(held, best.weights.astype(np.float64)), "validation rows"
         else:
@@ -104,9 +103,8 @@ class LinearClassifier(LinearWeights):
         """Return the first path's fit of the strength that is best on all held-out rows."""
         truth = np.concatenate([labels for _, labels in held])
         for fits in zip(*paths, strict=True):
-            logits = np.concatenate(
-                [linear_logits(rows, fit.weights) for fit, (rows, _) in zip(fits, held, strict=True)]
-            )
+            parts = [linear_logits(rows, fit.weights) for fit, (rows, _) in zip(fits, held, strict=True)]
+            logits = np.concatenate(parts)
             score = metrics.average_precision(truth, logits) if complete else -BernoulliLoss(truth > 0)(logits)[0]
             self.validation_scores_[fits[0].l2] = score
         return max(paths[0], key=lambda fit: self.validation_scores_[fit.l2])

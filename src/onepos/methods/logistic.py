@@ -132,7 +132,10 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
         weights = [part.start for part in parts]
         best, worse = Fit(weights[0], strengths[0], 0), 0
         for place, l2 in enumerate(strengths):
-            fits = [part.solve(l2, start, self.max_iter) for part, start in zip(parts, weights, strict=True)]
+            fits = [
+                part.problem.solve(l2, start, max_iter=self.max_iter, tolerance=PATH_TOLERANCE)
+                for part, start in zip(parts, weights, strict=True)
+            ]
             if place and time_left() <= 0:
                 break  # these did not converge
             weights = [fit.weights for fit in fits]
@@ -171,16 +174,12 @@ class _Part:
         self.problem = LinearProblem(features, SoftmaxLoss(targets[:, self._seen]))
         self.start = self.problem.constant_model()
 
-    def solve(self, l2: float, start: NDArray[Any], max_iter: int) -> Fit:
-        """Solve as accurately as a choice needs."""
-        return self.problem.solve(l2, start, max_iter=max_iter, tolerance=PATH_TOLERANCE)
-
     def complete(self, weights: NDArray[Any]) -> NDArray[Any]:
         """Weights for all labels: one that was never seen has the same logit everywhere, and half a row's worth."""
         if self._seen.all():
             return weights
         # Mean over rows of exp(b − logsumexp(z_i)), the label's probability as it is small: ½/n.
-        normaliser = logsumexp(self.problem.logits(weights).astype(np.float64), axis=1)
+        normaliser = logsumexp(linear_logits(self.problem.features, weights).astype(np.float64), axis=1)
         whole = np.zeros((len(weights), self._n_labels), dtype=weights.dtype)
         whole[-1] = np.log(0.5) - logsumexp(-normaliser)
         whole[:, self._seen] = weights

@@ -24,13 +24,6 @@ class LabelMatrix(nn.Module):
 
     Adam's state is part of ``state_dict``. The result is that of ``torch.optim.Adam`` over all of Θ, but without its ε:
     in steps without a gradient ε has no closed form, and it only matters for gradients below about 1e-7.
-
-    Examples
-    --------
-    >>> labels = LabelMatrix(torch.zeros(3, 2))
-    >>> _ = labels.step(torch.tensor([1]), torch.tensor([[1.0, -2.0]]), rate=0.1)
-    >>> (10 * labels.settled()).round().tolist()
-    [[0.0, 0.0], [-1.0, 1.0], [0.0, 0.0]]
     """
 
     state: Tensor
@@ -136,14 +129,7 @@ def agreement(logits: Tensor, targets: Tensor, observed: Tensor, n_positives: fl
 
 
 def role(logits: Tensor, label_logits: Tensor, observed: Tensor, n_positives: float, weight: float) -> Tensor:
-    """L = ½·[ ℓ(p | sg ŷ) + ℓ(ŷ | sg p) ], with p = σ(logits) and ŷ = σ(label_logits).
-
-    Examples
-    --------
-    >>> zeros, seen = torch.zeros(1, 2), torch.tensor([[1, 0]])
-    >>> round(float(role(zeros, zeros, seen, n_positives=1.0, weight=1.0) / torch.log(torch.tensor(2.0))), 6)
-    3.0
-    """
+    """L = ½·[ ℓ(p | sg ŷ) + ℓ(ŷ | sg p) ], with p = σ(logits) and ŷ = σ(label_logits)."""
     by_network = agreement(logits, torch.sigmoid(label_logits), observed, n_positives, weight)
     by_labels = agreement(label_logits, torch.sigmoid(logits), observed, n_positives, weight)
     return 0.5 * (by_network + by_labels)
@@ -172,22 +158,28 @@ class ROLEObjective(Objective):
     """L = ½·[ ℓ(p | sg ŷ) + ℓ(ŷ | sg p) ]: the network learns from the labels, the labels from the network."""
 
     def __init__(
-        self, network: nn.Module, labels: LabelMatrix, n_positives: float, weight: float, label_schedule: Schedule
+        self,
+        network: nn.Module,
+        labels: LabelMatrix,
+        schedule: Schedule,
+        label_rate_factor: float,
+        **settings: float,
     ) -> None:
         super().__init__(network)
-        self.labels, self.label_schedule = labels, label_schedule
-        self.n_positives, self.weight = n_positives, weight
+        self.labels, self.schedule, self.settings = labels, schedule, settings
+        self.label_rate = schedule.learning_rate * label_rate_factor
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss; the loop steps the network on it, and Θ takes its own step here, both from the same values."""
         logits = self.network(batch.features)
         probabilities = logits.detach().sigmoid()
-        settings = (batch.observed, self.n_positives, self.weight)
-        rate = self.label_schedule.learning_rate * self.label_schedule.rate_factor(self.epoch)
         label_logits = self.labels.step(
-            batch.rows, lambda theta: label_gradient(theta, probabilities, *settings), rate, batch.number + 1
+            batch.rows,
+            lambda theta: label_gradient(theta, probabilities, batch.observed, **self.settings),
+            self.label_rate * self.schedule.rate_factor(self.epoch),
+            batch.number + 1,
         )
-        yield "role", role(logits, label_logits, *settings)
+        yield "role", role(logits, label_logits, batch.observed, **self.settings)
 
     def row_state(self) -> list[Tensor]:
         """Θ with Adam's state, and the step up to which each row has been computed."""
@@ -222,99 +214,6 @@ def initial_label_logits(observed: Tensor, generator: torch.Generator, scores: T
     if scores is not None:
         logits = torch.where(torch.isnan(scores), logits, torch.logit(scores).clamp(-_KNOWN, _KNOWN))
     return torch.where(observed == 0, logits, _KNOWN * observed.to(logits.dtype))
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class ROLEClassifier(GraphClassifier):
-    """ROLE: estimate every training label online, together with the network, under an expected number of positives.
-
-    Key: ``role``. A matrix Θ holds one logit for each training entry. Network and Θ are each pulled towards the other's
-    sigmoid, towards what was observed, and towards k positives per row on average.
-
-    Parameters
-    ----------
-    n_positives : float, "estimate" or None
-        k, the mean number of positive labels per example. None: taken from a fully labelled validation set if there is
-        one, else 2 (fewer if there are only two labels); a 1-D y has one. "estimate": √(1/A), with A the rate at which
-        nearest neighbours show the same label; assumes that the observed label is drawn uniformly from the row's
-        positives and is a guess between two bounds, see ``docs/methods/role.md``.
-    regularizer_weight : float
-        λ of ((k̂ − k)/c)²; 0 leaves the number of positives free.
-    label_rate_factor : float
-        Learning rate of Θ over that of the network.
-    network, learning_rate, … :
-        See ``NeuralClassifier``. Weight decay acts on the network only.
-
-    Attributes
-    ----------
-    soft_labels_ : float32 array of shape (n_samples, n_labels)
-        σ(Θ) at the restored epoch. Rows held out for validation or without an observed positive have no trained Θ:
-        there it is the network's probability, with 0.995 and 0.005 at known entries.
-    n_positives_ : float
-        The k that was used; ``history_.facts`` says where it came from.
-    history_ : History
-        Losses and validation scores by epoch.
-
-    References
-    ----------
-    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
-
-    Examples
-    --------
-    >>> from onepos.methods.role import ROLEClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(200, 5, 4, random_state=0)
-    >>> model = ROLEClassifier(n_positives=2.0, max_epochs=3, random_state=0).fit(data.X, data.observed)
-    >>> model.soft_labels_.shape, bool((model.soft_labels_[data.observed == 1] > 0.9).all())
-    ((200, 4), True)
-    """
-
-    regularizer_weight: float = 1.0
-    label_rate_factor: float = 10.0
-
-    # Its estimated labels pull away from the observed ones, as those of SMILE do.
-    _judged_by_likelihood: ClassVar[bool] = False
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "regularizer_weight": [POSITIVE_OR_ZERO],
-        "label_rate_factor": [POSITIVE_OR_ZERO],
-    }
-
-    def fit(
-        self, X: Any, y: Any = None, *, label_scores: Any = None, graph_features: Any = None, **arguments: Any
-    ) -> Self:
-        """Train on observed labels.
-
-        Parameters
-        ----------
-        label_scores : array or DataFrame of shape (n_samples, n_labels), optional
-            What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
-            it says nothing. Θ starts at their logits.
-        graph_features : array or CSR matrix of shape (n_samples, q), optional
-            See ``GraphClassifier.fit``.
-        X, y, **arguments
-            See ``NeuralClassifier.fit``.
-        """
-        return self._fit(X, y, {"label_scores": label_scores, "graph_features": graph_features}, **arguments)
-
-    def _make_objective(self, context: Context) -> Objective:
-        labels = LabelMatrix(initial_label_logits(context.rows.observed, context.generator, context.label_scores))
-        schedule = Schedule(
-            self.max_epochs,
-            context.schedule.batch_size,
-            context.schedule.learning_rate * self.label_rate_factor,
-            learning_rate_decay=self.learning_rate_decay,
-        )
-        number = self._set_n_positives(context)
-        return ROLEObjective(context.network, labels, number, self.regularizer_weight, schedule)
-
-    def _finish(self, objective: Objective, context: Context) -> None:
-        assert isinstance(objective, ROLEObjective)
-        # The shell has moved the network back by now; Θ follows it.
-        objective.cpu()
-        rows = context.rows
-        features = rows.features.cpu() if isinstance(rows.features, Tensor) else rows.features
-        self.soft_labels_ = objective.soft_labels(Rows(features, rows.observed.cpu(), rows.trainable.cpu())).numpy()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -359,3 +258,92 @@ class ExpectedPositiveClassifier(GraphClassifier):
         number = self._set_n_positives(context)
         loss = partial(expected_positive, n_positives=number, weight=self.regularizer_weight)
         return LossObjective(context.network, "expected_positive", loss)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ROLEClassifier(ExpectedPositiveClassifier):
+    """ROLE: estimate every training label online, together with the network, under an expected number of positives.
+
+    Key: ``role``. A matrix Θ holds one logit for each training entry. Network and Θ are each pulled towards the other's
+    sigmoid, towards what was observed, and towards k positives per row on average.
+
+    Parameters
+    ----------
+    n_positives : float, "estimate" or None
+        k, the mean number of positive labels per example. None: taken from a fully labelled validation set if there is
+        one, else 2 (fewer if there are only two labels); a 1-D y has one. "estimate": √(1/A), with A the rate at which
+        nearest neighbours show the same label; assumes that the observed label is drawn uniformly from the row's
+        positives and is a guess between two bounds, see ``docs/methods/role.md``.
+    regularizer_weight : float
+        λ of ((k̂ − k)/c)²; 0 leaves the number of positives free.
+    label_rate_factor : float
+        Learning rate of Θ over that of the network.
+    network, learning_rate, … :
+        See ``NeuralClassifier``. Weight decay acts on the network only.
+
+    Attributes
+    ----------
+    soft_labels_ : float32 array of shape (n_samples, n_labels)
+        σ(Θ) at the restored epoch. Rows held out for validation or without an observed positive have no trained Θ:
+        there it is the network's probability, with 0.995 and 0.005 at known entries.
+    n_positives_ : float
+        The k that was used; ``history_.facts`` says where it came from.
+    history_ : History
+        Losses and validation scores by epoch.
+
+    References
+    ----------
+    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
+
+    Examples
+    --------
+    >>> from onepos.methods.role import ROLEClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> model = ROLEClassifier(n_positives=2.0, max_epochs=3, random_state=0).fit(data.X, data.observed)
+    >>> model.soft_labels_.shape, bool((model.soft_labels_[data.observed == 1] > 0.9).all())
+    ((200, 4), True)
+    """
+
+    label_rate_factor: float = 10.0
+
+    # Its estimated labels pull away from the observed ones, as those of SMILE do.
+    _judged_by_likelihood: ClassVar[bool] = False
+
+    _parameter_constraints: ClassVar[Constraints] = {"label_rate_factor": [POSITIVE_OR_ZERO]}
+
+    def fit(
+        self, X: Any, y: Any = None, *, label_scores: Any = None, graph_features: Any = None, **arguments: Any
+    ) -> Self:
+        """Train on observed labels.
+
+        Parameters
+        ----------
+        label_scores : array or DataFrame of shape (n_samples, n_labels), optional
+            What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
+            it says nothing. Θ starts at their logits.
+        graph_features : array or CSR matrix of shape (n_samples, q), optional
+            See ``GraphClassifier.fit``.
+        X, y, **arguments
+            See ``NeuralClassifier.fit``.
+        """
+        return self._fit(X, y, {"label_scores": label_scores, "graph_features": graph_features}, **arguments)
+
+    def _make_objective(self, context: Context) -> Objective:
+        labels = LabelMatrix(initial_label_logits(context.rows.observed, context.generator, context.label_scores))
+        return ROLEObjective(
+            context.network,
+            labels,
+            context.schedule,
+            self.label_rate_factor,
+            n_positives=self._set_n_positives(context),
+            weight=self.regularizer_weight,
+        )
+
+    def _finish(self, objective: Objective, context: Context) -> None:
+        assert isinstance(objective, ROLEObjective)
+        # The shell has moved the network back by now; Θ follows it.
+        objective.cpu()
+        rows = context.rows
+        features = rows.features.cpu() if isinstance(rows.features, Tensor) else rows.features
+        self.soft_labels_ = objective.soft_labels(Rows(features, rows.observed.cpu(), rows.trainable.cpu())).numpy()

@@ -54,12 +54,6 @@ def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> T
 
     Labels known to be absent have no part in the sum. For m → 0 this is the cross-entropy of a softmax, less log m.
     ``n_positives`` is m, at least half a label less than a row may have.
-
-    Examples
-    --------
-    >>> z, seen = torch.tensor([[9.0, 9.0, -9.0]]), torch.tensor([[1, 0, 0]])  # f is about (¾, ¾, 0)
-    >>> round(float(capped_likelihood(z, seen, 1.5).exp()), 2)
-    1.33
     """
     value, slopes = likelihood_and_slopes(logits.detach(), observed, n_positives)
     return with_gradients(value, {logits: slopes})
