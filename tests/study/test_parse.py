@@ -31,9 +31,9 @@ def test_defaults_are_the_papers_protocol():
 
 
 def test_the_documented_file_is_valid_and_has_every_field(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
-    example = page.partition("## The file")[2].partition("\nA method's own")[0]
-    text = textwrap.dedent(example.strip("\n"))
+    page = (Path(__file__).parents[2] / "docs" / "study-file.md").read_text(encoding="utf-8")
+    example = "    [study]" + page.partition("    [study]")[2].partition("\nA method's own")[0]
+    text = textwrap.dedent(example)
     (tmp_path / "movies.csv").write_text("plot,genres\na b,Comedy\n")
     checksum = hashlib.sha256((tmp_path / "movies.csv").read_bytes()).hexdigest()
     text = text.replace('"…"', f'"{checksum}"')

@@ -1,9 +1,8 @@
-"""From TOML to a study: every field known, every value checked, errors that name the place."""
+"""From TOML to a study: fields are checked by their declaration in ``spec``, the whole is checked here."""
 
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,19 @@ from typing import Any
 from onepos.datasets._fetch import sha256_of
 from onepos.exceptions import DataFileError, StudyError
 from onepos.methods.registry import get_method
-from onepos.metrics import METRICS
 from onepos.study.cells import check_options, known_datasets
-from onepos.study.spec import POSITIVE_RULES, RULES, DataGroup, MethodEntry, Record, Study, Tuning, accepted_parameters
-
-#: A slip of the finger must not plan a billion cells.
-_MOST_TRIALS = 10_000
+from onepos.study.spec import (
+    DataGroup,
+    MethodEntry,
+    Record,
+    Study,
+    Tuning,
+    accepted_parameters,
+    build,
+    check_names,
+    grid,
+    settings,
+)
 
 #: The file of a data set: where it is, and its sha256.
 Place = tuple[str, str]
@@ -78,77 +84,33 @@ def parse_study(text: str, *, folder: Path | None = None, places: Mapping[str, P
     except (ValueError, RecursionError) as error:  # besides TOML's own: numbers of thousands of digits, deep nesting
         raise StudyError(f"the study is not valid TOML: {error}.") from error
     _check_plain(content)
-    _only(content, {"study", "data", "common", "tuning", "method", "record"}, "the study file")
-    common = dict(_settings(content.get("common", {}), "common"))
-    head: Study = _build(
+    check_names(content, {"study", "data", "common", "tuning", "method", "record"}, "the study file")
+    tables = {name: settings(content.get(name, {}), f"[{name}]") for name in ("study", "common", "tuning", "record")}
+    common = tables["common"]
+    study: Study = build(
         Study,
-        _settings(content.get("study", {}), "study"),
+        tables["study"],
         "[study]",
-        name=_text,
-        description=partial(_text, empty=True),
-        trials=partial(_whole, least=1, most=_MOST_TRIALS),
-        seed=_whole,
-        fractions=_fractions,
-        positive_rule=partial(_one_of, known=POSITIVE_RULES),
-        positive_weights=_weights,
-        rules=partial(_distinct, known=RULES),
-        metric=partial(_one_of, known=tuple(METRICS)),
-    )
-    study = replace(
-        head,
-        data=tuple(_group(entry, folder or Path(), places or {}) for entry in _tables(content, "data")),
-        methods=tuple(_method(entry) for entry in _tables(content, "method")),
-        common_grid=_grid(common.pop("grid", {}), "[common.grid]"),
+        data=tuple(_group(entry, folder or Path(), places or {}) for entry in _list_of_tables(content, "data")),
+        methods=tuple(_method(entry) for entry in _list_of_tables(content, "method")),
+        common_grid=grid(common.pop("grid", {}), "[common.grid]"),
         common=common,
-        tuning=_build(
-            Tuning,
-            _settings(content.get("tuning", {}), "tuning"),
-            "[tuning]",
-            when=partial(_one_of, known=("first-trial", "each-trial")),
-            each_trial_below=_whole,
-            screen_epochs=_whole,
-            keep=partial(_whole, least=1),
-            keep_each=_names,
-        ),
-        record=_build(
-            Record,
-            _settings(content.get("record", {}), "record"),
-            "[record]",
-            test_curve=_names,
-            soft_label_change=_names,
-        ),
+        tuning=build(Tuning, tables["tuning"], "[tuning]"),
+        record=build(Record, tables["record"], "[record]"),
     )
     _check_whole(study)
     return study
 
 
-def _build(kind: Any, entry: Mapping[str, Any], where: str, **checks: Callable[[Any, str], Any]) -> Any:
-    """Make a dataclass from a table: each field that is given goes through its check, the others have their default."""
-    _only(entry, set(checks), where)
-    values = {name: checks[name](value, f"{where} {name}") for name, value in entry.items()}
-    for part in fields(kind):
-        if part.name not in values and part.default is MISSING and part.default_factory is MISSING:
-            # A field that must be given: its check says what it should be. Others are filled in later.
-            values[part.name] = checks[part.name](None, f"{where} {part.name}") if part.name in checks else ()
-    return kind(**values)
+def _list_of_tables(content: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    value = content.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise StudyError(f"{name} must be given as [[{name}]] tables.")
+    return value
 
 
-def _group(entry: Mapping[str, Any], folder: Path, places: Mapping[str, Place]) -> DataGroup:
-    group: DataGroup = _build(
-        DataGroup,
-        entry,
-        "[[data]]",
-        sets=_names,
-        file=_text,
-        name=_text,
-        read=_settings,
-        sha256=_text,
-        fixed=_settings,
-        grid=_grid,
-        train_fractions=_shares,
-        rules=partial(_distinct, known=RULES),
-        positive_rules=partial(_distinct, known=POSITIVE_RULES),
-    )
+def _group(entry: Any, folder: Path, places: Mapping[str, Place]) -> DataGroup:
+    group: DataGroup = build(DataGroup, entry, "[[data]]")
     if not group.file:
         if group.name or group.read or group.sha256:
             raise StudyError("[[data]] name, read and sha256 describe a file; this group has none.")
@@ -169,7 +131,9 @@ def _group(entry: Mapping[str, Any], folder: Path, places: Mapping[str, Place]) 
         check_options(group.file, group.read)
     except (ValueError, DataFileError) as error:
         raise StudyError(f"[[data]] read of {group.file}: {error}") from error
-    path, checksum = places.get(name) or _find(folder / group.file)
+    if name not in places and not (folder / group.file).is_file():
+        raise StudyError(f"no data file {folder / group.file}: a relative path starts at the study file.")
+    path, checksum = places.get(name) or (str((folder / group.file).resolve()), sha256_of(folder / group.file))
     if group.sha256 and checksum != group.sha256:
         raise StudyError(
             f"{path} is another file than the study names: sha256 {group.sha256} expected; got {checksum}."
@@ -177,25 +141,8 @@ def _group(entry: Mapping[str, Any], folder: Path, places: Mapping[str, Place]) 
     return replace(group, name=name, file=path, sha256=checksum)
 
 
-def _find(path: Path) -> Place:
-    if not path.is_file():
-        raise StudyError(f"no data file {path}: a relative path starts at the study file.")
-    return str(path.resolve()), sha256_of(path)
-
-
-def _method(entry: Mapping[str, Any]) -> MethodEntry:
-    method: MethodEntry = _build(
-        MethodEntry,
-        {"name": entry.get("key"), **entry},
-        "[[method]]",
-        key=_text,
-        name=_text,
-        fixed=_settings,
-        grid=_grid,
-        per_dataset=lambda value, where: {
-            name: dict(_settings(settings, name)) for name, settings in _settings(value, where).items()
-        },
-    )
+def _method(entry: Any) -> MethodEntry:
+    method: MethodEntry = build(MethodEntry, {"name": entry.get("key"), **entry}, "[[method]]")
     try:
         get_method(method.key).load_class()
     except ValueError as error:
@@ -233,93 +180,3 @@ def _check_whole(study: Study) -> None:
     stray = sorted(shared.difference(*(accepted_parameters(method.key) for method in study.methods)))
     if stray:
         raise StudyError(f"no method of the study has a parameter {', '.join(stray)}.")
-
-
-def _only(entry: Mapping[str, Any], known: set[str], where: str) -> None:
-    strange = sorted(set(entry) - known)
-    if strange:
-        raise StudyError(f"{where} has no field {', '.join(strange)}; it has: {', '.join(sorted(known))}.")
-
-
-def _tables(entry: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    value = entry.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise StudyError(f"{name} must be given as [[{name}]] tables.")
-    return value
-
-
-# Checks of one value: each returns it as the dataclass holds it, or raises.
-
-
-def _settings(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise StudyError(f"{where} must be a table of settings; got {value!r}.")
-    return value
-
-
-def _grid(value: Any, where: str) -> dict[str, tuple[Any, ...]]:
-    if not isinstance(value, dict) or not all(isinstance(values, list) and values for values in value.values()):
-        raise StudyError(f"{where} must hold lists of values to try, each with at least one.")
-    return {name: tuple(values) for name, values in value.items()}
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise StudyError(f"{where} must be a list; got {value!r}.")
-    return value
-
-
-def _names(value: Any, where: str) -> tuple[str, ...]:
-    if not all(isinstance(name, str) for name in _list(value, where)):
-        raise StudyError(f"{where} must be a list of names in quotes; got {value!r}.")
-    return tuple(value)
-
-
-def _distinct(value: Any, where: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    found = tuple(_one_of(item, where, known) for item in _list(value, where))
-    if not found or len(set(found)) != len(found):
-        raise StudyError(f"{where} must be one or more distinct ones of {', '.join(known)}; got {value}.")
-    return found
-
-
-def _one_of(value: Any, where: str, known: tuple[Any, ...]) -> Any:
-    if value not in known:
-        raise StudyError(f"{where} must be one of {', '.join(known)}; got {value!r}.")
-    return value
-
-
-def _text(value: Any, where: str, *, empty: bool = False) -> str:
-    if not isinstance(value, str) or not (value or empty):
-        raise StudyError(f"{where} must be a text; got {value!r}.")
-    return value
-
-
-def _whole(value: Any, where: str, least: int = 0, most: int = 2**63 - 1) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise StudyError(f"{where} must be a whole number of at least {least}; got {value!r}.")
-    if value > most:
-        raise StudyError(f"{where} must be at most {most}; got {value}.")
-    return value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _shares(value: Any, where: str) -> tuple[float, ...]:
-    if not _list(value, where) or not all(_is_number(share) and 0 < share <= 1 for share in value):
-        raise StudyError(f"{where} must be numbers above 0 and up to 1; got {value}.")
-    return tuple(map(float, value))
-
-
-def _fractions(value: Any, where: str) -> tuple[float, float, float]:
-    listed = isinstance(value, list) and len(value) == 3 and all(_is_number(part) and 0 < part < 1 for part in value)
-    if not listed or abs(sum(value) - 1.0) > 1e-9:
-        raise StudyError(f"{where} must be three positive numbers that sum to 1; got {value}.")
-    return float(value[0]), float(value[1]), float(value[2])
-
-
-def _weights(value: Any, where: str) -> dict[str, float]:
-    if not isinstance(value, dict) or not value or not all(_is_number(w) and 0 <= w < 1e308 for w in value.values()):
-        raise StudyError(f"{where} must be a table of label names and weights, at least 0; got {value!r}.")
-    return {name: float(weight) for name, weight in value.items()}

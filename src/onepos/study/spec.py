@@ -1,14 +1,17 @@
-"""What a study fixes: data, methods, grids, trials, selection. Frozen values; nothing is left to chance or habit."""
+"""What a study fixes: data, methods, grids, trials, selection. Each field has its check beside it."""
 
 import hashlib
 import inspect
 import json
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache, partial
 from itertools import product
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
+from onepos.exceptions import StudyError
 from onepos.methods.registry import get_method
+from onepos.metrics import METRICS
 
 Rule = Literal["clean", "single-positive"]
 RULES: tuple[Rule, ...] = ("clean", "single-positive")
@@ -16,8 +19,117 @@ RULES: tuple[Rule, ...] = ("clean", "single-positive")
 #: Which positive of a row is observed: see ``onepos.datasets.make_single_positive``.
 POSITIVE_RULES = ("uniform", "frequency", "dominance", "weights")
 
+#: A slip of the finger must not plan a billion cells.
+_MOST_TRIALS = 10_000
+
 Parameters = dict[str, Any]
 Grid = dict[str, tuple[Any, ...]]
+
+# Checks of a value in a study file. Each takes the value and its place, and returns what the dataclass holds. A field
+# of a dataclass below names its check in its type; fields without one are not set by their name.
+
+
+def refuse_unless(holds: Any, where: str, expected: str, value: Any) -> None:
+    """Raise StudyError unless ``holds``."""
+    if not holds:
+        raise StudyError(f"{where} must be {expected}; got {value!r}.")
+
+
+def settings(value: Any, where: str) -> Parameters:
+    """Check a table."""
+    refuse_unless(isinstance(value, dict), where, "a table of settings", value)
+    return dict(value)
+
+
+def grid(value: Any, where: str) -> Grid:
+    """Check a table of lists."""
+    lists = settings(value, where)
+    good = all(isinstance(values, list) and values for values in lists.values())
+    refuse_unless(good, where, "lists of values to try, each with at least one", value)
+    return {name: tuple(values) for name, values in lists.items()}
+
+
+def _by_dataset(value: Any, where: str) -> dict[str, Parameters]:
+    return {name: settings(own, f"{where} {name}") for name, own in settings(value, where).items()}
+
+
+def _text(value: Any, where: str, *, empty: bool = False) -> str:
+    refuse_unless(isinstance(value, str) and (value or empty), where, "a text", value)
+    return str(value)
+
+
+def _whole(value: Any, where: str, least: int = 0, most: int = 2**63 - 1) -> int:
+    good = isinstance(value, int) and not isinstance(value, bool)
+    refuse_unless(good and value >= least, where, f"a whole number of at least {least}", value)
+    refuse_unless(value <= most, where, f"at most {most}", value)
+    return int(value)
+
+
+def _one_of(value: Any, where: str, known: tuple[str, ...]) -> str:
+    refuse_unless(value in known, where, f"one of {', '.join(known)}", value)
+    return str(value)
+
+
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    good = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    refuse_unless(good, where, "a list of names in quotes", value)
+    return tuple(value)
+
+
+def _distinct(value: Any, where: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    found = tuple(_one_of(item, where, known) for item in _names(value, where))
+    good = found and len(set(found)) == len(found)
+    refuse_unless(good, where, f"one or more distinct ones of {', '.join(known)}", value)
+    return found
+
+
+def _numbers(values: Any, least: float, most: float) -> bool:
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return len(numbers) == len(values) > 0 and all(least <= value <= most for value in numbers)
+
+
+def _shares(value: Any, where: str) -> tuple[float, ...]:
+    good = isinstance(value, list) and _numbers(value, 0, 1) and all(value)
+    refuse_unless(good, where, "numbers above 0 and up to 1", value)
+    return tuple(map(float, value))
+
+
+def _fractions(value: Any, where: str) -> tuple[float, ...]:
+    good = isinstance(value, list) and len(value) == 3 and _numbers(value, 0, 1) and all(value)
+    refuse_unless(good and abs(sum(value) - 1.0) <= 1e-9, where, "three positive numbers that sum to 1", value)
+    return tuple(map(float, value))
+
+
+def _weights(value: Any, where: str) -> dict[str, float]:
+    good = isinstance(value, dict) and _numbers(value.values(), 0, 1e308)
+    refuse_unless(good, where, "a table of label names and weights, at least 0", value)
+    return {name: float(weight) for name, weight in value.items()}
+
+
+Text = Annotated[str, _text]
+Whole = Annotated[int, _whole]
+Names = Annotated[tuple[str, ...], _names]
+Settings = Annotated[Parameters, settings]
+Values = Annotated[Grid, grid]
+Rules = Annotated[tuple[Rule, ...], partial(_distinct, known=RULES)]
+PositiveRules = Annotated[tuple[str, ...], partial(_distinct, known=POSITIVE_RULES)]
+
+
+def build(kind: Any, entry: Mapping[str, Any], where: str, **others: Any) -> Any:
+    """Make a dataclass from a table of a study file; ``others`` are fields that the file sets elsewhere."""
+    hints = get_type_hints(kind, include_extras=True)
+    checks = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+    check_names(entry, set(checks), where)
+    required = [part.name for part in fields(kind) if part.name in checks and part.default is part.default_factory]
+    values = {name: checks[name](entry.get(name), f"{where} {name}") for name in (*required, *entry)}
+    return kind(**values, **others)
+
+
+def check_names(entry: Mapping[str, Any], known: set[str], where: str) -> None:
+    """Raise StudyError if a table of a study file has an unknown field."""
+    strange = sorted(set(entry) - known)
+    if strange:
+        raise StudyError(f"{where} has no field {', '.join(strange)}; it has: {', '.join(sorted(known))}.")
 
 
 @dataclass(frozen=True)
@@ -27,27 +139,27 @@ class DataGroup:
     Attributes
     ----------
     sets : names of ``onepos.datasets.list_datasets()``, or of the embedded ones (``onepos.study.cells.EMBEDDED``)
-    file : a data file of one's own in place of ``sets``; a relative path starts at the study file
-    name : what the file is called in rows and tables; not given: the file's name without its ending
-    read : what the reader of the file needs, as ``label``, ``labels``, ``separator``, ``text`` for a table
+    file : a data file of the user's own in place of ``sets``; a relative path starts at the study file
+    name : the file's name in rows and tables; default: the file's name without its ending
+    read : options for reading the file, as ``label``, ``labels``, ``separator``, ``text`` for a table
     sha256 : checksum of the file, which is part of its cells; computed when it is not given
     fixed, grid : settings for every method that has such a parameter; a grid's values are tried
     train_fractions : parts of the training rows to train on, each a study of its own
-    rules : selection rules for these sets; none given: the study's
-    positive_rules : rules by which these sets lose labels, each a data set of its own, as in ``yeast:frequency``; none
-        given: the study's
+    rules : selection rules for these sets; default: the study's
+    positive_rules : rules by which these sets lose labels, each a data set of its own, as in ``yeast:frequency``;
+        default: the study's
     """
 
-    sets: tuple[str, ...] = ()
-    file: str = ""
-    name: str = ""
-    read: Parameters = field(default_factory=dict)
-    sha256: str = ""
-    fixed: Parameters = field(default_factory=dict)
-    grid: Grid = field(default_factory=dict)
-    train_fractions: tuple[float, ...] = (1.0,)
-    rules: tuple[Rule, ...] = ()
-    positive_rules: tuple[str, ...] = ()
+    sets: Names = ()
+    file: Text = ""
+    name: Text = ""
+    read: Settings = field(default_factory=dict)
+    sha256: Text = ""
+    fixed: Settings = field(default_factory=dict)
+    grid: Values = field(default_factory=dict)
+    train_fractions: Annotated[tuple[float, ...], _shares] = (1.0,)
+    rules: Rules = ()
+    positive_rules: PositiveRules = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,17 +170,17 @@ class DataGroup:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method of the study: its key, the name it has here, its own fixed settings and grid.
+    """A method of the study: its key, its name here, its own fixed settings and grid.
 
-    The key is one of ``onepos.list_methods()``, or ``package.module:Class`` for a class of one's own.
+    The key is one of ``onepos.list_methods()``, or ``package.module:Class`` for a class of the user's own.
     ``per_dataset`` are fixed settings by name of the data set, for methods whose authors printed some.
     """
 
-    key: str
-    name: str
-    fixed: Parameters = field(default_factory=dict)
-    grid: Grid = field(default_factory=dict)
-    per_dataset: dict[str, Parameters] = field(default_factory=dict)
+    key: Text
+    name: Text
+    fixed: Settings = field(default_factory=dict)
+    grid: Values = field(default_factory=dict)
+    per_dataset: Annotated[dict[str, Parameters], _by_dataset] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,26 +190,26 @@ class Tuning:
     Attributes
     ----------
     when : "first-trial" (later trials keep its choice) or "each-trial"
-    each_trial_below : data sets with fewer rows choose in each trial whatever ``when`` says
+    each_trial_below : data sets with fewer rows choose in each trial, whatever ``when`` is
     screen_epochs : epochs after which settings are compared for the first time; 0 trains all of them to the end
     keep : how many settings survive the screening
-    keep_each : parameters; so many survive for each combination of their values. A few epochs favour large learning
-        rates, so that settings which learn at different speeds should not be screened against each other.
+    keep_each : parameters; ``keep`` settings survive for each combination of their values. A few epochs favour large
+        learning rates, so settings that learn at different speeds should not be screened against each other.
     """
 
-    when: str = "first-trial"
-    each_trial_below: int = 0
-    screen_epochs: int = 0
-    keep: int = 1
-    keep_each: tuple[str, ...] = ()
+    when: Annotated[str, partial(_one_of, known=("first-trial", "each-trial"))] = "first-trial"
+    each_trial_below: Whole = 0
+    screen_epochs: Whole = 0
+    keep: Annotated[int, partial(_whole, least=1)] = 1
+    keep_each: Names = ()
 
 
 @dataclass(frozen=True)
 class Record:
-    """Extra measurements, by data set: for pictures, never for choosing."""
+    """Extra measurements by data set, for figures; nothing is chosen by them."""
 
-    test_curve: tuple[str, ...] = ()
-    soft_label_change: tuple[str, ...] = ()
+    test_curve: Names = ()
+    soft_label_change: Names = ()
 
 
 @dataclass(frozen=True)
@@ -107,17 +219,17 @@ class Study:
     ``positive_weights`` belong to the positive rule "weights": a weight by name of a label; labels not named have 1.
     """
 
-    name: str
-    trials: int
+    name: Text
+    trials: Annotated[int, partial(_whole, least=1, most=_MOST_TRIALS)]
     data: tuple[DataGroup, ...]
     methods: tuple[MethodEntry, ...]
-    description: str = ""
-    seed: int = 0
-    fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    positive_rule: str = "uniform"
-    positive_weights: dict[str, float] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ("clean",)
-    metric: str = "average_precision"
+    description: Annotated[str, partial(_text, empty=True)] = ""
+    seed: Whole = 0
+    fractions: Annotated[tuple[float, float, float], _fractions] = (0.8, 0.1, 0.1)
+    positive_rule: Annotated[str, partial(_one_of, known=POSITIVE_RULES)] = "uniform"
+    positive_weights: Annotated[dict[str, float], _weights] = field(default_factory=dict)
+    rules: Rules = ("clean",)
+    metric: Annotated[str, partial(_one_of, known=tuple(METRICS))] = "average_precision"
     common: Parameters = field(default_factory=dict)
     common_grid: Grid = field(default_factory=dict)
     tuning: Tuning = field(default_factory=Tuning)
@@ -166,7 +278,7 @@ def settings_of(study: Study, group: DataGroup, method: MethodEntry, dataset: st
     """
     accepted = accepted_parameters(method.key)
     fixed: Parameters = {}
-    grid: Grid = {}
+    tried: Grid = {}
     own = {
         **method.fixed,
         **method.per_dataset.get(dataset.partition(":")[0], {}),
@@ -175,11 +287,10 @@ def settings_of(study: Study, group: DataGroup, method: MethodEntry, dataset: st
     for new_fixed, new_grid in ((study.common, study.common_grid), (group.fixed, group.grid), (own, method.grid)):
         for name, value in new_fixed.items():
             if name in accepted:
-                grid.pop(name, None)
+                tried.pop(name, None)
                 fixed[name] = value
         for name, values in new_grid.items():
             if name in accepted:
                 fixed.pop(name, None)
-                grid[name] = values
-    names = list(grid)
-    return [{**fixed, **dict(zip(names, values, strict=True))} for values in product(*grid.values())]
+                tried[name] = values
+    return [{**fixed, **dict(zip(tried, values, strict=True))} for values in product(*tried.values())]
