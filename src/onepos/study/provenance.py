@@ -4,7 +4,6 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,19 +72,16 @@ def _source(name: str, own: str) -> Path | None:
 
 
 @cache
-def _read(path: Path) -> tuple[str, list[str]]:
+def _read(path: Path) -> tuple[str, set[str]]:
     """Return the hash of a file, and the names of modules, and of what might be modules, that it imports."""
     source = path.read_text(encoding="utf-8")
-    return file_version(source), list(_imports(source))
-
-
-def _imports(source: str) -> Iterator[str]:
+    names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return file_version(source), names
 
 
 def file_version(source: str) -> str:

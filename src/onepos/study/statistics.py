@@ -16,20 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-__all__ = [
-    "Friedman",
-    "SignedRank",
-    "TooFewPairsError",
-    "average_ranks",
-    "cliques",
-    "critical_difference",
-    "fewest_pairs",
-    "friedman",
-    "holm",
-    "nemenyi_quantile",
-    "signed_rank",
-]
-
 Outcome = Literal["win", "tie", "loss"]
 
 #: Values are compared with so many significant digits: 0.3 - 0.2 equals 0.2 - 0.1.
@@ -42,20 +28,11 @@ class TooFewPairsError(ValueError):
 
 @dataclass(frozen=True)
 class SignedRank:
-    """The result of :func:`signed_rank`.
+    """The result of :func:`signed_rank`: the smaller of the two rank sums, and its two-sided p-value.
 
-    Attributes
-    ----------
-    statistic : float
-        The smaller of the two rank sums.
-    p_value : float
-        Two-sided.
-    pairs, zeros : int
-        Pairs that differ and were ranked; pairs of equal values, which were dropped (Wilcoxon's own rule).
-    better_ranks, worse_ranks : float
-        Rank sums of the pairs in which the first method is better, and worse.
-    alpha : float
-        The level of ``outcome``.
+    ``pairs`` differ and were ranked; ``zeros`` are pairs of equal values, which were dropped (Wilcoxon's own rule).
+    ``better_ranks`` and ``worse_ranks`` are the rank sums of the pairs in which the first method is better, and worse.
+    ``alpha`` is the level of ``outcome``.
     """
 
     statistic: float
@@ -99,18 +76,8 @@ def signed_rank(
     The p-value is exact: it counts the combinations of signs of the ranks at hand. Without ties that is
     ``scipy.stats.wilcoxon(method="exact")``. With ties SciPy takes the normal approximation for more than 13 pairs.
 
-    Parameters
-    ----------
-    first, second : sequence of float
-        One value per data set, in the same order.
-    higher_is_better : bool, default=True
-    alpha : float, default=0.05
-        Level of ``outcome``.
-
-    Raises
-    ------
-    TooFewPairsError
-        Fewer pairs than ``fewest_pairs(alpha)``.
+    ``first`` and ``second`` hold one value per data set, in the same order; ``alpha`` is the level of ``outcome``.
+    Fewer pairs than ``fewest_pairs(alpha)`` raise :class:`TooFewPairsError`.
 
     Examples
     --------
@@ -173,18 +140,10 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Friedman:
-    """The result of :func:`friedman`.
+    """The result of :func:`friedman`: average ranks (1 is best), the number N of data sets, and two statistics.
 
-    Attributes
-    ----------
-    average_ranks : tuple of float
-        One per method, in the order given; 1 is best.
-    datasets : int
-        How many data sets were ranked (N).
-    chi_square, chi_square_p : float
-        Friedman's statistic, corrected for ties: χ² with k - 1 degrees of freedom, and its p-value.
-    f_statistic, f_p : float
-        Iman and Davenport's less conservative F with k - 1 and (k - 1)(N - 1) degrees of freedom, and its p-value.
+    ``chi_square`` is Friedman's, corrected for ties, with k - 1 degrees of freedom. ``f_statistic`` is Iman and
+    Davenport's, less conservative, with k - 1 and (k - 1)(N - 1). Each has its p-value beside it.
     """
 
     average_ranks: tuple[float, ...]
@@ -198,10 +157,7 @@ class Friedman:
 def average_ranks(values: ArrayLike, *, higher_is_better: bool = True) -> tuple[float, ...]:
     """Rank the methods on each data set (1 is best, ties share the mean rank) and average over data sets.
 
-    Parameters
-    ----------
-    values : array of shape (n_datasets, n_methods)
-    higher_is_better : bool, default=True
+    ``values`` has the shape (n_datasets, n_methods).
 
     Examples
     --------
@@ -215,12 +171,7 @@ def friedman(values: ArrayLike, *, higher_is_better: bool = True) -> Friedman:
     """Test whether several methods differ, from one value per data set and method.
 
     χ² = 12 N / (k (k+1)) · Σ_j (R_j - (k+1)/2)², divided by SciPy's factor for ties; F = (N - 1) χ² / (N (k - 1) - χ²).
-
-    Parameters
-    ----------
-    values : array of shape (n_datasets, n_methods)
-        At least two data sets and two methods, every value finite.
-    higher_is_better : bool, default=True
+    ``values`` has the shape (n_datasets, n_methods), at least two of each, every value finite.
 
     Examples
     --------
@@ -302,11 +253,8 @@ def critical_difference(methods: int, datasets: int, alpha: float = 0.05) -> flo
 def cliques(average_ranks: Sequence[float], difference: float) -> tuple[tuple[int, ...], ...]:
     """Find the largest groups in which no two average ranks differ by more than ``difference``.
 
-    Returns
-    -------
-    tuple of tuples of int
-        Positions in ``average_ranks``, best first. Groups may overlap, none holds another, and a method that differs
-        from all others is in none.
+    A group holds positions in ``average_ranks``, best first. Groups may overlap, none holds another, and a method that
+    differs from all others is in none.
 
     Examples
     --------
