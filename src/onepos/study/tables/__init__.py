@@ -42,11 +42,9 @@ from onepos.study.tables.formats import (
 )
 from onepos.study.tables.main_table import (
     SELECTIONS,
-    Aggregate,
     MainTable,
     Summary,
     Which,
-    aggregate,
     example_results,
     main_table,
 )
@@ -58,7 +56,6 @@ __all__ = [
     "PAPER_METHODS",
     "SELECTIONS",
     "SUBSTITUTES",
-    "Aggregate",
     "BothRules",
     "Cell",
     "Comparison",
@@ -73,7 +70,6 @@ __all__ = [
     "Table",
     "Verdict",
     "Which",
-    "aggregate",
     "compare",
     "example_results",
     "in_stds",

@@ -13,7 +13,7 @@ import pandas as pd
 
 from onepos.metrics import METRIC_TITLES, METRICS
 from onepos.study.tables.formats import NOTHING, Cell, Grid, mean_std, metric_title, name_of, short
-from onepos.study.tables.main_table import Summary, Which, aggregate
+from onepos.study.tables.main_table import Summary, Which, main_table
 
 #: The paper's name of a method → its key here.
 PAPER_METHODS: Mapping[str, str] = MappingProxyType(
@@ -135,7 +135,7 @@ class Comparison:
 
 
 def compare(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which: Unpack[Which]) -> Comparison:
-    """Set our means beside the paper's, wherever both exist; ``which`` are parameters of ``aggregate``.
+    """Set our means beside the paper's, wherever both exist; ``which`` are parameters of ``main_table``.
 
     Examples
     --------
@@ -146,10 +146,10 @@ def compare(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which:
     """
     pairs, trials = [], 0
     for metric in metrics:
-        values = aggregate(results, metric, **which)
+        values = main_table(results, metric, **which)
         trials = values.expected_trials
         for dataset, method in product(values.datasets, values.methods):
-            ours, theirs = values.summary(dataset, method), published_value(metric, dataset, method)
+            ours, theirs = values.cells[dataset, method], published_value(metric, dataset, method)
             if theirs is None or not ours.count:
                 continue
             difference = ours.mean - theirs[0]

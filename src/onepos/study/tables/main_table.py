@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict
 
 import pandas as pd
 
@@ -23,7 +23,7 @@ _KNOWN = {"selection": SELECTIONS, "status": ("ok", "failed"), "features": ("pap
 
 
 class Which(TypedDict, total=False):
-    """The rows that a table is made of: optional parameters of :func:`aggregate` that all tables share."""
+    """The rows that a table is made of: optional parameters of :func:`main_table` that all tables share."""
 
     selection: str
     datasets: Sequence[str] | None
@@ -58,156 +58,52 @@ def _check(results: pd.DataFrame, metric: str) -> None:
 
 @dataclass(frozen=True)
 class Summary:
-    """One method on one data set, over ``count`` finished trials.
+    """One method on one data set: mean and standard deviation (n - 1 in the denominator) over ``count`` trials.
 
-    ``complete`` says that all expected trials are finished. ``best`` marks the best methods of a main table.
+    Both are nan where there are too few trials. ``complete`` says that all expected trials are finished, ``failed`` is
+    the number of failed ones, and ``best`` marks the best of the data set.
     """
 
-    mean: float
-    std: float
-    count: int
-    complete: bool
+    mean: float = math.nan
+    std: float = math.nan
+    count: int = 0
+    complete: bool = False
+    failed: int = 0
     best: bool = False
 
-    def shown(self) -> Cell:
+    def shown(self, *, bold: bool = False) -> Cell:
         """Return mean±std, with the number of trials as a mark if some are missing."""
         mark = f"†{self.count}" if self.count and not self.complete else ""
-        return Cell(mean_std(self.mean, self.std), self.best, mark)
-
-
-@dataclass(frozen=True, eq=False)
-class Aggregate:
-    """One metric under one selection rule, data sets down and methods across.
-
-    ``mean`` and ``std`` (n - 1 in the denominator) are over finished trials, nan where there are too few; ``count`` and
-    ``failed`` are the numbers of trials. A cell with ``expected_trials`` finished trials is complete.
-    """
-
-    metric: str
-    selection: str
-    datasets: tuple[str, ...]
-    methods: tuple[str, ...]
-    mean: pd.DataFrame
-    std: pd.DataFrame
-    count: pd.DataFrame
-    failed: pd.DataFrame
-    features: Mapping[str, str]
-    expected_trials: int
-
-    @property
-    def complete(self) -> pd.DataFrame:
-        """Where all expected trials are finished; only such means are compared with each other."""
-        return self.count >= self.expected_trials
-
-    def summary(self, dataset: str, method: str) -> Summary:
-        """Return one cell; an empty one for a data set or a method that is not in the table."""
-        if dataset not in self.datasets or method not in self.methods:
-            return Summary(math.nan, math.nan, 0, False)
-        at = self.datasets.index(dataset), self.methods.index(method)
-        mean, std, count = (float(frame.to_numpy()[at]) for frame in (self.mean, self.std, self.count))
-        return Summary(mean, std, int(count), count >= self.expected_trials)
-
-    def complete_means(self, methods: Sequence[str]) -> pd.DataFrame:
-        """Return the means of these methods on the data sets on which all of them are complete."""
-        chosen = list(methods)
-        return self.mean.loc[self.complete[chosen].all(axis=1), chosen]
-
-
-def aggregate(
-    results: pd.DataFrame,
-    metric: str,
-    *,
-    selection: str = "clean",
-    datasets: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    expected_trials: int | None = None,
-) -> Aggregate:
-    """Average the finished trials of each cell; failed ones are left out and counted.
-
-    Parameters
-    ----------
-    results : DataFrame
-        One row per cell, see the package's text. Finished rows must have a finite metric. Only the Hamming loss may be
-        nan, for data with one tag per row; such rows are left out.
-    metric : str
-        One of :data:`onepos.metrics.METRICS`.
-    selection : {"clean", "single-positive"}, default="clean"
-    datasets, methods : sequence of str, optional
-        Which to take, in which order; by default all in order of first appearance. One that has no rows yet
-        gives an empty line: a study may be half done.
-    expected_trials : int, optional
-        By default the number of different trials under this selection rule.
-
-    Examples
-    --------
-    >>> from onepos.study.tables import example_results
-    >>> table = aggregate(example_results(), "average_precision")
-    >>> table.datasets, table.methods
-    (('scene', 'yeast'), ('smile', 'an', 'bce'))
-    >>> table.summary("yeast", "an").count, table.summary("yeast", "an").complete
-    (1, False)
-    >>> int(table.failed.loc["yeast", "an"])
-    1
-    """
-    _check(results, metric)
-    rows = results[results["selection"] == selection]
-    if rows.empty:
-        there = ", ".join(map(repr, results["selection"].unique())) or "none, the frame is empty"
-        raise ValueError(f"expected rows with selection {selection!r}; there are: {there}. Run that selection first")
-    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric != "hamming_loss"))]
-    endless = ok[~ok[metric].abs().lt(math.inf)]
-    if not endless.empty:
-        bad = endless.iloc[0]
-        raise ValueError(
-            f"expected a finite {metric} in every row with status 'ok'; got {bad[metric]} for {bad['dataset']}, "
-            f"{bad['method']}, trial {bad['trial']}: such a cell has the status 'failed'"
-        )
-    down, across = (_order(rows[column], asked) for column, asked in (("dataset", datasets), ("method", methods)))
-    groups, failed = (
-        part.groupby(["dataset", "method"], sort=False)[metric] for part in (ok, rows[rows["status"] == "failed"])
-    )
-
-    def wide(values: "pd.Series[Any]", empty: float) -> pd.DataFrame:
-        return values.unstack().reindex(index=list(down), columns=list(across)).astype(float).fillna(empty)
-
-    features = dict(zip(rows["dataset"], rows["features"], strict=True))
-    return Aggregate(
-        metric=metric,
-        selection=selection,
-        datasets=down,
-        methods=across,
-        mean=wide(groups.mean(), math.nan),
-        std=wide(groups.std(ddof=1), math.nan),
-        count=wide(groups.size(), 0).astype(int),
-        failed=wide(failed.size(), 0).astype(int),
-        features={name: features[name] for name in down if name in features},
-        expected_trials=int(rows["trial"].nunique()) if expected_trials is None else expected_trials,
-    )
-
-
-def _order(found: "pd.Series[str]", asked: Sequence[str] | None) -> tuple[str, ...]:
-    present = tuple(dict.fromkeys(found.tolist()))
-    if asked is None:
-        return present
-    if not set(asked) & set(present):
-        raise ValueError(f"expected {found.name}s among {', '.join(present)}; got {', '.join(asked) or 'none'}")
-    return tuple(dict.fromkeys(asked))
+        return Cell(mean_std(self.mean, self.std), bold, mark)
 
 
 @dataclass(frozen=True)
 class MainTable:
-    """The result of :func:`main_table`; ``average_ranks`` has the competing methods, over ``ranked_datasets``."""
+    """The result of :func:`main_table`: ``cells`` by data set and method.
+
+    ``average_ranks`` has the competing methods, over ``ranked_datasets``.
+    """
 
     metric: str
     selection: str
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
     cells: Mapping[tuple[str, str], Summary]
-    average_ranks: Mapping[str, float]
-    ranked_datasets: tuple[str, ...]
     features: Mapping[str, str]
     expected_trials: int
-    failed: int
+    average_ranks: Mapping[str, float] = field(default_factory=dict)
+    ranked_datasets: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> int:
+        """The number of failed trials."""
+        return sum(cell.failed for cell in self.cells.values())
+
+    def complete_means(self, methods: Sequence[str]) -> pd.DataFrame:
+        """Return the means of these methods on the data sets on which all of them are complete."""
+        rows = {dataset: [self.cells[dataset, method] for method in methods] for dataset in self.datasets}
+        means = {name: [cell.mean for cell in row] for name, row in rows.items() if all(cell.complete for cell in row)}
+        return pd.DataFrame.from_dict(means, orient="index", columns=list(methods))
 
     def frame(self) -> pd.DataFrame:
         """One row per data set and method: mean, std, count, best, incomplete, features."""
@@ -229,10 +125,10 @@ class MainTable:
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
         """Data sets down, methods across; see :class:`onepos.study.tables.Table`."""
-        rows = [
-            (Cell(dataset), *(self.cells[dataset, method].shown() for method in self.methods))
-            for dataset in self.datasets
-        ]
+        rows = []
+        for dataset in self.datasets:
+            cells = [self.cells[dataset, method] for method in self.methods]
+            rows.append((Cell(dataset), *(cell.shown(bold=cell.best) for cell in cells)))
         ranks = rank_cells([self.average_ranks.get(method) for method in self.methods])
         return Grid(
             title=metric_title(self.metric),
@@ -259,10 +155,32 @@ class MainTable:
         return notes
 
 
-def main_table(results: pd.DataFrame, metric: str, **which: Unpack[Which]) -> MainTable:
-    """Make the table of one metric; ``which`` are parameters of :func:`onepos.study.tables.aggregate`.
+def main_table(
+    results: pd.DataFrame,
+    metric: str,
+    *,
+    selection: str = "clean",
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    expected_trials: int | None = None,
+) -> MainTable:
+    """Average the finished trials of each method on each data set; failed ones are left out and counted.
 
     Means that agree in the decimals shown are equally good: all are bold. Full supervision is neither ranked nor bold.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per cell, see the package's text. Finished rows must have a finite metric. Only the Hamming loss may be
+        nan, for data with one tag per row; such rows are left out.
+    metric : str
+        One of :data:`onepos.metrics.METRICS`.
+    selection : {"clean", "single-positive"}, default="clean"
+    datasets, methods : sequence of str, optional
+        Which to take, in which order; by default all in order of first appearance. One that has no rows yet
+        gives an empty line: a study may be half done.
+    expected_trials : int, optional
+        By default the number of different trials under this selection rule.
 
     Examples
     --------
@@ -270,33 +188,56 @@ def main_table(results: pd.DataFrame, metric: str, **which: Unpack[Which]) -> Ma
     >>> table = main_table(example_results(), "average_precision")
     >>> [method for method in table.methods if table.cells["scene", method].best]
     ['smile']
-    >>> table.cells["yeast", "an"].complete, table.average_ranks
-    (False, {'smile': 1.0, 'an': 2.0})
+    >>> table.cells["yeast", "an"].complete, table.cells["yeast", "an"].failed, table.average_ranks
+    (False, 1, {'smile': 1.0, 'an': 2.0})
     """
-    values = aggregate(results, metric, **which)
-    competing = [method for method in values.methods if method not in FULL_SUPERVISION]
-    # A method that was completed nowhere is not ranked; it must not take every data set out of the ranking.
-    ranked = values.complete_means([method for method in competing if values.complete[method].any()])
-    ranks = average_ranks(ranked.to_numpy(), higher_is_better=higher_is_better(metric)) if ranked.size else ()
-    cells = {}
-    for dataset in values.datasets:
-        row = {method: values.summary(dataset, method) for method in values.methods}
+    _check(results, metric)
+    rows = results[results["selection"] == selection]
+    if rows.empty:
+        there = ", ".join(map(repr, results["selection"].unique())) or "none, the frame is empty"
+        raise ValueError(f"expected rows with selection {selection!r}; there are: {there}. Run that selection first")
+    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric != "hamming_loss"))]
+    endless = ok[~ok[metric].abs().lt(math.inf)]
+    if not endless.empty:
+        bad = endless.iloc[0]
+        raise ValueError(
+            f"expected a finite {metric} in every row with status 'ok'; got {bad[metric]} for {bad['dataset']}, "
+            f"{bad['method']}, trial {bad['trial']}: such a cell has the status 'failed'"
+        )
+    expected = int(rows["trial"].nunique()) if expected_trials is None else expected_trials
+    found = ok.groupby(["dataset", "method"], sort=False)[metric].agg(["mean", "std", "count"])
+    values = {
+        key: Summary(mean, std, int(count), complete=count >= expected)
+        for key, mean, std, count in found.itertuples(name=None)
+    }
+    failed = rows[rows["status"] == "failed"].groupby(["dataset", "method"]).size().to_dict()
+    down, across = (_order(rows[column], asked) for column, asked in (("dataset", datasets), ("method", methods)))
+    competing = [method for method in across if method not in FULL_SUPERVISION]
+    cells: dict[tuple[str, str], Summary] = {}
+    for dataset in down:
+        row = {m: replace(values.get((dataset, m), Summary()), failed=failed.get((dataset, m), 0)) for m in across}
         shown = {method: round(row[method].mean, DIGITS) for method in competing if row[method].complete}
         best = (max if higher_is_better(metric) else min)(shown.values(), default=None)
-        for method, cell in row.items():
-            cells[dataset, method] = replace(cell, best=method in shown and shown[method] == best)
-    return MainTable(
-        metric=metric,
-        selection=values.selection,
-        datasets=values.datasets,
-        methods=values.methods,
-        cells=cells,
-        average_ranks=dict(zip(ranked.columns, ranks, strict=False)),
-        ranked_datasets=tuple(ranked.index),
-        features=values.features,
-        expected_trials=values.expected_trials,
-        failed=int(values.failed.to_numpy().sum()),
-    )
+        cells |= {(dataset, m): replace(cell, best=m in shown and shown[m] == best) for m, cell in row.items()}
+    features = dict(zip(rows["dataset"], rows["features"], strict=True))
+    features = {name: features[name] for name in down if name in features}
+    table = MainTable(metric, selection, down, across, cells, features, expected)
+    # A method that was completed nowhere is not ranked; it must not take every data set out of the ranking.
+    somewhere = [method for method in competing if any(cells[dataset, method].complete for dataset in down)]
+    ranked = table.complete_means(somewhere)
+    if not ranked.size:
+        return table
+    ranks = average_ranks(ranked.to_numpy(), higher_is_better=higher_is_better(metric))
+    return replace(table, average_ranks=dict(zip(somewhere, ranks, strict=True)), ranked_datasets=tuple(ranked.index))
+
+
+def _order(found: "pd.Series[str]", asked: Sequence[str] | None) -> tuple[str, ...]:
+    present = tuple(dict.fromkeys(found.tolist()))
+    if asked is None:
+        return present
+    if not set(asked) & set(present):
+        raise ValueError(f"expected {found.name}s among {', '.join(present)}; got {', '.join(asked) or 'none'}")
+    return tuple(dict.fromkeys(asked))
 
 
 def example_results() -> pd.DataFrame:

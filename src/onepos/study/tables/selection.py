@@ -8,7 +8,7 @@ from typing import Unpack
 import pandas as pd
 
 from onepos.study.tables.formats import Cell, Grid, metric_title, name_of, short
-from onepos.study.tables.main_table import SELECTIONS, Summary, Which, aggregate
+from onepos.study.tables.main_table import SELECTIONS, Summary, Which, main_table
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SelectionTable:
 
 
 def selection_table(results: pd.DataFrame, metric: str = "average_precision", **which: Unpack[Which]) -> SelectionTable:
-    """Set the two selection rules side by side; ``which`` are parameters of ``aggregate`` except ``selection``.
+    """Set the two selection rules side by side; ``which`` are parameters of ``main_table`` except ``selection``.
 
     Examples
     --------
@@ -93,11 +93,11 @@ def selection_table(results: pd.DataFrame, metric: str = "average_precision", **
     if "trial" in results and which.get("expected_trials") is None:
         # One number of trials for both: a rule that has run fewer must not pass as complete.
         which["expected_trials"] = int(results["trial"].nunique())
-    clean, single = (aggregate(results, metric, **(which | {"selection": rule})) for rule in SELECTIONS)
+    clean, single = (main_table(results, metric, **(which | {"selection": rule})) for rule in SELECTIONS)
     datasets, methods = dict.fromkeys(clean.datasets + single.datasets), dict.fromkeys(clean.methods + single.methods)
     lines = [
-        BothRules(dataset, method, clean.summary(dataset, method), single.summary(dataset, method))
-        for dataset, method in product(datasets, methods)
+        BothRules(*key, clean.cells.get(key, Summary()), single.cells.get(key, Summary()))
+        for key in product(datasets, methods)
     ]
     lines = [line for line in lines if line.clean.count or line.single_positive.count]
     differences: dict[str, list[float]] = {}

@@ -9,7 +9,7 @@ import pandas as pd
 from onepos.metrics import METRICS, higher_is_better
 from onepos.study import statistics
 from onepos.study.tables.formats import NOTHING, Cell, Grid, metric_title, name_of, p_text, rank_cells
-from onepos.study.tables.main_table import FULL_SUPERVISION, Aggregate, Which, aggregate
+from onepos.study.tables.main_table import FULL_SUPERVISION, MainTable, Which, main_table
 
 #: The level of all tests.
 ALPHA = 0.05
@@ -96,7 +96,7 @@ def _rank_cells(ranks: MetricRanks) -> list[Cell]:
 def rank_table(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which: Unpack[Which]) -> RankTable:
     """Rank the methods by each metric; the level of the critical difference is .05.
 
-    ``which`` are parameters of :func:`onepos.study.tables.aggregate`. By default ``methods`` are all but full
+    ``which`` are parameters of :func:`main_table`. By default ``methods`` are all but full
     supervision. Only data sets on which all of them are complete count: leave out a method that has many holes.
 
     Examples
@@ -109,7 +109,7 @@ def rank_table(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **whi
     ranks: dict[str, MetricRanks | None] = {}
     chosen: tuple[str, ...] = ()
     for metric in metrics:
-        values = aggregate(results, metric, **which)
+        values = main_table(results, metric, **which)
         asked = bool(which.get("methods"))
         chosen = tuple(key for key in values.methods if asked or key not in FULL_SUPERVISION)
         ranks[metric] = _metric_ranks(metric, values.complete_means(chosen))
@@ -236,7 +236,7 @@ def significance(
     metrics : sequence of str
         One line each.
     which
-        Parameters of :func:`onepos.study.tables.aggregate`.
+        Parameters of :func:`main_table`.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def significance(
     verdicts: dict[tuple[str, str], Verdict] = {}
     chosen: tuple[str, ...] = ()
     for metric in metrics:
-        values = aggregate(results, metric, **which)
+        values = main_table(results, metric, **which)
         chosen = _rivals(values.methods, method, rivals)
         tested = [_test(values, method, rival) for rival in chosen]
         corrected = iter(statistics.holm([test.p_value for _, test in tested if test]).tolist())
@@ -268,7 +268,7 @@ def _rivals(present: Sequence[str], method: str, asked: Sequence[str] | None) ->
     return tuple(chosen)
 
 
-def _test(values: Aggregate, method: str, rival: str) -> tuple[tuple[str, ...], statistics.SignedRank | None]:
+def _test(values: MainTable, method: str, rival: str) -> tuple[tuple[str, ...], statistics.SignedRank | None]:
     """Return the data sets on which both methods are complete, and the test over them; None if they are too few."""
     means = values.complete_means([method, rival])
     if len(means) < statistics.fewest_pairs(ALPHA):
