@@ -16,10 +16,10 @@ from onepos.training.networks import MLP
 
 TITLE = "AN epoch against scikit-learn and skorch"
 ABOUT = """
-The same network (one hidden layer of max(128, c) units), sigmoid outputs, binary cross-entropy, Adam, batch 16, dense
-float32 features, shuffled. An epoch is the second of a fit for ours, one `partial_fit` after a first one for
-`sklearn.neural_network.MLPClassifier` and for `skorch.NeuralNet` with the same torch module. A last line has ours with
-denormal numbers kept instead of flushed: they come of rare features, after some hundred steps.
+Ours, `sklearn.neural_network.MLPClassifier` and `skorch.NeuralNet` train the same network: one hidden layer of
+max(128, c) units, sigmoid outputs, binary cross-entropy, Adam, batch 16, dense float32 features, shuffled. For ours
+an epoch is the second epoch of a fit; for the others it is one `partial_fit` after a first one. The last line keeps
+denormal numbers instead of flushing them; rare features produce such numbers after some hundred steps.
 """
 KEPT = "denormals kept"
 TARGETS = {"yeast": ">= 1", "rcv1-s1": ">= 1.5", "corel5k": ">= 1.5", "tmc2007": ">= 1.5"}

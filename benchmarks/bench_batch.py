@@ -9,9 +9,9 @@ from onepos.datasets import make_single_positive, split
 
 TITLE = "SMILE at larger batches"
 ABOUT = """
-Default settings but batch and learning rate: 10⁻³ at every batch, or 10⁻³ times √(batch/16). One split, one seed a
-repeat (at least three); average precision of the best epoch on fully labelled validation rows, and seconds of the
-training loop, early stopping included, against batch 16 with the same seed.
+Default settings, except batch size and learning rate: 10⁻³ at every batch size, or 10⁻³ times √(batch/16). One split,
+and one seed per repeat (at least three). The table has the average precision of the best epoch on fully labelled
+validation rows, and the seconds of the training loop with early stopping, compared with batch 16 and the same seed.
 """
 DATASETS = ("corel5k", "rcv1-s1", "tmc2007")
 BATCHES = (16, 64, 256, 1024)

@@ -11,10 +11,10 @@ from onepos import SMILEClassifier
 
 TITLE = "Encoder: neighbourhood against whole graph"
 ABOUT = """
-A SMILE epoch past the warm-up at the paper's batch of 16, all of it: both losses, both steps. The baseline evaluates
-Â·ReLU(ÂX W₁)·W₂ on all rows for every batch, with ÂX computed once (`full_graph.py`). Where features are sparse a
-second line has the baseline with our sparse first layer lent to it: what the neighbourhood alone is worth. Losses of
-the first steps must agree, as seeds and batches are the same.
+A whole SMILE epoch after the warm-up at the paper's batch size of 16: both losses, both steps. The baseline evaluates
+Â·ReLU(ÂX W₁)·W₂ on all rows for every batch, with ÂX computed once (`full_graph.py`). If features are sparse, a
+second line gives the baseline our sparse first layer, and so shows the gain of the neighbourhood alone. Seeds and
+batches are the same, so the losses of the first steps must agree.
 """
 #: Data set → speed-up that must be reached, and whether whole epochs of the baseline end within minutes.
 TARGETS = {

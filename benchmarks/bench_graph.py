@@ -12,9 +12,10 @@ from onepos.graph.neighbors import nearest_neighbors
 
 TITLE = "Neighbour graph"
 ABOUT = """
-The 10 nearest other rows of every row. Exact: ours against `NearestNeighbors(algorithm="brute")` on the scaled features
-of each data set; neighbours are the same if their distances are, ties may be broken either way. Approximate: made-up
-mixtures with 128 features, recall against all distances in float64 for 500 rows.
+The 10 nearest other rows of every row. Exact: ours against `NearestNeighbors(algorithm="brute")` on the scaled
+features of each data set. Neighbours count as the same if their distances are equal, so ties may be broken either
+way. Approximate: generated mixtures with 128 features; recall is measured against all distances in float64 for 500
+rows.
 """
 DATASETS = ("yeast", "corel5k", "rcv1-s1", "corel16k-s1", "delicious", "tmc2007")
 K, Q, SAMPLE = 10, 128, 500

@@ -8,9 +8,10 @@ from onepos import AssumeNegativeClassifier, SMILEClassifier
 
 TITLE = "Growth of an epoch"
 ABOUT = """
-Second epoch of a fit on a made-up mixture, batch 256, hidden layer of 128 units; from the base n = 20,000 rows, q = 128
-features, c = 100 labels, k = 10 neighbours one size is doubled twice. The exponent is the slope of log seconds over log
-size: 1 is linear; below 1, part of the work does not depend on that size.
+The second epoch of a fit on a generated mixture, with batch 256 and a hidden layer of 128 units. The base is n =
+20,000 rows, q = 128 features, c = 100 labels and k = 10 neighbours. One of these sizes at a time is doubled twice.
+The exponent is the slope of log seconds over log size. 1 is linear; below 1, part of the work does not depend on that
+size.
 """
 BASE = {"n": 20_000, "q": 128, "c": 100, "k": 10}
 FACTORS = (1, 2, 4)

@@ -6,8 +6,8 @@ from harness import alternate, record, spread
 
 TITLE = "Peak memory of SMILE"
 ABOUT = """
-A fresh process loads the data set, finds the graph and trains one epoch with default settings; subtracted is the
-peak of a process that only imports the same libraries. 1 GB is 10⁹ bytes.
+A fresh process loads the data set, finds the graph and trains one epoch with default settings. The peak of a process
+that only imports the same libraries is subtracted. 1 GB is 10⁹ bytes.
 """
 DATASETS = ("tmc2007", "delicious")
 TARGET = "<= 1.2"

@@ -9,8 +9,8 @@ from onepos import metrics as ours
 
 TITLE = "Metrics against scikit-learn"
 ABOUT = """
-Average precision, ranking loss and coverage on made-up scores (float32), one call each; `evaluate` gives five metrics
-at once and is compared with scikit-learn's three together.
+Average precision, ranking loss and coverage on generated scores (float32), one call each. `evaluate` returns five
+metrics at once and is compared with the sum of scikit-learn's three.
 """
 PAIRS = {
     "average precision": (ours.average_precision, theirs.label_ranking_average_precision_score),

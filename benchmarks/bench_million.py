@@ -9,9 +9,10 @@ from harness import exponent, left_out, record, spread
 
 TITLE = "A million rows"
 ABOUT = """
-Made-up mixtures with 128 features and 100 labels, batch 1024, hidden layer of 128 units, each method and size in a
-process of its own: seconds of the second of two epochs, peak memory of the whole process in 10⁹ bytes, libraries, data
-and graph included. SMILE's graph comes from the approximate search; its time is told apart and is part of no epoch.
+Generated mixtures with 128 features and 100 labels, batch 1024, hidden layer of 128 units. Each method and size runs
+in its own process. The table has the seconds of the second of two epochs, and the peak memory of the whole process in
+10⁹ bytes, including libraries, data and graph. SMILE's graph comes from the approximate search. Its time is listed
+separately and is not part of an epoch.
 """
 SIZES = (62_500, 125_000, 250_000, 500_000, 1_000_000)
 Q, C, BATCH = 128, 100, 1024

@@ -9,9 +9,9 @@ from harness import alternate, record, seconds_of, spread
 
 TITLE = "Share of the machine's arithmetic"
 ABOUT = """
-Operations of the matrix products in an epoch, counted from layer sizes (`work.py`), per second, over the rate of one
-4096 × 4096 × 4096 single-precision product on the same thread in the same repeat. Products that the encoder
-skips, of zeros and of rows shared by neighbourhoods, count as done. The rest is elementwise work, memory traffic and
+Operations per second of the matrix products in an epoch, counted from layer sizes (`work.py`), divided by the rate of
+one 4096 × 4096 × 4096 single-precision product on the same thread in the same repeat. Products that the encoder skips
+(with zeros, and with rows shared by neighbourhoods) count as done. The rest is elementwise work, memory traffic and
 the cost of starting each operation.
 """
 DATASETS = ("corel5k", "rcv1-s1", "delicious")

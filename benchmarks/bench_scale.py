@@ -13,10 +13,10 @@ from harness import left_out, record, spread
 
 TITLE = "Cost model"
 ABOUT = """
-Seconds of an epoch, peak memory and seconds of the graph search as sums of counts times prices (`cost_model.py`). The
-prices are fitted to steps timed at fourteen sizes, and to whole fits in processes of their own for memory; then whole
-epochs and fits at sizes that took no part are measured and compared. Seconds are those of the processor, with one
-thread: what else the machine does counts little. benchmarks/SIZING.md carries the prices to 100 million rows.
+Seconds of an epoch, peak memory and seconds of the graph search, as sums of counts times prices (`cost_model.py`).
+The prices are fitted to steps at fourteen sizes, and for memory to whole fits in their own processes. Then whole
+epochs and fits at other sizes are measured and compared. Seconds are processor seconds of one thread, so other work
+on the machine matters little. benchmarks/SIZING.md applies the prices to 100 million rows.
 """
 BASE = {"n": 40_000, "q": 128, "c": 100, "k": 10, "batch": 1024}
 #: One size changed at a time, and two together: what a price is fitted to.

@@ -13,10 +13,10 @@ from onepos.methods.smile import enhancement as _label_enhancement
 TITLE = "SMILE epoch against AN epoch"
 AUTOMATIC = "AN of an ordinary loop"
 ABOUT = """
-Second epoch of a fit with default settings, past SMILE's warm-up; the graph is not part of an epoch. A second line has
-AN with the same network as a user's own. A third line has SMILE with T_LE differentiated by torch instead of computed
-by its kernel. From 20 labels on, which is all sets here, draws of D have the Beta distribution and
-derivatives that are exact to 0.3 % in the mean; a fourth line has it with the implicit ones that fewer labels have.
+The second epoch of a fit with default settings, after SMILE's warm-up. The graph search is not part of an epoch. A
+second line has AN with the same network passed as a user's own. In a third line, torch differentiates SMILE's T_LE
+instead of the kernel. All sets here have 20 labels or more, so the derivatives of the Beta draws are smooth and exact
+to 0.3 % in the mean. A fourth line has the implicit derivatives that are used with fewer labels.
 """
 INTERPRETED = "SMILE without its kernel"
 IMPLICIT = "SMILE with implicit derivatives"

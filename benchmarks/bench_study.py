@@ -6,8 +6,8 @@ from machine import HERE
 
 TITLE = "Cost of the committed study"
 ABOUT = """
-Sum of the column `seconds` of `studies/smile_paper/results.parquet` by method, as it was measured when each cell was
-run, on whatever else that machine did.
+Sum of the column `seconds` of `studies/smile_paper/results.parquet` by method. The seconds were measured when each
+cell was run, while the machine also did other work.
 """
 PATH = HERE.parent / "studies" / "smile_paper" / "results.parquet"
 

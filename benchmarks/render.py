@@ -1,4 +1,4 @@
-"""results.json → RESULTS.md: one table a section, and up front how many targets are met."""
+"""results.json → RESULTS.md: one table per section, and at the top how many targets are met."""
 
 from collections.abc import Iterable, Mapping
 from statistics import median
@@ -24,9 +24,8 @@ def render(results: Mapping[str, Any], texts: Mapping[str, tuple[str, str]]) -> 
     if machines:
         lines += [_machine(machines[0]), ""]
     lines += [
-        "One thread for all competitors unless a section says otherwise. Competitors take turns; a ratio is the median",
-        "over repeats of the ratio within a repeat, with its smallest and largest. Absolute times are those of this",
-        "machine; `results.json` has every number.",
+        "All competitors use one thread unless a section says otherwise, and take turns. A ratio is the median over",
+        "repeats of the ratio within a repeat, with its smallest and largest value. `results.json` has every number.",
         "",
         *_summary(sections, texts),
     ]
