@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from onepos import SMILEClassifier
 from onepos.graph.neighbors import neighbor_means
-from onepos.graph.sparse_product import SparseBatch
 from onepos.methods.smile.encoder import GraphEncoder, Neighborhood
 
 
@@ -45,9 +44,8 @@ class FullGraphEncoder(nn.Module):
         self.matrix = sparse.csr_array(share * loops + (1 - share) * neighbor_means(neighbors, len(neighbors)))
         self.transposed = sparse.csr_array(self.matrix.T)
         inputs = encoder.aggregated
-        if not isinstance(inputs, Tensor):
-            batch = inputs.take(np.arange(len(neighbors)))
-            inputs = batch if sparse_inputs else _dense(batch, encoder.aggregated.shape[1])
+        if not isinstance(inputs, Tensor) and not sparse_inputs:
+            inputs = torch.from_numpy(inputs.toarray())
         self.inputs = inputs
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -59,11 +57,6 @@ class FullGraphEncoder(nn.Module):
     def linked(self, rows: Tensor) -> Tensor:
         """Return A among the given rows."""
         return Neighborhood(self.neighborhoods.numpy(), rows.numpy()).linked
-
-
-def _dense(batch: SparseBatch, n_columns: int) -> Tensor:
-    shape = (len(batch.offsets) - 1, n_columns)
-    return torch.from_numpy(sparse.csr_array((batch.values, batch.columns, batch.offsets), shape=shape).toarray())
 
 
 class FullGraphSMILE(SMILEClassifier):

@@ -49,11 +49,11 @@ _leave_out_what_is_only_announced()
 
 #: Tests that start processes, drive a browser, run studies or examples, or train every method: not in `make check`.
 _SLOW = (
-    "_utils/test_compilation.py",
     "doctor/test_simulation.py",
     "graph/test_approximate.py",
     "methods/auto/",
     "methods/smile/test_code.py",
+    "methods/smile/test_compilation.py",
     "methods/test_glocal.py",
     "persistence/test_persistence.py",
     "reliability/",

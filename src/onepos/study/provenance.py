@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _ROOT = Path(onepos.__file__).parent
 #: Packages whose code decides numbers. Readers of files are not among them: a row names its data by their content.
 _FOLLOWED = (
-    *("graph", "label_sets", "methods", "metrics", "rows", "training", "datasets._single_positive"),
-    *("_utils.compilation", "_utils.validation"),
+    *("graph", "label_sets", "methods", "metrics", "rows", "training"),
+    *("datasets._single_positive", "_utils.validation"),
 )
 #: What every cell runs besides its method.
 _ALWAYS = ("study.execute", "study.cells", "metrics", "datasets._single_positive")

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from onepos._utils.compilation import compiled
+from onepos.methods.smile._compilation import compiled
 from onepos.methods.smile._kernels import exponential, log_gamma_and_slopes, logarithm, softplus_and_sigmoid
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from onepos._utils.compilation import Array, Scalar, compiled, inlined
+from onepos.methods.smile._compilation import Array, Scalar, compiled, inlined
 
 Single = np.float32
 Integer = np.int32

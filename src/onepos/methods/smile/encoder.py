@@ -27,11 +27,12 @@ from onepos.graph.neighbors import (
     neighbor_graph,
     usable_neighbors,
 )
-from onepos.graph.sparse_product import SPARSE_BELOW, SparseBatch, SparseRows, sparse_product
 from onepos.training import Rows
 from onepos.training.networks import embedder, linear, outputs_of_all
 from onepos.training.objective import as_features, gather, on_device
 
+#: Up to this share of stored entries, the sparse product is the faster one.
+SPARSE_BELOW = 0.2
 #: Whether kernels compute the encoder in single precision on the CPU; False: torch always does.
 USE_KERNEL = True
 
@@ -80,7 +81,7 @@ class Neighborhood:
 class _Read(NamedTuple):
     """What the encoder reads for a batch: (ÂX) of the rows needed, where they are, and what each counts in Â."""
 
-    inputs: Tensor | SparseBatch
+    inputs: Any  # Tensor or CSR array
     around: Neighborhood
     places: Tensor
     shares: Tensor
@@ -95,10 +96,9 @@ class _FirstLayer(nn.Module):
         self.weight = nn.Parameter(layer.weight.detach().T.contiguous())
         self.bias = layer.bias
 
-    def forward(self, inputs: Tensor | SparseBatch) -> Tensor:
-        if isinstance(inputs, SparseBatch):
-            return sparse_product(inputs, self.weight)
-        return inputs @ self.weight
+    def forward(self, inputs: Any) -> Tensor:
+        product: Tensor = sparse_product(inputs, self.weight) if sparse.issparse(inputs) else inputs @ self.weight
+        return product
 
 
 class GraphEncoder(nn.Module):
@@ -177,9 +177,8 @@ class GraphEncoder(nn.Module):
         # A step asks several times for the same batch: for the loss, and with new weights for the soft labels.
         if self._last is None or self._last[0] is not rows:
             around = Neighborhood(self._table, rows.cpu().numpy())
-            inputs: Tensor | SparseBatch
-            if isinstance(self.aggregated, SparseRows):
-                inputs = self.aggregated.take(around.needed)
+            if sparse.issparse(self.aggregated):
+                inputs = self.aggregated[around.needed]
             else:
                 inputs = gather(self.aggregated, torch.from_numpy(around.needed).to(rows.device))
             k = self._table.shape[1] - 1
@@ -221,15 +220,49 @@ class _Compiled(torch.autograd.Function):
 
 
 def _sparse_if_it_pays(aggregated: Any) -> Any:
-    """Return sparse rows for a matrix that is mostly zeros, else what was given."""
+    """Return a CSR array with indices of 32 bits for a matrix that is mostly zeros, else what was given."""
     if isinstance(aggregated, Tensor):
         stored = int(torch.count_nonzero(aggregated))
         if aggregated.device.type != "cpu" or stored > SPARSE_BELOW * aggregated.numel():
             return aggregated
-        return SparseRows(sparse.csr_array(aggregated.numpy()))
-    if sparse.issparse(aggregated):
-        return SparseRows(aggregated)
-    return aggregated
+        aggregated = sparse.csr_array(aggregated.numpy())
+    if not sparse.issparse(aggregated):
+        return aggregated
+    place = np.int32 if aggregated.nnz < 2**31 else np.int64
+    parts = (aggregated.data, aggregated.indices.astype(place), aggregated.indptr.astype(place))
+    return sparse.csr_array(parts, shape=aggregated.shape)
+
+
+class _SparseProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, rows: Any) -> Tensor:
+        ctx.rows = rows
+        return _weighted_sums(rows, dense)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        # The arrays of the CSC form are those of the transpose in CSR form.
+        return _weighted_sums(ctx.rows.tocsc(), gradients[0].contiguous()), None
+
+
+def _weighted_sums(rows: Any, dense: Tensor) -> Tensor:
+    """Return the product of a CSR array, or of the transpose of a CSC array, with ``dense``."""
+    columns, offsets = (torch.from_numpy(part).to(dense.device) for part in (rows.indices, rows.indptr))
+    values = torch.from_numpy(rows.data).to(dense)
+    # 0: the sum. Arguments by position are fastest.
+    return torch.embedding_bag(dense, columns, offsets, False, 0, False, values, True)[0]
+
+
+def sparse_product(rows: Any, dense: Tensor) -> Tensor:
+    """Return the product of a CSR array and a dense matrix, differentiable in the dense one.
+
+    Examples
+    --------
+    >>> sparse_product(sparse.csr_array(np.eye(3, dtype=np.float32)[[2, 0]]), torch.arange(6.0).reshape(3, 2)).tolist()
+    [[4.0, 5.0], [0.0, 1.0]]
+    """
+    product: Tensor = _SparseProduct.apply(dense, rows)  # type: ignore[no-untyped-call]
+    return product
 
 
 def find_graph(matrix: Any, n_neighbors: int, metric: Metric = "euclidean", search: Search = "exact") -> NeighborGraph:

@@ -1,6 +1,6 @@
-"""How loops over numbers are compiled by numba: two decorators, and types for annotations.
+"""Two decorators that compile kernels with numba, and types for annotations.
 
-Importing this module imports numba, which takes about half a second: import kernels where they are called.
+Importing numba takes about half a second: import kernels where they are called.
 """
 
 import warnings
@@ -45,21 +45,16 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 def _tolerate_cache_errors(cache: Any) -> None:
     """Compile again if a cached kernel cannot be read, and go on if it cannot be written (a full disk)."""
-    load, save = cache.load_overload, cache.save_overload
 
-    def load_or_warn(*arguments: Any) -> Any:
-        try:
-            return load(*arguments)
-        except Exception as error:
-            message = f"a compiled kernel cannot be read ({error!r}) and is compiled again."
-            warnings.warn(message, TrainingWarning, stacklevel=2)
-            return None
+    def tolerant(call: Callable[..., Any], problem: str) -> Callable[..., Any]:
+        def call_or_warn(*arguments: Any) -> Any:
+            try:
+                return call(*arguments)
+            except Exception as error:
+                warnings.warn(f"{problem}: {error!r}", TrainingWarning, stacklevel=2)
+                return None
 
-    def save_or_warn(*arguments: Any) -> None:
-        try:
-            save(*arguments)
-        except Exception as error:
-            message = f"a compiled kernel cannot be kept for later ({error!r})."
-            warnings.warn(message, TrainingWarning, stacklevel=2)
+        return call_or_warn
 
-    cache.load_overload, cache.save_overload = load_or_warn, save_or_warn
+    cache.load_overload = tolerant(cache.load_overload, "a compiled kernel cannot be read and is compiled again")
+    cache.save_overload = tolerant(cache.save_overload, "a compiled kernel cannot be kept for later")

@@ -6,8 +6,8 @@ import sys
 import numba
 import pytest
 
-from onepos._utils import compilation
 from onepos.exceptions import TrainingWarning
+from onepos.methods.smile import _compilation as compilation
 
 
 def test_kernels_compile_where_nothing_can_be_kept(monkeypatch):
@@ -45,7 +45,7 @@ def _doubled(folder):
 def kept(tmp_path):
     """A folder with a kernel that was compiled by another process."""
     (tmp_path / "doubled.py").write_text(
-        "from onepos._utils.compilation import compiled\n@compiled\ndef doubled(x):\n    return 2 * x\n"
+        "from onepos.methods.smile._compilation import compiled\n@compiled\ndef doubled(x):\n    return 2 * x\n"
     )
     assert _doubled(tmp_path) == ("6", "")
     return tmp_path

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from onepos.graph.sparse_product import SparseRows, sparse_product
+from onepos.methods.smile.encoder import sparse_product
 from sparse_case import random_csr
 
 
@@ -25,7 +25,7 @@ def test_equals_the_dense_product(seed, shape, density, n_rows):
     rows = rng.integers(0, n, n_rows)
     weight = torch.from_numpy(rng.normal(size=(q, h))).requires_grad_()
     direction = torch.from_numpy(rng.normal(size=(n_rows, h)))
-    batch = SparseRows(matrix).take(rows)
+    batch = matrix[rows]
     dense = torch.from_numpy(matrix.toarray()[rows])
     product, expected = sparse_product(batch, weight), dense @ weight
     assert torch.allclose(product, expected, atol=1e-12)
@@ -36,22 +36,8 @@ def test_equals_the_dense_product(seed, shape, density, n_rows):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_takes_the_precision_of_the_dense_matrix(dtype):
-    batch = SparseRows(sparse.csr_array(np.eye(4, dtype=np.float32))).take(np.array([1, 3]))
+    batch = sparse.csr_array(np.eye(4, dtype=np.float32))[np.array([1, 3])]
     weight = torch.ones(4, 2, dtype=dtype, requires_grad=True)
     product = sparse_product(batch, weight)
     product.sum().backward()
     assert product.dtype == weight.grad.dtype == dtype
-
-
-@given(seed=st.integers(0, 999), density=st.floats(0.0, 1.0), n_columns=st.integers(1, 20))
-def test_rows_and_their_transpose_are_those_of_scipy(seed, density, n_columns):
-    rng = np.random.default_rng(seed)
-    matrix = sparse.random_array((30, n_columns), density=density, format="csr", dtype=np.float32, rng=rng)
-    rows = rng.integers(30, size=rng.integers(1, 40))
-    batch, expected = SparseRows(matrix).take(rows), matrix[rows]
-    np.testing.assert_array_equal(batch.offsets, expected.indptr)
-    np.testing.assert_array_equal(batch.columns, expected.indices)
-    np.testing.assert_array_equal(batch.values, expected.data)
-    turned = batch.transposed
-    dense = sparse.csr_array((turned.values, turned.columns, turned.offsets), shape=(n_columns, len(rows))).toarray()
-    np.testing.assert_array_equal(dense, expected.toarray().T)
