@@ -113,7 +113,7 @@ def _read_study(path: Path) -> object:
 
 def _read_decisions(path: Path) -> object:
     from onepos.pages.review import read_decisions
-    from onepos.table import apply_decisions
+    from onepos.table.tags import apply_decisions
 
     indicator = pd.DataFrame(_Y, columns=["sea", "sun"])
     return apply_decisions(indicator, pd.Index(["07", "a b", "c", "4"]), read_decisions(path))

@@ -17,7 +17,7 @@ from onepos.pages import model_report
 from onepos.pages.model_page import model_figures
 from onepos.pages.model_summary import Scored, advice, summarise_model
 from onepos.study.figures import figure_svg, reliability
-from onepos.table.scores import bootstrap_intervals, complete_values
+from onepos.table.evaluation import bootstrap_intervals, complete_values
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import onepos
 from onepos._utils.context import deadline
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table import TableModel, evaluate_table, read_table
-from onepos.table.scores import set_scores
+from onepos.table.evaluation import set_scores
 from onepos.table.training import BASELINE, comparison, fit_in_time, rank_held_out
 from photo_table import photo_table
 

@@ -7,19 +7,11 @@ import pytest
 import onepos
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.metrics import average_precision, evaluate
-from onepos.table import (
-    ColumnEncoder,
-    apply_decisions,
-    bootstrap_intervals,
-    complete_values,
-    join_tags,
-    read_table,
-    row_ids,
-    single_positive_values,
-    split_tags,
-    tag_indicator,
-)
+from onepos.table import ColumnEncoder, read_table
+from onepos.table.evaluation import bootstrap_intervals, complete_values
 from onepos.table.features import CategoryColumn
+from onepos.table.tags import apply_decisions, join_tags, row_ids, split_tags, tag_indicator
+from onepos.table.training import single_positive_values
 
 
 def test_tags_are_stripped_sorted_and_may_be_missing():

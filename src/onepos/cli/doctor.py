@@ -51,7 +51,7 @@ def doctor(
 
 def _tags(content: "TableData", label: str, separator: str) -> Any:
     if label:
-        from onepos.table import split_tags
+        from onepos.table.tags import split_tags
 
         return split_tags(content.frame[label], separator) if separator else content.frame[label]
     if content.labels is None:

@@ -22,7 +22,8 @@ from onepos.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from onepos.table import Evaluation, TableData, TableModel, Truth
+    from onepos.table import Evaluation, TableData, TableModel
+    from onepos.table.evaluation import Truth
 
 
 EXAMPLES = """\
@@ -59,7 +60,8 @@ def evaluate(
         check_report(report)
     with progress_steps() as progress, input_errors():
         progress("loading", 0.0)
-        from onepos.table import Truth, evaluate_table, read_table, reading_options
+        from onepos.table import evaluate_table, read_table, reading_options
+        from onepos.table.evaluation import Truth
         from onepos.table.kinds import shorten
 
         loaded = options.open_model(model, data, embed)
@@ -88,7 +90,7 @@ def evaluate(
 
 def _show(result: "Evaluation") -> None:
     from onepos.metrics import METRIC_TITLES, higher_is_better
-    from onepos.table.scores import SINGLE_POSITIVE_TITLES
+    from onepos.table.training import SINGLE_POSITIVE_TITLES
 
     for note in result.notes:
         print_note(note)
@@ -140,7 +142,7 @@ def write_table_report(
 
     from onepos.doctor import diagnose
     from onepos.pages import model_report
-    from onepos.table import find_truth
+    from onepos.table.evaluation import find_truth
     from onepos.table.kinds import as_words, named
 
     found = find_truth(model, data, where)

@@ -72,7 +72,7 @@ def fit(
 
 def _write_report(trained: Trained, options: TrainingOptions, path: Path) -> None:
     """Write the page of the model, measured on the rows that training did not see."""
-    from onepos.table import Truth
+    from onepos.table.evaluation import Truth
 
     assert trained.data is not None  # a folder of shards has no page
     truth = Truth(options.label or None, None, names(options.labels) if trained.data.labels is None else [])

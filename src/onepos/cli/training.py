@@ -309,8 +309,7 @@ def _show_comparison(found: dict[str, Any] | None, *, calibrated: bool) -> None:
     fact("held out", f"{where}; mean reciprocal rank of the tag{' before calibration' if calibrated else ''}:")
     for method, scores in found["methods"].items():
         fact("", f"{method:<10} {scores['reciprocal_rank']:.3f}, log-likelihood {scores['log_likelihood']:.3f}")
-    from onepos.table.scores import RECALL_AT
-    from onepos.table.training import BARELY
+    from onepos.table.training import BARELY, RECALL_AT
 
     recalls = [f"{found[f'recall_at_{k}']:.0%} among the first {k}" for k in RECALL_AT if f"recall_at_{k}" in found]
     if recalls:

@@ -1,8 +1,10 @@
 """Mulan's data format: an ARFF file, dense or sparse, whose labels are named in an XML file."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 from xml.parsers import expat
@@ -47,12 +49,11 @@ def read_arff(path: Path, *, labels: int | Sequence[str] | None = None, xml: Pat
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     relation, attributes, start = _parse_header(lines, path)
     is_label = _label_mask(relation, [attribute.name for attribute in attributes], path, labels, xml)
-    data = _Data(lines, start, path, attributes)
-    codes = data.sparse_codes() if data.lines[0].startswith("{") else data.dense_codes()
-    X, names = _features(codes, attributes, np.flatnonzero(~is_label))
-    Y = _labels(codes, np.flatnonzero(is_label), data)
-    label_names = tuple(a.name for a, chosen in zip(attributes, is_label, strict=True) if chosen)
-    return Table(as_features(X), Y, names, label_names)
+    codes, numbers = _parse_rows(lines, start, path, attributes)
+    X, names = _features(codes[:, ~is_label], [attributes[j] for j in np.flatnonzero(~is_label)])
+    chosen = [attributes[j] for j in np.flatnonzero(is_label)]
+    Y = _labels(codes[:, is_label], chosen, path, numbers)
+    return Table(as_features(X), Y, names, tuple(attribute.name for attribute in chosen))
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,19 @@ class _Attribute:
         """Numeric, or nominal with exactly 0 and 1 in this order, so that token, code and value coincide."""
         return self.values is None or self.values == ("0", "1")
 
-    @property
-    def code(self) -> Callable[[str], float]:
-        """What turns a token into its code: a number is itself, a nominal value its position."""
-        if self.values is None:
-            return float
-        return {value: float(code) for code, value in enumerate(self.values)}.__getitem__
+    @cached_property
+    def _position(self) -> dict[str, float]:
+        return {value: float(code) for code, value in enumerate(self.values or ())}
+
+    def code(self, token: str) -> float:
+        """Return the code of a token: a number is itself, a nominal value its position, a missing one NaN."""
+        try:
+            if token == "?":
+                return float("nan")
+            return float(token) if self.values is None else self._position[token]
+        except (ValueError, KeyError) as error:
+            kind = "is numeric" if self.values is None else f"takes {{{', '.join(self.values[:6])}}}"
+            raise ValueError(f"attribute {self.name!r} {kind}; got {token[:60]!r}.") from error
 
 
 def _parse_header(lines: list[str], path: Path) -> tuple[str, tuple[_Attribute, ...], int]:
@@ -230,128 +238,102 @@ def read_label_names(path: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-class _Data:
-    """The non-empty, non-comment lines of a data section, each with its line number in the file.
+def _parse_rows(lines: list[str], start: int, path: Path, attributes: Sequence[_Attribute]) -> tuple[Any, list[int]]:
+    """Return the codes of all rows, dense or CSR as the file is, and the number of each row's line.
 
-    A value's code is the number itself or the position among the declared values: so what a sparse row leaves out is 0
-    for both, as ARFF demands.
+    What a sparse row leaves out has code 0: the number 0 or the first declared value, as ARFF demands.
     """
-
-    def __init__(self, lines: Sequence[str], start: int, path: Path, attributes: Sequence[_Attribute]) -> None:
-        numbered = [(n, s) for n, s in enumerate(map(str.strip, lines[start:]), start=start + 1) if s and s[0] != "%"]
-        self.path, self.attributes = path, attributes
-        self.numbers = [number for number, _ in numbered]
-        self.lines = [line for _, line in numbered]
-        self.codes = [attribute.code for attribute in attributes]
-        if not self.lines:
-            raise DataFileError(f"{path.name}: no row follows @data. Is the file complete?")
-        for row, line in enumerate(self.lines):
-            if line.startswith("{") != self.lines[0].startswith("{"):
-                self.fail(row, "a file must be all dense or all sparse ({index value, ...}); this one mixes them.")
-
-    def fail(self, row: int, problem: str, error: Exception | None = None) -> NoReturn:
-        """Raise a DataFileError that names the file and the line of the row."""
-        raise DataFileError(f"{self.path.name}, line {self.numbers[row]}: {problem}") from error
-
-    def dense_codes(self) -> NDArray[np.float64]:
-        """Return the codes, shape (n_rows, n_attributes)."""
-        width = len(self.attributes)
-        codes = np.empty((len(self.lines), width))
-        for row, line in enumerate(self.lines):
-            try:
-                tokens = _split_values(line)
-            except ValueError as error:
-                self.fail(row, str(error), error)
-            if len(tokens) != width:
-                self.fail(row, f"{width} values expected, one per attribute; got {len(tokens)}. Is the file complete?")
-            try:
-                codes[row] = [code(token) for code, token in zip(self.codes, tokens, strict=True)]
-            except (ValueError, KeyError):  # a missing value, or a wrong one
-                codes[row] = [self._code(row, column, token) for column, token in enumerate(tokens)]
-        return codes
-
-    def sparse_codes(self) -> Any:
-        """Return the codes as CSR."""
-        columns: list[int] = []
-        values: list[float] = []
-        starts = [0]
-        width = len(self.attributes)
-        for row, line in enumerate(self.lines):
-            if _SPARSE_ROW.fullmatch(line) is None:
-                self.fail(row, f"'{{index value, ...}}' expected; got {line[:60]!r}. Is the file complete?")
-            for index, token in _PAIR.findall(line):
-                column = int(index[:20])  # Python refuses to convert thousands of digits
-                if column >= width:
-                    self.fail(row, f"index {index[:20]} is outside the {width} attributes (counted from 0).")
-                columns.append(column)
-                values.append(self._code(row, column, _unquote(token)))
-            here = columns[starts[-1] :]
-            if len(set(here)) < len(here):
-                twice = next(column for column in here if here.count(column) > 1)
-                self.fail(row, f"index {twice} comes twice in the row.")
-            starts.append(len(columns))
-        codes = csr((np.array(values), np.array(columns, dtype=np.int64), starts), shape=(len(self.lines), width))
-        codes.sort_indices()
-        codes.eliminate_zeros()
-        return codes
-
-    def _code(self, row: int, column: int, token: str) -> float:
-        if token == "?":
-            return float("nan")
+    numbered = enumerate(map(str.strip, lines[start:]), start=start + 1)
+    rows = [(number, line) for number, line in numbered if line and line[0] != "%"]
+    if not rows:
+        raise DataFileError(f"{path.name}: no row follows @data. Is the file complete?")
+    is_thin = rows[0][1].startswith("{")
+    columns: list[int] = []
+    values: list[float] = []
+    starts = [0]
+    for number, line in rows:
         try:
-            return self.codes[column](token)
-        except (ValueError, KeyError) as error:
-            attribute = self.attributes[column]
-            kind = "is numeric" if attribute.values is None else f"takes {{{', '.join(attribute.values[:6])}}}"
-            self.fail(row, f"attribute {attribute.name!r} {kind}; got {token[:60]!r}.", error)
+            if line.startswith("{") != is_thin:
+                raise ValueError("a file must be all dense or all sparse ({index value, ...}); this one mixes them.")
+            cells = _sparse_cells(line, len(attributes)) if is_thin else _dense_cells(line, len(attributes))
+            for column, token in cells:
+                columns.append(column)
+                values.append(attributes[column].code(token))
+        except ValueError as error:
+            raise DataFileError(f"{path.name}, line {number}: {error}") from error
+        starts.append(len(columns))
+    shape, numbers = (len(rows), len(attributes)), [number for number, _ in rows]
+    if not is_thin:
+        return np.array(values).reshape(shape), numbers
+    codes = csr((np.array(values), np.array(columns, dtype=np.int64), starts), shape=shape)
+    codes.sort_indices()
+    codes.eliminate_zeros()
+    return codes, numbers
 
 
-def _features(codes: Any, attributes: Sequence[_Attribute], chosen: NDArray[np.intp]) -> tuple[Any, tuple[str, ...]]:
-    if all(attributes[j].plain for j in chosen):
-        return codes[:, chosen], tuple(attributes[j].name for j in chosen)
+def _dense_cells(line: str, width: int) -> list[tuple[int, str]]:
+    tokens = _split_values(line)
+    if len(tokens) != width:
+        raise ValueError(f"{width} values expected, one per attribute; got {len(tokens)}. Is the file complete?")
+    return list(enumerate(tokens))
+
+
+def _sparse_cells(line: str, width: int) -> list[tuple[int, str]]:
+    if _SPARSE_ROW.fullmatch(line) is None:
+        raise ValueError(f"'{{index value, ...}}' expected; got {line[:60]!r}. Is the file complete?")
+    # Python refuses to convert thousands of digits.
+    cells = [(int(index[:20]), _unquote(token)) for index, token in _PAIR.findall(line)]
+    counts = Counter(column for column, _ in cells)
+    for column, count in counts.items():
+        if column >= width:
+            raise ValueError(f"index {column} is outside the {width} attributes (counted from 0).")
+        if count > 1:
+            raise ValueError(f"index {column} comes twice in the row.")
+    return cells
+
+
+def _features(codes: Any, attributes: Sequence[_Attribute]) -> tuple[Any, tuple[str, ...]]:
+    if all(attribute.plain for attribute in attributes):
+        return codes, tuple(attribute.name for attribute in attributes)
     names: list[str] = []
     # Columns of a sparse file are compressed one by one: all of them dense at once may not fit in memory.
     keep: Any = sparse.csc_array if sparse.issparse(codes) else np.asarray
     blocks: list[Any] = []
-    for j in chosen:
-        column, attribute = np.asarray(to_dense(codes[:, [j]]), dtype=np.float64), attributes[j]
-        if attribute.values is not None and not set(attribute.values) <= {"0", "1"}:
-            missing = np.isnan(column)
-            column = np.where(missing, np.nan, column == np.arange(len(attribute.values)))
-            names.extend(f"{attribute.name}={value}" for value in attribute.values)
+    for j, attribute in enumerate(attributes):
+        column, values = np.asarray(to_dense(codes[:, [j]]), dtype=np.float64), attribute.values
+        if values is not None and not set(values) <= {"0", "1"}:
+            column = np.where(np.isnan(column), np.nan, column == np.arange(len(values)))
+            names.extend(f"{attribute.name}={value}" for value in values)
         else:
             if not attribute.plain:
-                column = _map(column, [float(value) for value in attribute.values or ()])
+                column = _map(column, [float(value) for value in values or ()])
             names.append(attribute.name)
         blocks.append(keep(column))
     return stack_matrices(blocks, axis=1), tuple(names)
 
 
-def _labels(codes: Any, chosen: NDArray[np.intp], data: _Data) -> NDArray[np.uint8]:
-    block = codes[:, chosen]
-    attributes = [data.attributes[j] for j in chosen]
-    if sparse.issparse(block) and all(attribute.plain for attribute in attributes) and (block.data == 1).all():
-        return np.asarray(block.astype(np.uint8).toarray(), dtype=np.uint8)  # many labels: no dense float64
-    values = np.array(to_dense(block))
+def _labels(codes: Any, attributes: Sequence[_Attribute], path: Path, numbers: list[int]) -> NDArray[np.uint8]:
+    if sparse.issparse(codes) and all(attribute.plain for attribute in attributes) and (codes.data == 1).all():
+        return np.asarray(codes.astype(np.uint8).toarray(), dtype=np.uint8)  # many labels: no dense float64
+    values = np.array(to_dense(codes))
     for k, attribute in enumerate(attributes):
-        if attribute.values is not None and not attribute.plain:
-            values[:, k] = _map(values[:, k], [_truth(value, attribute, data) for value in attribute.values])
+        if attribute.values is None or attribute.plain:
+            continue
+        strange = [value for value in attribute.values if value.lower() not in _POSITIVE | _NEGATIVE]
+        if strange:
+            raise DataFileError(
+                f"{path.name}: label {attribute.name!r} must take the values 0/1, -1/1, false/true or no/yes; "
+                f"it declares {strange[0]!r}. Is it really a label?"
+            )
+        values[:, k] = _map(values[:, k], [float(value.lower() in _POSITIVE) for value in attribute.values])
     legal = (values == 0) | (values == 1) | (values == -1)
     if not legal.all():
         row, k = (int(i) for i in np.argwhere(~legal)[0])
-        name = attributes[k].name
-        data.fail(row, f"label {name!r} must be 0/1 or -1/1; got {values[row, k]}. Is it really a label?")
+        raise DataFileError(
+            f"{path.name}, line {numbers[row]}: label {attributes[k].name!r} must be 0/1 or -1/1; got "
+            f"{values[row, k]}. Is it really a label?"
+        )
     return (values > 0).astype(np.uint8)
-
-
-def _truth(value: str, attribute: _Attribute, data: _Data) -> float:
-    word = value.lower()
-    if word in _POSITIVE or word in _NEGATIVE:
-        return float(word in _POSITIVE)
-    raise DataFileError(
-        f"{data.path.name}: label {attribute.name!r} must take the values 0/1, -1/1, false/true or no/yes; "
-        f"it declares {value!r}. Is it really a label?"
-    )
 
 
 def _map(codes: NDArray[np.float64], values: Sequence[float]) -> NDArray[np.float64]:

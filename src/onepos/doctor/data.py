@@ -12,7 +12,7 @@ from scipy import sparse
 
 from onepos.doctor.diagnosis import listed
 from onepos.table import ColumnEncoder
-from onepos.table.choice import Choice, judge
+from onepos.table.encoder import Choice, judge
 from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, as_numbers, kind_of
 from onepos.table.measures import DateColumn
 
@@ -50,7 +50,7 @@ def read_column(name: Hashable, series: "pd.Series[Any]", wanted: ColumnEncoder 
     choice, kind = judge(series, wanted or ColumnEncoder()), kind_of(series)
     if kind in (TEXT, CATEGORY) and choice.kind not in ("", TEXT):
         kind = kind if choice.kind == CATEGORY else choice.kind  # prose is text, even if fit takes it as categories
-    values = choice.part.days(series) if isinstance(choice.part, DateColumn) else None
+    values = choice.part.days(series)[0] if isinstance(choice.part, DateColumn) else None
     if kind in (NUMBER, BOOLEAN):
         values = _numbers(series, boolean=kind == BOOLEAN)
         if values is None:

@@ -22,12 +22,11 @@ from onepos.table.embedders import (
     SentenceEmbedder,
     open_picture,
 )
-from onepos.table.kinds import as_words
+from onepos.table.kinds import Tally, as_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from onepos.table.encoder import Tally
 
 #: Items encoded at a time, and items in a file of the cache.
 _PIECE, _FILE_ITEMS = 256, 4_096
@@ -83,18 +82,17 @@ class Embedded:
         return len(self.mean)
 
     @not_counted()
-    def transform(self, frame: "pd.DataFrame", tally: "Tally") -> NDArray[np.float32]:
+    def transform(self, frame: "pd.DataFrame", tally: Tally) -> NDArray[np.float32]:
         """Return the features; ``tally`` counts gaps and notes broken pictures."""
         self._check()
         vectors, present, reasons = self._vectors(frame)
         if self.pictures:
             column = self.columns[0]
-            gaps = int((~present).sum()) - len(reasons)
-            if gaps:
-                tally.missing[column] += gaps
-            if reasons:
-                said = [f"{_row(frame, j)}: {why}" for j, why in sorted(reasons.items())]
-                tally.broken[column] = tally.broken.get(column, []) + said
+            tally.count(column, (~present).sum() - len(reasons), "missing, taken as the mean picture")
+            # Rows of a file are counted from 1 on, as in predictions.
+            rows = [name + 1 if isinstance(name, int | np.integer) else repr(name) for name in frame.index]
+            for j, why in sorted(reasons.items()):
+                tally.broken.setdefault(column, []).append(f"row {rows[j]}: {why}")
         values = np.zeros((len(frame), self.n_features), dtype=np.float32)
         values[present] = (vectors[present] - self.mean) * np.float32(self.factor)
         return values
@@ -248,12 +246,12 @@ def write_cache(folder: Path | None, vectors: Vectors) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with replaced_when_done(folder / f"{_digest(keys.tobytes()).hex()}.safetensors") as part:
             part.write_bytes(save({"keys": keys, "vectors": np.stack(list(vectors.values()))}))
-        files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in folder.glob(WEIGHTS))
-        size = sum(size for _, size, _ in files)
-        for _, own, path in files[:-1]:
-            if size > _MOST_BYTES:
+        files = sorted(folder.glob(WEIGHTS), key=lambda path: path.stat().st_mtime)
+        sizes = [path.stat().st_size for path in files]
+        # Each file goes if it and all newer ones are too much; the newest one stays.
+        for path, total in zip(files[:-1], np.cumsum(sizes[::-1])[:0:-1], strict=True):
+            if total > _MOST_BYTES:
                 path.unlink(missing_ok=True)
-                size -= own
     except OSError:
         return  # the vectors are in memory: only the next run is slower
 
@@ -276,9 +274,3 @@ def _content(path: Path | None, reasons: dict[int, str], row: int) -> bytes | No
 
 def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
-
-
-def _row(frame: "pd.DataFrame", position: int) -> str:
-    """Return how messages name a row: rows of a file are counted from 1 on, as in predictions."""
-    name = frame.index[position]
-    return f"row {name + 1 if isinstance(name, int | np.integer) else name!r}"

@@ -1,10 +1,12 @@
-"""Turn the columns of a table into one numeric matrix, in training and in every prediction alike."""
+"""Decide what becomes of each column of a table, and turn the columns into one numeric matrix.
 
-from collections import Counter
+``judge`` has the rules, which ``fit`` follows and the doctor reports. ``ColumnEncoder`` does the same to the rows of
+training and of every prediction.
+"""
+
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,26 @@ from scipy import sparse
 from onepos._utils.validation import all_or_nothing
 from onepos.datasets._table import short_indices
 from onepos.exceptions import DataFileError
-from onepos.table.choice import PLAIN, choose_columns
 from onepos.table.embedders import assign
 from onepos.table.embedding import Embedded
-from onepos.table.features import BagColumn, CategoryColumn, FittedColumn, TextColumn
-from onepos.table.kinds import BOOLEAN, IMAGE, NUMBER, TEXT, named, shorten
+from onepos.table.features import LEAST_ROWS, BagColumn, CategoryColumn, FittedColumn, TextColumn
+from onepos.table.kinds import (
+    BOOLEAN,
+    CATEGORY,
+    IMAGE,
+    LIST,
+    NUMBER,
+    OTHER,
+    TEXT,
+    VALUES,
+    Tally,
+    as_list,
+    kind_of,
+    named,
+    odd_value,
+    require_columns,
+    shorten,
+)
 from onepos.table.measures import DateColumn, MeasureColumn, NumberColumns
 
 if TYPE_CHECKING:
@@ -26,46 +43,94 @@ if TYPE_CHECKING:
 
 #: The kinds of columns beside numbers, in the order of their features.
 KINDS: tuple[type[FittedColumn], ...] = (CategoryColumn, BagColumn, TextColumn, DateColumn, MeasureColumn)
-_CLASS = {kind: made for made in KINDS for kind in made.kinds}
+#: What becomes of columns that are encoded together.
+_TOGETHER = {
+    NUMBER: "number → 1 feature, standardised",
+    BOOLEAN: "yes/no → 1 feature",
+    TEXT: "text",
+    IMAGE: "picture",
+}
+_EMPTY, _CONSTANT = "is empty", "is the same in every row"
+_IDENTIFIER = "has another value in every row, as identifiers do (as text its words would be used)"
+#: With fewer rows, words that all differ may be chance.
+_ROWS_TO_TELL = 20
+#: Words are text, not names or lists of names, if values have more words than this on average.
+_NAME_WORDS = 3.0
 #: Weight of other columns beside text. A row of text has length one, so each of its words weighs less than a category.
 _BESIDE_TEXT = 0.5
 _SETTINGS = ("text", "categories", "drop", "max_categories", "max_values", "max_terms", "image")
-#: Broken pictures that a note names; the others are counted.
-_NAMED_PICTURES = 5
 
 
-@dataclass
-class Tally:
-    """What was filled in or not recognised while encoding, counted by column; chunks add up."""
+class Choice(NamedTuple):
+    """What becomes of a column: its kind and, for most kinds, the fitted column; or why it is left out."""
 
-    missing: Counter[str] = field(default_factory=Counter)
-    unknown: Counter[str] = field(default_factory=Counter)
-    outside: Counter[str] = field(default_factory=Counter)
-    broken: dict[str, list[str]] = field(default_factory=dict)
+    kind: str = ""
+    part: FittedColumn | None = None
+    reason: str = ""
 
-    def add(self, other: "Tally") -> None:
-        """Add what another tally counted."""
-        for own, more in ((self.missing, other.missing), (self.unknown, other.unknown), (self.outside, other.outside)):
-            own.update(more)
-        for name, found in other.broken.items():
-            self.broken[name] = self.broken.get(name, []) + found
+    def describe(self) -> str:
+        """Return it in one line."""
+        if self.reason:
+            return f"left out: {self.reason}"
+        return self.part.describe() if self.part is not None else _TOGETHER[self.kind]
 
-    def notes(self, kinds: dict[str, str]) -> list[str]:
-        """Return one sentence for each column and each thing that was counted."""
-        gaps = {kind: made.gap for kind, made in _CLASS.items()}
-        gaps |= {BOOLEAN: "taken as the more frequent one", IMAGE: "taken as the mean picture"}
-        gap = {name: gaps.get(kinds.get(name, NUMBER), "filled with the median") for name in self.missing}
-        notes = [f"column {name!r}: {count:,} missing, {gap[name]}" for name, count in self.missing.items()]
-        strange = {name: _CLASS[kinds[name]].strange for name in self.unknown}
-        notes += [f"column {name!r}: {count:,} {strange[name]}" for name, count in self.unknown.items()]
-        notes += [
-            f"column {name!r}: {count:,} outside the range of training, taken as its nearest end"
-            for name, count in self.outside.items()
-        ]
-        for name, found in self.broken.items():
-            more = f"; and {len(found) - _NAMED_PICTURES:,} more" if len(found) > _NAMED_PICTURES else ""
-            notes.append(f"column {name!r}: {'; '.join(found[:_NAMED_PICTURES])}{more}. Taken as the mean picture")
-        return notes
+
+def judge(column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Choice:
+    """Decide what becomes of a column. ``fit`` and the doctor both call this function, so that they agree.
+
+    Columns that the user names are what the user says. Else the type decides; then, for words, the first kind that
+    fits: dates, numbers with units, categories, frequent values, text.
+    """
+    name = str(column.name)
+    if name in wanted.text or name == wanted.image:
+        return Choice(IMAGE if name == wanted.image else TEXT)
+    if column.isna().all():
+        return Choice(reason=_EMPTY)
+    asked = name in wanted.categories
+    kind = CATEGORY if asked else kind_of(column)
+    if kind in (NUMBER, BOOLEAN):
+        constant = column.notna().all() and column.nunique() == 1
+        return Choice(reason=_CONSTANT) if constant else Choice(kind)
+    if kind == OTHER:
+        odd = odd_value(column) if column.dtype == object else None
+        held = column.dtype if odd is None else f"values of type {type(odd).__name__}"
+        return Choice(reason=f"holds {held}, which is neither numbers nor words")
+    for made in () if asked else (DateColumn, MeasureColumn):
+        part = made(name).fit(column, wanted)
+        if part is not None:
+            return Choice(made.kinds[0], part)
+    category = CategoryColumn(name)
+    few, n_found = category.fit(column, wanted), len(category.values)
+    if n_found == 1 and column.notna().all():
+        return Choice(reason=_CONSTANT)
+    different = n_found == len(column) > _ROWS_TO_TELL
+    if few is None or (different and kind == TEXT):
+        return _judge_many(column, wanted, n_found, kind, asked=asked)
+    return Choice(reason=_IDENTIFIER) if different and not asked else Choice(CATEGORY, few)
+
+
+def _judge_many(column: "pd.Series[Any]", wanted: "ColumnEncoder", n_found: int, kind: str, *, asked: bool) -> Choice:
+    """Decide about a column of words with more values than categories may have, or of another text in every row."""
+    name = str(column.name)
+    bag = BagColumn(name).fit(column, wanted) if wanted.max_values else None
+    if bag is not None and (asked or not bag.measured) and not (kind == TEXT and bag.length > _NAME_WORDS):
+        return Choice(LIST if bag.sign else VALUES, bag)
+    words = TextColumn(name).fit(column, wanted) if kind == TEXT and wanted.max_values else None
+    if words is not None:
+        return Choice(TEXT, words)
+    if asked:
+        raise DataFileError(
+            f"column {name!r} has {n_found:,} categories, and few rows have one that is in {LEAST_ROWS} "
+            "rows or more. Merge rare ones, or leave the column out."
+        )
+    if bag is None and n_found == len(column):
+        return Choice(reason=_IDENTIFIER)
+    why = (
+        f"few rows have one that is in {LEAST_ROWS} rows or more (as text its words would be used)"
+        if bag is None
+        else "most have digits but are no dates or numbers with units (as categories the frequent ones would be used)"
+    )
+    return Choice(reason=f"has {n_found:,} different values, and {why}")
 
 
 class ColumnEncoder:
@@ -139,8 +204,7 @@ class ColumnEncoder:
         embed: Any = None,
         image_folder: str | Path = "",
     ) -> None:
-        self.text = [text] if isinstance(text, str) else list(text)
-        self.categories, self.drop = list(categories), list(drop)
+        self.text, self.categories, self.drop = as_list(text), as_list(categories), as_list(drop)
         self.max_categories, self.max_values, self.max_terms = max_categories, max_values, max_terms
         self.image, self.embed, self.image_folder = image, embed, image_folder
 
@@ -148,7 +212,13 @@ class ColumnEncoder:
     def fit(self, frame: "pd.DataFrame") -> Self:
         """Learn from the training rows."""
         frame = named(frame)
-        choices = choose_columns(frame, self)
+        self._check_names(frame)
+        # dtypes once: a sparse file has tens of thousands of columns, and each look at frame.dtypes builds them all.
+        choices = {
+            str(name): Choice(NUMBER) if hasattr(dtype, "fill_value") else judge(frame[name], self)
+            for name, dtype in frame.dtypes.items()
+            if name not in self.drop
+        }
         self.kinds_ = {name: choice.kind for name, choice in choices.items() if not choice.reason}
         self.left_out_ = {name: choice.reason for name, choice in choices.items() if choice.reason}
         if not self.kinds_:
@@ -157,30 +227,37 @@ class ColumnEncoder:
                 f"no column is left to learn from{f' ({why})' if why else ''}. A column named as text is used, "
                 "whatever it holds."
             )
-        numbers = self._of(NUMBER, BOOLEAN)
+        numbers, texts = self._of(NUMBER, BOOLEAN), self._of(TEXT)
         self._numbers = NumberColumns(numbers, [self.kinds_[name] == BOOLEAN for name in numbers]).fit(frame)
-        fitted = {name: choices[name].part or self._words(frame[name]) for name in self._of(*_CLASS)}
+        fitted = {name: choice.part for name, choice in choices.items()}
+        for name in texts if self.max_terms else []:
+            fitted[name] = fitted[name] or TextColumn(name).fit(frame[name], self)
         self._parts = [part for made in KINDS for part in fitted.values() if isinstance(part, made)]
-        given = assign(self.embed, text=self._of(TEXT), image=self.image)
+        given = assign(self.embed, text=texts, image=self.image)
+        columns = {False: texts, True: self._of(IMAGE)}
         self._embedded = [
-            Embedded(self._of(IMAGE if pictures else TEXT), one, pictures=pictures, folder=self.image_folder).fit(frame)
+            Embedded(columns[pictures], one, pictures=pictures, folder=self.image_folder).fit(frame)
             for pictures, one in sorted(given.items())
         ]
-        self._weigh()
+        # Of several texts, words of one weigh about what those of others do.
+        lengths = {part.name: part.length for part in self._parts if isinstance(part, TextColumn)}
+        for part in self._blocks:
+            part.weight = _BESIDE_TEXT if lengths else 1.0
+            if isinstance(part, TextColumn):
+                part.weight = float(np.sqrt(part.length / max(lengths.values())))
         return self
 
-    def _words(self, column: "pd.Series[Any]") -> TextColumn | None:
-        """Return the words of a column that the user names as text."""
-        return TextColumn(str(column.name)).fit(column, self) if self.max_terms else None
-
-    def _weigh(self) -> None:
-        """Beside text, other columns weigh half; of several texts, words of one weigh about what those of others do."""
-        texts = [part for part in self._parts if isinstance(part, TextColumn)]
-        longest = max((text.length for text in texts), default=0.0)
-        for part in self._blocks:
-            part.weight = _BESIDE_TEXT if texts else 1.0
-        for text in texts:
-            text.weight = float(np.sqrt(text.length / longest))
+    def _check_names(self, frame: "pd.DataFrame") -> None:
+        """Raise DataFileError if a column that the user names is not there, or is named as two things."""
+        image = [self.image] if self.image else []
+        roles = {"text": self.text, "image": image, "categories": self.categories, "drop": self.drop}
+        for what, names in roles.items():
+            require_columns(frame, names, what)
+        for what in ("image", "text"):
+            others = {name for other, names in roles.items() if other != what for name in names}
+            twice = sorted(others.intersection(roles[what]))
+            if twice:
+                raise DataFileError(f"column {twice[0]!r} is named as {what} and as something else. Name it once.")
 
     @property
     def embedders_(self) -> list[str]:
@@ -206,7 +283,12 @@ class ColumnEncoder:
             Counts what was filled in and what was not recognised.
         """
         frame, tally = named(frame), Tally() if tally is None else tally
-        self.check(frame)
+        missing = [name for name in self.kinds_ if name not in frame.columns]
+        if missing:
+            raise DataFileError(
+                f"the model needs the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing[:5]))}"
+                f"{' …' if len(missing) > 5 else ''}, which the data lack; they have {shorten(frame.columns)}."
+            )
         blocks = [self._numbers.weight * self._numbers.transform(frame, tally)] if self._numbers.names else []
         blocks += [part.weight * part.transform(frame[part.name], tally) for part in self._parts]
         blocks += [one.transform(frame, tally) for one in self._embedded]
@@ -224,18 +306,9 @@ class ColumnEncoder:
         >>> ColumnEncoder().fit(table).describe()["colour"]
         'category: 2 values → 2 features'
         """
-        parts = {part.name: part.describe() for part in self._parts}
-        used = {name: parts.get(name) or PLAIN[kind] for name, kind in self.kinds_.items()}
-        return {name: f"left out: {reason}" for name, reason in self.left_out_.items()} | used
-
-    def check(self, frame: "pd.DataFrame") -> None:
-        """Raise DataFileError, naming it, if a column that training used is not there."""
-        missing = [name for name in self.kinds_ if name not in frame.columns]
-        if missing:
-            raise DataFileError(
-                f"the model needs the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing[:5]))}"
-                f"{' …' if len(missing) > 5 else ''}, which the data lack; they have {shorten(frame.columns)}."
-            )
+        parts = {part.name: part for part in self._parts}
+        left_out = {name: Choice(reason=reason).describe() for name, reason in self.left_out_.items()}
+        return left_out | {name: Choice(kind, parts.get(name)).describe() for name, kind in self.kinds_.items()}
 
     @property
     def n_features_(self) -> int:
@@ -258,15 +331,14 @@ class ColumnEncoder:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays and JSON-able facts that ``from_state`` takes back, bit for bit."""
         arrays, numbers = self._numbers.state()
-        settings = {name: getattr(self, name) for name in _SETTINGS}
         facts: dict[str, Any] = {
-            "settings": settings,
+            "settings": {name: getattr(self, name) for name in _SETTINGS},
             "kinds": self.kinds_,
             "left_out": self.left_out_,
             "numbers": numbers,
             "embedded": [one.state() for one in self._embedded],
+            "weights": [part.weight for part in self._blocks],
         }
-        facts["weights"] = [part.weight for part in self._blocks]
         for made in KINDS:
             stored = facts[made.key] = {}
             for j, part in enumerate(part for part in self._parts if isinstance(part, made)):

@@ -1,23 +1,20 @@
-"""Measure a model on a labelled table, as far as its labels allow."""
+"""Measure a model on a labelled table, as far as its labels allow; calibrate it on complete labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
-from onepos.table.encoder import Tally
+from onepos.metrics import METRICS, row_values
 from onepos.table.files import TableData
-from onepos.table.kinds import require_columns, shorten
+from onepos.table.kinds import Tally, require_columns, shorten
 from onepos.table.model import TableModel
-from onepos.table.scores import bootstrap_intervals, complete_values, set_scores, single_positive_values
 from onepos.table.tags import indicator_columns, split_tags
-
-if TYPE_CHECKING:
-    import pandas as pd
+from onepos.table.training import single_positive_values
 
 
 class Truth(NamedTuple):
@@ -41,15 +38,6 @@ class Found(NamedTuple):
 
 def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     """Return the labels of a table in the model's order."""
-    found, complete = _labels(data, where, model.separator_)
-    truth, notes = _in_order_of(model, found, named=bool(where.labels))
-    if not where.label and not where.labels:
-        # A file that carries labels does not say whether they are all; one in every row is what single positives are.
-        complete = bool(((truth > 0).sum(axis=1) > 1).any())
-    return Found(truth, complete, notes)
-
-
-def _labels(data: TableData, where: Truth, in_training: str | None) -> tuple["pd.DataFrame", bool]:
     label, separator, labels = where
     if label and labels:
         raise DataFileError("name the column of tags (label) or the 0/1 columns (labels), not both.")
@@ -57,21 +45,18 @@ def _labels(data: TableData, where: Truth, in_training: str | None) -> tuple["pd
         raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
     if label:
         require_columns(data.frame, [label], "label")
-        return split_tags(data.frame[label], separator or in_training), bool(separator)
-    if data.labels is not None:
-        return data.labels, True
-    if labels:
-        return indicator_columns(data.frame, labels), True
-    raise DataFileError(
-        f"say where the labels are: a column of tags (label) or the 0/1 columns (labels). The columns are: "
-        f"{shorten(data.frame.columns)}."
-    )
-
-
-def _in_order_of(model: TableModel, found: "pd.DataFrame", *, named: bool) -> tuple[NDArray[Any], list[str]]:
-    """Return the indicator with the model's labels as columns, in its order, and notes."""
+        found = split_tags(data.frame[label], separator or model.separator_)
+    elif data.labels is not None:
+        found = data.labels
+    elif labels:
+        found = indicator_columns(data.frame, labels)
+    else:
+        raise DataFileError(
+            f"say where the labels are: a column of tags (label) or the 0/1 columns (labels). The columns are: "
+            f"{shorten(data.frame.columns)}."
+        )
     missing = [name for name in model.labels_ if name not in found.columns]
-    if named and missing:
+    if labels and missing:
         raise DataFileError(f"labels must name every label of the model; not named: {shorten(missing, 5)}.")
     truth = found.reindex(columns=model.labels_, fill_value=0).to_numpy(dtype=np.int8)
     if not (truth > 0).any():
@@ -79,18 +64,24 @@ def _in_order_of(model: TableModel, found: "pd.DataFrame", *, named: bool) -> tu
             f"no row has a label that the model knows. It knows {shorten(model.labels_)}; the data have "
             f"{shorten(found.columns)}."
         )
+    complete = bool(separator or labels)
+    if not label and not labels:
+        # A file that carries labels does not say whether they are all; one in every row is what single positives are.
+        complete = bool(((truth > 0).sum(axis=1) > 1).any())
     unknown = [str(name) for name in found.columns if name not in model.labels_]
+    return Found(truth, complete, _notes_on_labels(unknown, set(model.labels_)))
+
+
+def _notes_on_labels(unknown: list[str], known: set[str]) -> list[str]:
+    """Name the labels that the model does not know, and the sign that seems to join known ones in them."""
     if not unknown:
-        return truth, []
+        return []
     notes = [f"labels that the model does not know are not counted: {shorten(unknown, 5)}"]
-    joined = next((sign for sign in ";,|" if any(_are_known(name.split(sign), model) for name in unknown)), None)
-    if joined is not None:
-        notes.append(f"some of these look like sets of known labels, joined by {joined!r}: name it as the separator")
-    return truth, notes
-
-
-def _are_known(tags: list[str], model: TableModel) -> bool:
-    return len(tags) > 1 and all(tag.strip() in model.labels_ for tag in tags)
+    for sign in ";,|":
+        if any(sign in name and {tag.strip() for tag in name.split(sign)} <= known for name in unknown):
+            notes.append(f"some of these look like sets of known labels, joined by {sign!r}: name it as the separator")
+            break
+    return notes
 
 
 @dataclass(frozen=True)
@@ -147,14 +138,12 @@ def evaluate_table(
     limit = model.thresholds_ if threshold is None else threshold
     filled = model.at_least_one_ and threshold is None
     sets = set_scores(label_sets(scores, limit, at_least_one=filled), truth if complete else None)
-    values = (
-        complete_values(truth, scores, limit, at_least_one=filled)
-        if complete
-        else single_positive_values(truth, scores)
-    )
+    if complete:
+        values = complete_values(truth, scores, limit, at_least_one=filled)
+    else:
+        values = single_positive_values(truth, scores)
     counted = int((truth > 0).any(axis=1).sum())
-    notes = [*notes, *tally.notes(model.encoder_.kinds_)]
-    return Evaluation(complete, len(truth), counted, bootstrap_intervals(values), sets, notes)
+    return Evaluation(complete, len(truth), counted, bootstrap_intervals(values), sets, [*notes, *tally.notes()])
 
 
 def calibrate_table(
@@ -173,10 +162,8 @@ def calibrate_table(
         Changed in place, as by ``TableModel.calibrate``.
     data : TableData
         The sample, read as the model needs it.
-    label, separator : str, optional
-        The column of tags, and what joins the tags of a row in it.
-    labels : sequence of str
-        Instead: the 0/1 columns, one for each label of the model, complete.
+    label, separator, labels
+        As for ``evaluate_table``; a column of tags needs a separator.
     """
     import pandas as pd
 
@@ -190,3 +177,65 @@ def calibrate_table(
         )
     model.calibrate(data.frame, pd.DataFrame(found.truth, columns=model.labels_))
     return found.notes
+
+
+def complete_values(
+    truth: NDArray[Any],
+    scores: NDArray[Any],
+    threshold: float | Sequence[float] = 0.5,
+    *,
+    at_least_one: bool = False,
+) -> dict[str, NDArray[np.float64]]:
+    """Return the five measures of ``onepos.metrics`` for every row; NaN where a row does not count.
+
+    With ``at_least_one`` Hamming loss looks at sets that have the best label where they would be empty.
+    """
+    positive, scores = np.asarray(truth) > 0, np.asarray(scores, dtype=np.float64)
+    values = row_values(positive, scores, METRICS[:-1])
+    values["hamming_loss"] = (label_sets(scores, threshold, at_least_one=at_least_one) != positive).mean(axis=1)
+    return values
+
+
+def set_scores(sets: NDArray[Any], truth: NDArray[Any] | None) -> dict[str, float]:
+    """Return the mean size of label sets and, with complete labels, precision, recall and F1.
+
+    Micro: over all entries. Macro: the mean over labels that are true in some row, or in some set.
+    """
+    from sklearn.metrics import precision_recall_fscore_support
+
+    chosen = np.asarray(sets) > 0
+    found = {"mean_size": float(chosen.sum(axis=1).mean())}
+    if truth is None:
+        return found
+    positive = np.asarray(truth) > 0
+    used = positive.any(axis=0) | chosen.any(axis=0)
+    found["true_mean_size"] = float(positive.sum(axis=1).mean())
+    for average in ("micro", "macro"):
+        scores = precision_recall_fscore_support(positive[:, used], chosen[:, used], average=average, zero_division=0.0)
+        for name, score in zip(("precision", "recall", "f1"), scores[:3], strict=True):
+            found[f"{average}_{name}"] = float(score)
+    return found
+
+
+def bootstrap_intervals(
+    values: dict[str, NDArray[np.float64]], *, n_resamples: int = 1000, random_state: int = 0
+) -> dict[str, dict[str, float]]:
+    """Return mean and 95 % percentile interval of each measure, from resampled rows.
+
+    The same rows are drawn for every measure. A row that is NaN does not count in that measure.
+    """
+    table = np.column_stack(list(values.values()))
+    counted = ~np.isnan(table)
+    filled = np.where(counted, table, 0.0)
+    generator = np.random.default_rng(random_state)
+    means = np.empty((n_resamples, table.shape[1]))
+    for k in range(n_resamples):
+        weight = np.bincount(generator.integers(0, len(table), len(table)), minlength=len(table)).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a resample may lack every row that counts in a measure
+            means[k] = (weight @ filled) / (weight @ counted)
+    result = {}
+    for j, name in enumerate(values):
+        drawn = means[~np.isnan(means[:, j]), j]
+        found = [np.nan] * 3 if not drawn.size else [table[counted[:, j], j].mean(), *np.percentile(drawn, (2.5, 97.5))]
+        result[name] = dict(zip(("mean", "low", "high"), map(float, found), strict=True))
+    return result

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos.exceptions import DataFileError
-from onepos.table.kinds import CATEGORY, LIST, TEXT, VALUES, as_words
+from onepos.table.kinds import CATEGORY, LIST, TEXT, VALUES, Tally, as_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from onepos.table.encoder import ColumnEncoder, Tally
+    from onepos.table.encoder import ColumnEncoder
 
 
 #: A value that so many rows hold gets a column of its own; the others share one.
@@ -33,26 +33,13 @@ _LEAST_ROWS, _ENOUGH_ROWS = 2, 100
 class FittedColumn(ABC):
     """What a column of one kind became. A new kind is a class like this in ``KINDS`` of ``encoder.py``.
 
-    Attributes
-    ----------
-    name : str
-        The column.
-    key : str
-        Where the state of such columns is in a model file.
-    kinds : tuple of str
-        The kinds that the class encodes, as in ``ColumnEncoder.kinds_``.
-    gap, strange : str
-        What becomes of missing cells, and of cells that training did not know: the ends of sentences that count them.
-    stored : tuple of str
-        Attributes that are the state, if they are plain values.
-    weight : float
-        Factor of the features; the encoder sets it.
+    ``key`` is the place of such columns in a model file, ``kinds`` are those that the class encodes (as in
+    ``ColumnEncoder.kinds_``), ``stored`` are the attributes that are the state. The encoder sets ``weight``, a factor
+    of the features.
     """
 
     key: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
-    gap: ClassVar[str] = ""
-    strange: ClassVar[str] = ""
     stored: ClassVar[tuple[str, ...]] = ()
     weight: float = 1.0
 
@@ -64,8 +51,8 @@ class FittedColumn(ABC):
         """Learn from the training rows; None if the column is not of this kind."""
 
     @abstractmethod
-    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> Any:
-        """Return float32 features, dense or CSR; the tally counts what was filled in or not recognised."""
+    def transform(self, column: "pd.Series[Any]", tally: Tally) -> Any:
+        """Return float32 features, dense or CSR."""
 
     @property
     @abstractmethod
@@ -88,10 +75,6 @@ class FittedColumn(ABC):
             setattr(made, attribute, facts[attribute])
         return made
 
-    def _count(self, counter: Counter[str], cells: NDArray[np.bool_]) -> None:
-        if cells.any():
-            counter[self.name] += int(cells.sum())
-
 
 class CategoryColumn(FittedColumn):
     """Words with few distinct values: one 0/1 column each. Gaps and unknown words are all zeros.
@@ -106,8 +89,6 @@ class CategoryColumn(FittedColumn):
     """
 
     key, kinds = "categories", (CATEGORY,)
-    gap = "taken as none of the categories"
-    strange = "of a category that training never saw, taken as none of the categories"
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Find the distinct values; None if there are too many."""
@@ -119,12 +100,13 @@ class CategoryColumn(FittedColumn):
         """One for each value."""
         return len(self.values)
 
-    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> NDArray[np.float32]:
+    def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return one column for each value."""
         position = {word: j for j, word in enumerate(self.values)}
         codes = np.array([-1 if word is None else position.get(word, -2) for word in as_words(column)], dtype=np.int64)
-        self._count(tally.missing, codes == -1)
-        self._count(tally.unknown, codes == -2)
+        tally.count(self.name, codes == -1, "missing, taken as none of the categories")
+        unknown = "of a category that training never saw, taken as none of the categories"
+        tally.count(self.name, codes == -2, unknown)
         return np.asarray(codes[:, None] == np.arange(len(self.values)), dtype=np.float32)
 
     def describe(self) -> str:
@@ -139,7 +121,7 @@ class CategoryColumn(FittedColumn):
     def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
         """Take back the values."""
         made = cls(name)
-        made.values = [str(value) for value in facts]
+        made.values = facts
         return made
 
 
@@ -150,16 +132,8 @@ class BagColumn(FittedColumn):
     share a column. Gaps have one too. Rows have length one, with equal weights of the values in the cell. If cells hold
     two values or more without a column on average, character n-grams of these are hashed into 512 more columns.
 
-    Attributes
-    ----------
-    values : list of str
-        The values that have a column, most frequent first.
-    sign : str
-        What separates values in a cell; "": a cell is one value.
-    n_found, n_hashed : int
-        Distinct values of training, and columns of hashed n-grams.
-    length : float
-        Words per distinct value of training; not stored.
+    ``sign`` separates the values of a cell; "": a cell is one value. ``n_found`` distinct values were in training, with
+    ``length`` words on average.
 
     Examples
     --------
@@ -176,7 +150,6 @@ class BagColumn(FittedColumn):
     """
 
     key, kinds = "bags", (VALUES, LIST)
-    gap = "taken as a value of its own"
     n_found = n_hashed = 0
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
@@ -211,7 +184,7 @@ class BagColumn(FittedColumn):
         """Whether most values hold digits, as numbers and codes do: one column for each would be noise."""
         return 2 * sum(any(sign.isdigit() for sign in value) for value in self.values) > len(self.values)
 
-    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> Any:
+    def transform(self, column: "pd.Series[Any]", tally: Tally) -> Any:
         """Return CSR, one column for each value, one for all others, one for gaps, and the hashed ones."""
         position = {value: j for j, value in enumerate(self.values)}
         other = len(position)
@@ -221,7 +194,7 @@ class BagColumn(FittedColumn):
             [other + 1] if word is None else sorted({position.get(part, other) for part in cell})
             for word, cell in zip(words, cells, strict=True)
         ]
-        self._count(tally.missing, np.array([word is None for word in words], dtype=bool))
+        tally.count(self.name, [word is None for word in words], "missing, taken as a value of its own")
         sizes = np.array([len(row) for row in rows])
         starts = np.concatenate([[0], np.cumsum(sizes)])
         indices = np.fromiter((j for row in rows for j in row), dtype=np.int32, count=int(starts[-1]))
@@ -229,8 +202,13 @@ class BagColumn(FittedColumn):
         bag = sparse.csr_array((weights, indices, starts), shape=(len(rows), other + 2))
         if not self.n_hashed:
             return bag
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        ngrams = HashingVectorizer(
+            analyzer="char_wb", ngram_range=(3, 4), n_features=self.n_hashed, alternate_sign=False, dtype=np.float32
+        )
         rest = [" ".join(sorted(part for part in cell if part not in position)) for cell in cells]
-        return sparse.hstack([bag, _hashed(rest, self.n_hashed)], format="csr")
+        return sparse.hstack([bag, sparse.csr_array(ngrams.transform(rest))], format="csr")
 
     def describe(self) -> str:
         """Return how many values there are, and how many have a column."""
@@ -247,9 +225,8 @@ class BagColumn(FittedColumn):
     @classmethod
     def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
         """Take back what ``state`` gave."""
-        made, (values, sign, n_found, n_hashed) = cls(name), facts
-        made.values, made.sign = [str(value) for value in values], str(sign)
-        made.n_found, made.n_hashed = int(n_found), int(n_hashed)
+        made = cls(name)
+        made.values, made.sign, made.n_found, made.n_hashed = facts
         return made
 
 
@@ -257,23 +234,10 @@ def _parts(word: str, sign: str) -> set[str]:
     return {part.strip() for part in word.split(sign)} - {""} if sign else {word}
 
 
-def _hashed(texts: list[str], n_features: int) -> Any:
-    """Return character n-grams of 3 and 4 letters within words, hashed; rows of length one."""
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    ngrams = HashingVectorizer(
-        analyzer="char_wb", ngram_range=(3, 4), n_features=n_features, alternate_sign=False, dtype=np.float32
-    )
-    return sparse.csr_array(ngrams.transform(texts))
-
-
 class TextColumn(FittedColumn):
     """scikit-learn's ``TfidfVectorizer`` on one column: lower case, 1 + log of counts, rows of length one.
 
-    Attributes
-    ----------
-    length : float
-        Known words per row of training, each counted once; not stored.
+    ``length`` is the mean number of known words per row of training, each counted once.
 
     Examples
     --------
@@ -307,7 +271,7 @@ class TextColumn(FittedColumn):
         """One for each word."""
         return len(self.terms)
 
-    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> Any:
+    def transform(self, column: "pd.Series[Any]", tally: Tally) -> Any:
         """Return CSR, one column for each word; a row without known words is empty."""
         return self._made.transform(_texts(column)).astype(np.float32)
 
@@ -324,7 +288,7 @@ class TextColumn(FittedColumn):
     def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
         """Take back what ``state`` gave."""
         made = cls(name)
-        made.terms = [str(term) for term in json.loads(arrays["terms"].tobytes().decode())]
+        made.terms = json.loads(arrays["terms"].tobytes().decode())
         made.weights = np.asarray(arrays["weights"], dtype=np.float64)
         return made._ready()
 

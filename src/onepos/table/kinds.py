@@ -1,7 +1,9 @@
-"""What a column holds, and how its cells are read as words or as numbers."""
+"""What a column holds, how its cells are read as words or as numbers, and how many could not be read."""
 
 import datetime
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +28,8 @@ _TRUE, _FALSE = frozenset({"true", "yes"}), frozenset({"false", "no"})
 # A boolean column of training that a file gives back as text may also say 1 and 0.
 _TRUTH = dict.fromkeys((*_TRUE, "1", "1.0"), 1.0) | dict.fromkeys((*_FALSE, "0", "0.0"), 0.0)
 _NUMBERS = (int, float, np.integer, np.floating)
+#: Broken pictures that a note names; the others are counted.
+_NAMED_PICTURES = 5
 
 
 def kind_of(column: "pd.Series[Any]") -> str:
@@ -129,6 +133,34 @@ def as_numbers(column: "pd.Series[Any]", name: str, *, boolean: bool) -> NDArray
     return values
 
 
+@dataclass
+class Tally:
+    """Counts the cells that were filled in or not recognised while encoding; chunks add up."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    broken: dict[str, list[str]] = field(default_factory=dict)
+
+    def count(self, column: str, cells: Any, what: str) -> None:
+        """Add the number of true cells of a column; ``what`` ends the sentence about them."""
+        number = int(np.sum(cells))
+        if number:
+            self.counts[column, what] += number
+
+    def add(self, other: "Tally") -> None:
+        """Add what another tally counted."""
+        self.counts.update(other.counts)
+        for name, found in other.broken.items():
+            self.broken[name] = self.broken.get(name, []) + found
+
+    def notes(self) -> list[str]:
+        """Return one sentence for each column and each thing that was counted, sorted by column."""
+        notes = [f"column {name!r}: {number:,} {what}" for (name, what), number in sorted(self.counts.items())]
+        for name, found in self.broken.items():
+            more = f"; and {len(found) - _NAMED_PICTURES:,} more" if len(found) > _NAMED_PICTURES else ""
+            notes.append(f"column {name!r}: {'; '.join(found[:_NAMED_PICTURES])}{more}. Taken as the mean picture")
+        return notes
+
+
 def is_sparse(frame: "pd.DataFrame") -> bool:
     """Whether every column is sparse."""
     import pandas as pd
@@ -141,6 +173,11 @@ def named(frame: "pd.DataFrame") -> "pd.DataFrame":
     names = [str(name) for name in frame.columns]
     check_distinct(names)
     return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
+
+
+def as_list(names: str | Sequence[str]) -> list[str]:
+    """Return one name or several as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def require_columns(frame: "pd.DataFrame", names: Sequence[str], what: str) -> None:

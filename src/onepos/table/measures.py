@@ -10,12 +10,12 @@ from scipy import sparse
 
 from onepos.rows.scaling import single_precision
 from onepos.table.features import FittedColumn
-from onepos.table.kinds import DATE, MEASURE, as_numbers, as_words, holds_dates, is_sparse
+from onepos.table.kinds import DATE, MEASURE, Tally, as_numbers, as_words, holds_dates, is_sparse
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from onepos.table.encoder import ColumnEncoder, Tally
+    from onepos.table.encoder import ColumnEncoder
 
 
 #: Share of the cells that must be readable. The others become gaps, and are counted.
@@ -49,18 +49,16 @@ class NumberColumns:
         """Learn medians, means and spreads."""
         values = _matrix(frame, self.names, self.boolean)
         n_columns = len(self.names)
-        self.fill = np.zeros(n_columns)
-        self.shift, self.factor = np.zeros(n_columns), np.ones(n_columns)
+        self.fill, self.shift, self.factor = np.zeros(n_columns), np.zeros(n_columns), np.ones(n_columns)
         if sparse.issparse(values):
             by_column = values.tocsc()
             for j in np.unique(values.indices[np.isnan(values.data)]):
                 self.fill[j] = np.nanmedian(by_column[:, [j]].toarray())
             return self
-        gaps = np.isnan(values)
         for j in range(n_columns):
             # A column at a time: a median of the whole matrix would copy it.
             self.fill[j] = np.nanmedian(values[:, j])
-        filled = np.where(gaps, self.fill, values)
+        filled = np.where(np.isnan(values), self.fill, values)
         number = ~np.array(self.boolean, dtype=bool)
         self.shift[number] = filled.mean(axis=0)[number]
         spread = filled.std(axis=0)
@@ -68,20 +66,23 @@ class NumberColumns:
         self.factor[useful] = 1.0 / spread[useful]
         return self
 
-    def transform(self, frame: "pd.DataFrame", tally: "Tally") -> Any:
+    def transform(self, frame: "pd.DataFrame", tally: Tally) -> Any:
         """Return float32 columns, dense or CSR as the frame is."""
-        values, missing = _matrix(frame, self.names, self.boolean), tally.missing
+        values = _matrix(frame, self.names, self.boolean)
         if sparse.issparse(values):
             gaps = np.isnan(values.data)
             columns = values.indices[gaps]
-            missing.update(Counter(self.names[j] for j in columns.tolist()))
             values.data[gaps] = self.fill[columns]
-            return values.astype(np.float32)
-        gaps = np.isnan(values)
-        for j in np.flatnonzero(gaps.any(axis=0)):
-            missing[self.names[j]] += int(gaps[:, j].sum())
-        with np.errstate(over="ignore"):  # single_precision says it
-            return single_precision((np.where(gaps, self.fill, values) - self.shift) * self.factor)
+            counts, made = np.bincount(columns, minlength=len(self.names)), values.astype(np.float32)
+        else:
+            gaps = np.isnan(values)
+            counts = gaps.sum(axis=0)
+            with np.errstate(over="ignore"):  # single_precision reports it
+                made = single_precision((np.where(gaps, self.fill, values) - self.shift) * self.factor)
+        for j in np.flatnonzero(counts):
+            filled = "taken as the more frequent one" if self.boolean[j] else "filled with the median"
+            tally.count(self.names[j], counts[j], f"missing, {filled}")
+        return made
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays and facts."""
@@ -123,15 +124,13 @@ class DateColumn(FittedColumn):
     """
 
     key, kinds = "dates", (DATE,)
-    gap = "taken as the mean date"
-    strange = "no date, or of a format that training never saw, taken as gaps"
     stored = ("formats", "first", "last", "mean", "spread")
     n_features = 5
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Choose the formats and learn the range; None if the cells are no dates, or all the same."""
         self.formats = ["ISO8601"] if holds_dates(column) else _find_formats(as_words(column))
-        days, missing = self._days(column)
+        days, missing = self.days(column)
         known = days[~np.isnan(days)]
         if len(known) < max(1.0, READABLE * (~missing).sum()) or known.min() == known.max():
             return None
@@ -139,13 +138,14 @@ class DateColumn(FittedColumn):
         self.mean, self.spread = float(known.mean()), float(known.std())
         return self
 
-    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> NDArray[np.float32]:
+    def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return the place, then sine and cosine of month and weekday."""
-        days, missing = self._days(column)
-        gap = np.isnan(days)
-        self._count(tally.missing, missing)
-        self._count(tally.unknown, gap & ~missing)
-        self._count(tally.outside, (days < self.first) | (days > self.last))
+        days, missing = self.days(column)
+        gap, outside = np.isnan(days), (days < self.first) | (days > self.last)
+        tally.count(self.name, missing, "missing, taken as the mean date")
+        unknown = "no date, or of a format that training never saw, taken as gaps"
+        tally.count(self.name, gap & ~missing, unknown)
+        tally.count(self.name, outside, "outside the range of training, taken as its nearest end")
         place = (np.clip(days, self.first, self.last) - self.mean) / self.spread
         whole = np.floor(np.where(gap, 0.0, days)).astype(np.int64)
         months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
@@ -161,11 +161,7 @@ class DateColumn(FittedColumn):
         how += f", read as {order}" if order else ""
         return f"date: {first} to {last}{how} → 5 features (place in this range, month, weekday)"
 
-    def days(self, column: "pd.Series[Any]") -> NDArray[np.float64]:
-        """Return days since 1970, NaN where there is no date."""
-        return self._days(column)[0]
-
-    def _days(self, column: "pd.Series[Any]") -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def days(self, column: "pd.Series[Any]") -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return days since 1970, NaN where there is no date; and which cells are empty."""
         import pandas as pd
 
@@ -236,8 +232,6 @@ class MeasureColumn(FittedColumn):
     """
 
     key, kinds = "measures", (MEASURE,)
-    gap = "taken as no number"
-    strange = "no number with a unit that training saw, taken as gaps"
     stored = ("units", "means", "spreads")
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
@@ -266,7 +260,7 @@ class MeasureColumn(FittedColumn):
         """Two for each unit."""
         return 2 * len(self.units)
 
-    def transform(self, column: "pd.Series[Any]", tally: "Tally") -> NDArray[np.float32]:
+    def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return the numbers of each unit, then which unit it is."""
         values = np.zeros((len(column), 2, len(self.units)))
         missing, strange = np.zeros((2, len(column)), dtype=bool)
@@ -277,8 +271,8 @@ class MeasureColumn(FittedColumn):
                 (missing if word is None else strange)[row] = True
                 continue
             values[row, :, place] = (found[0] - self.means[place]) / self.spreads[place], 1.0
-        self._count(tally.missing, missing)
-        self._count(tally.unknown, strange)
+        tally.count(self.name, missing, "missing, taken as no number")
+        tally.count(self.name, strange, "no number with a unit that training saw, taken as gaps")
         return np.clip(values, -5.0, 5.0).reshape(len(column), -1).astype(np.float32)
 
     def describe(self) -> str:
@@ -288,18 +282,9 @@ class MeasureColumn(FittedColumn):
         units = ", ".join(unit or "none" for unit in self.units)
         return f"number with unit: {units} → {self.n_features} features (number for each unit, which unit)"
 
-    @classmethod
-    def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
-        """Take back what ``state`` gave."""
-        made = super().from_state(name, arrays, facts)
-        if not len(made.units) == len(made.means) == len(made.spreads):
-            raise ValueError(f"the stored units of column {name!r} do not fit together")
-        return made
-
     def _place(self, unit: str) -> int | None:
-        return next(
-            (self.units.index(way) for way in (unit, unit.removesuffix("s"), unit + "s") if way in self.units), None
-        )
+        ways = (unit, unit.removesuffix("s"), unit + "s")
+        return next((self.units.index(way) for way in ways if way in self.units), None)
 
 
 def _measure(word: str) -> tuple[float, str] | None:

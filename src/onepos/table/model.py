@@ -17,18 +17,17 @@ from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import facts_html, fitted_facts
 from onepos.table.embedders import assign
-from onepos.table.encoder import ColumnEncoder, Tally
-from onepos.table.kinds import is_sparse, named
+from onepos.table.encoder import ColumnEncoder
+from onepos.table.kinds import Tally, as_list, is_sparse, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids, suggestion_columns
 from onepos.table.training import (
-    SET_ROWS,
     Progress,
     Rows,
     compare,
     fit_in_time,
     held_out_share,
     make_estimator,
-    search,
+    rows_without_tag_allowed,
     split_rows,
     tuning_facts,
 )
@@ -38,23 +37,12 @@ if TYPE_CHECKING:
 
     from onepos.methods._base import OnePositiveClassifier
 
-
-class _Fitted(BaseEstimator):
-    """What ``fit`` sets; the fields of the dataclass below are its settings."""
-
-    labels_: list[str]
-    encoder_: ColumnEncoder
-    estimator_: "OnePositiveClassifier"
-    label_: str | None
-    id_: str | None
-    separator_: str | None
-    at_least_one_: bool
-    facts_: dict[str, Any]
-    held_out_: NDArray[np.intp]
+#: Rows from which the mean size of label sets is computed.
+_SET_ROWS = 2_000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TableModel(_Fitted):
+class TableModel(BaseEstimator):
     """A classifier of table rows, trained from one tag per row.
 
     Parameters
@@ -62,14 +50,10 @@ class TableModel(_Fitted):
     method, params : str, dict
         Method and its settings, as for ``onepos.make_classifier``. The ``time_budget`` of "auto" includes the encoding
         of columns, but not the embedding of texts and pictures.
-    text, categories, drop : str or sequence of str
-        Columns whose words are used, number columns that are categories, and columns to leave out; see
-        ``ColumnEncoder``.
-    image, embed : optional
-        Column of picture files, and what turns texts and pictures into vectors; see ``ColumnEncoder``. The file of a
-        model holds the name and a fingerprint of the embedder, not its weights.
-    image_folder : path
-        Where relative names of pictures begin; default: the current folder. Not stored.
+    text, categories, drop, image, embed, image_folder
+        Which columns hold texts, categories and pictures, which to leave out, and what turns texts and pictures into
+        vectors; see ``ColumnEncoder``. The file of a model holds the name and a fingerprint of the embedder, not its
+        weights, and not the folder.
     id : str, optional
         The column that names the rows; not a feature. Without it rows are numbered from 1 on.
     separator : str, optional
@@ -170,11 +154,11 @@ class TableModel(_Fitted):
         progress : callable, optional
             Called with (step, share of the work done).
         """
-        started, tell = time.monotonic(), progress or _silent
+        started, tell = time.monotonic(), progress or (lambda step, share: None)
         estimator = self.check_settings(checkpoint)
-        frame, text = named(table), as_list(self.text)
+        frame = named(table)
         columns = LabelColumns(label, labels, self.id, self.separator)
-        columns.check(text)
+        columns.check(as_list(self.text))
         indicator, decided = columns.indicator(frame), None
         if decisions is not None:
             indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
@@ -183,9 +167,9 @@ class TableModel(_Fitted):
         fraction = held_out_share(self.method, self.validation_fraction)
         train, held = split_rows(observed, fraction, self.random_state)
         tell("encoding columns", 0.03)
-        # Selecting rows of a frame with thousands of sparse columns takes minutes; of those only gaps are learnt.
         tally, before = Tally(), seconds_not_counted()
         with deadline(math.inf, lambda _, share: tell(f"embedding, {10 * int(10 * share)} %", 0.03)):
+            # Selecting rows of a frame with thousands of sparse columns takes minutes; of those only gaps are learnt.
             self._fit_encoder(frame if is_sparse(frame) else frame.iloc[train], columns)
             rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
         started += seconds_not_counted() - before
@@ -216,9 +200,10 @@ class TableModel(_Fitted):
             Where the features are while training runs, 4 bytes each, and what the method keeps on disk; the folder of
             temporary files if not given. All processes must see it.
         """
-        from onepos.table.sharded import JUDGED_ROWS, Shards, join
+        from onepos.table.sharded import JUDGED_ROWS, Shards
+        from onepos.training import join
 
-        started, tell = time.monotonic(), progress or _silent
+        started, tell = time.monotonic(), progress or (lambda step, share: None)
         estimator = self.check_settings(checkpoint)
         if as_list(self.text) or self.image or self.tune is not None:
             raise ValueError(
@@ -244,8 +229,8 @@ class TableModel(_Fitted):
     def _fit_encoder(self, frame: "pd.DataFrame", columns: LabelColumns, **limits: int) -> None:
         made = suggestion_columns(frame, self.labels_)
         self.encoder_ = ColumnEncoder(
-            text=as_list(self.text),
-            categories=as_list(self.categories),
+            text=self.text,
+            categories=self.categories,
             drop=[*columns.names, *as_list(self.drop), *made],
             image=self.image,
             embed=self.embed,
@@ -268,33 +253,26 @@ class TableModel(_Fitted):
         """Train on encoded rows and collect the facts."""
         self.id_, self.separator_, self.at_least_one_ = self.id, self.separator, self.at_least_one
         tell("training", 0.05)
+        features, tags = rows.to_fit(self.labels_)
         found = None
-        if self.tune is None:
-            features, tags = rows.to_fit(self.labels_)
-            fit_in_time(estimator, features, tags, started=started, progress=tell, checkpoint=checkpoint)
-        else:
-            found = search(self.tune, estimator, *rows.to_fit(self.labels_))
-            estimator = found.best_estimator
+        with rows_without_tag_allowed():
+            if self.tune is None:
+                fit_in_time(estimator, features, tags, started=started, progress=tell, checkpoint=checkpoint)
+            else:
+                found = self.tune(estimator, features, tags)
+                estimator = found.best_estimator
         self.estimator_, self.held_out_ = estimator, rows.held
         tell("comparing on held-out rows", 0.95)
-        positive = rows.observed > 0
-        unseen = rows.held if len(rows.held) else rows.train
-        sizes = self._sets(estimator.predict_proba(rows.some(unseen, SET_ROWS)[0])).sum(axis=1)
+        unseen, _ = rows.some(rows.held if len(rows.held) else rows.train, _SET_ROWS)
+        size = float(self._sets(estimator.predict_proba(unseen)).sum(axis=1).mean())
+        sets = {"mean_size": size, "n_positives": self.n_positives, "guessed": self.n_positives is None}
         self.facts_ = {
             "method": self.method,
-            "rows": len(positive),
-            "rows_without_tag": int((~positive.any(axis=1)).sum()),
-            "training_rows": len(rows.train),
-            "held_out_rows": len(rows.held),
-            "counts": {name: int(n) for name, n in zip(self.labels_, positive.sum(axis=0), strict=True)},
+            **rows.facts(self.labels_),
             "decisions": decided,
-            "notes": tally.notes(self.encoder_.kinds_),
+            "notes": tally.notes(),
             "held_out": compare(estimator, self.method, rows, self.labels_, self.random_state),
-            "sets": {
-                "mean_size": float(sizes.mean()),
-                "n_positives": self.n_positives,
-                "guessed": self.n_positives is None,
-            },
+            "sets": sets,
             "tuning": None if found is None else tuning_facts(found),
             "calibration": None,
         }
@@ -392,15 +370,8 @@ class TableModel(_Fitted):
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         arrays, encoder = self.encoder_.state()
-        return arrays, {
-            "labels": self.labels_,
-            "label": self.label_,
-            "id": self.id_,
-            "separator": self.separator_,
-            "at_least_one": self.at_least_one_,
-            "facts": self.facts_,
-            "encoder": encoder,
-        }
+        fitted = ("labels", "label", "id", "separator", "at_least_one", "facts")
+        return arrays, {name: getattr(self, f"{name}_") for name in fitted} | {"encoder": encoder}
 
     @classmethod
     def _restored(
@@ -429,12 +400,3 @@ class TableModel(_Fitted):
         made.labels_, made.label_ = facts["labels"], facts["label"]
         made.id_, made.separator_, made.at_least_one_ = made.id, made.separator, made.at_least_one
         return made
-
-
-def as_list(names: str | Sequence[str]) -> list[str]:
-    """Return one name or several as a list."""
-    return [names] if isinstance(names, str) else list(names)
-
-
-def _silent(step: str, share: float) -> None:
-    """Report no progress."""

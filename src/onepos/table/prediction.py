@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.table.encoder import Tally
 from onepos.table.files import (
     CHUNK_ROWS,
     SVMLIGHT,
@@ -18,7 +17,7 @@ from onepos.table.files import (
     read_as_written,
     read_chunks,
 )
-from onepos.table.kinds import IMAGE, TEXT, as_words, named, shorten
+from onepos.table.kinds import IMAGE, TEXT, Tally, as_words, named, shorten
 from onepos.table.model import TableModel
 from onepos.table.tags import apply_decisions, distinct_tags, join_tags, row_ids, split_tags
 from onepos.table.training import Progress
@@ -77,31 +76,44 @@ def predict_file(
     progress : callable, optional
         Called with (step, share of the work done).
     """
+    import pandas as pd
+
     output, tally = output or Output(), Tally()
     expected, empty = guess_rows(data), 0
     notes: list[str] = []
     threshold = model.thresholds_ if output.threshold is None else output.threshold
+    filled = output.threshold is None and model.at_least_one_ and not output.allow_empty
     # Closed by hand: an error in the middle of the file must not leave it open.
     with (
         TableWriter(out, escape_formulas=output.escape_formulas) as table,
         closing(read_chunks(data, **reading_options(model, data), rows=chunk_rows)) as pieces,
     ):
         for chunk in pieces:
+            has_ids = model.id_ in chunk.columns
             if not table.rows:
-                notes = _notes_on_columns(model, chunk)
+                # Columns that training left out are no news.
+                encoder = model.encoder_
+                known = {*encoder.kinds_, *encoder.left_out_, *encoder.drop, model.id_, model.label_}
+                strange = [str(name) for name in chunk.columns if name not in known]
+                if strange:
+                    notes.append(f"columns that the model does not know are ignored: {shorten(strange, 5)}")
+                if model.id_ is not None and not has_ids:
+                    notes.append(f"there is no id column {model.id_!r}: rows are numbered from 1 on")
             found = model.predict_proba(chunk, tally)
+            ids: dict[Any, Any] = {model.id_: as_words(chunk[model.id_])} if has_ids else {"row": chunk.index + 1}
+            columns = [pd.DataFrame(ids, index=chunk.index)]
+            if output.probabilities:
+                columns.append(as_columns(found, shorten=table.is_text))
             suggested = join_tags(
-                found,
-                threshold=threshold,
-                top=output.top,
-                separator=output.separator,
-                at_least_one=output.threshold is None and model.at_least_one_ and not output.allow_empty,
+                found, threshold=threshold, top=output.top, separator=output.separator, at_least_one=filled
             )
             empty += suggested.count("")
-            table.write(_rows(model, chunk, found, suggested, output, table.is_text))
+            if output.sets:
+                columns.append(pd.DataFrame({"suggested": suggested}, index=chunk.index))
+            table.write(pd.concat(columns, axis=1))
             if progress is not None:
                 progress("predicting", min(0.99, table.rows / expected))
-    return Predicted(table.rows, empty, [*tally.notes(model.encoder_.kinds_), *notes])
+    return Predicted(table.rows, empty, [*tally.notes(), *notes])
 
 
 def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
@@ -113,37 +125,8 @@ def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
     return {"words": model.encoder_.words_, "plain": plain, "n_features": size}
 
 
-def _rows(
-    model: TableModel,
-    chunk: "pd.DataFrame",
-    found: "pd.DataFrame",
-    suggested: list[str],
-    output: Output,
-    is_text: bool,
-) -> "pd.DataFrame":
-    import pandas as pd
-
-    if model.id_ is not None and model.id_ in chunk.columns:
-        first: dict[str, Any] = {model.id_: as_words(chunk[model.id_])}
-    else:
-        first = {"row": chunk.index + 1}
-    parts = [pd.DataFrame(first, index=chunk.index)]
-    if output.probabilities:
-        parts.append(as_columns(found, shorten=is_text))
-    if output.sets:
-        parts.append(pd.DataFrame({"suggested": suggested}, index=chunk.index))
-    return pd.concat(parts, axis=1)
-
-
 def as_columns(probabilities: "pd.DataFrame", *, shorten: bool) -> "pd.DataFrame":
-    """Return the columns ``p(label)`` of an output; text files get six digits, which is more than anybody reads.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> as_columns(pd.DataFrame({"sea": [1 / 3]}), shorten=True)["p(sea)"].tolist()
-    [0.333333]
-    """
+    """Return the columns ``p(label)`` of an output; text files get six digits."""
     named = probabilities.rename(columns=lambda name: f"p({name})")
     if not shorten:
         return named
@@ -151,17 +134,6 @@ def as_columns(probabilities: "pd.DataFrame", *, shorten: bool) -> "pd.DataFrame
     # Significant digits, not places: a rare label's probability is small, and its rank still counts.
     places = 5 - np.floor(np.log10(np.maximum(values, 1e-12)))
     return named.mask(named > 0, np.round(values * 10.0**places) / 10.0**places)
-
-
-def _notes_on_columns(model: TableModel, frame: "pd.DataFrame") -> list[str]:
-    """Say which columns training did not have (those that it left out are no news), and if the id is not there."""
-    encoder = model.encoder_
-    known = {*encoder.kinds_, *encoder.left_out_, *encoder.drop, model.id_, model.label_}
-    strange = [str(name) for name in frame.columns if name not in known]
-    notes = [f"columns that the model does not know are ignored: {shorten(strange, 5)}"] if strange else []
-    if model.id_ is not None and model.id_ not in frame.columns:
-        notes.append(f"there is no id column {model.id_!r}: rows are numbered from 1 on")
-    return notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,14 +211,27 @@ def complete_table(
         The table, read as the model needs it.
     path : Path
         Its file, from which the output takes the other columns as they are written.
-    decisions, threshold, top, separator
-        As for ``apply_decisions`` and ``join_tags``; the threshold is the model's by default.
+    decisions : DataFrame, optional
+        As for ``TableModel.fit``.
+    threshold, top, separator
+        As for ``Output``.
     at_least_one : bool, optional
         Put the best label into a set that would be empty, unless a threshold is given; default: as the model was told.
     """
+    import pandas as pd
+
     frame, tally = named(data.frame), Tally()
     probabilities = model.predict_proba(frame, tally)
-    indicator, notes = _observed(model, data)
+    notes: list[str] = []
+    if data.labels is not None:
+        indicator = data.labels.reindex(columns=model.labels_, fill_value=0)
+    elif model.label_ in frame.columns:
+        indicator = split_tags(frame[model.label_], model.separator_, model.labels_)
+        strange = sorted(set(distinct_tags(frame[model.label_], model.separator_)) - set(model.labels_))
+        if strange:
+            notes.append(f"tags that the model does not know stay as they are: {', '.join(strange[:5])}")
+    else:
+        indicator = pd.DataFrame(0, columns=model.labels_, index=frame.index)
     known = observed = indicator.to_numpy(dtype=np.int8)
     if decisions is not None:
         known = apply_decisions(indicator, row_ids(frame, model.id_), decisions)[0].to_numpy(dtype=np.int8)
@@ -258,19 +243,4 @@ def complete_table(
         settled, threshold=limit, top=top, separator=separator, at_least_one=threshold is None and filled
     )
     written = frame if data.labels is not None else read_as_written(path)
-    of_columns = tally.notes(model.encoder_.kinds_)
-    return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, of_columns)
-
-
-def _observed(model: TableModel, data: TableData) -> tuple["pd.DataFrame", list[str]]:
-    """Return the labels that the table has, and what to know about them."""
-    import pandas as pd
-
-    if data.labels is not None:
-        return data.labels.reindex(columns=model.labels_, fill_value=0), []
-    if model.label_ is None or model.label_ not in data.frame.columns:
-        return pd.DataFrame(0, columns=model.labels_, index=data.frame.index), []
-    column = data.frame[model.label_]
-    strange = sorted(set(distinct_tags(column, model.separator_)) - set(model.labels_))
-    notes = [f"tags that the model does not know stay as they are: {', '.join(strange[:5])}"] if strange else []
-    return split_tags(column, model.separator_, model.labels_), notes
+    return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, tally.notes())

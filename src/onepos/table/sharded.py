@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 
 from onepos.datasets._delimited import parquet_file
 from onepos.exceptions import DataFileError
-from onepos.table.encoder import ColumnEncoder, Tally
+from onepos.table.encoder import ColumnEncoder
 from onepos.table.files import parquet_pieces
-from onepos.table.kinds import named, require_columns
+from onepos.table.kinds import Tally, named, require_columns
 from onepos.table.tags import LabelColumns, distinct_tags
-from onepos.training import Processes, join
+from onepos.training import Processes
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["JUDGED_ROWS", "Shards", "join"]
 
 #: Rows of all files together by which columns are judged; rows read at a time.
 JUDGED_ROWS = 50_000
@@ -34,18 +32,10 @@ _PIECE_ROWS = 65_536
 
 @dataclass(frozen=True)
 class Shards:
-    """Parquet files, one below the other, and which of them this process reads.
-
-    Attributes
-    ----------
-    paths : list of Path
-    starts : int array of shape (n_files + 1,)
-        The row of the whole at which each file begins; at the end the number of rows.
-    processes : Processes
-    """
+    """Parquet files, one below the other, and which of them this process reads."""
 
     paths: list[Path]
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int64]  # the row of the whole at which each file begins; at the end the number of rows
     processes: Processes
 
     @classmethod
@@ -135,17 +125,9 @@ def filled_together(
     processes: Processes,
     folder: str | Path | None,
 ) -> NDArray[Any]:
-    """Let each process write its rows of an array in a new file, and return a read-only map of the whole.
+    """Let each process ``fill`` its rows of an array in a new file, and return a read-only map of the whole.
 
-    Parameters
-    ----------
-    shape : (int, int)
-    dtype : NumPy type
-    fill : function of the array
-        Writes the rows of this process.
-    processes : Processes
-    folder : str, Path or None
-        Where the file is; all processes must see it. None: the folder of temporary files.
+    All processes must see the folder. None is the folder of temporary files.
     """
     if folder is None and processes.size > int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
         raise ValueError(

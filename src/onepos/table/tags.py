@@ -21,49 +21,29 @@ if TYPE_CHECKING:
 _DECIDED = {"accept": 1, "reject": -1}
 
 
-def tag_indicator(
-    tags: "pd.Series[Any]", classes: Sequence[str] | None = None, separator: str | None = None
-) -> "pd.DataFrame":
-    """Turn the tags of rows into an int8 indicator; a row without a tag has no 1.
+def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> "pd.DataFrame":
+    """Turn the tags of training rows into an int8 indicator with sorted columns; there must be two labels or more.
 
-    Parameters
-    ----------
-    tags : Series
-        Text or numbers. Blanks around a tag and invisible characters in it do not count, nor how Unicode composes its
-        letters; a warning says which spellings were merged.
-    classes : sequence of str, optional
-        The labels, in the order of the columns. Other tags are ignored. Default: the distinct tags, sorted; there must
-        be at least two.
-    separator : str, optional
-        What stands between the tags of a cell, if a cell can hold several.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> tag_indicator(pd.Series(["sea", None, "city"]))
-       city  sea
-    0     0    1
-    1     0    0
-    2     1    0
+    Spellings that differ only in blanks around a tag, invisible characters or the way that Unicode composes letters
+    are one label, and a warning names them.
     """
-    if classes is None:
-        classes = distinct_tags(tags, separator)
-        if not classes:
-            raise DataFileError(
-                f"label column {tags.name!r} holds no tag: all {len(tags):,} rows are empty. Is it the right column?"
-            )
-        if len(classes) == 1:
-            raise DataFileError(
-                f"label column {tags.name!r} holds one label only, {classes[0]!r}; at least two are needed to learn "
-                "anything."
-            )
+    classes = distinct_tags(tags, separator)
+    if not classes:
+        raise DataFileError(
+            f"label column {tags.name!r} holds no tag: all {len(tags):,} rows are empty. Is it the right column?"
+        )
+    if len(classes) == 1:
+        raise DataFileError(
+            f"label column {tags.name!r} holds one label only, {classes[0]!r}; at least two are needed to learn "
+            "anything."
+        )
     return split_tags(tags, separator, classes)
 
 
 def split_tags(
     tags: "pd.Series[Any]", separator: str | None = ";", classes: Sequence[str] | None = None
 ) -> "pd.DataFrame":
-    """Turn sets of tags, joined by ``separator``, into an int8 indicator; any number of labels will do.
+    """Turn sets of tags, joined by ``separator``, into an int8 indicator; tags that are not in ``classes`` are ignored.
 
     Examples
     --------
@@ -137,12 +117,6 @@ def join_tags(
     """Return each row's labels with at least ``threshold``, or its ``top`` ones, most probable first, joined.
 
     ``threshold`` is one number, or one for each label; ``at_least_one`` takes the best label where none reaches it.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> join_tags(pd.DataFrame({"sea": [0.6], "city": [0.9], "snow": [0.1]}))
-    ['city;sea']
     """
     labels = [str(name) for name in probabilities.columns]
     held = [label for label in labels if separator in label]
@@ -150,7 +124,7 @@ def join_tags(
         raise DataFileError(f"the label {held[0]!r} holds the separator {separator!r} of sets. Choose another one.")
     values: NDArray[np.float64] = probabilities.to_numpy(dtype=np.float64)
     order = np.argsort(-values, axis=1, kind="stable")
-    # Below zero is no probability: whoever joins knows that the label is absent.
+    # A value below zero is no probability: the caller knows that the label is absent.
     taken = values >= (np.asarray(threshold) if top is None else 0.0)
     if at_least_one:
         taken[np.arange(len(taken)), order[:, 0]] |= ~taken.any(axis=1)
@@ -170,7 +144,7 @@ class LabelColumns(NamedTuple):
     def names(self) -> list[str]:
         """Columns that are no features."""
         listed = [] if self.labels is None or hasattr(self.labels, "columns") else list(self.labels)
-        return [*([self.label] if self.label is not None else []), *listed, *([self.id] if self.id is not None else [])]
+        return [name for name in (self.label, *listed, self.id) if name is not None]
 
     def check(self, text: Sequence[str] = ()) -> None:
         """Raise DataFileError if the names contradict each other; ``text`` are the columns of words."""
@@ -191,9 +165,18 @@ class LabelColumns(NamedTuple):
             require_columns(frame, [self.id], "id")
         if self.label is not None:
             require_columns(frame, [self.label], "label")
-            made = tag_indicator(frame[self.label], classes, self.separator)
-            if classes is None and self.separator is None:
-                warn_if_joined([str(name) for name in made.columns])
+            if classes is not None:
+                return split_tags(frame[self.label], self.separator, classes)
+            made = tag_indicator(frame[self.label], self.separator)
+            joined = joined_tags(map(str, made.columns)) if self.separator is None else None
+            if joined is not None:
+                sign, count = joined
+                warnings.warn(
+                    f"{count:,} of {made.shape[1]:,} distinct tags contain {sign!r}: pass separator={sign!r} if a cell "
+                    "can hold several tags",
+                    LabelWarning,
+                    stacklevel=3,
+                )
             return made
         if self.labels is None or isinstance(self.labels, Sequence):
             made = indicator_columns(frame, list(self.labels or ()))
@@ -208,25 +191,12 @@ class LabelColumns(NamedTuple):
         return made
 
 
-def warn_if_joined(tags: Sequence[str]) -> None:
-    """Warn if many tags look like several tags in one cell."""
-    found = joined_tags(tags)
-    if found is not None:
-        sign, count = found
-        warnings.warn(
-            f"{count:,} of {len(tags):,} distinct tags contain {sign!r}: pass separator={sign!r} if a cell can hold "
-            "several tags",
-            LabelWarning,
-            stacklevel=4,
-        )
-
-
 def suggestion_columns(frame: "pd.DataFrame", labels: Sequence[str]) -> list[str]:
     """Return the columns that an earlier completion added to the table; learning from them would be circular."""
     probabilities = [f"p({label})" for label in labels]
     if not all(name in frame.columns for name in probabilities):
         return []
-    return [*probabilities, *(name for name in ("suggested",) if name in frame.columns)]
+    return [*probabilities, *(["suggested"] if "suggested" in frame.columns else [])]
 
 
 def indicator_columns(frame: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":
@@ -267,23 +237,8 @@ def apply_decisions(
 ) -> tuple["pd.DataFrame", dict[str, int]]:
     """Return the indicator with 1 where a label was accepted and −1 where it was rejected, and how many of each.
 
-    Parameters
-    ----------
-    indicator : DataFrame of shape (n_samples, n_labels)
-        Observed labels; not changed.
-    ids : Index of shape (n_samples,)
-        The id of each row, as from ``row_ids``.
-    decisions : DataFrame
-        As from ``read_decisions``: columns id, label and decision ("accept" or "reject"). Those on rows
-        that are not in the table are counted and left.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> observed = pd.DataFrame({"sea": [1], "sun": [0]})
-    >>> decided = pd.DataFrame({"id": ["a"], "label": ["sun"], "decision": ["accept"]})
-    >>> apply_decisions(observed, pd.Index(["a"]), decided)[0].to_numpy().tolist()
-    [[1, 1]]
+    ``ids`` are those of ``row_ids``; ``decisions`` has the columns id, label and decision ("accept" or "reject").
+    Decisions on rows that are not in the table are only counted.
     """
     import pandas as pd
 
@@ -291,28 +246,27 @@ def apply_decisions(
     if missing:
         raise DataFileError(f"decisions need the columns id, label and decision; {missing[0]!r} is not there.")
     names, tags, verdicts = (as_words(decisions[name]) for name in ("id", "label", "decision"))
-    _check(verdicts, set(_DECIDED), "a decision is accept or reject")
     tags = np.array([None if tag is None else normal_tag(tag) for tag in tags], dtype=object)
     labels = pd.Index([normal_tag(str(name)) for name in indicator.columns])
-    _check(tags, set(labels), "decisions must name labels of the table")
+    for cells, known, expected in (
+        (verdicts, set(_DECIDED), "a decision is accept or reject"),
+        (tags, set(labels), "decisions must name labels of the table"),
+    ):
+        wrong = [word for word in cells if word not in known]
+        if wrong:
+            raise DataFileError(f"{expected}; got {wrong[0]!r}. Correct it.")
     rows, columns = ids.get_indexer(pd.Index(names)), labels.get_indexer(pd.Index(tags))
     if len(rows) and (rows < 0).all():
         raise DataFileError(
             f"no decision is about a row of the table: {names[0]!r} and all others are none of its ids (the first is "
             f"{ids[0]!r}). Do both files belong together, and is the id column the same?"
         )
-    values = indicator.to_numpy(dtype=np.int8).copy()
-    here = rows >= 0
-    values[rows[here], columns[here]] = [_DECIDED[verdict] for verdict in verdicts[here]]
+    values, here = indicator.to_numpy(dtype=np.int8).copy(), rows >= 0
+    decided = np.array([_DECIDED[verdict] for verdict in verdicts[here]], dtype=np.int8)
+    values[rows[here], columns[here]] = decided
     counts = {
-        "accepted": int((verdicts[here] == "accept").sum()),
-        "rejected": int((verdicts[here] == "reject").sum()),
+        "accepted": int((decided > 0).sum()),
+        "rejected": int((decided < 0).sum()),
         "elsewhere": int((~here).sum()),
     }
     return pd.DataFrame(values, columns=indicator.columns, index=indicator.index), counts
-
-
-def _check(found: Any, known: set[str], what: str) -> None:
-    wrong = [word for word in found if word not in known]
-    if wrong:
-        raise DataFileError(f"{what}; got {wrong[0]!r}. Correct it.")

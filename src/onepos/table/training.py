@@ -17,7 +17,6 @@ from onepos._utils.machine import apart
 from onepos.exceptions import LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
 from onepos.methods.registry import METHODS, make_classifier
-from onepos.table.scores import single_positive_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +35,15 @@ BARELY = (
     "with them. The doctor looks for reasons."
 )
 
+#: k of recall at k, and titles of the measures for one known tag per row.
+RECALL_AT = (1, 3, 5)
+SINGLE_POSITIVE_TITLES = {
+    "reciprocal_rank": "Mean reciprocal rank",
+    "recall_at_1": "Tag is the first",
+    "recall_at_3": "Tag is among the first 3",
+    "recall_at_5": "Tag is among the first 5",
+}
+
 #: Share of the tagged rows held out, unless the method compares itself.
 _HELD_OUT = 0.1
 #: Share of the progress bar where training begins and ends; reading and scoring are the rest.
@@ -46,27 +54,16 @@ _LEAST_SECONDS = 1.0
 _LEAST_GAIN = 0.03
 #: The baseline stops there with what it has.
 _MOST_SECONDS = 60.0
-#: Rows from which the mean size of label sets is computed.
-SET_ROWS = 2_000
-#: Columns of the table of trials that are no settings.
-_ABOUT_TRIALS = ("score", "epochs", "seconds", "state", "error")
 
 Scores = dict[str, float]
 
 
 @dataclass(eq=False)
 class Rows:
-    """Encoded rows, and which of them training sees.
+    """Encoded rows with their tags, and which of them training sees.
 
-    Attributes
-    ----------
-    features : array or CSR matrix of shape (n_samples, n_features)
-    observed : int8 array of shape (n_samples, n_labels)
-    train, held : int arrays
-        Rows to train on, those without a tag among them, and rows held out.
-    most : int or None
-        Rows that may be in memory at a time; None if all are. Then training gets the features of all rows, and the
-        tags of held-out rows are hidden.
+    ``train`` are the rows to train on, those without a tag among them; ``held`` are held out. ``most`` rows may be in
+    memory at a time (None: all). With it, training gets the features of all rows, and tags of held-out rows are hidden.
     """
 
     features: Any
@@ -84,6 +81,17 @@ class Rows:
         seen = self.observed.copy()
         seen[self.held] = 0
         return self.features, pd.DataFrame(seen, columns=labels)
+
+    def facts(self, labels: list[str]) -> dict[str, Any]:
+        """Return how many rows there are, and how many have each label."""
+        positive = self.observed > 0
+        return {
+            "rows": len(positive),
+            "rows_without_tag": int((~positive.any(axis=1)).sum()),
+            "training_rows": len(self.train),
+            "held_out_rows": len(self.held),
+            "counts": {name: int(n) for name, n in zip(labels, positive.sum(axis=0), strict=True)},
+        }
 
     def some(self, rows: NDArray[np.intp], most: int | None = None) -> tuple[Any, NDArray[np.int8]]:
         """Return features and tags of rows from all over the given ones, as many as may be read."""
@@ -146,33 +154,21 @@ def fit_in_time(
     checkpoint: str | Path | None = None,
 ) -> None:
     """Fit an estimator and report its progress; time since ``started`` is taken from its budget, if it has one."""
-
-    def told(step: str, share: float) -> None:
-        progress(step, _BEGIN + (_END - _BEGIN) * share)
-
     arguments: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
-    params = estimator.get_params(deep=False)
-    with _rows_without_tag_allowed():
-        budget = params.get("time_budget")
+    budget = estimator.get_params(deep=False).get("time_budget")
+    if budget is not None:
+        with deadline(started + budget):
+            estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
+    try:
+        with progress_to(lambda step, share: progress(step, _BEGIN + (_END - _BEGIN) * share)):
+            estimator.fit(features, tags, **arguments)
+    finally:
         if budget is not None:
-            with deadline(started + budget):
-                estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
-        try:
-            with progress_to(told):
-                estimator.fit(features, tags, **arguments)
-        finally:
-            if budget is not None:
-                estimator.set_params(time_budget=budget)  # the model reports what the user asked for
-
-
-def search(tune: Callable[[Any, Any, Any], Any], estimator: Any, features: Any, tags: Any) -> Any:
-    """Choose the settings of an estimator: returns a ``onepos.tuning.TuneResult``."""
-    with _rows_without_tag_allowed():
-        return tune(estimator, features, tags)
+            estimator.set_params(time_budget=budget)  # the model reports what the user asked for
 
 
 @contextmanager
-def _rows_without_tag_allowed() -> Iterator[None]:
+def rows_without_tag_allowed() -> Iterator[None]:
     """Do not warn of rows without a tag: a table may have some, and ``facts_`` counts them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
@@ -203,6 +199,22 @@ def compare(
                 fitted = make_classifier(BASELINE, random_state=random_state).fit(train, tags)
             methods[BASELINE], _ = rank_held_out(fitted, features, observed)
     return comparison(method, methods, rows=len(observed), out_of_fold=False) | recalls
+
+
+def single_positive_values(observed: NDArray[Any], scores: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+    """Return what one known tag per row tells: its reciprocal rank, and whether it is among the first k.
+
+    A row's other tags are unknown, so a high-ranked label may well be right: these numbers compare models, they do not
+    say how good one is. Ties count against the tag. Of several known tags the best ranked counts. Rows without a known
+    tag give NaN.
+    """
+    known = np.asarray(observed) > 0
+    best = np.where(known, scores, -np.inf).max(axis=1)
+    ranks = np.where(known.any(axis=1), (np.asarray(scores) >= best[:, None]).sum(axis=1), np.nan).astype(np.float64)
+    values = {"reciprocal_rank": 1.0 / ranks}
+    for k in RECALL_AT:
+        values[f"recall_at_{k}"] = np.where(np.isnan(ranks), np.nan, ranks <= k).astype(np.float64)
+    return values
 
 
 def rank_held_out(
@@ -245,7 +257,7 @@ def tuning_facts(found: Any) -> dict[str, Any]:
     """Return what a ``onepos.tuning.TuneResult`` chose and tried, as values that a model file holds."""
     trials = []
     for record in found.trials.to_dict("records"):
-        about = {name: _plain(record.pop(name)) for name in _ABOUT_TRIALS}
+        about = {name: _plain(record.pop(name)) for name in ("score", "epochs", "seconds", "state", "error")}
         trials.append({"settings": {name: _plain(value) for name, value in record.items()}, **about})
     return {
         "criterion": found.criterion,
