@@ -155,3 +155,11 @@ def test_moved_names_are_where_the_changelog_says():
     assert len(places) > 30
     for place in places:
         pkgutil.resolve_name(place)
+
+
+def test_pages_are_short_enough_to_finish():
+    lines = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in (ROOT / "docs").glob("*.md")}
+    assert lines["results.md"] < 250, "full tables belong in docs/results"
+    assert sum(lines.values()) < 3000
+    guides = ("quickstart", "tables", "choosing", "thresholds", "studies")
+    assert max(lines[f"{name}.md"] for name in guides) < 150, "details belong on a page of the reference"
