@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+import onepos
 from onepos._utils.files import write_durably
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.calibration import Calibration
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 
 def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
-    """Write a fitted model to ``path``, atomically: an interrupted save leaves what was there before.
+    """Write a fitted model to ``path``, atomically: an interrupted save leaves the old file.
 
-    The file holds what prediction needs, the parameters and the history; not the training set nor ``soft_labels_``.
-    A model of tables has its columns and labels in the same file. A model that ``load`` would refuse is not written.
+    The file holds what prediction needs, the parameters and the history, but neither the training set nor
+    ``soft_labels_``. A ``TableModel`` has its columns and labels in the same file. A model that ``load`` would refuse
+    is not written.
     """
     from safetensors.numpy import save as to_bytes
     from sklearn.utils.validation import check_is_fitted
@@ -40,19 +42,18 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
     estimator = cast("OnePositiveClassifier", getattr(model, "estimator_", model))
     check_is_fitted(estimator)
     arrays, facts = estimator._state()
+    names = getattr(estimator, "feature_names_in_", None)
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "onepos_version": _version(),
+        "onepos_version": onepos.__version__,
         "class": type(estimator).__name__,
         "params": {name: _plain(value, name) for name, value in estimator.get_params(deep=False).items()},
         "classes": [_plain(value, "classes_") for value in estimator.classes_.tolist()],
         "classes_dtype": estimator.classes_.dtype.str if estimator.classes_.dtype.kind in "biufU" else "object",
         "single_label": estimator.single_label_,
         "n_features_in": estimator.n_features_in_,
-        "feature_names_in": [str(n) for n in estimator.feature_names_in_]
-        if hasattr(estimator, "feature_names_in_")
-        else None,
+        "feature_names_in": None if names is None else [str(name) for name in names],
         "facts": _plain(facts, "facts"),
         "notes": {name: _plain(getattr(estimator, name), name) for name in NOTES if hasattr(estimator, name)},
     }
@@ -70,17 +71,16 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
     except ValueError as error:
         raise ModelFileError(f"the {type(model).__name__} cannot be saved: {error}. Train it again.") from error
     header["checksum"] = _checksum(header, arrays)
-    content = to_bytes(arrays, metadata={"onepos": json.dumps(header)})
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write_durably(path, content)
+    return write_durably(path, to_bytes(arrays, metadata={"onepos": json.dumps(header)}))
 
 
 def load(path: str | Path) -> Any:
     """Open a model written by ``save``: an estimator, or the ``TableModel`` around one.
 
-    Only numbers and JSON are read; classes are looked up in the table of methods, so a file cannot name code to run.
-    The file is checked whole before the model is built (``onepos.persistence.schema``). A ``device`` that this machine
+    A file holds numbers and JSON. Classes are looked up in the table of methods, so a file cannot name code to run.
+    The whole file is checked before the model is built (``onepos.persistence.schema``). A ``device`` that this machine
     does not have becomes "cpu".
 
     Examples
@@ -107,7 +107,7 @@ def load(path: str | Path) -> Any:
 
 
 def _built(estimator: "OnePositiveClassifier", header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
-    """Return the model of a header and arrays that fit together."""
+    """Fill an unfitted estimator from a header and arrays that were checked; return the model."""
     estimator.classes_ = class_array(header["classes"], header["classes_dtype"])
     estimator.single_label_, estimator.n_features_in_ = header["single_label"], header["n_features_in"]
     if header["feature_names_in"] is not None:
@@ -120,13 +120,13 @@ def _built(estimator: "OnePositiveClassifier", header: dict[str, Any], arrays: d
         estimator.calibration_ = Calibration(**header["calibration"] | {"offsets": offsets})
     for name, value in header.get("notes", {}).items():
         setattr(estimator, name, value)
-    of_table = {name: arrays.pop(name) for name in list(arrays) if name.startswith(TABLE_PREFIX)}
-    estimator._restore(arrays, header["facts"])
+    starts = {name: name.startswith(TABLE_PREFIX) for name in arrays}
+    estimator._restore({name: array for name, array in arrays.items() if not starts[name]}, header["facts"])
     if "table" not in header:
         return estimator
     from onepos.table import TableModel
 
-    columns = {name.removeprefix(TABLE_PREFIX): array for name, array in of_table.items()}
+    columns = {name.removeprefix(TABLE_PREFIX): array for name, array in arrays.items() if starts[name]}
     return TableModel._restored(estimator, columns, header["table"])
 
 
@@ -137,21 +137,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise FileNotFoundError(f"no model file at {path}.")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            names = list(file.keys())
-            for name in names:
+            metadata, arrays = file.metadata() or {}, {}
+            for name in file.keys():  # noqa: SIM118 - it is no dict
                 found = file.get_slice(name).get_dtype()
                 if found not in NUMBER_TYPES:
                     raise ValueError(f"the array {name[:80]} has numbers of type {found}, which no model has")
-            arrays = {name: file.get_tensor(name) for name in names}
+                arrays[name] = file.get_tensor(name)
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(f"{path} is not a onepos model, or is truncated or corrupt ({error}).") from error
     try:
         header = json.loads(metadata["onepos"])
+        if not isinstance(header, dict) or header.get("format") != FORMAT or too_deep(header):
+            raise ValueError("the header is that of another program")
     except (KeyError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT or too_deep(header):
-        raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.")
     version = header.get("format_version")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise ModelFileError(
@@ -166,7 +165,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
-    """Hash everything in the file but the checksum: against damage, not against somebody who can write the file."""
+    """Hash everything in the file but the checksum. This shows damage, but does not prove who wrote the file."""
     rest = {name: value for name, value in header.items() if name != "checksum"}
     state = hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16)
     for name in sorted(arrays):
@@ -176,7 +175,7 @@ def _checksum(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """Reduce to what JSON holds exactly; anything else is refused rather than approximated."""
+    """Return a value that JSON holds exactly, or raise."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -186,13 +185,7 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item, where) for key, item in value.items()}
     if where == "random_state":
-        return None  # a generator's state is spent; a loaded model does not train on
+        return None  # the generator has been used, and a loaded model is not trained further
     raise ModelFileError(
-        f"{where} holds a {type(value).__name__}, which cannot be stored safely; use numbers, strings, lists."
+        f"{where} holds a {type(value).__name__}, which a model file cannot store; use numbers, strings or lists."
     )
-
-
-def _version() -> str:
-    from onepos import __version__
-
-    return __version__

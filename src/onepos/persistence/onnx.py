@@ -30,7 +30,6 @@ from onepos.training.networks import MLP, Dropout
 
 __all__ = ["export_onnx"]
 
-
 Precision: TypeAlias = Literal["double", "single"]
 Array: TypeAlias = NDArray[Any]
 
@@ -43,15 +42,7 @@ LARGEST_FILE = (1 << 31) - 1
 
 
 class Graph:
-    """Collects constants and nodes; every method returns the name of what it made.
-
-    Parameters
-    ----------
-    onnx : module
-        Passed in, as it is optional.
-    precision : {"double", "single"}
-        In what numbers the graph computes.
-    """
+    """Constants and nodes of a graph; methods return the name of what they added. The ``onnx`` package is optional."""
 
     def __init__(self, onnx: Any, precision: Precision) -> None:
         self.onnx = onnx
@@ -71,10 +62,8 @@ class Graph:
         return name
 
     def numbers(self, name: str, values: Array) -> str:
-        """Add an array of numbers to compute with.
-
-        Weights of a network are float32 and stay so in the file, which is half as large; the runtime widens them once.
-        """
+        """Add an array of numbers to compute with."""
+        # float32 weights of a network stay so in the file, which is half as large. The runtime widens them once.
         if values.dtype == np.float32 and self.dtype == np.float64:
             return self.cast(self.constant(name, values), np.float64)
         return self.constant(name, np.asarray(values).astype(self.dtype))
@@ -84,12 +73,13 @@ class Graph:
         number = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self.apply("Cast", name, output=output, to=number)
 
-    def affine(self, values: str, weights: str, offset: str) -> str:
-        """``values @ weights + offset``."""
-        return self.apply("Add", self.apply("MatMul", values, weights), offset)
+    def affine(self, values: str, name: str, weights: Array, offset: Array) -> str:
+        """Add ``values @ weights + offset``; the constants are named after ``name``."""
+        product = self.apply("MatMul", values, self.numbers(f"weights_{name}", weights))
+        return self.apply("Add", product, self.numbers(f"bias_{name}", offset))
 
     def model(self, n_features: int, n_labels: int, facts: dict[str, str]) -> bytes:
-        """Return the file's content; a graph that breaks ONNX's rules raises here, before anything is written."""
+        """Return the content of the file, checked against the rules of ONNX."""
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
         if sum(len(constant.raw_data) for constant in self.constants) >= LARGEST_FILE - (1 << 20):
             raise ValueError("the model's weights take 2 GiB or more, which one ONNX file cannot hold; save() can.")
@@ -117,12 +107,12 @@ class Graph:
 
 
 def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Precision = "double") -> Path:
-    """Write a fitted model as an ONNX file, atomically: an interrupted export leaves what was there before.
+    """Write a fitted model as an ONNX file, atomically: an interrupted export leaves the old file.
 
     The graph takes ``features``, float32 of shape (N, n_features), scales them as the model does, and returns
-    ``probabilities``, float32, and ``sets``, int64 0/1, both of shape (N, n_labels). The sets are those of ``predict``:
-    cut at the model's ``thresholds_``; after a fit on a 1-D y the one class has the 1. The metadata hold the label
-    names (``labels``, as JSON), the names of the features, the method and the version of onepos.
+    ``probabilities``, float32, and ``sets``, int64 0/1, both of shape (N, n_labels). The sets are those of ``predict``,
+    cut at the model's ``thresholds_``; after a fit on a 1-D y each row has one 1. The metadata hold the label names
+    (``labels``, as JSON), the names of the features, the method and the version of onepos.
 
     Parameters
     ----------
@@ -132,9 +122,9 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
     path : str or Path
         Its folder is made if it does not exist.
     precision : {"double", "single"}
-        In what numbers the graph computes. "double" is what the library predicts with. "single" is for runtimes and
-        devices that have no double; probabilities then differ by about 1e-6, more where a feature is far from zero
-        compared with its spread.
+        Precision of the graph. The library predicts in "double". "single" is for runtimes and devices without double
+        precision. Probabilities then differ by about 1e-6, more where a feature is far from zero compared with its
+        spread.
 
     Examples
     --------
@@ -149,14 +139,23 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
         raise ValueError(f'precision must be "double" or "single"; got {precision!r}.')
     if not isinstance(model, OnePositiveClassifier):
         raise ValueError(
-            f"only onepos classifiers are exported; got {type(model).__name__}. Of a model of tables export "
-            "model.estimator_, and turn tables into features with model.encoder_."
+            f"expected a onepos classifier; got {type(model).__name__}. Of a TableModel export model.estimator_, and "
+            "turn tables into features with model.encoder_."
         )
     check_is_fitted(model)
     graph = Graph(onnx, precision)
-    logits = add_calibration(graph, model, add_logits(graph, model))
-    probabilities = graph.apply("Softmax", logits, axis=1) if is_softmax(model) else graph.apply("Sigmoid", logits)
-    add_sets(graph, model, logits, probabilities)
+    logits = _logits(graph, model)
+    if model.single_label_ or _scoring(type(model)) is SoftmaxClassifier._from_network:
+        if hasattr(model, "calibration_"):
+            # Calibration works on log-odds, and those of a probability near 1 are lost to rounding in a graph.
+            raise ValueError(f"a calibrated softmax model is not exported. {_INSTEAD}")
+        probabilities = graph.apply("Softmax", logits, axis=1)
+    else:
+        if hasattr(model, "calibration_"):
+            scaled = graph.apply("Mul", logits, graph.numbers("slope", np.array(model.calibration_.slope)))
+            logits = graph.apply("Add", scaled, graph.numbers("offsets", model.calibration_.offsets))
+        probabilities = graph.apply("Sigmoid", logits)
+    _add_sets(graph, model, logits, probabilities)
     graph.cast(probabilities, np.float32, output="probabilities")
     path = Path(path)
     content = graph.model(model.n_features_in_, len(model.classes_), _facts(model))
@@ -165,7 +164,7 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
 
 
 def _facts(model: OnePositiveClassifier) -> dict[str, str]:
-    """Metadata of the file; what is not text is JSON."""
+    """Return the metadata of the file; values other than texts are JSON."""
     from onepos import __version__
 
     facts = {"onepos_version": __version__, "method": type(model).__name__}
@@ -182,11 +181,11 @@ def _facts(model: OnePositiveClassifier) -> dict[str, str]:
 _INSTEAD = "Serve the model from Python with model.save(path) and onepos.load(path), or train one that can be exported."
 
 
-def add_logits(graph: Graph, model: Any) -> str:
-    """Add what computes the logits of ``"features"`` and return their name.
+def _logits(graph: Graph, model: Any) -> str:
+    """Add the logits of ``"features"``.
 
-    Looked up by the function that scores rows, not by class: a method of yours that inherits it is exported, and one
-    that scores rows in another way is refused instead of exported wrongly.
+    The function that scores rows decides how, not the class. A method of the user's own that inherits it is exported.
+    One that scores rows in another way is refused.
     """
     kind = type(model)
     recipe = _RECIPES.get(_scoring(kind))
@@ -195,11 +194,13 @@ def add_logits(graph: Graph, model: Any) -> str:
         shared = shared and kind._network_logits is NeuralClassifier._network_logits
     if recipe is None or not shared:
         raise ValueError(f"{kind.__name__} predicts in a way that onepos cannot write as an ONNX graph. {_INSTEAD}")
+    if isinstance(recipe, str):
+        raise ValueError(f"{recipe}, which is not exported. {_INSTEAD}")
     return recipe(graph, model)
 
 
 def _scoring(kind: Any) -> Any:
-    """Return the function that tells how a class scores rows: the step that its base class leaves to it."""
+    """Return the function that tells how a class scores rows."""
     for base, step in _STEPS.items():
         if issubclass(kind, base) and kind._logits is base._logits:
             return getattr(kind, step)
@@ -229,8 +230,8 @@ def _network(graph: Graph, model: Any) -> str:
     values = _scaled(graph, model.scaler_)
     for position, layer in enumerate(network):
         if isinstance(layer, nn.Linear):
-            weights = graph.numbers(f"weights_{position}", layer.weight.detach().cpu().numpy().T)
-            values = graph.affine(values, weights, graph.numbers(f"bias_{position}", layer.bias.detach().cpu().numpy()))
+            weights, bias = (part.detach().cpu().numpy() for part in (layer.weight, layer.bias))
+            values = graph.affine(values, str(position), weights.T, bias)
         elif isinstance(layer, nn.ReLU):
             values = graph.apply("Relu", values)
         elif not isinstance(layer, Dropout):  # which does nothing at prediction
@@ -239,14 +240,15 @@ def _network(graph: Graph, model: Any) -> str:
 
 
 def _linear(graph: Graph, model: Any) -> str:
-    slope = 1.0 if isinstance(model, LinearClassifier | LogisticClassifier) else LOGIT_SLOPE
+    if isinstance(model, LogisticClassifier) and not model.single_label_:
+        raise ValueError(f"logistic finds the level of every row by iteration, which is not exported. {_INSTEAD}")
     if getattr(model, "gamma_", None) is not None:
         raise ValueError(
             f"a kernel model needs its {model.coef_.shape[0]} landmark rows at prediction, which is not exported. Use "
             f"D2MLClassifier(kernel='linear'). {_INSTEAD}"
         )
-    coef, intercept = graph.numbers("coef", slope * model.coef_), graph.numbers("intercept", slope * model.intercept_)
-    return graph.affine(_scaled(graph, model.scaler_), coef, intercept)
+    slope = 1.0 if isinstance(model, LinearClassifier | LogisticClassifier) else LOGIT_SLOPE
+    return graph.affine(_scaled(graph, model.scaler_), "linear", slope * model.coef_, slope * model.intercept_)
 
 
 def _frequency(graph: Graph, model: Any) -> str:
@@ -256,34 +258,21 @@ def _frequency(graph: Graph, model: Any) -> str:
     return graph.apply("Expand", graph.numbers("logits", logit(model.frequency_)[None, :]), shape)
 
 
-def _refuse(why: str) -> Callable[[Graph, Any], str]:
-    """Return a recipe that raises: the method does something at prediction that a graph does not hold."""
-
-    def recipe(graph: Graph, model: Any) -> str:
-        raise ValueError(f"{why}, which is not exported. {_INSTEAD}")
-
-    return recipe
-
-
-def _logistic(graph: Graph, model: Any) -> str:
-    if model.single_label_:
-        return _linear(graph, model)
-    return _refuse("logistic finds the level of every row by iteration")(graph, model)
-
-
-_RECIPES: dict[Any, Callable[[Graph, Any], str]] = {
+#: By the function that scores rows: how its logits are added, or why they are not exported.
+_RECIPES: dict[Any, Callable[[Graph, Any], str] | str] = {
     NeuralClassifier._from_network: _network,
     SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
-    CappedSoftmaxClassifier._from_network: _refuse("capped finds the level of every row by iteration"),
+    CappedSoftmaxClassifier._from_network: "capped finds the level of every row by iteration",
     LinearClassifier._logits: _linear,
-    LogisticClassifier._log_shares: _logistic,
-    ForestClassifier._log_shares: _refuse("forest walks through its trees at prediction"),
-    KernelClassifier._log_shares: _refuse("kernel compares rows with its landmarks at prediction"),
+    LogisticClassifier._log_shares: _linear,
+    ForestClassifier._log_shares: "forest walks through its trees at prediction",
+    KernelClassifier._log_shares: "kernel compares rows with its landmarks at prediction",
     GLOCALClassifier._scores: _linear,
     D2MLClassifier._scores: _linear,
     FrequencyClassifier._logits: _frequency,
-    MLMLClassifier._scores: _refuse("mlml searches its training rows at prediction"),
+    MLMLClassifier._scores: "mlml searches its training rows at prediction",
 }
+#: The step that a base class leaves to its subclasses.
 _STEPS: dict[Any, str] = {
     NeuralClassifier: "_from_network",
     SharesClassifier: "_log_shares",
@@ -291,42 +280,24 @@ _STEPS: dict[Any, str] = {
 }
 
 
-def add_calibration(graph: Graph, model: Any, logits: str) -> str:
-    """Add what ``calibrate`` learnt, and return the name of the logits behind it."""
-    if not hasattr(model, "calibration_"):
-        return logits
-    if is_softmax(model):
-        # What is calibrated are log-odds, and those of a probability near 1 are lost to rounding in a graph.
-        raise ValueError(f"a calibrated softmax model is not exported. {_INSTEAD}")
-    found = model.calibration_
-    scaled = graph.apply("Mul", logits, graph.numbers("slope", np.array(found.slope)))
-    return graph.apply("Add", scaled, graph.numbers("offsets", found.offsets))
-
-
-def is_softmax(model: Any) -> bool:
-    """Whether probabilities are the softmax of the logits, not each one's sigmoid."""
-    return bool(model.single_label_) or _scoring(type(model)) is SoftmaxClassifier._from_network
-
-
-#: By which part of itself a threshold is lowered. A threshold may be the probability of training rows to the last bit;
-#: other arithmetic than the library's must not put such rows on the other side.
+#: Share by which a threshold is lowered. A threshold may equal the probability of training rows to the last bit. Other
+#: arithmetic than the library's must not put such rows on the other side.
 SLACK = {"float64": 1e-9, "float32": 1e-6}
 
 
-def add_sets(graph: Graph, model: Any, logits: str, probabilities: str) -> str:
-    """Add the output ``"sets"``: 0/1, with a single 1 a row if the model was fitted on a 1-D y."""
+def _add_sets(graph: Graph, model: Any, logits: str, probabilities: str) -> None:
+    """Add the output ``"sets"``: 0/1, with a single 1 per row if the model was fitted on a 1-D y."""
     if model.single_label_:
         chosen = _largest(graph, logits, len(model.classes_))
     elif not hasattr(model, "thresholds_"):
-        half = graph.numbers("half", np.array(0.5))
-        chosen = graph.apply("GreaterOrEqual", probabilities, half)
+        chosen = graph.apply("GreaterOrEqual", probabilities, graph.numbers("half", np.array(0.5)))
     else:
         limits = np.asarray(model.thresholds_)
         lowered = graph.numbers("thresholds", limits * (1.0 - SLACK[graph.dtype.name]))
         chosen = graph.apply("GreaterOrEqual", probabilities, lowered)
         if model.at_least_one_:
             chosen = _filled(graph, probabilities, chosen, limits)
-    return graph.cast(chosen, np.int64, output="sets")
+    graph.cast(chosen, np.int64, output="sets")
 
 
 def _largest(graph: Graph, values: str, n_labels: int) -> str:
