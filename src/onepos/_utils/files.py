@@ -12,13 +12,13 @@ from pathlib import Path
 
 from onepos._utils.machine import is_alive
 
-#: Parts that this process writes to now, and folders in which it has looked for those of processes that are gone.
+#: Parts that this process writes to now, and folders in which it has looked for parts of processes that are gone.
 _open_parts: set[str] = set()
 _swept: set[Path] = set()
-#: Names of parts: of the file, machine and process, and a random one.
+#: Name of a part: file, machine, process, random number.
 _PART = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.part")
 
-#: What the system says when there is no room, and what is to be done.
+#: Advice by the error of the system.
 _ADVICE = {
     errno.ENOSPC: "no space is left on this disk; what was stored before is intact. Free some, then try again",
     errno.EDQUOT: "your quota on this disk is used up; what was stored before is intact. Free some, then try again",
@@ -33,7 +33,7 @@ def is_full(error: OSError) -> bool:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Let errors of the body name the file that was to be written, and what to do; a failed write names none."""
+    """Add the file that was to be written, and what to do, to the errors of the body."""
     try:
         yield
     except OSError as error:
@@ -47,14 +47,9 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
     """Yield a file beside ``path`` to write to; at the end it is flushed to disk and takes the place of ``path``.
 
     An error or a power cut on the way leaves what was there before. A killed process leaves its part, which the next
-    process that writes to the folder removes.
-
-    Parameters
-    ----------
-    path : Path
-        Its folder must exist.
+    process that writes to the folder removes. The folder must exist.
     """
-    # Neither threads nor processes, be they on two machines that share the disk, write to the same one.
+    # No two threads or processes write to the same part, also on two machines that share the disk.
     part = path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.part")
     if path.parent.resolve() not in _swept:
         sweep(path.parent)
@@ -104,14 +99,7 @@ def _machine() -> str:
 
 
 def write_durably(path: Path, content: bytes) -> Path:
-    """Replace a file, also across a crash or a power cut: written beside, flushed to disk, renamed.
-
-    Parameters
-    ----------
-    path : Path
-        Its folder must exist.
-    content : bytes
-    """
+    """Replace a file, also across a crash or a power cut: written beside, flushed to disk, renamed."""
     with replaced_when_done(path) as part:
         part.write_bytes(content)
     return path

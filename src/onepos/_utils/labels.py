@@ -26,10 +26,9 @@ _INVISIBLE = re.compile(
 
 
 def cell_text(value: Any) -> str:
-    """Return a cell that is not missing as the text of a tag, an id or a category.
+    """Return a cell that is not missing as the text of a tag, an id or a category, without blanks around it.
 
-    Whole numbers are written without a point, whatever their type and size: a column of integers with a gap comes as
-    floating point. Text stays as it is, but for blanks around it.
+    Whole numbers have no decimal point, whatever their type: pandas reads integers with a gap as floating point.
 
     Examples
     --------
@@ -133,15 +132,7 @@ def mark_labels(
 ) -> tuple[NDArray[Any], IntArray]:
     """Return an indicator with a 1 at each tag, and the positions of the tags that are not among the names.
 
-    Parameters
-    ----------
-    tags : sequence of length n_tags
-    names : pandas.Index
-        The labels, in the order of the columns.
-    rows : int array of shape (n_tags,), optional
-        The row of each tag. Default: one tag per row.
-    n_rows : int, optional
-        Number of rows, if some of them may have no tag.
+    ``names`` are the columns. ``rows`` has the row of each tag; without it there is one tag per row.
     """
     import pandas as pd
 

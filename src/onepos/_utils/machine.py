@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
@@ -40,24 +40,20 @@ def versions() -> dict[str, str]:
 
 @cache
 def machine() -> dict[str, str | int | None]:
-    """Return what kind of machine this is; nothing that names it."""
+    """Return what kind of machine this is, without its name."""
     return {"system": platform.system(), "processor": _processor(), "cores": os.cpu_count()}
 
 
 def reset_peak_memory() -> None:
     """Let the kernel forget this process's peak, where it can; elsewhere the peak is of the process's whole life."""
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
 
 
 def peak_megabytes() -> float:
     """Return the most resident memory since the last reset."""
     if _STATUS.exists():
-        for line in _STATUS.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
+        return _fields(_STATUS)["VmHWM:"] / 1024
     import resource
 
     unit = 1024 * 1024 if platform.system() == "Darwin" else 1024
@@ -76,14 +72,7 @@ def is_alive(process: int) -> bool:
 
 
 def require_memory(n_bytes: float, what: str, advice: str) -> None:
-    """Raise NotEnoughMemoryError if ``what`` needs more bytes than are left; the message ends with ``advice``.
-
-    Examples
-    --------
-    >>> require_memory(1e18, "the weights of the network", "Take fewer units.")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    onepos.exceptions.NotEnoughMemoryError: the weights of the network need 1,000,000,000.0 GB of memory; ...
-    """
+    """Raise NotEnoughMemoryError if ``what`` needs more bytes than are left; the message ends with ``advice``."""
     left = available_bytes() if n_bytes >= _SMALL_REQUEST else None
     if left is not None and n_bytes > left:
         raise NotEnoughMemoryError(

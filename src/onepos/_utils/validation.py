@@ -32,7 +32,7 @@ class Labels:
     Attributes
     ----------
     observed : int8 array of shape (n_samples, n_labels)
-        1 observed, 0 unknown, −1 known to be absent (the paper's L, where a 0 means *unknown*).
+        The paper's L: 1 observed, 0 unknown, −1 known to be absent.
     classes : array of shape (n_labels,)
         Names of the labels: column names, class values, or 0 … c−1.
     single_label : bool
@@ -206,21 +206,6 @@ def all_or_nothing(fit: _Method) -> _Method:
     """Decorate a method that fits an object: if it raises, the object has the attributes that it had before.
 
     The method must not change objects that an earlier fit made; it makes new ones.
-
-    Examples
-    --------
-    >>> class Mean:
-    ...     @all_or_nothing
-    ...     def fit(self, values):
-    ...         self.n_ = len(values)
-    ...         self.mean_ = sum(values) / self.n_
-    >>> model = Mean()
-    >>> model.fit([1.0, 2.0])
-    >>> model.fit([])
-    Traceback (most recent call last):
-    ZeroDivisionError: division by zero
-    >>> model.n_, model.mean_
-    (2, 1.5)
     """
 
     @wraps(fit)

@@ -4,37 +4,54 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.files import replaced_when_done
 from onepos._utils.machine import require
 from onepos.exceptions import DataFileError
 
 #: A smaller map is read whole: that costs little, and gives the same bits as the array that it holds.
 LOAD_BELOW_BYTES = 1 << 26
-
 #: Largest magnitude of a feature: networks are trained in float32.
 LARGEST = float(np.finfo(np.float32).max)
-
 #: Size of one block of rows in float64.
 BLOCK_BYTES = 1 << 24
+#: Rows of parquet files read at a time.
+_BATCH_ROWS = 16_384
+#: Attributes of arrays, frames and sparse matrices.
+_MATRIX_MARKS = ("__array__", "__array_interface__", "__dataframe__", "tocsr")
+#: Numbers of Dataset items read at once in a pass over all rows.
+_NUMBERS_AT_ONCE = 1 << 24
+
+
+class _Part:
+    """Rows of a source that are read when they are needed: all, or those that ``rows`` lists."""
+
+    source: Any
+    rows: NDArray[np.integer[Any]] | None
+
+    def __len__(self) -> int:
+        return len(self.source) if self.rows is None else len(self.rows)
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Self:
+        """Return a part of the rows; nothing is read."""
+        return replace(self, rows=rows if self.rows is None else self.rows[rows])  # type: ignore[type-var]
+
+    def scaled(self, scale: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
+        """Return the same rows with a scaling; nothing is read."""
+        return replace(self, scale=scale)  # type: ignore[type-var]
 
 
 def on_disk(X: Any) -> bool:
-    """Whether X is a memory-mapped matrix of real numbers, too large to be read whole without asking.
-
-    Examples
-    --------
-    >>> on_disk(np.zeros((2, 2)))
-    False
-    """
+    """Whether X is a memory-mapped matrix of real numbers, too large to be read whole without asking."""
     return isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub" and X.nbytes >= LOAD_BELOW_BYTES
 
 
 @dataclass(frozen=True, eq=False)
-class DiskRows:
+class DiskRows(_Part):
     """Some rows of a memory-mapped matrix, scaled as they are read.
 
     ``source`` is a memory-mapped array of shape (n, n_features), ``rows`` says which of its rows these are (None: all),
@@ -56,9 +73,6 @@ class DiskRows:
         """Number of rows, number of features."""
         return len(self), int(self.source.shape[1])
 
-    def __len__(self) -> int:
-        return len(self.source) if self.rows is None else len(self.rows)
-
     def __getitem__(self, rows: Any) -> NDArray[Any]:
         """Read the rows of a slice or an index array, in its order."""
         if self.rows is not None:
@@ -68,27 +82,16 @@ class DiskRows:
         # In the order of the file, and once each: neighbourhoods name the same row many times.
         distinct, inverse = np.unique(rows, return_inverse=True)
         # Piece by piece: scaling works in float64, in which all rows together may be large.
-        pieces = [
-            self._scaled(np.asarray(self.source[distinct[start : start + self._step]]))
-            for start in range(0, max(1, len(distinct)), self._step)
-        ]
+        pieces = []
+        for start in range(0, max(1, len(distinct)), self._step):
+            piece = np.asarray(self.source[distinct[start : start + self._step]])
+            pieces.append(piece if self.scale is None else self.scale(piece))
         values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         return values if np.array_equal(distinct, rows) else values[inverse]
-
-    def _scaled(self, values: NDArray[Any]) -> NDArray[Any]:
-        return values if self.scale is None else self.scale(values)
 
     @property
     def _step(self) -> int:
         return max(1, BLOCK_BYTES // (8 * max(1, self.shape[1])))
-
-    def take(self, rows: NDArray[np.integer[Any]]) -> "DiskRows":
-        """Return a part of the rows; nothing is read."""
-        return replace(self, rows=rows if self.rows is None else self.rows[rows])
-
-    def scaled(self, scale: Callable[[NDArray[Any]], NDArray[Any]]) -> "DiskRows":
-        """Return the same rows with a scaling; nothing is read."""
-        return replace(self, scale=scale)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Any]]]:
         """All rows in order, ``BLOCK_BYTES`` at a time, each block with its place."""
@@ -97,22 +100,10 @@ class DiskRows:
             yield part, self[part]
 
 
-class ColumnStatistics(NamedTuple):
-    """Mean, standard deviation, smallest and largest value of each column, shape (n_features,), float64."""
+def column_statistics(rows: DiskRows) -> tuple[NDArray[np.float64], ...]:
+    """Mean, standard deviation, smallest and largest value of each column, (n_features,) each, in one pass.
 
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-
-def column_statistics(rows: DiskRows) -> ColumnStatistics:
-    """One pass over the blocks in float64; means and squares are merged so that no large sums cancel (Chan et al.).
-
-    Examples
-    --------
-    >>> [values.tolist() for values in column_statistics(DiskRows(np.array([[1.0], [3.0]])))]
-    [[2.0], [1.0], [1.0], [3.0]]
+    Means and squares of the blocks are merged so that no large sums cancel (Chan et al.).
     """
     n_features = rows.shape[1]
     count, mean, squares = 0, np.zeros(n_features), np.zeros(n_features)
@@ -128,7 +119,7 @@ def column_statistics(rows: DiskRows) -> ColumnStatistics:
         squares += (center - mean) ** 2 * (count * len(block) / total)
         mean += (center - mean) * (len(block) / total)
         count = total
-    return ColumnStatistics(mean, np.sqrt(squares / count), low, high)
+    return mean, np.sqrt(squares / count), low, high
 
 
 def check_finite(rows: DiskRows) -> None:
@@ -146,10 +137,6 @@ def check_finite(rows: DiskRows) -> None:
 def is_binary(rows: DiskRows) -> bool:
     """Whether all entries are 0 or 1; reads up to the first that is not."""
     return all(bool(np.all((values == 0) | (values == 1))) for _, values in rows.blocks())
-
-
-#: Rows of parquet files read at a time.
-_BATCH_ROWS = 16_384
 
 
 def to_memmap(
@@ -194,9 +181,8 @@ def to_memmap(
                 f"expected the same columns in every shard; {path} has no {missing[:5]}: name those that all shards "
                 "share as columns"
             )
-    part = out.with_name(f".{out.name}.part.npy")
     shape = (sum(file.metadata.num_rows for file in files), len(names))
-    try:
+    with replaced_when_done(out) as part:
         values = np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=shape)
         row = 0
         for path, file in zip(paths, files, strict=True):
@@ -205,9 +191,6 @@ def to_memmap(
                 row += batch.num_rows
         values.flush()
         del values
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
     return np.load(out, mmap_mode="r")  # type: ignore[no-any-return]
 
 
@@ -236,31 +219,15 @@ def _numbers(batch: Any, names: list[str], path: Path) -> NDArray[np.float32]:
     return values
 
 
-#: Attributes of arrays, frames and sparse matrices.
-_MATRIX_MARKS = ("__array__", "__array_interface__", "__dataframe__", "tocsr")
-
-
-#: Numbers read at once in a pass over all rows.
-_NUMBERS_AT_ONCE = 1 << 24
-
-
 def is_dataset(X: Any) -> bool:
-    """Whether X is read item by item: it can be indexed, and is neither an array, a frame nor a plain container.
-
-    Examples
-    --------
-    >>> from torch.utils.data import TensorDataset
-    >>> import torch
-    >>> is_dataset(TensorDataset(torch.zeros(3, 2))), is_dataset([[0.0, 1.0]]), is_dataset(torch.zeros(3, 2))
-    (True, False, False)
-    """
+    """Whether X is read item by item: it can be indexed, and is neither an array, a frame nor a plain container."""
     if isinstance(X, list | tuple | str | bytes | Mapping | type):
         return False
     return hasattr(X, "__getitem__") and not any(hasattr(X, mark) for mark in _MATRIX_MARKS)
 
 
 @dataclass(frozen=True, eq=False)
-class DatasetRows:
+class DatasetRows(_Part):
     """Some items of a map-style Dataset, as features.
 
     ``source`` has ``__len__`` and ``__getitem__``; its items are x, or tuples (x, …), and x is an array or tensor of
@@ -296,9 +263,6 @@ class DatasetRows:
             raise ValueError(f"expected a Dataset with items; {name} has none (0 samples).")
         return cls(source, _features_of(source[0], 0).shape, flat)
 
-    def __len__(self) -> int:
-        return len(self.source) if self.rows is None else len(self.rows)
-
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, number of numbers in an item."""
@@ -316,7 +280,12 @@ class DatasetRows:
         if values.dtype.kind not in "iu" or self.flat:
             with np.errstate(over="ignore"):  # the next line says it
                 values = np.ascontiguousarray(values, dtype=np.float32)
-            self._check_finite(values, numbers)
+            finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            if not finite.all():
+                raise ValueError(
+                    f"expected finite features; item {int(numbers[int((~finite).argmax())])} of the Dataset holds NaN "
+                    "or infinity: impute such entries, or leave such items out."
+                )
         if self.flat:
             values = values.reshape(len(values), -1)
         return values if self.scale is None else self.scale(values)
@@ -329,22 +298,6 @@ class DatasetRows:
                 f"{number} {values.shape}: pad or crop them."
             )
         return values
-
-    def _check_finite(self, values: NDArray[np.float32], numbers: NDArray[np.integer[Any]]) -> None:
-        finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-        if not finite.all():
-            raise ValueError(
-                f"expected finite features; item {int(numbers[int((~finite).argmax())])} of the Dataset holds NaN or "
-                "infinity: impute such entries, or leave such items out."
-            )
-
-    def take(self, rows: NDArray[np.integer[Any]]) -> "DatasetRows":
-        """Return a part of the rows; nothing is read."""
-        return replace(self, rows=rows if self.rows is None else self.rows[rows])
-
-    def scaled(self, scale: Callable[[NDArray[Any]], NDArray[Any]]) -> "DatasetRows":
-        """Return the same rows with a scaling; nothing is read."""
-        return replace(self, scale=scale)
 
     def labels(self) -> NDArray[Any]:
         """Read y of all items (x, y): an indicator (n, n_labels), or a vector of classes (n,)."""

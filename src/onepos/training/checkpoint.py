@@ -5,7 +5,7 @@ killed while it writes leaves the checkpoint of the epoch before.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class Checkpoint:
     folder : Path
         Made when it is first written to.
     run : mapping of str to JSON-able values
-        Identify the run: method, settings, data. A checkpoint of another run is refused.
+        Identifies the run: method, settings, data. A checkpoint of another run is refused.
     draws_globally : bool
         Whether the run draws from torch's global generators too, as networks of the user's own do.
     """
@@ -49,7 +49,7 @@ class Checkpoint:
         tensors |= {f"running.{name}": value for name, value in steps.objective.running_state().items()}
         for loss, optimizer in steps.optimizers.items():
             tensors |= {f"optimizer.{loss}.{name}": value for name, value in optimizer.state().items()}
-        tensors |= {f"random.{name}": value for name, value in self._random_states(steps.generator).items()}
+        tensors |= {f"random.{name}": get() for name, (get, _) in self._random_states(steps.generator).items()}
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -71,14 +71,21 @@ class Checkpoint:
         if found is None:
             return
         header, tensors = found
-        _same_run(header["run"], self.run, self.path)
+        kept = header["run"]
+        for name in dict.fromkeys([*self.run, *kept]):
+            if kept.get(name) != self.run.get(name):
+                raise CheckpointError(
+                    f"{self.path} is of another run: {name} was {kept.get(name)!r} and is {self.run.get(name)!r}. Give "
+                    "the arguments of that run to go on with it, or another folder for this one."
+                )
         state = _named(tensors, "objective.")
         try:
             steps.objective.load_state_dict(state)
             steps.objective.resume(_named(tensors, "running."))
             for loss in header["losses"]:
                 steps.optimizer(loss).restore(_named(tensors, f"optimizer.{loss}."))
-            self._put_back(steps.generator, _named(tensors, "random."))
+            for name, (_, put_back) in self._random_states(steps.generator).items():
+                put_back(tensors[f"random.{name}"])
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"{self.path} does not fit the run that it was written by ({error}): remove it to begin again."
@@ -93,27 +100,21 @@ class Checkpoint:
             progress.best_state = best or progress.last_state
         progress.history.facts["resumed_after_epoch"] = len(progress.history)
 
-    def _random_states(self, generator: torch.Generator) -> dict[str, Tensor]:
-        states = {"run": generator.get_state()}
+    def _random_states(self, generator: torch.Generator) -> dict[str, tuple[Callable[[], Tensor], Callable[..., Any]]]:
+        """Return the functions that read and set the state of each generator that the run draws from."""
+        states: dict[str, Any] = {"run": (generator.get_state, generator.set_state)}
         if self.draws_globally:
-            states["torch"] = torch.get_rng_state()
+            states["torch"] = torch.get_rng_state, torch.set_rng_state
             if generator.device.type == "cuda":
-                states["cuda"] = torch.cuda.get_rng_state()
+                states["cuda"] = torch.cuda.get_rng_state, torch.cuda.set_rng_state
         return states
-
-    def _put_back(self, generator: torch.Generator, states: Mapping[str, Tensor]) -> None:
-        generator.set_state(states["run"])
-        if self.draws_globally:
-            torch.set_rng_state(states["torch"])
-            if generator.device.type == "cuda":
-                torch.cuda.set_rng_state(states["cuda"])
 
     def kept(self) -> dict[str, Any] | None:
         """Return the values that identify the run in the folder; None if there is none."""
-        found = self._read(header_only=True)
+        found = self._read()
         return None if found is None else dict(found[0]["run"])
 
-    def _read(self, *, header_only: bool = False) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         from safetensors import SafetensorError, safe_open
 
         if not self.path.is_file():
@@ -121,8 +122,7 @@ class Checkpoint:
         try:
             with safe_open(self.path, framework="pt") as file:
                 header = json.loads((file.metadata() or {})["onepos"])
-                names = [] if header_only else list(file.keys())
-                tensors = {name: file.get_tensor(name) for name in names}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
             raise CheckpointError(
                 f"{self.path} is not a checkpoint of onepos, or is damaged ({error}): remove it to begin again."
@@ -135,16 +135,6 @@ class Checkpoint:
                 f"{FORMAT_VERSION}: go on with the version that wrote it, or remove it to begin again."
             )
         return header, tensors
-
-
-def _same_run(kept: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
-    """Raise, naming the first difference, unless both are the same run."""
-    for name in dict.fromkeys([*now, *kept]):
-        if kept.get(name) != now.get(name):
-            raise CheckpointError(
-                f"{path} is of another run: {name} was {kept.get(name)!r} and is {now.get(name)!r}. Give the arguments "
-                "of that run to go on with it, or another folder for this one."
-            )
 
 
 def _named(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

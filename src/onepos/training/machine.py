@@ -62,7 +62,11 @@ def _computes(device: str) -> bool:
 
 
 class _Bodies:
-    """The bodies of ``limited_threads`` that run now, in all Python threads."""
+    """The bodies of ``limited_threads`` that run now, in all Python threads.
+
+    NumPy and SciPy have one number for all Python threads. A body that begins beside another would take the other's
+    number for the usual one, so the last to end sets the usual one again.
+    """
 
     lock = threading.Lock()
     running = 0
@@ -72,11 +76,7 @@ class _Bodies:
 
 @contextmanager
 def limited_threads(number: int) -> Iterator[None]:
-    """Run the body with ``number`` threads of torch, and of NumPy and SciPy, and put back what was set before.
-
-    NumPy and SciPy have one number for all Python threads. A body that begins beside another would take the other's
-    number for the usual one, so the last to end sets the usual one again.
-    """
+    """Run the body with ``number`` threads of torch, NumPy and SciPy, and restore the numbers."""
     before = torch.get_num_threads()
     with _Bodies.lock:
         if not _Bodies.running:
@@ -85,7 +85,7 @@ def limited_threads(number: int) -> Iterator[None]:
         _Bodies.running += 1
     try:
         with threadpool_limits(number, user_api="blas"):
-            # After the others: what they say to a library that torch uses too must not be the last word.
+            # After the others, which may set a library that torch uses too.
             torch.set_num_threads(number)
             yield
     finally:
@@ -101,10 +101,7 @@ def limited_threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Run the body with denormal numbers taken as zero, where the processor can, and put back what was set before.
-
-    It applies to the calling thread, which is the one that trains small networks.
-    """
+    """Run the body with denormal numbers taken as zero in the calling thread, where the processor can."""
     if torch.get_num_threads() > 1:
         torch.zeros(1 << 17).add_(1.0)  # starts torch's threads: started in the body, they would keep it for good
     flushed = float(torch.tensor(1e-30, dtype=torch.float32, device="cpu") * 1e-10) == 0.0
@@ -155,7 +152,7 @@ def forward_precision(network: nn.Module, precision: str, device: str) -> Iterat
 _Value = TypeVar("_Value")
 
 #: How long a process waits for an answer. A process that ends is noticed at once; this is for a machine that vanishes.
-PATIENCE = timedelta(minutes=30)
+_PATIENCE = timedelta(minutes=30)
 #: How long it waits for work that process 0 does for all.
 _ENDLESS = timedelta(days=3650)
 
@@ -196,7 +193,7 @@ class _Together(Processes):
     def __init__(self, device: str) -> None:
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         with _answers():
-            distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=PATIENCE)
+            distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
             self._endless = distributed.new_group(backend="gloo", timeout=_ENDLESS)
         atexit.register(distributed.destroy_process_group)
 
@@ -209,7 +206,7 @@ class _Together(Processes):
         return [piece.view_as(tensor).to(tensor.dtype) for piece, tensor in zip(pieces, tensors, strict=True)]
 
     def agree(self, value: _Value) -> _Value:
-        return self._broadcast(value, None)
+        return self._broadcast(value)
 
     def gather_values(self, value: _Value) -> list[_Value]:
         values: list[Any] = [None] * self.size
@@ -239,7 +236,7 @@ class _Together(Processes):
             with _answers():
                 distributed.broadcast(value, 0)
 
-    def _broadcast(self, value: _Value, group: Any) -> _Value:
+    def _broadcast(self, value: _Value, group: Any = None) -> _Value:
         values = [value]
         with _answers():
             distributed.broadcast_object_list(values, 0, group)
@@ -258,7 +255,13 @@ def join(device: str = "cpu") -> Processes:
         raise ValueError(f"with several processes device must be 'cpu', or 'cuda' for a GPU each; got {device!r}.")
     if not _joined:
         if device == "cuda":
-            _take_gpu()
+            here = int(os.environ["LOCAL_WORLD_SIZE"])
+            if torch.cuda.device_count() < here:
+                raise ValueError(
+                    f"expected a GPU for each of the {here} processes on this machine; found "
+                    f"{torch.cuda.device_count()}: lower --nproc-per-node, or train with device='cpu'."
+                )
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         _joined.append((_Together(device), device))
     joined, of_device = _joined[0]
     if device != of_device:
@@ -267,16 +270,6 @@ def join(device: str = "cpu") -> Processes:
             "another device."
         )
     return joined
-
-
-def _take_gpu() -> None:
-    here = int(os.environ["LOCAL_WORLD_SIZE"])
-    if torch.cuda.device_count() < here:
-        raise ValueError(
-            f"expected a GPU for each of the {here} processes on this machine; found {torch.cuda.device_count()}: "
-            "lower --nproc-per-node, or train with device='cpu'."
-        )
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 
 
 @contextmanager
