@@ -5,6 +5,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from inspect import signature
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,6 @@ from onepos.datasets._load import find_reader
 from onepos.exceptions import StudyError
 from onepos.methods.registry import get_method
 from onepos.study.spec import (
-    DataGroup,
     Parameters,
     Rule,
     Study,
@@ -281,51 +281,43 @@ class Cell:
 
 def cells_of(study: Study) -> list[Cell]:
     """Every cell of a study. Cells of one split follow each other, so that what they share is loaded once."""
+    groups = {name: group for group in study.data for name in group.names}
     cells = []
-    for group in study.data:
-        for dataset in group.names:
-            cells += _cells_of_set(study, group, dataset)
-    return cells
-
-
-def _cells_of_set(study: Study, group: DataGroup, dataset: str) -> list[Cell]:
-    name, _, own_rule = dataset.partition(":")
-    positive_rule = own_rule or study.positive_rule
-    source = Source(name, group.file, group.sha256, json.dumps(group.read, sort_keys=True))
-    few = study.tuning.each_trial_below
-    each = study.tuning.when == "each-trial" or bool(few and n_rows(source) < few)
-    cells = []
-    for trial in range(study.trials):
-        for fraction in group.train_fractions:
-            for method in study.methods:
-                settings = tuple(settings_of(study, group, method, dataset))
-                alone = each or len(settings) == 1
-                for rule in group.rules or study.rules:
-                    cells.append(
-                        Cell(
-                            dataset=dataset,
-                            method=method.name,
-                            key=method.key,
-                            trial=trial,
-                            rule=rule,
-                            train_fraction=fraction,
-                            seed=study.seed,
-                            fractions=study.fractions,
-                            positive_rule=positive_rule,
-                            metric=study.metric,
-                            settings=settings,
-                            screen_epochs=study.tuning.screen_epochs,
-                            keep=study.tuning.keep,
-                            keep_each=study.tuning.keep_each,
-                            takes_over=None if alone or trial == 0 else 0,
-                            test_curve=dataset in study.record.test_curve,
-                            soft_label_change=dataset in study.record.soft_label_change,
-                            file=group.file,
-                            sha256=group.sha256,
-                            read=group.read,
-                            positive_weights=study.positive_weights if positive_rule == "weights" else {},
-                        )
-                    )
+    for dataset, group in groups.items():
+        name, _, own_rule = dataset.partition(":")
+        positive_rule = own_rule or study.positive_rule
+        source = Source(name, group.file, group.sha256, json.dumps(group.read, sort_keys=True))
+        few = study.tuning.each_trial_below
+        each = study.tuning.when == "each-trial" or bool(few and n_rows(source) < few)
+        rules = group.rules or study.rules
+        for trial, fraction, method in product(range(study.trials), group.train_fractions, study.methods):
+            settings = tuple(settings_of(study, group, method, dataset))
+            cells += [
+                Cell(
+                    dataset=dataset,
+                    method=method.name,
+                    key=method.key,
+                    trial=trial,
+                    rule=rule,
+                    train_fraction=fraction,
+                    seed=study.seed,
+                    fractions=study.fractions,
+                    positive_rule=positive_rule,
+                    metric=study.metric,
+                    settings=settings,
+                    screen_epochs=study.tuning.screen_epochs,
+                    keep=study.tuning.keep,
+                    keep_each=study.tuning.keep_each,
+                    takes_over=None if each or len(settings) == 1 or trial == 0 else 0,
+                    test_curve=dataset in study.record.test_curve,
+                    soft_label_change=dataset in study.record.soft_label_change,
+                    file=group.file,
+                    sha256=group.sha256,
+                    read=group.read,
+                    positive_weights=study.positive_weights if positive_rule == "weights" else {},
+                )
+                for rule in rules
+            ]
     return cells
 
 

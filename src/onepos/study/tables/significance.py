@@ -14,6 +14,14 @@ from onepos.study.tables.main_table import FULL_SUPERVISION, MainTable, Which, m
 #: The level of all tests.
 ALPHA = 0.05
 
+#: Columns of a rank table, and the field of :class:`onepos.study.statistics.Friedman` in each.
+_TESTS = {
+    "friedman_chi_square": "chi_square",
+    "friedman_p_value": "chi_square_p",
+    "iman_davenport_f": "f_statistic",
+    "iman_davenport_p_value": "f_p",
+}
+
 
 @dataclass(frozen=True)
 class MetricRanks:
@@ -40,13 +48,17 @@ class RankTable:
 
     def frame(self) -> pd.DataFrame:
         """One row per metric and method: the average rank, and the metric's tests; nan where nothing was ranked."""
-        return pd.DataFrame(
-            [
-                {"metric": metric, "selection": self.selection, "method": method} | _rank_record(ranks, method)
-                for metric, ranks in self.ranks.items()
-                for method in self.methods
-            ]
-        )
+        rows = []
+        for metric, ranks in self.ranks.items():
+            tests = {name: getattr(ranks.friedman, field) for name, field in _TESTS.items()} if ranks else {}
+            for method in self.methods:
+                row = {"metric": metric, "selection": self.selection, "method": method, "datasets": 0} | tests
+                if ranks:
+                    row["average_rank"] = ranks.average_ranks[method]
+                    row |= {"datasets": len(ranks.datasets), "critical_difference": ranks.critical_difference}
+                rows.append(row)
+        columns = ["metric", "selection", "method", "average_rank", "datasets", *_TESTS, "critical_difference"]
+        return pd.DataFrame(rows, columns=columns)
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
         """Metrics down, methods across, then the tests; see :class:`onepos.study.tables.Table`."""
@@ -67,19 +79,6 @@ class RankTable:
         tests = ("data sets", "χ² [p]", "F [p]", "CD")
         header = ("metric", *(name_of(method, names) for method in self.methods), *tests)
         return Grid("Average ranks", header, tuple(rows), notes=tuple(notes))
-
-
-def _rank_record(ranks: MetricRanks | None, method: str) -> dict[str, float | None]:
-    test = ranks.friedman if ranks else None
-    return {
-        "average_rank": ranks.average_ranks[method] if ranks else None,
-        "datasets": len(ranks.datasets) if ranks else 0,
-        "friedman_chi_square": test.chi_square if test else None,
-        "friedman_p_value": test.chi_square_p if test else None,
-        "iman_davenport_f": test.f_statistic if test else None,
-        "iman_davenport_p_value": test.f_p if test else None,
-        "critical_difference": ranks.critical_difference if ranks else None,
-    }
 
 
 def _rank_cells(ranks: MetricRanks) -> list[Cell]:
@@ -117,21 +116,15 @@ def rank_table(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **whi
 
 
 def _metric_ranks(metric: str, means: pd.DataFrame) -> MetricRanks | None:
-    n_datasets, n_methods = means.shape
-    if n_datasets < 2 or n_methods < 2:
+    names, n_datasets = tuple(means.columns), len(means)
+    if n_datasets < 2 or len(names) < 2:
         return None
     test = statistics.friedman(means.to_numpy(), higher_is_better=higher_is_better(metric))
-    difference = statistics.critical_difference(n_methods, n_datasets, ALPHA)
-    names = tuple(means.columns)
+    difference = statistics.critical_difference(len(names), n_datasets, ALPHA)
+    ranks = dict(zip(names, test.average_ranks, strict=True))
     groups = statistics.cliques(test.average_ranks, difference)
-    return MetricRanks(
-        metric=metric,
-        datasets=tuple(means.index),
-        average_ranks=dict(zip(names, test.average_ranks, strict=True)),
-        friedman=test,
-        critical_difference=difference,
-        cliques=tuple(tuple(names[i] for i in group) for group in groups),
-    )
+    named = tuple(tuple(names[i] for i in group) for group in groups)
+    return MetricRanks(metric, tuple(means.index), ranks, test, difference, named)
 
 
 @dataclass(frozen=True)
@@ -161,11 +154,16 @@ class Significance:
 
     def frame(self) -> pd.DataFrame:
         """One row per metric and rival: outcome and p-value, without and with Holm's correction, and how tested."""
-        rows = [
-            {"metric": metric, "selection": self.selection, "method": self.method, "rival": rival} | _record(verdict)
-            for (metric, rival), verdict in self.verdicts.items()
-        ]
-        return pd.DataFrame(rows).astype({"pairs": "Int64", "zeros": "Int64"})
+        rows = []
+        for (metric, rival), verdict in self.verdicts.items():
+            row: dict[str, object] = {"metric": metric, "selection": self.selection, "method": self.method}
+            row |= {"rival": rival, "holm_outcome": verdict.corrected_outcome, "holm_p_value": verdict.corrected_p}
+            tested = ("outcome", "p_value", "statistic", "pairs", "zeros")
+            row |= {name: getattr(verdict.test, name, None) for name in tested}
+            rows.append(row | {"datasets": len(verdict.datasets)})
+        columns = ["metric", "selection", "method", "rival", "outcome", "p_value", "holm_outcome", "holm_p_value"]
+        columns += ["statistic", "datasets", "pairs", "zeros"]
+        return pd.DataFrame(rows, columns=columns).astype({"pairs": "Int64", "zeros": "Int64"})
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
         """Metrics down, rivals across; the corrected outcomes on a line of their own, unless there is one rival."""
@@ -194,20 +192,6 @@ class Significance:
             needed = statistics.fewest_pairs(ALPHA)
             notes.append(f"{NOTHING}: below {needed} data sets p < {ALPHA:g} cannot be reached, so none is tested.")
         return notes
-
-
-def _record(verdict: Verdict) -> dict[str, object]:
-    test = verdict.test
-    return {
-        "outcome": test.outcome if test else None,
-        "p_value": test.p_value if test else None,
-        "holm_outcome": verdict.corrected_outcome,
-        "holm_p_value": verdict.corrected_p,
-        "statistic": test.statistic if test else None,
-        "datasets": len(verdict.datasets),
-        "pairs": test.pairs if test else None,
-        "zeros": test.zeros if test else None,
-    }
 
 
 def _cell(outcome: statistics.Outcome | None, p_value: float | None) -> Cell:
