@@ -1,4 +1,4 @@
-"""From a study's results to the plain values that its page shows: everything here could be written as JSON."""
+"""From a study's results to the values that its page shows."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from math import fsum
@@ -18,8 +18,8 @@ _SURROUNDINGS = ("versions", "machine")
 def study_cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return one record per cell in the order of the results, but failed ones first."""
     usual = {column: next(iter(common_values(frame, column)), None) for column in _SURROUNDINGS}
-    records = [_cell(row, usual) for row in frame.to_dict("records")]
-    return sorted(records, key=lambda cell: not cell["failed"])
+    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return sorted((_cell(record, usual) for record in records), key=lambda cell: not cell["failed"])
 
 
 def common_values(frame: pd.DataFrame, column: str) -> dict[str, int]:
@@ -35,51 +35,26 @@ def setting_words(setting: Any) -> str:
     return " · ".join(f"{name} {value}" for name, value in setting.items())
 
 
-def known(value: Any) -> float | None:
-    """Return a number, or None where there is none (None, NaN, NA)."""
-    return None if value is None or pd.isna(value) else float(value)
-
-
-def _cell(row: Mapping[Hashable, Any], usual: Mapping[str, str | None]) -> dict[str, Any]:
+def _cell(row: dict[Hashable, Any], usual: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return a row with what the page shows in words; the rest stays as it is."""
     is_failed = row["status"] != "ok"
-    error = str(row["error"]) if is_failed and isinstance(row["error"], str) else ""
-    return {
-        "identity": str(row["cell"]),
-        "dataset": str(row["dataset"]),
-        "features": str(row["features"]),
+    error = str(row["error"] or "") if is_failed else ""
+    cell = {str(name): value for name, value in row.items()} | {
         "method": method_name(str(row["method"])),
-        "trial": int(row["trial"]),
-        "selection": str(row["selection"]),
-        # A cell that failed before its rows were drawn has none.
-        "n_train": int(known(row["n_train"]) or 0) or None,
-        # A study of several sizes says which share of the rows was asked for, also where the cell failed.
-        "share": known(row.get("train_fraction", 1.0)),
         "failed": is_failed,
         "error": error,
-        # Of a traceback the last line says what happened.
+        # The last line of a traceback names the error.
         "headline": next((line for line in reversed(error.splitlines()) if line.strip()), "no message recorded"),
         "setting": setting_words(read_json(row["setting"])),
-        "tried": [
-            {
-                "setting": setting_words(tried.get("setting")),
-                "validation": known(tried.get("validation")),
-                "epochs": tried.get("epochs"),
-            }
-            for tried in read_json(row["tried"]) or []
-        ],
-        "validation": known(row["validation"]),
-        "best_epoch": known(row["best_epoch"]),
-        "metrics": {metric: known(row[metric]) for metric in METRICS},
-        "seconds": known(row["seconds"]),
-        "megabytes": known(row["peak_megabytes"]),
-        "finished": str(row["finished"]),
-        "study_hash": str(row["study_hash"]),
+        "tried": [one | {"setting": setting_words(one.get("setting"))} for one in read_json(row["tried"]) or []],
         "unusual": {
             column: setting_words(read_json(row[column]))
             for column in _SURROUNDINGS
             if isinstance(row[column], str) and row[column] != usual[column]
         },
     }
+    # A cell that failed before its rows were drawn has none.
+    return cell | {"n_train": cell["n_train"] or None}
 
 
 def study_tables(frame: pd.DataFrame) -> list[MainTable]:
@@ -115,9 +90,12 @@ def study_tables(frame: pd.DataFrame) -> list[MainTable]:
 
 
 #: Which validation labels chose setting and epoch, as the page says it: short, and in full.
-SELECTION_TEXT: dict[str, tuple[str, str]] = {
-    "clean": ("all validation labels", "chosen with every validation label known, as in the paper"),
-    "single-positive": ("one validation label each", "chosen with one label per validation example, as in real use"),
+SELECTION_TEXT = {
+    "clean": {"name": "all validation labels", "text": "chosen with every validation label known, as in the paper"},
+    "single-positive": {
+        "name": "one validation label each",
+        "text": "chosen with one label per validation example, as in real use",
+    },
 }
 
 
@@ -128,22 +106,25 @@ def summarise_study(frame: pd.DataFrame, tables: Sequence[MainTable], environmen
     return {
         "facts": _facts(frame),
         "verdict": [_verdict(table) for table in tables if table.metric == "average_precision"],
-        "tables": [_table(number, table) for number, table in enumerate(tables, start=1)],
-        "metrics": [
-            {"key": key, "name": METRIC_TITLES[key], "arrow": arrow(key)}
+        "tables": [(table, _shown(table)) for table in tables],
+        "metrics": {
+            key: {
+                "name": METRIC_TITLES[key],
+                "arrow": arrow(key),
+                "direction": "higher is better" if higher_is_better(key) else "lower is better",
+            }
             for key in dict.fromkeys(table.metric for table in tables)
-        ],
-        "selections": [_selection(key) for key in dict.fromkeys(table.selection for table in tables)],
-        "methods": [{"key": key, "name": method_name(key)} for key in methods],
+        },
+        "selections": {key: SELECTION_TEXT[key] for key in dict.fromkeys(table.selection for table in tables)},
+        "methods": {key: method_name(key) for key in methods},
+        "full_supervision": FULL_SUPERVISION,
+        "measures": list(METRICS),
         "cells": cells,
         "failed": [cell for cell in cells if cell["failed"]],
         "environment": {str(name): setting_words(value) for name, value in environment.items()},
         "recorded": {
-            column: [
-                {"text": setting_words(read_json(text)), "cells": count}
-                for text, count in common_values(frame, column).items()
-            ]
-            for column in ("versions", "machine")
+            column: {setting_words(read_json(text)): count for text, count in common_values(frame, column).items()}
+            for column in _SURROUNDINGS
         },
     }
 
@@ -157,7 +138,7 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
         "methods": int(frame["method"].nunique()),
         "trials": int(frame["trial"].nunique()),
         "time": duration(fsum(frame["seconds"].dropna())),
-        "megabytes": known(frame["peak_megabytes"].max()),
+        "megabytes": float(frame["peak_megabytes"].max()),
         "studies": sorted({f"{name} {code}" for name, code in zip(frame["study"], frame["study_hash"], strict=True)}),
     }
 
@@ -176,7 +157,7 @@ def _verdict(table: MainTable) -> str:
     """Name the method with the best average rank."""
     # By rank alone: methods that share one stay in the table's order.
     ranked = sorted(table.average_ranks.items(), key=lambda pair: pair[1])
-    rule = _selection(table.selection)["text"]
+    rule = SELECTION_TEXT[table.selection]["text"]
     if len(ranked) < 2:
         return f"Settings {rule}: no data set has all trials of every method yet, so methods are not ranked."
     complete, rows = len(table.ranked_datasets), _shown(table)
@@ -194,34 +175,3 @@ def _verdict(table: MainTable) -> str:
 
 def _shown(table: MainTable) -> list[str]:
     return [name for name in table.datasets if any(table.cells[name, key].count for key in table.methods)]
-
-
-def _table(number: int, table: MainTable) -> dict[str, Any]:
-    return {
-        "number": number,
-        "metric": table.metric,
-        "selection": table.selection,
-        "name": METRIC_TITLES[table.metric],
-        "arrow": arrow(table.metric),
-        "direction": "higher is better" if higher_is_better(table.metric) else "lower is better",
-        "rule": _selection(table.selection),
-        "trials": table.expected_trials,
-        "methods": [{"key": key, "name": method_name(key), "full": key in FULL_SUPERVISION} for key in table.methods],
-        "ranks": [table.average_ranks.get(key) for key in table.methods],
-        "rows": [
-            {
-                "dataset": name,
-                "features": table.features[name],
-                "cells": [
-                    {"mean": known(cell.mean), "std": known(cell.std), "count": cell.count, "best": cell.best}
-                    for cell in (table.cells[name, key] for key in table.methods)
-                ],
-            }
-            for name in _shown(table)
-        ],
-    }
-
-
-def _selection(key: str) -> dict[str, str]:
-    name, text = SELECTION_TEXT.get(key, (key, f"chosen by the rule “{key}”"))
-    return {"key": key, "name": name, "text": text}
