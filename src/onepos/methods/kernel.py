@@ -25,12 +25,24 @@ from onepos.rows.scaling import fit_scaler
 
 #: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
 PRIOR_SHARE = 0.1
+#: What the ridge is chosen from.
+RIDGES = tuple(0.03 * 10 ** (step / 2) for step in range(9))
 #: Rows that choose the width of the kernel.
 _ROWS_FOR_WIDTH = 1000
 #: Rows per block when kernels are computed.
 _BLOCK = 4096
 #: Features beyond are cut: in 32 bits their squares would overflow.
 _FARTHEST = 1e15
+
+
+class _Problem(NamedTuple):
+    """Rows (n, q), observed labels (n, c), label frequencies (c,), landmarks (m, q), unit of squared distances."""
+
+    rows: Any
+    positives: NDArray[np.float32]
+    frequency: NDArray[np.float64]
+    landmarks: NDArray[np.float32]
+    unit: float
 
 
 class _Fit(NamedTuple):
@@ -111,24 +123,22 @@ class KernelClassifier(SharesClassifier):
         landmarks = _dense(rows[chosen])
         unit = _median_distance(landmarks, generator)
         problem = _Problem(rows, positives, frequency, landmarks, unit)
+        ridges = RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
         tell(0.1)
         if isinstance(self.width, str):  # some rows tell the width well enough
             few = np.sort(generator.choice(len(kept), min(_ROWS_FOR_WIDTH, len(kept)), replace=False))
-            width = _search(problem.some(few), self._ridges())
+            some = _dense(rows[few])
+            width = _search(problem._replace(rows=some, positives=positives[few], landmarks=some), ridges)
         else:
             width = float(self.width)
         tell(0.4)
-        best = _fit(problem, width, self._ridges())
+        best = _fit(problem, width, ridges)
         self.landmarks_, self.weights_, self.frequency_ = landmarks, best.weights, frequency
         self.gamma_, self.ridge_, self.scaler_ = best.width / unit, best.ridge, scaler
         self.left_out_ = best.left_out
         self._cut_at(self._marginal(best.left_out.astype(np.float64)), rows="rows left out one by one")
         tell(1.0)
         return self
-
-    def _ridges(self) -> tuple[float, ...]:
-        ladder = tuple(0.03 * 10 ** (step / 2) for step in range(9))
-        return ladder if isinstance(self.ridge, str) else (float(self.ridge),)
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
         rows = self.scaler_.transform(X)
@@ -146,9 +156,8 @@ class KernelClassifier(SharesClassifier):
         return arrays, facts | {"gamma": self.gamma_, "ridge": self.ridge_, "n_positives": self.n_positives_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.landmarks_, self.weights_, self.frequency_ = (
-            arrays[name] for name in ("landmarks", "weights", "frequency")
-        )
+        self.landmarks_, self.weights_ = arrays["landmarks"], arrays["weights"]
+        self.frequency_ = arrays["frequency"]
         self.gamma_, self.ridge_, self.n_positives_ = facts["gamma"], facts["ridge"], facts["n_positives"]
         self.scaler_ = stored_scaler(arrays, facts)
 
@@ -157,27 +166,6 @@ def log_shares(shares: NDArray[Any], frequency: NDArray[np.float64]) -> NDArray[
     """Log of estimates of P(observed = j | x), negative ones cut, a part of the frequencies added, normalised."""
     smooth = np.maximum(shares, 0.0) + PRIOR_SHARE * frequency
     return np.asarray(np.log(smooth / smooth.sum(axis=1, keepdims=True)))
-
-
-class _Problem(NamedTuple):
-    """Rows (n, q), observed labels (n, c), label frequencies (c,), landmarks (m, q), unit of squared distances."""
-
-    rows: Any
-    positives: NDArray[np.float32]
-    frequency: NDArray[np.float64]
-    landmarks: NDArray[np.float32]
-    unit: float
-
-    def some(self, chosen: NDArray[np.intp]) -> "_Problem":
-        """Return the problem of some rows, all of them landmarks."""
-        rows = _dense(self.rows[chosen])
-        return self._replace(rows=rows, positives=self.positives[chosen], landmarks=rows)
-
-
-def left_out_frequency(targets: NDArray[np.float32], frequency: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Frequencies of the labels of all other rows, (n, c), from t − π, (n, c): a row must not be told its own label."""
-    n = len(targets)
-    return np.maximum(frequency - targets / max(n - 1, 1), 0.25 / n)
 
 
 def _search(problem: _Problem, ridges: tuple[float, ...]) -> float:
@@ -215,7 +203,8 @@ def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
     projected = phi.T @ targets
     squares = phi * phi
     seen = positives > 0
-    others = left_out_frequency(targets, frequency)
+    # Frequencies of the labels of all other rows: a row must not be told its own label.
+    others = np.maximum(frequency - targets / max(n - 1, 1), 0.25 / n)
     best: _Fit | None = None
     for ridge in ridges:
         shrunk = (1.0 / (values + ridge)).astype(np.float32)[:, None] * projected

@@ -42,7 +42,7 @@ def test_every_row_judges_once_and_is_learnt_from_by_all_other_models():
 def test_one_fold_holds_out_a_share():
     folds = dealt(rows_of(200), n_folds=1)
     assert len(folds) == 1
-    assert folds.sizes == [20]
+    assert [len(rows) for _, rows in folds.parts] == [20]
 
 
 def test_rows_without_a_label_are_left_out():
@@ -82,5 +82,5 @@ def test_complete_validation_labels_judge_alone():
 def test_large_folds_are_judged_by_some_rows_and_the_others_are_trained_on(monkeypatch):
     monkeypatch.setattr("onepos.methods.auto.folds._MOST_JUDGED", 4 * 210)
     folds = dealt(rows_of(4000))
-    assert folds.sizes == [210] * FOLDS
+    assert [len(rows) for _, rows in folds.parts] == [210] * FOLDS
     assert len(folds.train(0)[1]) == 4000 - 210

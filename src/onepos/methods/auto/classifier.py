@@ -20,7 +20,7 @@ from onepos.methods._base import COUNT, POSITIVE, Constraints, OnePositiveClassi
 from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
 from onepos.methods.auto.folds import FEWEST_TO_JUDGE, Folds, deal
-from onepos.methods.auto.search import BASELINES, SHARES, Search, Trial, log_scores
+from onepos.methods.auto.search import BASELINES, SHARES, Search, Trial, log_scores, mean_likelihood
 from onepos.methods.registry import METHODS
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take
@@ -112,25 +112,12 @@ class AutoClassifier(SharesClassifier):
     }
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        validation: tuple[Any, Any] | None = None,
-        validation_labels: str = "single",
+        self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
-        """Train members and pool them.
+        """Train members and pool them; arguments as in ``NeuralClassifier.fit``.
 
-        Parameters
-        ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-        y : indicator (n_samples, n_labels), or vector of classes (n_samples,)
-            1 observed, 0 unknown, −1 known absent. DataFrame columns name the labels.
-        validation : (X_val, Y_val), optional
-            Further rows. With one positive each they are dealt into folds with the others and learnt from; with
-            complete labels they only judge.
-        validation_labels : {"single", "full"}
-            Whether ``Y_val`` shows one positive per row or all of them.
+        Further rows in ``validation`` with one positive each are dealt into folds with the others and learnt from; with
+        complete labels (``validation_labels="full"``) they only judge.
         """
         end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
         X, labels, given = self._begin(X, y, validation, validation_labels)
@@ -151,7 +138,7 @@ class AutoClassifier(SharesClassifier):
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
         told = self._guess_n_positives(folds, generator) if guessed else self.n_positives_
-        listener = current_listener() or (_ProgressLine() if self.verbose else _silent)
+        listener = current_listener() or (_ProgressLine() if self.verbose else lambda step, share: None)
         search = Search(folds, shape, end, seed, listener)
         first, later = first_candidates(keys, shape, self.scale, told)
         more = more_candidates(keys, shape, self.scale, told)
@@ -304,13 +291,10 @@ def _link(trial: Trial) -> str:
 
 def _measures(log_probabilities: NDArray[np.float64], observed: NDArray[np.int8]) -> dict[str, float]:
     """Mean reciprocal rank of the observed labels, and their mean log-likelihood."""
-    told = at_observed(log_probabilities, observed)
-    counts = (observed > 0).sum(axis=1)
-    share = np.repeat(1.0 / counts[counts > 0], counts[counts > 0])
-    # Against one observed label, average precision is the reciprocal of its rank.
     return {
+        # Against one observed label, average precision is the reciprocal of its rank.
         "reciprocal_rank": metrics.average_precision(observed, log_probabilities),
-        "log_likelihood": float(told @ share / share.sum()),
+        "log_likelihood": mean_likelihood(at_observed(log_probabilities, observed), observed),
     }
 
 
@@ -328,7 +312,3 @@ class _ProgressLine:
             line = f"auto {share:4.0%}  {step}"
             sys.stderr.write(f"\r\x1b[2K{line}" if live else line + "\n")
             sys.stderr.flush()
-
-
-def _silent(step: str, share: float) -> None:
-    """Tell nobody."""

@@ -5,7 +5,6 @@ fold. The only row of a label is in every training part.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,53 +23,40 @@ _MOST_JUDGED = 500_000
 
 
 @dataclass(frozen=True)
-class Fold:
-    """Positions of training rows, of rows held out, and the held-out labels that judge."""
-
-    train: NDArray[np.intp]
-    held: NDArray[np.intp]
-
-
-@dataclass(frozen=True)
 class Folds:
     """Labelled rows with their folds, in the order in which they are used; none if rows are too few to judge.
 
-    ``judges`` are features and labels of a completely labelled validation set, which then judges alone.
+    ``parts`` has the training rows and the held-out rows of each fold. ``judges`` are features and labels of a
+    completely labelled validation set, which then judges alone.
     """
 
     features: Any
     observed: NDArray[np.int8]
-    folds: list[Fold]
+    parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
     judges: tuple[Any, NDArray[np.int8]] | None = None
 
     def __len__(self) -> int:
-        return 1 if self.judges is not None else len(self.folds)
+        return 1 if self.judges is not None else len(self.parts)
 
     def train(self, fold: int) -> tuple[Any, NDArray[np.int8]]:
-        """Features and labels to train on without a fold."""
-        if self.judges is not None:
+        """Features and labels to train on without a fold; all of them if nothing is held out."""
+        if not self.parts:
             return self.features, self.observed
-        rows = self.folds[fold].train
+        rows, _ = self.parts[fold]
         return take(self.features, rows), self.observed[rows]
 
     def held(self, fold: int) -> tuple[Any, NDArray[np.int8]]:
         """Features and labels to judge by."""
         if self.judges is not None:
             return self.judges
-        rows = self.folds[fold].held
+        _, rows = self.parts[fold]
         return take(self.features, rows), self.observed[rows]
 
-    @cached_property
-    def sizes(self) -> list[int]:
-        """Rows that judge, by fold."""
-        return [len(self.judges[1])] if self.judges is not None else [len(fold.held) for fold in self.folds]
-
     def labels(self, n_folds: int) -> NDArray[np.int8]:
-        """Observed labels of the first folds."""
+        """Labels of the held-out rows of the first folds."""
         if self.judges is not None:
             return self.judges[1]
-        rows = np.concatenate([fold.held for fold in self.folds[:n_folds]])
-        return np.asarray(self.observed[rows])
+        return np.concatenate([self.observed[rows] for _, rows in self.parts[:n_folds]])
 
 
 def deal(
@@ -102,11 +88,9 @@ def deal(
     _, spare = hold_out(observed, everything, fraction if n_folds == 1 else 1.0, generator)
     dealt = generator.permutation(spare)
     most = max(200, _MOST_JUDGED // observed.shape[1])
-    folds = []
-    for place in range(n_folds):
-        held = np.sort(dealt[place::n_folds][:most])
-        folds.append(Fold(np.setdiff1d(everything, held, assume_unique=True), held))
-    return Folds(features, observed, folds)
+    held = [np.sort(dealt[place::n_folds][:most]) for place in range(n_folds)]
+    parts = [(np.setdiff1d(everything, rows, assume_unique=True), rows) for rows in held]
+    return Folds(features, observed, parts)
 
 
 def _below(first: Any, second: Any) -> Any:

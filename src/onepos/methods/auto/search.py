@@ -8,6 +8,7 @@ candidates and weigh them.
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -129,8 +130,15 @@ class Trial:
         return [self.final] if self.final is not None else self.models
 
 
-def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> float:
-    """Judge trials on their first folds, set their weights, and return the likelihood of the pool.
+def mean_likelihood(told: NDArray[np.float64], observed: NDArray[np.int8]) -> float:
+    """Mean over rows of the log-probabilities of observed labels, which share the weight of their row."""
+    counts = (observed > 0).sum(axis=1)
+    share = np.repeat(1.0 / np.maximum(counts, 1), counts)
+    return float(told @ share / share.sum())
+
+
+def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> None:
+    """Judge trials on their first folds and set their weights.
 
     The pool is never less likely than its best member: if it is, that member has all the weight.
     """
@@ -140,17 +148,12 @@ def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> float:
     weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
     weights /= weights.sum()
     used = weights > 0
-    counts = (observed > 0).sum(axis=1)
-    share = np.repeat(1.0 / np.maximum(counts, 1), counts)
-    with np.errstate(divide="ignore"):
-        pooled = np.logaddexp.reduce(told[used] + np.log(weights[used])[:, None], axis=0)
-    reached = float(pooled @ share / share.sum())
+    pooled = np.logaddexp.reduce(told[used] + np.log(weights[used])[:, None], axis=0)
     best = int(np.argmax([trial.likelihood for trial in trials]))
-    if reached < trials[best].likelihood:
-        weights, reached = np.eye(len(trials))[best], trials[best].likelihood
+    if mean_likelihood(pooled, observed) < trials[best].likelihood:
+        weights = np.eye(len(trials))[best]
     for trial, weight in zip(trials, weights, strict=True):
         trial.weight = float(weight)
-    return reached
 
 
 class Search:
@@ -178,8 +181,16 @@ class Search:
         Round one tries ``first``, and ``later`` if it has taken little time so far; ``more`` are variants for when all
         folds are done.
         """
+        first, later = first[:n_members], later[: max(0, n_members - len(first))]
+        self.work = (len(first) + len(later)) * max(1, len(self.folds)) + 2
         try:
-            self._rounds(first[:n_members], later[: max(0, n_members - len(first))], more, n_members)
+            self._first_round(first, later)
+            self._slow_network()
+            if len(self.folds):
+                self._weigh(1)
+                self._further_folds()
+                if self.stopped == "methods" and not np.isinf(self.end):
+                    self._variants(more, len(first) + len(later), n_members)
         except KeyboardInterrupt:
             self.stopped = "interrupted"
             if not any(trial.models for trial in self.trials):
@@ -187,36 +198,28 @@ class Search:
             if len(self.folds):
                 self._weigh(max(1, self.n_judged))
 
-    def _rounds(
-        self, first: list[Candidate], later: list[Candidate], more: Iterator[Candidate], n_members: int
-    ) -> None:
-        n_folds = max(1, len(self.folds))
-        self.work = (len(first) + len(later)) * n_folds + 2
-        self._first_round(first, later)
-        self._slow_network()
-        if not len(self.folds):
-            return
-        self._weigh(1)
-        for fold in range(1, n_folds):
-            enough = sum(self.folds.sizes[:fold]) >= ENOUGH_ROWS
-            few = sum(self.folds.sizes[:fold]) < _ROWS_TO_DROP
-            going = [trial for trial in self.trials if few or self._counts(trial)]
+    def _further_folds(self) -> None:
+        """Train the promising trials on one fold after the other."""
+        for fold in range(1, len(self.folds)):
+            n_rows = len(self.folds.labels(fold))
+            going = [trial for trial in self.trials if n_rows < _ROWS_TO_DROP or self._counts(trial)]
             for trial in sorted(going, key=lambda one: -one.weight):
-                if len(trial.said) > fold or (enough and not trial.candidate.is_network):
+                if len(trial.said) > fold or (n_rows >= ENOUGH_ROWS and not trial.candidate.is_network):
                     continue
                 if self._is_large(trial):
                     self.stopped = "model_size"
-                elif self._fits(trial):
+                elif time.monotonic() + 1.1 * max(trial.seconds) <= self._until():
                     self._train(trial, self._until())
                 else:
                     self.stopped = "time_budget"
             self._weigh(min(len(trial.said) for trial in going))
             if self.stopped != "methods":
                 return
-        if np.isinf(self.end):
-            return
+
+    def _variants(self, more: Iterator[Candidate], n_tried: int, n_members: int) -> None:
+        """Train variants of networks on all judged folds, until the time is up or several in a row bring nothing."""
         useless = 0
-        for number, candidate in enumerate(more, start=len(first) + len(later)):
+        for number, candidate in enumerate(more, start=n_tried):
             if len(self.trials) >= n_members:
                 self.stopped = "n_members"
                 return
@@ -242,13 +245,11 @@ class Search:
         length = self.end - self.started
         for place, candidate in enumerate([*first, *later]):
             now = time.monotonic()
-            if place < len(first):
-                finish = min(self.started + _FIRST_ROUND * length, self._until())
-            else:
-                finish = min(self.started + 2 * _AMPLE * length, self._until())
+            is_first = place < len(first)
+            finish = min(self.started + (_FIRST_ROUND if is_first else 2 * _AMPLE) * length, self._until())
             least = _LEAST_SECONDS if candidate.key in BASELINES else 0.0
-            if place and least == 0.0 and now >= finish - (0.0 if place < len(first) else _AMPLE * length):
-                self.stopped = "time_budget" if place < len(first) else self.stopped
+            if place and least == 0.0 and now >= finish - (0.0 if is_first else _AMPLE * length):
+                self.stopped = "time_budget" if is_first else self.stopped
                 return
             allowed = now + max(least, min(0.5 * (finish - now), _MOST_ALLOWED.get(candidate.key, 1.0) * length))
             chosen = self._affordable(candidate, allowed - now)
@@ -286,9 +287,6 @@ class Search:
         kept = sum(len(one.models) * n_weights(one) for one in self.trials if one.weight > 0)
         return trial.candidate.is_network and kept + n_weights(trial) > _MOST_WEIGHTS
 
-    def _fits(self, trial: Trial) -> bool:
-        return time.monotonic() + 1.1 * max(trial.seconds) <= self._until()
-
     def _until(self) -> float:
         """When training of folds must have ended, so that the final models can still be trained."""
         return self.end - sum(refit_seconds(trial) for trial in self.trials if trial.weight > 0)
@@ -306,37 +304,32 @@ class Search:
         Returns False if the time is too short for a network and ``patient`` is not set.
         """
         started = time.monotonic()
-        fold = len(trial.said)
-        key = trial.candidate.key
-        judged = len(self.folds) > 0
-        step = f"{key}, fold {fold + 1} of {len(self.folds)}" if len(self.folds) > 1 else key
+        fold, n_folds, key = len(trial.said), len(self.folds), trial.candidate.key
+        step = f"{key}, fold {fold + 1} of {n_folds}" if n_folds > 1 else key
         model = trial.candidate.build(self._seed(trial, fold))
-        with deadline(end, partial(self._tell, step)), warnings.catch_warnings():
-            warnings.simplefilter("ignore", LabelWarning)  # one warning about these labels was given already
+        with self._under_limit(end, step):
             warnings.simplefilter("ignore", TrainingWarning)
             tell(0.0)
-            try:
-                if key == "kernel" and judged and self.folds.judges is None:
-                    model.fit(self.folds.features, self.folds.observed)
-                    left_out = model.left_out_
-                    trial.said = [left_out[one.held] for one in self.folds.folds]
-                else:
-                    X, observed = self.folds.train(fold) if judged else (self.folds.features, self.folds.observed)
-                    more: dict[str, Any] = {}
-                    if judged:
-                        held, truth = self.folds.held(fold)
-                        kind = "single" if self.folds.judges is None else "full"
-                        more = {"validation": (held, truth), "validation_labels": kind}
-                    if isinstance(model, NeuralClassifier):
-                        model.set_params(early_stopping=False)
-                        more["callbacks"] = [] if trial.models or patient else [_Pace(end)]
-                    model.fit(X, observed, **more)
-                    if fold and _interrupted(model):  # it would count as much as the complete models of other folds
-                        raise KeyboardInterrupt
-                    if judged:
-                        trial.said.append(self._say(model, held))
-            except _TooSlow:
-                return False
+            if key == "kernel" and self.folds.parts:  # its leave-one-out predictions are those of all folds
+                model.fit(self.folds.features, self.folds.observed)
+                trial.said = [model.left_out_[rows] for _, rows in self.folds.parts]
+            else:
+                arguments: dict[str, Any] = {}
+                if n_folds:
+                    arguments["validation"] = self.folds.held(fold)
+                    arguments["validation_labels"] = "single" if self.folds.judges is None else "full"
+                if isinstance(model, NeuralClassifier):
+                    model.set_params(early_stopping=False)
+                    arguments["callbacks"] = [] if trial.models or patient else [_Pace(end)]
+                try:
+                    model.fit(*self.folds.train(fold), **arguments)
+                except _TooSlow:
+                    return False
+                if fold and _interrupted(model):  # it would count as much as the complete models of other folds
+                    raise KeyboardInterrupt
+                if n_folds:
+                    say = model._log_shares if hasattr(model, "_log_shares") else model._logits
+                    trial.said.append(np.asarray(say(arguments["validation"][0]), dtype=np.float32))
         trial.models.append(model)
         trial.seconds.append(time.monotonic() - started)
         self.done += 1
@@ -344,9 +337,12 @@ class Search:
             raise KeyboardInterrupt
         return True
 
-    def _say(self, model: OnePositiveClassifier, held: Any) -> NDArray[np.float32]:
-        said = model._log_shares(held) if hasattr(model, "_log_shares") else model._logits(held)
-        return np.asarray(said, dtype=np.float32)
+    @contextmanager
+    def _under_limit(self, end: float, step: str) -> Iterator[None]:
+        """Limit the time of the work inside and tell its progress; the labels were warned about once."""
+        with deadline(end, partial(self._tell, step)), warnings.catch_warnings():
+            warnings.simplefilter("ignore", LabelWarning)
+            yield
 
     def finish(self) -> None:
         """Train the final models: of kinds other than networks one of all rows replaces those of the folds."""
@@ -367,9 +363,7 @@ class Search:
             learnt = {}
             if trial.candidate.key == "logistic":
                 learnt["l2"] = float(np.exp(np.mean([np.log(model.l2_) for model in trial.models])))
-            step = f"{trial.candidate.key}, all rows"
-            with deadline(self.end, partial(self._tell, step)), warnings.catch_warnings():
-                warnings.simplefilter("ignore", LabelWarning)
+            with self._under_limit(self.end, f"{trial.candidate.key}, all rows"):
                 made = trial.candidate.build(self._seed(trial, len(self.folds)), **learnt)
                 trial.final = made.fit(self.folds.features, self.folds.observed)
             self.done += 1
