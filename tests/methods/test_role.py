@@ -104,6 +104,11 @@ class TestLoss:
         assert (gradient[observed == -1] > 0).all()
 
 
+def take_step(labels, rows, gradient, rate):
+    """Take the next step of Θ, with a given gradient."""
+    return labels.step(rows, lambda _: gradient, rate, int(labels.now) + 1)
+
+
 class TestLabelMatrix:
     def _run(self, n_steps, restore_at=None):
         """Train Θ lazily and densely on the same gradients; return both and the largest difference met when reading."""
@@ -119,7 +124,7 @@ class TestLabelMatrix:
             seen = lazy.read(rows)
             worst = max(worst, float((seen - dense.detach()[rows]).abs().max()))
             gradient = seen - torch.randn(4, 3, dtype=torch.float64, generator=generator)
-            assert torch.equal(lazy.step(rows, gradient, rate), seen)
+            assert torch.equal(take_step(lazy, rows, gradient, rate), seen)
             dense.grad = torch.zeros_like(dense)
             dense.grad[rows] = gradient
             adam.step()
@@ -137,7 +142,7 @@ class TestLabelMatrix:
         state = copy.deepcopy(lazy.state_dict())
         before = lazy.settled()
         for _ in range(50):
-            lazy.step(torch.arange(7), torch.ones(7, 3, dtype=torch.float64), 0.1)
+            take_step(lazy, torch.arange(7), torch.ones(7, 3, dtype=torch.float64), 0.1)
         lazy.load_state_dict(state)
         assert torch.equal(lazy.settled(), before)
         assert torch.allclose(before, dense, rtol=0, atol=1e-10)
@@ -148,7 +153,7 @@ class TestLabelMatrix:
         labels, zero = LabelMatrix(torch.zeros(2, 1, dtype=torch.float64)), torch.zeros(1, 1, dtype=torch.float64)
         for step in range(3 * max(period, 1000)):
             due = step % period == 0
-            labels.step(torch.tensor([0 if due else 1]), zero + 1.0 if due else zero, rate=1.0)
+            take_step(labels, torch.tensor([0 if due else 1]), zero + 1.0 if due else zero, 1.0)
             if step == 2 * max(period, 1000) - 1:
                 start, visits = float(labels.settled()[0, 0]), 0
             visits = visits + due if step >= 2 * max(period, 1000) else 0
@@ -158,7 +163,7 @@ class TestLabelMatrix:
         start = torch.randn(5, 2)
         labels = LabelMatrix(start.clone())
         for _ in range(20):
-            labels.step(torch.tensor([1, 3]), torch.ones(2, 2), 0.1)
+            take_step(labels, torch.tensor([1, 3]), torch.ones(2, 2), 0.1)
         assert torch.equal(labels.read(torch.arange(5)), labels.read(torch.arange(5)))
         assert torch.equal(labels.settled()[[0, 2, 4]], start[[0, 2, 4]])
 

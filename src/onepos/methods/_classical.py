@@ -236,18 +236,13 @@ def pack(name: str, features: MatrixLike) -> dict[str, NDArray[Any]]:
     """Dense or CSR features as named arrays for ``_state``."""
     if not sparse.issparse(features):
         return {name: np.asarray(features)}
-    return {
-        f"{name}.data": np.asarray(features.data),
-        f"{name}.indices": np.asarray(features.indices),
-        f"{name}.indptr": np.asarray(features.indptr),
-        f"{name}.shape": np.asarray(features.shape, dtype=np.int64),
-    }
+    parts = {f"{name}.{part}": np.asarray(getattr(features, part)) for part in ("data", "indices", "indptr")}
+    return parts | {f"{name}.shape": np.asarray(features.shape, dtype=np.int64)}
 
 
 def unpack(name: str, arrays: dict[str, NDArray[Any]]) -> MatrixLike:
     """Take back what ``pack`` gave."""
     if name in arrays:
         return arrays[name]
-    parts = (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"])
-    n_rows, n_columns = (int(v) for v in arrays[f"{name}.shape"])
-    return sparse.csr_array(parts, shape=(n_rows, n_columns))
+    data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    return sparse.csr_array((data, indices, indptr), shape=tuple(arrays[f"{name}.shape"].tolist()))

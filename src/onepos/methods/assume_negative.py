@@ -66,8 +66,8 @@ def _against_complete(logits: Tensor, labels: Tensor) -> Tensor:
 class FullySupervisedClassifier(NeuralClassifier):
     """Binary cross-entropy on *complete* labels: every 0 in y is a true negative. Key: ``bce``.
 
-    Not a single-positive method: train it on the full labels to see what they would be worth. Trained on single
-    positives it is the same as ``an``.
+    Not a single-positive method: trained on complete labels, it shows what they are worth. Trained on single positives
+    it equals ``an``.
 
     Parameters are those of ``NeuralClassifier``.
 

@@ -116,7 +116,7 @@ class EntropyMaximizationObjective(Objective):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EntropyMaximizationClassifier(NeuralClassifier):
-    """Entropy maximisation: an unknown label is neither there nor absent, its probability is kept undecided.
+    """Entropy maximisation: keep the probability of an unknown label undecided.
 
     Keys: ``em`` (the defaults), ``em-apl`` (``pseudo_label_share=0.9``: after a warm-up, each label's least likely rows
     get the network's p for a pseudo-label, a portion per epoch).

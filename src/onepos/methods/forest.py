@@ -1,4 +1,4 @@
-"""Extremely randomised trees on the observed label, smoothed by what each tree says of rows that it left out."""
+"""Extremely randomised trees on the observed label, smoothed by the rows that each tree left out."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -203,8 +203,8 @@ class ForestClassifier(SharesClassifier):
 
     Trees are grown by scikit-learn, each on nine tenths of the rows. The probability of a label is the mean over trees
     of (n_j + a·f_j) / (n + a), n_j and n being the weights of the label and of all rows in a leaf, f the observed
-    frequencies. a is chosen by the likelihood of observed labels under trees that did not see them: where features tell
-    nothing it is large, and the ranking is that by frequency.
+    frequencies. a is chosen by the likelihood of observed labels under trees that did not see them. Where features tell
+    nothing, a is large and labels are ranked by frequency.
 
     Parameters
     ----------

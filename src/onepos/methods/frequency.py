@@ -15,14 +15,13 @@ from onepos.methods._base import OnePositiveClassifier, State
 class FrequencyClassifier(OnePositiveClassifier):
     """Constant ranking by observed frequency; the number every method has to beat. Key: ``frequency``.
 
-    The score of a label is its share among the observed positives, smoothed by half a count. Labels seen equally often
-    are kept apart by column order, by an amount too small to matter otherwise: the metrics count a tie as a mistake,
-    and a fixed ranking should not be punished for what any order of its ties would earn.
+    The score of a label is its share among the observed positives, smoothed by half a count. Labels that were observed
+    equally often differ by a negligible amount, in column order, because the metrics count a tie as a mistake.
 
     Parameters
     ----------
     random_state : int, RandomState, Generator or None
-        Not used: nothing is random. It is there so that all methods are built in the same way.
+        Not used, as nothing is random. All methods have this parameter.
 
     Examples
     --------
@@ -41,7 +40,7 @@ class FrequencyClassifier(OnePositiveClassifier):
         return tags
 
     def fit(self, X: Any, y: Any, *, validation: Any = None, validation_labels: str = "single") -> Self:
-        """Count the observed labels; of ``validation`` only the number of labels is used, if they are complete."""
+        """Count the observed labels; complete labels in ``validation`` only give the number of labels per row."""
         X, labels, _, complete = self._check_fit(X, y, validation, validation_labels)
         self.frequency_ = observed_frequency(labels.observed)
         self._cut_at(logit(self.frequency_)[None], complete=complete, rows="all rows, which are alike")

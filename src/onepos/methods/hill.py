@@ -1,4 +1,4 @@
-"""Hill and SPLC: losses that go easy on unknown labels which look present (Zhang et al., 2021)."""
+"""Hill and SPLC: smaller losses for unknown labels that look present (Zhang et al., 2021)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ def focal_margin_entries(logits: Tensor, positive: Tensor, shifted: Tensor, marg
 def hill(logits: Tensor, observed: Tensor, *, margin: float, focusing: float, height: float) -> Tensor:
     """Hill loss: focal margin where something is known, (λ − p)·p² where not (Zhang et al., 2021).
 
-    The derivative of the unknown part by the logit is p²(1−p)(2λ − 3p), for λ = 3/2 the hill 3p²(1−p)²: an unknown
-    label that the network is sure of is left alone. ``height`` is λ, ``margin`` m, ``focusing`` γ.
+    The derivative of the unknown part by the logit is p²(1−p)(2λ − 3p), for λ = 3/2 the hill 3p²(1−p)²: it vanishes
+    where the network is sure. ``height`` is λ, ``margin`` m, ``focusing`` γ.
     """
     positive, unknown = observed > 0, observed == 0
     known = focal_margin_entries(logits, positive, positive, margin, focusing)

@@ -40,12 +40,12 @@ def reject(logits: Tensor, observed: Tensor, marked: Tensor) -> Tensor:
 
 
 def correct(logits: Tensor, observed: Tensor, marked: Tensor) -> Tensor:
-    """LL-Ct, and LL-Cp in the step that marks: assume-negative loss, the marked entries taken for observed."""
+    """LL-Ct, and LL-Cp in the step that marks: assume-negative loss in which marked entries count as observed."""
     return assume_negative(logits, observed.masked_fill(marked, 1))
 
 
 class LargeLossObjective(Objective):
-    """Assume-negative loss in which the largest losses of unknown entries are dropped or turned round."""
+    """Assume-negative loss in which the largest losses of unknown entries are dropped or flipped."""
 
     labels: Tensor
 
@@ -58,13 +58,13 @@ class LargeLossObjective(Objective):
 
     @property
     def rate(self) -> float:
-        """Share of a batch's entries to take for wrong in this epoch; the first epoch is plain assume-negative."""
-        # What is turned round for good needs no second look: the set grows by the same share as with the others.
+        """Share of a batch's entries that count as wrong in this epoch; the first epoch is plain assume-negative."""
+        # Entries flipped for good stay flipped: the set still grows by the same share per epoch.
         n_epochs = min(self.epoch, 1) if self.scheme == "correct-permanently" else self.epoch
         return n_epochs * self.rate_per_epoch
 
     def running_state(self) -> dict[str, Tensor]:
-        """The labels that were turned round for good."""
+        """The labels that were flipped for good."""
         return {"labels": self.labels} if self.scheme == "correct-permanently" else {}
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
@@ -73,7 +73,7 @@ class LargeLossObjective(Objective):
             self.labels = state["labels"].to(self.labels)
 
     def row_state(self) -> list[Tensor]:
-        """The same labels, which a batch turns round for its rows."""
+        """The same labels, which a batch flips for its rows."""
         return list(self.running_state().values())
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
@@ -89,7 +89,7 @@ class LargeLossObjective(Objective):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LargeLossClassifier(NeuralClassifier):
-    """Large-loss learning: unknown labels that the network finds hard to call absent are probably there.
+    """Large-loss learning: unknown labels with a large assume-negative loss are probably present.
 
     Keys: ``ll-r`` (``scheme="reject"``), ``ll-ct`` ("correct", ``rate_per_epoch=0.002``), ``ll-cp``
     ("correct-permanently", ``rate_per_epoch=0.001``).

@@ -1,4 +1,4 @@
-"""The honest baseline: linear assume-negative learning with its L2 strength chosen on validation data."""
+"""Linear assume-negative learning, its L2 strength chosen on validation rows: the baseline to beat."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from onepos.rows.scaling import fit_scaler
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearClassifier(LinearWeights):
-    """One logistic regression per label, unknown taken for negative, L2 strength chosen on validation. Key: ``linear``.
+    """One logistic regression per label; unknown counts as negative. Key: ``linear``.
 
     Minimises Σ_i Σ_j BCE + ½·l2·‖W‖² (intercepts free) by L-BFGS for each strength, from strong to weak, and keeps the
     one with the lowest loss on held-out rows, or the best average precision on fully labelled validation rows.

@@ -53,9 +53,9 @@ class MLMLClassifier(ClassicalClassifier):
     Minimises ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ) over soft labels Z of the training rows, exactly; a new row
     gets the kernel-weighted mean of its nearest training rows' soft labels. See ``docs/methods/mlml.md``.
 
-    With one observed label per row no two labels are ever seen together: all label columns of Y are orthogonal, the
-    published label graph joins all labels alike and says nothing. So λ_C is 0 unless asked for, and the label graph is
-    then built from soft labels: Z is solved without it, V_C computed from that Z, and Z solved again.
+    With one observed label per row, no two labels are seen together and the published label graph joins all labels
+    alike. λ_C is therefore 0 by default. Otherwise the label graph is built from soft labels: Z is solved without it,
+    V_C is computed from that Z, and Z is solved again.
 
     Parameters
     ----------

@@ -53,24 +53,20 @@ class LabelMatrix(nn.Module):
         return self._present(rows, int(self.now))[:, 0]
 
     @torch.no_grad()
-    def step(
-        self, rows: Tensor, gradient: Tensor | Callable[[Tensor], Tensor], rate: float, now: int | None = None
-    ) -> Tensor:
-        """Take one Adam step of Θ whose gradient is zero outside the given (distinct) rows.
+    def step(self, rows: Tensor, gradient_at: Callable[[Tensor], Tensor], rate: float, now: int) -> Tensor:
+        """Take Adam's step number ``now``; return the rows' Θ as it was before.
 
-        ``gradient`` has shape (batch, n_labels), or is a function of the rows' Θ that returns it. ``now`` is the number
-        of the step, by default the next one; portions of a batch take the same step. Returns the rows' Θ, as it was
-        before the step.
+        The gradient is a function of the rows' Θ, and zero outside these (distinct) rows. Portions of a batch take the
+        same step.
         """
-        now = int(self.now) + 1 if now is None else now
         logits, mean, square = self._present(rows, now - 1).unbind(dim=1)
-        if callable(gradient):
-            gradient = gradient(logits)
+        gradient = gradient_at(logits)
         while now >= len(self.pull):
             self.pull = torch.cat([self.pull, torch.zeros_like(self.pull)])
         self.now.fill_(now)
-        pull = rate * _bias_correction(now)
-        self.pull[now] = pull
+        # w(u) = √(1−β₂^u) / (1−β₁^u), Adam's correction of its bias
+        correction = math.sqrt(-math.expm1(now * math.log(_SQUARE_DECAY))) / -math.expm1(now * math.log(_MEAN_DECAY))
+        self.pull[now] = pull = rate * correction
         mean = torch.lerp(mean, gradient, 1.0 - _MEAN_DECAY)
         square = torch.lerp(square, gradient.square(), 1.0 - _SQUARE_DECAY)
         moved = logits - pull * _ratio(mean, square)
@@ -97,12 +93,6 @@ class LabelMatrix(nn.Module):
         fading = torch.exp(math.log(_MEAN_DECAY) * gap).masked_fill_(gap > 2 * _HORIZON, 0.0)
         settled = logits - travel * _ratio(mean, square)
         return torch.stack([settled, mean * fading, square * torch.exp(math.log(_SQUARE_DECAY) * gap)], dim=1)
-
-
-def _bias_correction(step: int) -> float:
-    """w(u) = √(1−β₂^u) / (1−β₁^u)."""
-    square = -math.expm1(step * math.log(_SQUARE_DECAY))
-    return math.sqrt(square) / -math.expm1(step * math.log(_MEAN_DECAY))
 
 
 def _ratio(mean: Tensor, square: Tensor) -> Tensor:
@@ -186,7 +176,7 @@ class ROLEObjective(Objective):
         return [self.labels.state, self.labels.last]
 
     def running_state(self) -> dict[str, Tensor]:
-        """The pull of every step of Θ so far, which rows that were not looked at since will make up."""
+        """The pull of every step of Θ so far, which rows catch up with when they are read."""
         return {"pull": self.labels.pull}
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
@@ -195,7 +185,7 @@ class ROLEObjective(Objective):
 
     @torch.no_grad()
     def soft_labels(self, rows: Rows) -> Tensor:
-        """ŷ = σ(Θ) of all rows; rows that were not trained on have no Θ worth the name and get p at unknown entries."""
+        """ŷ = σ(Θ) of all rows; rows that were not trained on get p at unknown entries."""
         logits = self.labels.settled()
         trained = torch.zeros(rows.n_samples, dtype=torch.bool, device=logits.device)
         trained[rows.trainable] = True
@@ -284,12 +274,10 @@ class ROLEClassifier(ExpectedPositiveClassifier):
     Attributes
     ----------
     soft_labels_ : float32 array of shape (n_samples, n_labels)
-        σ(Θ) at the restored epoch. Rows held out for validation or without an observed positive have no trained Θ:
-        there it is the network's probability, with 0.995 and 0.005 at known entries.
-    n_positives_ : float
-        The k that was used; ``history_.facts`` says where it came from.
-    history_ : History
-        Losses and validation scores by epoch.
+        σ(Θ) at the restored epoch. Rows held out for validation or without an observed positive have no trained Θ. They
+        get the network's probability, with 0.995 and 0.005 at known entries.
+    n_positives_, history_
+        See ``ExpectedPositiveClassifier``.
 
     References
     ----------
@@ -342,7 +330,7 @@ class ROLEClassifier(ExpectedPositiveClassifier):
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, ROLEObjective)
-        # The shell has moved the network back by now; Θ follows it.
+        # The network is on the CPU by now; Θ follows it.
         objective.cpu()
         rows = context.rows
         features = rows.features.cpu() if isinstance(rows.features, Tensor) else rows.features

@@ -82,8 +82,7 @@ class CappedSoftmaxClassifier(GraphClassifier):
     """A softmax whose shares cannot exceed 1/m: learn which of m labels was observed. Key: ``capped``.
 
     Every row is taken to have m labels, of which one was observed, each as likely as the other. The probabilities of a
-    row add up to m; that none can exceed 1 is what a softmax does not know, and the more labels rows have the more it
-    matters.
+    row add up to m, and none exceeds 1. A softmax lacks that bound, which matters more the more labels rows have.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""What ``auto`` tries: one candidate of each kind first, cheap ones before dear ones, then variants of the networks.
+"""What ``auto`` tries: one candidate of each kind, cheap ones first, then variants of the networks.
 
 A pool gains from members that err differently: a linear model, a forest, a kernel, networks with several losses. On
-dense features the forest and the kernel are strong. On bags of rare features, such as words, networks are: they come
-first there, wide and with features dropped.
+dense features the forest and the kernel are strong. On bags of rare features, such as words, networks are strong; they
+come first there, wide and with features dropped.
 """
 
-import time
+import timeit
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,12 +93,7 @@ def products_per_second() -> float:
     """Measure the speed of the machine, as busy as it is, with small eigendecompositions; the quickest counts."""
     matrix = np.random.default_rng(0).normal(size=(_PROBE, _PROBE)).astype(np.float32)
     matrix += matrix.T
-    seconds = []
-    for _ in range(3):
-        started = time.perf_counter()
-        np.linalg.eigh(matrix)
-        seconds.append(time.perf_counter() - started)
-    return 8 * _PROBE**3 / min(seconds)
+    return 8 * _PROBE**3 / min(timeit.repeat(lambda: np.linalg.eigh(matrix), number=1, repeat=3))
 
 
 def landmarks_for(shape: Shape, seconds: float, speed: float) -> int:
@@ -128,10 +123,10 @@ def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: floa
         settings |= _network(key, place, shape)
         if scale == "auto" and not shape.is_sparse and place % 2 and not shape.is_bag:
             settings["scale"] = "minmax"
+    if key == "smile":  # its soft labels replace dropout, and its graph wants small batches
+        settings = {"scale": settings["scale"]}
     if key in ("capped", "smile") and n_positives is not None:
         settings["n_positives"] = n_positives
-    if key == "smile":  # its soft labels replace dropout, and its graph wants small batches
-        settings = {name: settings[name] for name in ("scale", "n_positives") if name in settings}
     return Candidate(key, settings)
 
 
