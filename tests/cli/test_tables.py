@@ -486,7 +486,7 @@ def test_the_commands_and_the_class_have_the_same_defaults(tmp_path):
 
 
 #: What spreadsheets compute, or hand on to the system.
-FORMULAS = ["=cmd()", "+1+1", "-2+3", "@SUM(A1)", '=HYPERLINK("http://example.org")', "'=quoted", "\t=tab"]
+FORMULAS = ["=cmd()", "+1+1", "-2+3", "@SUM(A1)", '=HYPERLINK("http://example.org")', "'=quoted", "\t=tab", "'t was"]
 
 
 @pytest.mark.parametrize("command", ["predict", "complete"])
@@ -496,9 +496,9 @@ def test_formulas_are_escaped_for_spreadsheets_and_come_back(run, tmp_path, comm
     tags = ["=cmd()", "@night", "sea"]
     table = pd.DataFrame(
         {
-            "id": [f"{FORMULAS[i % 7].strip()}{i}" for i in range(60)],
+            "id": [f"{FORMULAS[i % 8].strip()}{i}" for i in range(60)],
             "=size": np.arange(60) - 30.5,
-            "note": [FORMULAS[i % 7] for i in range(60)],
+            "note": [FORMULAS[i % 8] for i in range(60)],
             "tag": [tags[i % 3] for i in range(60)],
         }
     )

@@ -3,7 +3,8 @@
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils.validation import IntArray
-from onepos.exceptions import LabelWarning
+from onepos.exceptions import DataFileError, LabelWarning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,3 +144,13 @@ def mark_labels(
     known = codes >= 0
     indicator[places[known], codes[known]] = 1
     return indicator, np.flatnonzero(~known)
+
+
+def check_distinct(names: Sequence[str], where: str = "", what: str = "column") -> None:
+    """Raise DataFileError if names of columns, features or labels are repeated."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        start = f"{where}: " if where else ""
+        raise DataFileError(
+            f"{start}{what} names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename."
+        )

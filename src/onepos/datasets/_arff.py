@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.datasets._table import Table, as_features, check_distinct, csr, stack_matrices, to_dense
+from onepos._utils.labels import check_distinct
+from onepos.datasets._table import Table, as_features, csr, stack_matrices, to_dense
 from onepos.exceptions import DataFileError
 
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onepos._utils.labels import cell_text, one_positive
+from onepos._utils.labels import cell_text, check_distinct, one_positive
 from onepos._utils.machine import require
-from onepos.datasets._table import Table, as_features, as_indicator, check_distinct
+from onepos.datasets._table import Table, as_features, as_indicator
 from onepos.exceptions import DataFileError, MissingDependencyError
 
 if TYPE_CHECKING:

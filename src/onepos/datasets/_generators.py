@@ -83,7 +83,11 @@ def make_digit_scenes(
     counts = rng.integers(min_digits, max_digits + 1, size=n)
     used = np.arange(max_digits) < counts[:, None]
     tops, lefts = _place(rng, used.shape, grid, image_shape)
-    scan = _scans(rng, digits, scans)
+    members = scan_indices(scans)
+    sizes = np.array([len(one) for one in members])
+    scan = np.concatenate(members)[
+        (np.cumsum(sizes) - sizes)[digits] + (rng.random(digits.shape) * sizes[digits]).astype(np.intp)
+    ]
     images: NDArray[np.float32] = np.zeros((n, *image_shape), dtype=np.float32)
     pixels = np.arange(SIDE)
     rows, places = np.nonzero(used)
@@ -140,19 +144,6 @@ def scan_indices(scans: str) -> list[NDArray[np.intp]]:
         cut = round(len(members) * _TRAIN_SHARE)
         parts.append({"all": members, "train": members[:cut], "test": members[cut:]}[scans])
     return parts
-
-
-def _scans(rng: np.random.Generator, digits: NDArray[np.intp], part: str) -> NDArray[np.intp]:
-    """Draw a scan for each digit."""
-    members = scan_indices(part)
-    sizes = np.array([len(one) for one in members])
-    starts = np.cumsum(sizes) - sizes
-    chosen = starts[digits] + (rng.random(digits.shape) * sizes[digits]).astype(np.intp)
-    return np.asarray(np.concatenate(members)[chosen])
-
-
-_BISECTIONS = 60
-_BRACKET = 50.0
 
 
 def make_known_posterior(
@@ -218,13 +209,13 @@ def make_known_posterior(
         p = expit(logits + offsets + shift)
         return float((_conditional(p) if nonempty else p).sum(axis=1).mean())
 
-    low, high = -_BRACKET, _BRACKET  # the mean rises with the shift: bisection
-    for _ in range(_BISECTIONS):
+    low, high = -50.0, 50.0  # the mean rises with the shift: bisection
+    for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if mean_positives(middle) < n_positives else (low, middle)
     intercepts = offsets + (low + high) / 2
     probabilities: NDArray[np.float64] = np.asarray(expit(logits + intercepts), dtype=np.float64)
-    Y = _draw_nonempty(rng, probabilities) if nonempty else _draw(rng, probabilities)
+    Y = (_draw_nonempty if nonempty else _draw)(rng, probabilities)
     observed: NDArray[np.uint8] = np.zeros_like(Y)
     labelled = Y.any(axis=1)
     observed[labelled] = make_single_positive(Y[labelled], random_state=rng)

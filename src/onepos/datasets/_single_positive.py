@@ -56,7 +56,14 @@ def make_single_positive(
     """
     rows, columns, shape = _positives(Y)
     _check_usage(selection, weights, scores, temperature)
-    log_weight = _log_weights(selection, rows, columns, shape, weights, scores, temperature)
+    log_weight: FloatArray = np.zeros(len(rows))
+    if selection == "frequency":
+        log_weight = np.asarray(np.log(np.bincount(columns)[columns]))
+    elif selection == "dominance":
+        log_weight = _at_positives("scores", scores, rows, columns, shape) / temperature
+    elif selection == "weights":
+        with np.errstate(divide="ignore"):
+            log_weight = np.asarray(np.log(_at_positives("weights", weights, rows, columns, shape)))
     # Gumbel's trick: the largest of log-weight plus Gumbel noise is a draw in proportion to the weights.
     key = log_weight + generator(random_state).gumbel(size=len(rows))
     order = np.lexsort((key, rows))
@@ -108,35 +115,19 @@ def _check_usage(selection: str, weights: Any, scores: Any, temperature: float) 
         raise ValueError(f"temperature must be a finite number above 0; got {temperature!r}.")
 
 
-def _log_weights(
-    selection: str,
-    rows: IntArray,
-    columns: IntArray,
-    shape: tuple[int, int],
-    weights: Any,
-    scores: Any,
-    temperature: float,
-) -> FloatArray:
-    if selection == "uniform":
-        return np.zeros(len(rows))
-    if selection == "frequency":
-        return np.asarray(np.log(np.bincount(columns)[columns]))
-    values = np.asarray(to_dense(scores if selection == "dominance" else weights), dtype=np.float64)
-    if selection == "weights" and values.shape == (shape[1],):
+def _at_positives(name: str, given: Any, rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> FloatArray:
+    """Return scores or weights at the positives of Y, checked."""
+    values = np.asarray(to_dense(given), dtype=np.float64)
+    if name == "weights" and values.shape == (shape[1],):
         values = np.broadcast_to(values, shape)
     if values.shape != shape:
-        alternative = f" or ({shape[1]},)" if selection == "weights" else ""
-        name = "scores" if selection == "dominance" else "weights"
+        alternative = f" or ({shape[1]},)" if name == "weights" else ""
         raise ValueError(f"{name} must have shape {shape}{alternative}, as Y has; got {values.shape}.")
-    chosen = values[rows, columns]
-    if not np.isfinite(chosen).all():
-        raise ValueError("scores and weights must be finite at the positives of Y; NaN or infinity found.")
-    if selection == "dominance":
-        return np.asarray(chosen / temperature)
-    if (values < 0).any():
+    if not np.isfinite(values[rows, columns]).all():
+        raise ValueError(f"{name} must be finite at the positives of Y; NaN or infinity found.")
+    if name == "weights" and (values < 0).any():
         raise ValueError(f"weights must not be negative; the smallest is {values.min()}.")
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(chosen))
+    return np.asarray(values[rows, columns])
 
 
 def _in_container(Y: MatrixLike, winners: IntArray, shape: tuple[int, int]) -> MatrixLike:

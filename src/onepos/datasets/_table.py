@@ -1,6 +1,5 @@
 """What every reader returns, in one checked form, and the operations on dense or sparse matrices that it needs."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.labels import check_distinct
 from onepos._utils.validation import MatrixLike
 from onepos.exceptions import DataFileError
 
@@ -114,16 +114,6 @@ class Table:
                 f"a data file needs at least one row, one feature and one label; got X {self.X.shape} and "
                 f"Y {self.Y.shape}. Check the file and which of its columns are the labels."
             )
-
-
-def check_distinct(names: Sequence[str], where: str = "", what: str = "column") -> None:
-    """Raise DataFileError if names of columns, features or labels are repeated."""
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        start = f"{where}: " if where else ""
-        raise DataFileError(
-            f"{start}{what} names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename."
-        )
 
 
 def stack(tables: Sequence[Table]) -> Table:

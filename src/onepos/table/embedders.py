@@ -176,11 +176,6 @@ def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, 
     """Return, of one or two embedders, that of texts at False and that of pictures at True.
 
     Names that begin with ``timm:`` are for pictures, and so is any embedder if no column is named as text.
-
-    Examples
-    --------
-    >>> assign(["all-MiniLM-L6-v2", "timm:resnet18"], text=["title"], image="file")
-    {False: 'all-MiniLM-L6-v2', True: 'timm:resnet18'}
     """
     given = list(embed) if isinstance(embed, list | tuple) else [] if embed is None else [embed]
     found: dict[bool, Any] = {}

@@ -218,7 +218,7 @@ def cache_folder(embedder: Any) -> Path | None:
 
 
 def read_cache(folder: Path | None, wanted: set[bytes]) -> Vectors:
-    """Return the wanted vectors that are stored, by the hash of their text or file; a damaged file is passed over."""
+    """Return the wanted vectors that are stored, by the hash of their text or file; a damaged file is skipped."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 

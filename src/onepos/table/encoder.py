@@ -26,6 +26,7 @@ from onepos.table.kinds import (
     NUMBER,
     OTHER,
     TEXT,
+    TEXT_WORDS,
     VALUES,
     Tally,
     as_list,
@@ -54,8 +55,6 @@ _EMPTY, _CONSTANT = "is empty", "is the same in every row"
 _IDENTIFIER = "has another value in every row, as identifiers do (as text its words would be used)"
 #: With fewer rows, words that all differ may be chance.
 _ROWS_TO_TELL = 20
-#: Words are text, not names or lists of names, if values have more words than this on average.
-_NAME_WORDS = 3.0
 #: Weight of other columns beside text. A row of text has length one, so each of its words weighs less than a category.
 _BESIDE_TEXT = 0.5
 _SETTINGS = ("text", "categories", "drop", "max_categories", "max_values", "max_terms", "image")
@@ -113,7 +112,7 @@ def _judge_many(column: "pd.Series[Any]", wanted: "ColumnEncoder", n_found: int,
     """Decide about a column of words with more values than categories may have, or of another text in every row."""
     name = str(column.name)
     bag = BagColumn(name).fit(column, wanted) if wanted.max_values else None
-    if bag is not None and (asked or not bag.measured) and not (kind == TEXT and bag.length > _NAME_WORDS):
+    if bag is not None and (asked or not bag.measured) and not (kind == TEXT and bag.length > TEXT_WORDS):
         return Choice(LIST if bag.sign else VALUES, bag)
     words = TextColumn(name).fit(column, wanted) if kind == TEXT and wanted.max_values else None
     if words is not None:

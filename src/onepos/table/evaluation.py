@@ -86,7 +86,7 @@ def _notes_on_labels(unknown: list[str], known: set[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Measures with their intervals, and what they rest on.
+    """Measures with their intervals, and the rows and labels behind them.
 
     Attributes
     ----------

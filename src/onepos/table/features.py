@@ -77,16 +77,7 @@ class FittedColumn(ABC):
 
 
 class CategoryColumn(FittedColumn):
-    """Words with few distinct values: one 0/1 column each. Gaps and unknown words are all zeros.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from onepos.table import ColumnEncoder, Tally
-    >>> colours = CategoryColumn("colour").fit(pd.Series(["red", "blue"]), ColumnEncoder())
-    >>> colours.transform(pd.Series(["red", "green"]), Tally()).tolist()
-    [[0.0, 1.0], [0.0, 0.0]]
-    """
+    """Words with few distinct values: one 0/1 column each. Gaps and unknown words are all zeros."""
 
     key, kinds = "categories", (CATEGORY,)
 
@@ -134,19 +125,6 @@ class BagColumn(FittedColumn):
 
     ``sign`` separates the values of a cell; "": a cell is one value. ``n_found`` distinct values were in training, with
     ``length`` words on average.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from onepos.table import ColumnEncoder, Tally
-    >>> cells = pd.Series(["Chile", "Chile, Peru", "Peru, Cuba", "Chile, Peru", "Chile"])
-    >>> bag = BagColumn("country").fit(cells, ColumnEncoder())
-    >>> bag.values, bag.sign
-    (['Chile', 'Peru'], ',')
-    >>> bag.transform(pd.Series(["Peru", "Cuba, Chile", None]), Tally()).toarray().round(2)
-    array([[0.  , 1.  , 0.  , 0.  ],
-           [0.71, 0.  , 0.71, 0.  ],
-           [0.  , 0.  , 0.  , 1.  ]], dtype=float32)
     """
 
     key, kinds = "bags", (VALUES, LIST)
@@ -238,14 +216,6 @@ class TextColumn(FittedColumn):
     """scikit-learn's ``TfidfVectorizer`` on one column: lower case, 1 + log of counts, rows of length one.
 
     ``length`` is the mean number of known words per row of training, each counted once.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from onepos.table import ColumnEncoder
-    >>> words = TextColumn("title").fit(pd.Series(["red apple", "red sky"]), ColumnEncoder())
-    >>> words.terms
-    ['apple', 'red', 'sky']
     """
 
     key, kinds = "text", (TEXT,)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.labels import cell_text
-from onepos.datasets._table import check_distinct
+from onepos._utils.labels import cell_text, check_distinct
 from onepos.exceptions import DataFileError
 from onepos.rows.stored import LARGEST
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 #: MEASURE are numbers with units.
 NUMBER, BOOLEAN, CATEGORY, TEXT, DATE, OTHER = "number", "boolean", "category", "text", "date", "other"
 VALUES, LIST, MEASURE, IMAGE = "values", "list", "measure", "image"
-#: Strings with at least this many words on average are text, not names of categories.
+#: Strings with at least this many words on average are text, not names of categories or lists of names.
 TEXT_WORDS = 3.0
 _TRUE, _FALSE = frozenset({"true", "yes"}), frozenset({"false", "no"})
 # A boolean column of training that a file gives back as text may also say 1 and 0.
@@ -36,13 +35,6 @@ def kind_of(column: "pd.Series[Any]") -> str:
     """Return what the type of a column and its cells say: number, boolean, category, text, date or other.
 
     ``judge`` looks further at words, which may be dates, numbers with units, lists or names.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> columns = [1.5, None], ["yes", "no"], ["red", "blue"], ["a dog runs", "two cats sleep"], [[1], [2]]
-    >>> [kind_of(pd.Series(values)) for values in columns]
-    ['number', 'boolean', 'category', 'text', 'other']
     """
     from pandas import CategoricalDtype
     from pandas.api import types

@@ -27,7 +27,7 @@ _DAYS = ("%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%Y/%m/%d", "%m/%d/%Y
 FORMATS = ("ISO8601", *(day + time for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p")))
 #: 3/4/2020 is a day in March or in April: a column has one of these orders, that of more cells.
 _ORDERS = {"%m/%d": "month/day/year", "%d/%m": "day/month/year"}
-#: A number alone is no date. It may be a year or a count.
+#: A number alone is not a date. It may be a year or a count.
 _DATE_LIKE = re.compile(r"\d[-/., ]\d|\d [A-Za-z]{3,} \d|[A-Za-z]{3,} \d")
 #: Month and weekday weigh less than the place in the range: many tables have no seasons.
 _CYCLE = 0.3
@@ -113,14 +113,6 @@ class DateColumn(FittedColumn):
 
     Times without a zone are taken as UTC. A date outside the range of training counts as the nearest date inside it. A
     gap is all zeros. Up to a tenth of the cells may be unreadable; they count as gaps.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from onepos.table import ColumnEncoder
-    >>> column = pd.Series(["August 14, 2020", "2020-08-16", "May 1, 2021"])
-    >>> DateColumn("added").fit(column, ColumnEncoder()).describe()
-    'date: 2020-08-14 to 2021-05-01, in 2 formats → 5 features (place in this range, month, weekday)'
     """
 
     key, kinds = "dates", (DATE,)
@@ -221,14 +213,6 @@ class MeasureColumn(FittedColumn):
     ``1,200 km``, ``3.5kg``, ``$5``, ``7 %`` and numbers written as text are read; one with no unit has the unit "".
     A plural is the unit that it is the plural of. A number far outside the range of its unit is cut at 5 standard
     deviations. Gaps, and cells without a known unit, are all zeros.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from onepos.table import ColumnEncoder
-    >>> column = pd.Series([f"{n} min" for n in range(80, 95)] + ["1 Season"] * 5 + ["2 Seasons"] * 9)
-    >>> MeasureColumn("duration").fit(column, ColumnEncoder()).describe()
-    'number with unit: min, season → 4 features (number for each unit, which unit)'
     """
 
     key, kinds = "measures", (MEASURE,)

@@ -122,9 +122,7 @@ class TableModel(BaseEstimator):
             raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
         made = make_estimator(self.method, dict(self.params or {}), self.random_state, self.n_positives)
         if checkpoint is not None and "max_epochs" not in made.get_params(deep=False):
-            raise ValueError(
-                f"method {self.method!r} has no epochs after which it could be kept: leave the checkpoint out."
-            )
+            raise ValueError(f"method {self.method!r} has no epochs after which to keep it: leave the checkpoint out.")
         return made
 
     @all_or_nothing
@@ -206,9 +204,7 @@ class TableModel(BaseEstimator):
         started, tell = time.monotonic(), progress or (lambda step, share: None)
         estimator = self.check_settings(checkpoint)
         if as_list(self.text) or self.image or self.tune is not None:
-            raise ValueError(
-                "text, image and tune need the whole table in memory: leave them out for a folder of shards."
-            )
+            raise ValueError("text, image and tune need the whole table in memory: leave them out for shards.")
         known = estimator.get_params(deep=False)
         if cache_folder is not None and "cache_folder" in known and "cache_folder" not in (self.params or {}):
             estimator.set_params(cache_folder=str(cache_folder))

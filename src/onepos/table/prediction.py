@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Output:
     """What a row of the output holds: the set of likely tags, the probabilities, or both.
 
-    A label is likely from ``threshold`` on, by default the model's; or the ``top`` labels are. Without a threshold the
-    best label is in a set that would be empty, unless ``allow_empty`` or the model was told otherwise.
-    ``escape_formulas`` is as for ``TableWriter``.
+    A label is likely if its probability reaches ``threshold``, by default the model's; or the ``top`` labels are.
+    Without a threshold, a set that would be empty gets the best label, unless ``allow_empty`` is set or the model has
+    ``at_least_one=False``. ``escape_formulas`` puts an apostrophe before texts that a spreadsheet would compute.
     """
 
     sets: bool = True
@@ -91,7 +91,7 @@ def predict_file(
         for chunk in pieces:
             has_ids = model.id_ in chunk.columns
             if not table.rows:
-                # Columns that training left out are no news.
+                # Columns that training left out need no note.
                 encoder = model.encoder_
                 known = {*encoder.kinds_, *encoder.left_out_, *encoder.drop, model.id_, model.label_}
                 strange = [str(name) for name in chunk.columns if name not in known]
@@ -216,7 +216,7 @@ def complete_table(
     threshold, top, separator
         As for ``Output``.
     at_least_one : bool, optional
-        Put the best label into a set that would be empty, unless a threshold is given; default: as the model was told.
+        Put the best label into a set that would be empty, unless a threshold is given; default: the model's setting.
     """
     import pandas as pd
 

@@ -43,14 +43,7 @@ def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> "pd.D
 def split_tags(
     tags: "pd.Series[Any]", separator: str | None = ";", classes: Sequence[str] | None = None
 ) -> "pd.DataFrame":
-    """Turn sets of tags, joined by ``separator``, into an int8 indicator; tags that are not in ``classes`` are ignored.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> split_tags(pd.Series(["sea;city", ""])).to_numpy().tolist()
-    [[1, 1], [0, 0]]
-    """
+    """Turn sets of tags, joined by ``separator``, into an int8 indicator; only tags in ``classes`` count."""
     import pandas as pd
 
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
@@ -142,7 +135,7 @@ class LabelColumns(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Columns that are no features."""
+        """Columns that are not features."""
         listed = [] if self.labels is None or hasattr(self.labels, "columns") else list(self.labels)
         return [name for name in (self.label, *listed, self.id) if name is not None]
 

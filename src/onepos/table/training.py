@@ -48,11 +48,11 @@ SINGLE_POSITIVE_TITLES = {
 _HELD_OUT = 0.1
 #: Share of the progress bar where training begins and ends; reading and scoring are the rest.
 _BEGIN, _END = 0.05, 0.95
-#: What auto gets at least, if reading and encoding took all of its time budget.
+#: Seconds that auto gets at least, if reading and encoding took all of its time budget.
 _LEAST_SECONDS = 1.0
 #: A model that closes less than this share of what frequency leaves open barely beats it.
 _LEAST_GAIN = 0.03
-#: The baseline stops there with what it has.
+#: Seconds after which the baseline stops with its current weights.
 _MOST_SECONDS = 60.0
 
 Scores = dict[str, float]
@@ -232,16 +232,7 @@ def rank_held_out(
 
 
 def comparison(method: str, methods: dict[str, Scores], *, rows: int, out_of_fold: bool) -> dict[str, Any]:
-    """Return what ``TableModel.facts_["held_out"]`` holds about all methods.
-
-    Examples
-    --------
-    >>> frequency = {"reciprocal_rank": 0.30, "log_likelihood": -2.00}
-    >>> model = {"reciprocal_rank": 0.31, "log_likelihood": -1.98}
-    >>> found = comparison("auto", {"auto": model, "frequency": frequency}, rows=100, out_of_fold=True)
-    >>> found["barely_beats_frequency"]
-    True
-    """
+    """Return what ``TableModel.facts_["held_out"]`` holds about all methods."""
     own, frequency = methods[method], methods.get(FREQUENCY)
     found = {"rows": rows, "out_of_fold": out_of_fold, "methods": methods, **own, "barely_beats_frequency": False}
     if frequency is not None:
