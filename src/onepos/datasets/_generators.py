@@ -9,7 +9,7 @@ from scipy.special import expit
 from onepos._utils.validation import FloatArray, generator
 from onepos.datasets._single_positive import make_single_positive
 
-SIDE = 8  # height and width of scikit-learn's scans
+SIDE, _CELL = 8, 10  # height and width of scikit-learn's scans, and of the cell that a digit is in
 _TRAIN_SHARE = 2 / 3
 
 
@@ -17,13 +17,11 @@ def make_digit_scenes(
     n_samples: int = 2000,
     *,
     grid: tuple[int, int] = (2, 2),
-    image_shape: tuple[int, int] | None = None,
     min_digits: int = 1,
     max_digits: int = 4,
     noise: float = 0.05,
     scans: Literal["all", "train", "test"] = "all",
     random_state: Any = None,
-    return_X_y: bool = False,
 ) -> Any:
     """Make pictures of several handwritten digits; the labels say which digits are present.
 
@@ -34,9 +32,7 @@ def make_digit_scenes(
     ----------
     n_samples : int, default=2000
     grid : pair of int, default=(2, 2)
-        Rows and columns of cells. Each digit is in a cell of its own, shifted at random inside it.
-    image_shape : pair of int, optional
-        Height and width in pixels; default 10 per cell, so that a digit moves by ±1.
+        Rows and columns of cells of 10×10 pixels. Each digit is in a cell of its own, shifted by up to one pixel.
     min_digits, max_digits : int, default=1 and 4
         The number of digits in a picture is uniform between the two.
     noise : float, default=0.05
@@ -45,8 +41,6 @@ def make_digit_scenes(
         Which scans to use. "train" is the first two thirds of each digit's scans, "test" the rest: scenes
         from the two share no scan, and hardly a writer.
     random_state : None, int, Generator or RandomState
-    return_X_y : bool, default=False
-        Return ``(X, Y)`` instead of a Bunch.
 
     Returns
     -------
@@ -65,8 +59,6 @@ def make_digit_scenes(
     from sklearn.datasets import load_digits
     from sklearn.utils import Bunch
 
-    if image_shape is None:
-        image_shape = (10 * grid[0], 10 * grid[1])
     if not (isinstance(n_samples, int | np.integer) and n_samples > 0):
         raise ValueError(f"n_samples must be a whole number above 0; got {n_samples!r}.")
     if not 1 <= min_digits <= max_digits <= 10:
@@ -74,21 +66,24 @@ def make_digit_scenes(
             f"1 <= min_digits <= max_digits <= 10 expected (digits of a picture differ); got {min_digits} "
             f"and {max_digits}."
         )
+    if grid[0] * grid[1] < max_digits:
+        raise ValueError(f"a grid of {grid} must have at least {max_digits} cells (max_digits). Enlarge it.")
     if not (np.isfinite(noise) and noise >= 0):
         raise ValueError(f"noise must be a finite number, at least 0; got {noise!r}.")
     rng = generator(random_state)
-    n = int(n_samples)
+    n, height, width = int(n_samples), _CELL * grid[0], _CELL * grid[1]
     # The first max_digits places of a random order of the ten digits; a picture uses `counts` of them.
     digits = rng.permuted(np.tile(np.arange(10), (n, 1)), axis=1)[:, :max_digits]
     counts = rng.integers(min_digits, max_digits + 1, size=n)
     used = np.arange(max_digits) < counts[:, None]
-    tops, lefts = _place(rng, used.shape, grid, image_shape)
+    cells = rng.permuted(np.tile(np.arange(grid[0] * grid[1]), (n, 1)), axis=1)[:, :max_digits]
+    tops = (cells // grid[1]) * _CELL + rng.integers(0, _CELL - SIDE + 1, size=used.shape)
+    lefts = (cells % grid[1]) * _CELL + rng.integers(0, _CELL - SIDE + 1, size=used.shape)
     members = scan_indices(scans)
     sizes = np.array([len(one) for one in members])
-    scan = np.concatenate(members)[
-        (np.cumsum(sizes) - sizes)[digits] + (rng.random(digits.shape) * sizes[digits]).astype(np.intp)
-    ]
-    images: NDArray[np.float32] = np.zeros((n, *image_shape), dtype=np.float32)
+    starts = np.cumsum(sizes) - sizes
+    scan = np.concatenate(members)[starts[digits] + (rng.random(digits.shape) * sizes[digits]).astype(np.intp)]
+    images: NDArray[np.float32] = np.zeros((n, height, width), dtype=np.float32)
     pixels = np.arange(SIDE)
     rows, places = np.nonzero(used)
     top, left = tops[rows, places][:, None, None], lefts[rows, places][:, None, None]
@@ -99,35 +94,13 @@ def make_digit_scenes(
         np.clip(images, 0.0, 1.0, out=images)
     Y: NDArray[np.uint8] = np.zeros((n, 10), dtype=np.uint8)
     Y[rows, digits[rows, places]] = 1
-    X = images.reshape(n, -1)
-    if return_X_y:
-        return X, Y
-    height, width = image_shape
     return Bunch(
-        X=X,
+        X=images.reshape(n, -1),
         Y=Y,
         images=images,
         label_names=[str(digit) for digit in range(10)],
         feature_names=[f"pixel_{row}_{column}" for row in range(height) for column in range(width)],
     )
-
-
-def _place(
-    rng: np.random.Generator, shape: tuple[int, int], grid: tuple[int, int], image_shape: tuple[int, int]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the top and left pixel of each digit, each of shape (n_scenes, n_places)."""
-    n, places = shape
-    cell_height, cell_width = image_shape[0] // grid[0], image_shape[1] // grid[1]
-    if min(cell_height, cell_width) < SIDE or grid[0] * grid[1] < places:
-        raise ValueError(
-            f"a grid of {grid} on a canvas of {image_shape} pixels must have at least {places} cells "
-            f"(max_digits) of at least {SIDE}×{SIDE} pixels; it has {grid[0] * grid[1]} of "
-            f"{cell_height}×{cell_width}. Enlarge grid or image_shape, or lower max_digits."
-        )
-    cells = rng.permuted(np.tile(np.arange(grid[0] * grid[1]), (n, 1)), axis=1)[:, :places]
-    tops = (cells // grid[1]) * cell_height + rng.integers(0, cell_height - SIDE + 1, size=shape)
-    lefts = (cells % grid[1]) * cell_width + rng.integers(0, cell_width - SIDE + 1, size=shape)
-    return tops, lefts
 
 
 def scan_indices(scans: str) -> list[NDArray[np.intp]]:
@@ -153,28 +126,23 @@ def make_known_posterior(
     *,
     n_positives: float = 2.0,
     signal: float = 2.0,
-    nonempty: bool = True,
     random_state: Any = None,
 ) -> Any:
     """Make data from a model in which every label's probability is known.
 
     Features are standard normal. Given x, labels are independent, label j with probability
-    p_j(x) = sigmoid(w_j · x + b_j); w_j is drawn with length about ``signal``, b_j varies from label to
-    label, and one shift of all b_j is calibrated on the drawn X so that a row has ``n_positives``
-    positives on average. With ``nonempty`` the label vector is drawn from the same model conditioned on
-    having at least one positive; its marginals are then p_j / (1 − Π_k (1 − p_k)), and that is the
-    ``posterior`` returned (the labels are no longer independent).
+    p_j(x) = sigmoid(w_j · x + b_j), but that at least one is positive. Their marginals are then
+    p_j / (1 − Π_k (1 − p_k)), which is the ``posterior`` returned. w_j is drawn with length about ``signal``, b_j
+    varies from label to label, and one shift of all b_j is calibrated on the drawn X so that a row has
+    ``n_positives`` positives on average.
 
     Parameters
     ----------
     n_samples, n_features, n_labels : int, default=1000, 20, 10
     n_positives : float, default=2.0
-        Mean number of positives per row: below ``n_labels``, and above 1 with ``nonempty``, else above 0.
+        Mean number of positives per row, above 1 and below ``n_labels``.
     signal : float, default=2.0
         Standard deviation of w_j · x: how much the features tell.
-    nonempty : bool, default=True
-        Condition on at least one positive. Otherwise rows without one occur, and their row of
-        ``observed`` is all zero.
     random_state : None, int, Generator or RandomState
 
     Returns
@@ -190,12 +158,8 @@ def make_known_posterior(
     for name, value in (("n_samples", n_samples), ("n_features", n_features), ("n_labels", n_labels)):
         if not (isinstance(value, int | np.integer) and value > 0):
             raise ValueError(f"{name} must be a whole number above 0; got {value!r}.")
-    lowest = 1 if nonempty else 0
-    if not lowest < n_positives < n_labels:
-        raise ValueError(
-            f"n_positives must lie between {lowest} and n_labels={n_labels}, both excluded, with nonempty="
-            f"{nonempty}; got {n_positives!r}."
-        )
+    if not 1 < n_positives < n_labels:
+        raise ValueError(f"n_positives must lie between 1 and n_labels={n_labels}, both excluded; got {n_positives!r}.")
     if not (np.isfinite(signal) and signal >= 0):
         raise ValueError(f"signal must be a finite number, at least 0; got {signal!r}.")
     rng = generator(random_state)
@@ -205,25 +169,19 @@ def make_known_posterior(
     logits = X.astype(np.float64) @ weights.T
     offsets = rng.standard_normal(n_labels)
 
-    def mean_positives(shift: float) -> float:
-        p = expit(logits + offsets + shift)
-        return float((_conditional(p) if nonempty else p).sum(axis=1).mean())
-
     low, high = -50.0, 50.0  # the mean rises with the shift: bisection
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if mean_positives(middle) < n_positives else (low, middle)
+        mean = float(_conditional(expit(logits + offsets + middle)).sum(axis=1).mean())
+        low, high = (middle, high) if mean < n_positives else (low, middle)
     intercepts = offsets + (low + high) / 2
     probabilities: NDArray[np.float64] = np.asarray(expit(logits + intercepts), dtype=np.float64)
-    Y = (_draw_nonempty if nonempty else _draw)(rng, probabilities)
-    observed: NDArray[np.uint8] = np.zeros_like(Y)
-    labelled = Y.any(axis=1)
-    observed[labelled] = make_single_positive(Y[labelled], random_state=rng)
+    Y = _draw_nonempty(rng, probabilities)
     return Bunch(
         X=X,
         Y=Y,
-        observed=observed,
-        posterior=_conditional(probabilities) if nonempty else probabilities.copy(),
+        observed=make_single_positive(Y, random_state=rng),
+        posterior=_conditional(probabilities),
         probabilities=probabilities,
         weights=weights,
         intercepts=intercepts,
@@ -236,10 +194,6 @@ def _conditional(p: FloatArray) -> NDArray[np.float64]:
     return np.asarray(p / nonempty, dtype=np.float64)
 
 
-def _draw(rng: np.random.Generator, p: FloatArray) -> NDArray[np.uint8]:
-    return (rng.random(p.shape) < p).astype(np.uint8)
-
-
 def _draw_nonempty(rng: np.random.Generator, p: FloatArray) -> NDArray[np.uint8]:
     """Draw label vectors conditioned on a positive, exactly and without rejection.
 
@@ -250,7 +204,7 @@ def _draw_nonempty(rng: np.random.Generator, p: FloatArray) -> NDArray[np.uint8]
     cumulative = -np.expm1(none_before[:, 1:])  # P(a positive among the first j)
     position = rng.random((len(p), 1)) * cumulative[:, -1:]
     first = np.minimum((cumulative <= position).sum(axis=1), p.shape[1] - 1)
-    Y = _draw(rng, p)
+    Y = (rng.random(p.shape) < p).astype(np.uint8)
     columns = np.arange(p.shape[1])
     Y[columns < first[:, None]] = 0
     Y[np.arange(len(p)), first] = 1
