@@ -100,8 +100,13 @@ def scan(path: Path) -> dict[str, Variable]:
             if kind != _MATRIX:
                 raise ValueError(f"a matrix expected at byte {at}; got element type {kind}")
             if len(body):
-                name, variable = _variable(body, order)
-                variables[name] = variable
+                flags, behind = _numbers(body, 0, order)
+                shape, behind = _numbers(body, behind, order)
+                _, name, behind = _element(body, behind, order)
+                if not len(flags) or flags.dtype.kind != "u" or shape.dtype.kind != "i" or (shape < 0).any():
+                    raise ValueError("a variable has no valid flags or shape")
+                sides = tuple(int(side) for side in shape)
+                variables[bytes(name).decode("latin-1")] = Variable(int(flags[0]), sides, body[behind:], order)
             at = after
     except (ValueError, struct.error, zlib.error) as error:
         raise DataFileError(f"{path.name}: not a readable MATLAB 5 file ({error}). Is the file complete?") from error
@@ -115,16 +120,6 @@ def _inflate(body: memoryview) -> bytes:
     if not stream.eof:
         raise ValueError("a compressed element ends early")
     return content
-
-
-def _variable(body: memoryview, order: str) -> tuple[str, Variable]:
-    flags, at = _numbers(body, 0, order)
-    shape, at = _numbers(body, at, order)
-    _, name, at = _element(body, at, order)
-    if not len(flags) or flags.dtype.kind != "u" or shape.dtype.kind != "i" or (shape < 0).any():
-        raise ValueError("a variable has no valid flags or shape")
-    sides = tuple(int(side) for side in shape)
-    return bytes(name).decode("latin-1"), Variable(int(flags[0]), sides, body[at:], order)
 
 
 def _numbers(buffer: memoryview, at: int, order: str) -> tuple[NDArray[Any], int]:

@@ -31,14 +31,11 @@ def read_npz(path: Path) -> Table:
             f"{path.name}: X and Y must be numeric matrices; got X {X.dtype} {X.shape} and Y {arrays['Y'].shape}."
         )
     Y = as_indicator(arrays["Y"], path, "Y")
-    names = {
-        key: _names(arrays[key], path, key) if key in arrays else default
-        for key, default in (
-            ("feature_names", numbered("feature", X.shape[1])),
-            ("label_names", numbered("label", Y.shape[1])),
-        )
-    }
-    return Table(as_features(X), Y, names["feature_names"], names["label_names"])
+    features, labels = (
+        _names(arrays[f"{what}_names"], path, f"{what}_names") if f"{what}_names" in arrays else numbered(what, count)
+        for what, count in (("feature", X.shape[1]), ("label", Y.shape[1]))
+    )
+    return Table(as_features(X), Y, features, labels)
 
 
 def _names(array: Any, path: Path, key: str) -> tuple[str, ...]:
