@@ -107,11 +107,11 @@ def _import_what_is_never_mutated() -> None:
     import sklearn.utils.estimator_checks
     import torch
 
-    import onepos.cli.run
+    import onepos.cli
     import onepos.datasets
 
     torch.set_num_threads(1)
-    _ = hypothesis, mpmath, scipy, sklearn, [getattr(onepos, name) for name in onepos.__all__]
+    _ = hypothesis, mpmath, scipy, sklearn, [getattr(onepos, name) for name in onepos.__all__], onepos.cli.commands()
     for name in [name for name in sys.modules if name.partition(".")[0] == "onepos"]:
         del sys.modules[name]
 

@@ -48,7 +48,7 @@ def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
     assert out.is_file()
     for words in (
         "90 rows",
-        "2 numbers, 1 yes/no, 1 categories, 1 text",
+        "1 text, 2 number, 1 category, 1 boolean",
         "'light' number → 1 feature, standardised",
         "'light': 1 missing, filled with the median",
         "1 row has no tag",
@@ -355,7 +355,7 @@ def test_fit_compares_with_frequency_and_a_linear_model(run, folder, tmp_path):
     assert len(result["methods"]) == 3
     for method, scores in result["methods"].items():
         assert f"{method:<10} {scores['reciprocal_rank']:.3f}" in said
-    assert f"{result['recall_at_1']:.0%} among the first 1" in said
+    assert f"the tag is first in {result['recall_at_1']:.0%}" in said
     assert "This number is a guess: give the true mean with --n-positives M" in " ".join(said.split())
 
 

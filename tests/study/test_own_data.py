@@ -12,7 +12,7 @@ from sklearn.datasets import dump_svmlight_file
 from typer.testing import CliRunner
 
 import onepos
-from onepos.cli.run import app
+from onepos.cli import commands
 from onepos.datasets import make_known_posterior, make_single_positive
 from onepos.exceptions import StudyError
 from onepos.methods.registry import get_method, key_of
@@ -107,25 +107,25 @@ def test_it_runs_resumes_and_reports(films, package, tmp_path, key, monkeypatch)
     films.to_csv(tmp_path / "films.csv", index=False)
     path, out = write_study(tmp_path, key), tmp_path / "out"
     first = CliRunner().invoke(
-        app, ["bench", "run", str(path), "--out", str(out), "--jobs", "1", "--methods", "frequency"]
+        commands(), ["bench", "run", str(path), "--out", str(out), "--jobs", "1", "--methods", "frequency"]
     )
     assert first.exit_code == 0, first.output
     assert len(load_results(out)) == 2
     monkeypatch.chdir(tmp_path / "site")  # the folder knows where the file is, wherever the command is given
     before = {file: file.stat().st_mtime_ns for file in (out / "rows").iterdir()}
-    second = CliRunner().invoke(app, ["bench", "run", str(path), "--out", str(out), "--jobs", "1", "--json"])
+    second = CliRunner().invoke(commands(), ["bench", "run", str(path), "--out", str(out), "--jobs", "1", "--json"])
     assert json.loads(second.stdout)["done"] == 6, second.output
     assert all(file.stat().st_mtime_ns == time for file, time in before.items())
     frame = load_results(out)
     assert (frame["status"] == "ok").all()
     means = frame.groupby("method")["average_precision"].mean()
     assert means["rare-first"] < means["frequency"] < means["logistic"]
-    status = CliRunner().invoke(app, ["bench", "status", str(out), "--json"])
+    status = CliRunner().invoke(commands(), ["bench", "status", str(out), "--json"])
     assert json.loads(status.stdout)["total"] == 6
     page = report_study(out).read_text(encoding="utf-8")
     assert "rare-first" in page
     assert "films" in page
-    compared = CliRunner().invoke(app, ["bench", "compare", str(out)])
+    compared = CliRunner().invoke(commands(), ["bench", "compare", str(out)])
     assert compared.exit_code == 0
     assert "nothing published to compare with" in compared.output
 
@@ -255,7 +255,7 @@ def test_a_registered_method_is_known_everywhere(films, package, tmp_path):
     assert key_of(onepos.make_classifier("rare-first")) == "rare-first"
     model = tmp_path / "films.onepos"
     arguments = ["fit", str(tmp_path / "films.csv"), "--label", "genres", "--separator", ";", "--method", "rare-first"]
-    fitted = CliRunner().invoke(app, [*arguments, "--out", str(model)])
+    fitted = CliRunner().invoke(commands(), [*arguments, "--out", str(model)])
     assert fitted.exit_code == 0, fitted.output
     proba = onepos.load(model).predict_proba(films.drop(columns="genres")).iloc[0]
     assert proba["War"] > proba["Comedy"]

@@ -9,7 +9,7 @@ from sklearn.utils import Bunch
 from typer.testing import CliRunner
 
 import onepos
-from onepos.cli.run import app
+from onepos.cli import commands
 from onepos.datasets import make_known_posterior, read
 from onepos.exceptions import StudyError
 from onepos.methods.registry import METHODS
@@ -133,7 +133,7 @@ def test_rows_of_other_code_are_kept_and_named_and_run_again_when_asked(tmp_path
     log = run(tmp_path)
     assert not log.cells
     assert [text for text in log.notices if "2 rows" in text and "--recompute" in text]
-    said = CliRunner().invoke(app, ["bench", "status", str(tmp_path), "--json"])
+    said = CliRunner().invoke(commands(), ["bench", "status", str(tmp_path), "--json"])
     assert json.loads(said.stdout)["rows_of_other_code"] == 2
     assert sorted(run(tmp_path, recompute=True).cells) == sorted(old)
     assert stable(load_results(tmp_path)).equals(stable(load_results(results)))
@@ -185,11 +185,11 @@ def test_rows_of_other_code_and_slow_ones_are_not_repeated(results, other_code):
 
 def test_the_command_says_what_does_not_repeat(tmp_path):
     run(tmp_path, methods=("frequency",))
-    said = CliRunner().invoke(app, ["bench", "verify", str(tmp_path), "--cells", "2"])
+    said = CliRunner().invoke(commands(), ["bench", "verify", str(tmp_path), "--cells", "2"])
     assert (said.exit_code, "2 of 2 cells repeated" in said.stdout) == (0, True)
     row = load_results(tmp_path).drop(columns=["study", "study_hash"]).to_dict("records")[0]
     ResultsFolder(tmp_path).add({**row, "coverage": row["coverage"] + 0.01})
-    said = CliRunner().invoke(app, ["bench", "verify", str(tmp_path), "--cells", "2"])
+    said = CliRunner().invoke(commands(), ["bench", "verify", str(tmp_path), "--cells", "2"])
     assert (said.exit_code, f"not repeated: {row['cell']}: coverage" in said.stdout) == (1, True)
 
 

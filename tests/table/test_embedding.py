@@ -350,7 +350,7 @@ class TestCommandLine:
         fast = ("--method", "linear", "--set", "l2=0.1")
         code, said, err = run("fit", scenes / "train.csv", *columns, *fast, "--out", model)
         assert code == 0, err
-        assert f"1 pictures, embedded by {embed} → 256 features" in said
+        assert f"1 image, embedded by {embed} → 256 features" in said
         assert timm.asked == [(f"local-dir:{timm.folder}", {"pretrained": True, "num_classes": 0})]
         code, _, err = run("predict", model, scenes / "test.csv", "--image", "file", "--out", tmp_path / "p.csv")
         assert code == 0, err
@@ -438,7 +438,7 @@ class TestFingerprint:
 
 
 def test_a_process_that_embeds_nothing_imports_nothing_of_it():
-    code = "import sys, onepos, onepos.table\nfrom onepos.cli import run\nprint(sorted(sys.modules))"
+    code = "import sys, onepos, onepos.table\nfrom onepos.cli import commands\ncommands()\nprint(sorted(sys.modules))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for name in ("sentence_transformers", "transformers", "timm", "torchvision", "huggingface_hub", "PIL"):
         assert f"'{name}'" not in said

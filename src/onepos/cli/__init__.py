@@ -1,25 +1,137 @@
-"""The command line ``onepos``: ``main`` is its entry point, and signals end it in order. One file per command."""
+"""The command line ``onepos``: from arguments to an exit code. Each command has its own file."""
 
+import os
 import signal
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
+from typing import Annotated, Any
+
+from onepos import __version__
+from onepos._utils.machine import launched, launched_rank
+from onepos.exceptions import LostProcessError, OneposError
+
+SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+#: Seconds that a process waits with its message for process 0 to come to the same end: torchrun then stops it.
+_FIRST_SPEAKS = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 success, 1 internal error, 2 bad usage or input, 130 Ctrl-C, 143 SIGTERM."""
     try:
-        # Not at the top: a plain install has neither typer nor rich, and says so in one line.
-        from onepos.cli.run import run
+        commands()
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in ("typer", "rich"):
             raise
         sys.stderr.write(f'the command line needs {package}, which is not installed: pip install "onepos[cli]"\n')
-        sys.exit(2)
-    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+        sys.exit(BAD_INPUT)
+    sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+@cache
+def commands() -> Any:
+    """Return the tree of commands, a ``typer.Typer``."""
+    # Not at the top: a plain install has neither typer nor rich.
+    import typer
+
+    from onepos.cli import bench, complete, datasets, demo, doctor, evaluate, fit, options, predict
+
+    app = typer.Typer(name="onepos", pretty_exceptions_enable=False)
+    options.add(app, demo.demo)
+    options.add(app, doctor.doctor, doctor.EXAMPLES)
+    options.add(app, options.expanded(fit.fit), fit.EXAMPLES)
+    options.add(app, evaluate.evaluate, evaluate.EXAMPLES)
+    options.add(app, predict.predict, predict.EXAMPLES)
+    options.add(app, options.expanded(complete.complete, complete.WITHOUT), complete.EXAMPLES)
+    options.add(app, doctor.methods)
+    app.add_typer(datasets.app, name="datasets")
+    app.add_typer(bench.app, name="bench")
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            sys.stdout.write(f"onepos {__version__}\n")
+            raise typer.Exit
+
+    version = typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+
+    @app.callback()
+    def root(version: Annotated[bool, version] = False) -> None:
+        """Multi-label classification when every training example carries one positive label and nothing else."""
+
+    return app
+
+
+def _run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; errors become one line on standard error."""
+    import typer
+
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without Unicode shows a question mark. The command goes on.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    if launched() and arguments[:1] != ["fit"]:
+        return _complain(
+            "only `onepos fit` shares its work among processes, and torchrun started several. Run this without "
+            "torchrun.",
+            BAD_INPUT,
+        )
+    try:
+        with orderly_end():
+            code = typer.main.get_command(commands()).main(args=arguments, prog_name="onepos", standalone_mode=False)
+            sys.stdout.flush()
+    except Terminated as end:
+        sys.stderr.write(f"onepos: ended by {end}.\n")
+        return end.code
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except (BrokenPipeError, SystemExit):
+        # The reader (head, less) has seen enough; rich and typer turn that into SystemExit, and into nothing else.
+        # Python would complain again when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SUCCESS
+    except LostProcessError as error:
+        sys.stderr.write(f"onepos: {_one_line(error)}\n")
+        return INTERNAL_ERROR
+    except (OneposError, OSError, MemoryError) as error:
+        return _complain(_one_line(error), BAD_INPUT)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # what typer raises for bad usage, wherever its version defines it
+            return _complain(_usage(error), BAD_INPUT)
+        traceback.print_exc()
+        return _complain("this is an internal error of onepos; please report it with the lines above.", INTERNAL_ERROR)
+    if code == INTERRUPTED:
+        return _complain("interrupted.", INTERRUPTED)
+    return code if isinstance(code, int) else SUCCESS
+
+
+def _complain(message: str, code: int) -> int:
+    if launched_rank():
+        # Wrong arguments are wrong for all processes. Process 0 reports them first.
+        time.sleep(_FIRST_SPEAKS)
+        message = f"process {launched_rank()}: {message}"
+    sys.stderr.write(f"onepos: {message}\n")
+    return code
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _usage(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "onepos"
+    message = " ".join(str(error.format_message()).split()).rstrip(".")
+    stop = "" if message.endswith("?") else "."
+    return f"{message}{stop} Try: {command} --help"
 
 
 class Terminated(BaseException):
@@ -34,11 +146,11 @@ class Terminated(BaseException):
 @contextmanager
 def orderly_end() -> Iterator[None]:
     """Raise ``Terminated`` in the body when the process is asked to end; a signal that has a handler keeps it."""
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return
-    # One that is ignored stays so: `nohup` wants it.
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # A signal that is ignored stays ignored: `nohup` wants it.
     ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, _end)
@@ -50,5 +162,5 @@ def orderly_end() -> Iterator[None]:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_DFL)  # asked twice, it ends at once
+    signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
     raise Terminated(number)

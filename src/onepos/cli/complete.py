@@ -4,9 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from onepos.cli import output
+from onepos.cli.fit import Trained, as_json, read_decided, show_training, train
 from onepos.cli.options import (
     BETWEEN_TAGS,
-    EscapeFormulas,
+    KeepFormulas,
     Out,
     Threshold,
     Top,
@@ -16,18 +18,7 @@ from onepos.cli.options import (
     open_model,
     option,
 )
-from onepos.cli.output import (
-    InputError,
-    JsonOption,
-    check_apart,
-    check_page,
-    input_errors,
-    print_json,
-    print_line,
-    print_note,
-    progress_steps,
-)
-from onepos.cli.training import Trained, as_json, read_decided, show_training, train
+from onepos.cli.output import InputError
 
 if TYPE_CHECKING:
     from onepos.table import Completion, TableModel
@@ -61,8 +52,8 @@ def complete(
         Path | None, option("--review", "HTML", "Also write a page on which a person checks the tags.")
     ] = None,
     title: Annotated[str, option("--title", "COL", "Column to show as the heading of each row on that page.")] = "",
-    escape_formulas: EscapeFormulas = True,
-    json: JsonOption = False,
+    keep_formulas: KeepFormulas = False,
+    json: output.JsonOption = False,
 ) -> None:
     """Complete the tags of a table: write it again, with a probability per label and a set of tags.
 
@@ -73,10 +64,11 @@ def complete(
 
     check_limits(threshold, top)
     data, decisions = options.data, options.decisions
-    check_apart({"the data": data, "--model": model, "--decisions": decisions}, {"--out": out, "--review": review})
+    read = {"the data": data, "--model": model, "--decisions": decisions}
+    output.check_apart(read, {"--out": out, "--review": review})
     check_output(out)
     if review is not None:
-        check_page("--review", review)
+        output.check_page("--review", review)
     elif title:
         raise InputError("--title is for the review page: give --review too, or leave it out.")
     elif options.image and not options.embed:
@@ -85,10 +77,10 @@ def complete(
         raise InputError(f"tags are completed in one table; {data} is a folder: `onepos fit` trains on it.")
     if model is not None:
         _check_untrained(options)
-    with progress_steps() as progress:
+    with output.progress_steps() as progress:
         trained = None if model is not None else train(_only_shown(options), progress)
         progress("completing", 0.95)
-        with input_errors():
+        with output.input_errors():
             from onepos.table import complete_table
 
             made = complete_table(
@@ -100,7 +92,7 @@ def complete(
                 separator=options.separator or BETWEEN_TAGS,
                 at_least_one=False if options.allow_empty else None,
             )
-            made.write(out, escape_formulas=escape_formulas)
+            made.write(out, escape_formulas=not keep_formulas)
             if review is not None:
                 _write_review(made, review, options.image, title, threshold)
     _report(made, trained, data, out, review, json)
@@ -176,14 +168,14 @@ def _report(
         facts = {"rows": len(made.suggested), "suggested": added, "out": str(out)}
         facts |= {"review": str(review)} if review is not None else {}
         facts |= {"notes": [*made.notes, *made.column_notes]}
-        print_json(facts | ({"training": as_json(trained)} if trained else {}))
+        output.print_json(facts | ({"training": as_json(trained)} if trained else {}))
         return
     if trained is not None:
         show_training(trained, data, None)
     # Training already printed which values it filled in.
     for note in [*made.notes, *(made.column_notes if trained is None else [])]:
-        print_note(note)
-    print_line(f"{added:,} tags suggested beside those observed; {len(made.suggested):,} rows in {out}")
+        output.print_note(note)
+    output.print_line(f"{added:,} tags suggested beside those observed; {len(made.suggested):,} rows in {out}")
     if review is not None:
-        print_line(f"Review page: {review}")
-        print_line(f"Next: check them, save decisions.csv, then: onepos fit {data} … --decisions decisions.csv")
+        output.print_line(f"Review page: {review}")
+        output.print_line(f"Next: check them, save decisions.csv, then: onepos fit {data} … --decisions decisions.csv")

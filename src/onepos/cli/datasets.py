@@ -1,14 +1,10 @@
 """``onepos datasets list | info | fetch | verify``."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from onepos.cli.output import InputError, JsonOption, input_errors, print_json, print_line, show, table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 app = typer.Typer(help="The data sets of the paper: list, describe, download, check.")
 
@@ -26,7 +22,7 @@ def list_(json: JsonOption = False) -> None:
         print_json(frame.to_dict("records"))
         return
     numbers = ("rows", "features", "labels", "labels/row")
-    shown = table("name", *numbers, "paper's", "here", numbers=numbers)
+    shown = table("name", *numbers, "as in the paper", "here", numbers=numbers)
     for row in frame.to_dict("records"):
         shown.add_row(
             row["name"],
@@ -64,7 +60,7 @@ def info(name: Name, json: JsonOption = False) -> None:
 @app.command()
 def fetch(
     names: Names,
-    force: Annotated[bool, typer.Option("--force", help="Download even what is here.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Download again what is already here.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Download data sets into the cache folder and check their sha256."""
@@ -89,7 +85,13 @@ def verify(names: Names, json: JsonOption = False) -> None:
     if json:
         print_json({name: frame.to_dict("index") for name, frame in frames.items()})
     else:
-        _show_facts(frames)
+        numbers = ("expected", "found")
+        shown = table("data set", "fact", *numbers, "", numbers=numbers)
+        for name, frame in frames.items():
+            for fact, row in frame.iterrows():
+                values = ["unknown" if row[key] != row[key] else f"{row[key]:,.10g}" for key in numbers]
+                shown.add_row(name, str(fact), *values, "ok" if row["ok"] else "WRONG")
+        show(shown)
     wrong = [name for name, frame in frames.items() if not frame["ok"].all()]
     if wrong:
         raise InputError(f"{', '.join(wrong)}: not what the registry describes.")
@@ -103,21 +105,6 @@ def _known(names: list[str]) -> list[str]:
         return [str(dataset_info(name)["name"]) for name in names]
 
 
-def _show_facts(frames: dict[str, "pd.DataFrame"]) -> None:
-    numbers = ("expected", "found")
-    shown = table("data set", "fact", *numbers, "", numbers=numbers)
-    for name, frame in frames.items():
-        for fact, row in frame.iterrows():
-            shown.add_row(
-                name, str(fact), _number(row["expected"]), _number(row["found"]), "ok" if row["ok"] else "WRONG"
-            )
-    show(shown)
-
-
 def _print_fact(fact: str, value: Any) -> None:
     # Not in a table: it would break addresses that someone wants to copy.
     print_line(f"{fact:<20}{value}")
-
-
-def _number(value: Any) -> str:
-    return "unknown" if value != value else f"{value:,.10g}"

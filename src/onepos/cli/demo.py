@@ -36,7 +36,7 @@ def demo(
     if json:
         print_json(_as_json(result))
     else:
-        show_demo(result)
+        _show(result)
 
 
 def _as_json(result: "DemoResult") -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _as_json(result: "DemoResult") -> dict[str, Any]:
     }
 
 
-def show_demo(result: "DemoResult") -> None:
+def _show(result: "DemoResult") -> None:
     """Print the result for people."""
     facts, files = result.facts, result.files
     print_line(f"1. Table   {files['table']}: {facts['n_train']:,} pictures of handwritten digits.")
@@ -63,9 +63,9 @@ def show_demo(result: "DemoResult") -> None:
     print_line(f"3. Fit     method {facts['method']} with a small convolutional network")
     print_line(f"4. Tags    {files['completed']}: {facts['hidden']:,} digits were hidden from training.")
     print_line()
-    show(score_table(result))
+    show(_scores(result))
     print_line()
-    show(suggested_labels(list(result.examples[:_SHOWN])))
+    show(_pictures(result.examples[:_SHOWN]))
     print_line("● given  ✓ suggested and true  ✗ suggested and wrong  ○ missed")
     print_line()
     print_line(f"5. Review  {files['review']}")
@@ -73,7 +73,7 @@ def show_demo(result: "DemoResult") -> None:
     print_line(f"Time: {result.seconds:.0f} s")
 
 
-def score_table(result: "DemoResult") -> Table:
+def _scores(result: "DemoResult") -> Table:
     """Return what each method suggests and how much of it is true."""
     made = Table(box=None, padding=(0, 1), header_style="bold")
     made.add_column("\nmethod", no_wrap=True)
@@ -87,23 +87,21 @@ def score_table(result: "DemoResult") -> Table:
     return made
 
 
-def suggested_labels(examples: list["Example"]) -> Table:
+def _pictures(examples: tuple["Example", ...]) -> Table:
     """Return pictures beside each other; below each what was given, suggested and missed."""
     made = Table(box=None, show_header=False, padding=(0, 1))
     for _ in examples:
         made.add_column(overflow="fold")
-    made.add_row(*[Text(draw(example.image)) for example in examples])
+    made.add_row(*[Text(_draw(example.image)) for example in examples])
     made.add_row(*[_describe(example) for example in examples])
     return made
 
 
-def draw(image: "NDArray[np.floating]") -> str:
-    """Draw a picture with half blocks: two pixels, one above the other, in each character."""
+def _draw(image: "NDArray[np.floating]") -> str:
+    """Draw a picture of an even height with half blocks: two pixels, one above the other, in each character."""
     import numpy as np
 
     ink = np.asarray(image) >= 0.4
-    if len(ink) % 2:
-        ink = np.vstack([ink, np.zeros_like(ink[:1])])
     signs = np.array([[" ", "▄"], ["▀", "█"]])
     return "\n".join("".join(line) for line in signs[ink[::2].astype(int), ink[1::2].astype(int)])
 

@@ -27,7 +27,7 @@ def doctor(
 ) -> None:
     """Look at a table before training on it: what is wrong, what may hurt, what is worth knowing.
 
-    Ends with 0 whatever is found: the findings are the result. With --json, `worst` is the most serious level.
+    The exit code is 0 whatever is found. With --json, `worst` is the most serious level.
     """
     with progress_steps() as progress, input_errors():
         progress("reading", 0.0)
@@ -55,7 +55,7 @@ def _tags(content: "TableData", label: str, separator: str) -> Any:
 
         return split_tags(content.frame[label], separator) if separator else content.frame[label]
     if content.labels is None:
-        raise InputError("say which column holds the tags: --label COL.")
+        raise InputError("name the column of tags: --label COL.")
     return content.labels
 
 
@@ -69,10 +69,10 @@ def methods(json: JsonOption = False) -> None:
     if json:
         print_json(frame.reset_index().to_dict("records"))
         return
-    shown = table("key", "name", "assumes", "needs", "from")
+    shown = table("key", "method")
     for key, row in frame.iterrows():
+        source = row["paper"].partition(",")[0].removeprefix("none: ")
         year = "" if pd.isna(row["year"]) else f" {row['year']:.0f}"
-        shown.add_row(
-            str(key), row["name"], row["assumptions"], row["needs"], f"{row['paper'].partition(',')[0]}{year}"
-        )
+        needs = "" if row["needs"] == "nothing" else f" Needs: {row['needs']}."
+        shown.add_row(str(key), f"{row['name']} ({source}{year}). Assumes: {row['assumptions']}.{needs}")
     show(shown)

@@ -4,22 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from onepos.cli import options
-from onepos.cli.options import option
-from onepos.cli.output import (
-    InputError,
-    JsonOption,
-    check_apart,
-    check_page,
-    input_errors,
-    print_json,
-    print_line,
-    print_note,
-    print_prose,
-    progress_steps,
-    show,
-    table,
-)
+from onepos.cli import options, output
+from onepos.cli.output import InputError
 
 if TYPE_CHECKING:
     from onepos.table import Evaluation, TableData, TableModel
@@ -42,23 +28,25 @@ EXAMPLES = """\
 def evaluate(
     model: options.Model,
     data: options.Data,
-    label: Annotated[str, option("--label", "COL", "Column of tags: one per row, or sets.")] = "",
-    separator: Annotated[str, option("--separator", "SIGN", "The tags are complete sets, joined so.")] = "",
-    labels: Annotated[str, option("--labels", "COL,…", "Complete labels as 0/1 columns.")] = "",
+    label: Annotated[str, options.option("--label", "COL", "Column of tags: one per row, or sets.")] = "",
+    separator: Annotated[
+        str, options.option("--separator", "SIGN", "Sign between the tags of a cell, which are then complete.")
+    ] = "",
+    labels: Annotated[str, options.option("--labels", "COL,…", "Complete labels as 0/1 columns.")] = "",
     threshold: options.Threshold = None,
     embed: options.Embed = None,
     report: options.Report = None,
-    json: JsonOption = False,
+    json: output.JsonOption = False,
 ) -> None:
     """Measure a model on labelled rows, with 95 % bootstrap intervals.
 
     With complete labels: the five measures of the paper. With one tag per row, only how high that tag is ranked: such
     data cannot say whether another label that is ranked high is wrong or merely unobserved.
     """
-    check_apart({"the model": model, "the data": data}, {"--report": report})
+    output.check_apart({"the model": model, "the data": data}, {"--report": report})
     if report is not None:
         check_report(report)
-    with progress_steps() as progress, input_errors():
+    with output.progress_steps() as progress, output.input_errors():
         progress("loading", 0.0)
         from onepos.table import evaluate_table, read_table, reading_options
         from onepos.table.evaluation import Truth
@@ -81,11 +69,11 @@ def evaluate(
             progress("writing the report", 0.6)
             write_table_report(loaded, content, Truth(label or None, separator or None, named), report)
     if json:
-        print_json(asdict(result) | ({"report": str(report)} if report is not None else {}))
+        output.print_json(asdict(result) | ({"report": str(report)} if report is not None else {}))
         return
     _show(result)
     if report is not None:
-        print_line(f"Report: {report}")
+        output.print_line(f"Report: {report}")
 
 
 def _show(result: "Evaluation") -> None:
@@ -93,28 +81,28 @@ def _show(result: "Evaluation") -> None:
     from onepos.table.training import SINGLE_POSITIVE_TITLES
 
     for note in result.notes:
-        print_note(note)
+        output.print_note(note)
     titles = METRIC_TITLES if result.complete_labels else SINGLE_POSITIVE_TITLES
-    shown = table("measure", "value", "95 % interval", "better", numbers=("value",))
+    shown = output.table("measure", "value", "95 % interval", "better", numbers=("value",))
     for name, found in result.measures.items():
         upwards = not result.complete_labels or higher_is_better(name)
         interval = f"{found['low']:.3f} to {found['high']:.3f}"
         shown.add_row(titles[name], f"{found['mean']:.3f}", interval, "higher" if upwards else "lower")
-    show(shown)
+    output.show(shown)
     sets = result.sets
     if "micro_f1" in sets:  # labels are complete
-        shown = table("label sets", "precision", "recall", "F1", numbers=("precision", "recall", "F1"))
+        shown = output.table("label sets", "precision", "recall", "F1", numbers=("precision", "recall", "F1"))
         for average, title in (("micro", "all entries (micro)"), ("macro", "mean of labels (macro)")):
             shown.add_row(title, *(f"{sets[f'{average}_{name}']:.3f}" for name in ("precision", "recall", "f1")))
-        print_line()
-        show(shown)
+        output.print_line()
+        output.show(shown)
     true = f"; {sets['true_mean_size']:.2f} are true" if "true_mean_size" in sets else ""
-    print_line(f"{sets['mean_size']:.2f} labels per row suggested{true}.")
+    output.print_line(f"{sets['mean_size']:.2f} labels per row suggested{true}.")
     without = result.rows - result.rows_with_label
     empty = f", {without:,} of them without a known label" if without else ""
-    print_line(f"{result.rows:,} rows{empty}; intervals from 1,000 resamples of the rows.")
+    output.print_line(f"{result.rows:,} rows{empty}; intervals from 1,000 resamples of the rows.")
     if not result.complete_labels:
-        print_prose(
+        output.print_prose(
             "One tag per row tells how high that tag is ranked and nothing about the others: a label ranked above it "
             "may be right too. Complete labels (--labels, or --separator for sets of tags) give all five measures."
         )
@@ -124,7 +112,7 @@ def check_report(path: Path) -> None:
     """Raise before the work if the page cannot be written."""
     from onepos.pages import require_report
 
-    check_page("--report", path)
+    output.check_page("--report", path)
     require_report()
 
 
@@ -137,7 +125,7 @@ def write_table_report(
     complete: bool | None = None,
     measured: Any = None,
 ) -> None:
-    """Write the page of a model and a labelled table; ``complete`` None: as the labels look."""
+    """Write the page of a model and a labelled output.table; ``complete`` None: as the labels look."""
     import pandas as pd
 
     from onepos.doctor import diagnose
@@ -158,7 +146,7 @@ def write_table_report(
         measured=measured,
         ids=[number if name is None else name for number, name in enumerate(ids, start=1)],
         texts=frame[text[0]].fillna("").tolist() if text else None,
-        # The doctor looks at single observed labels; of complete ones it would say that they are too many.
+        # The doctor expects single observed labels. It would report complete ones as too many.
         diagnosis=None
         if complete
         else diagnose(

@@ -1,13 +1,23 @@
-"""``onepos fit``."""
+"""``onepos fit``: from the options to a trained model, shared with ``complete``, and what is printed about it."""
 
+import math
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from onepos._utils.machine import launched_rank
+from onepos._utils.context import deadline
+from onepos._utils.machine import launched, launched_rank, require
+from onepos.cli import output
 from onepos.cli.evaluate import check_report, write_table_report
-from onepos.cli.options import Report, TrainingOptions, names, option
-from onepos.cli.output import InputError, JsonOption, check_apart, print_json, progress_steps
-from onepos.cli.training import Trained, as_json, show_training, train
+from onepos.cli.options import BETWEEN_TAGS, Report, TrainingOptions, names, option, settings
+from onepos.cli.output import InputError
+
+if TYPE_CHECKING:
+    from onepos.table import TableData, TableModel
 
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -28,13 +38,16 @@ EXAMPLES = """\
 
   torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --method smile --checkpoint run --out photos.onepos
 """
+_SHOWN, _SHOWN_COLUMNS = 6, 20
+#: Facts that are file names, to be copied as they stand.
+_FILES = ("model", "report")
 
 
 def fit(
     options: TrainingOptions,
     out: Annotated[Path, option("--out", "MODEL", "The model file.")],
     report: Report = None,
-    json: JsonOption = False,
+    json: output.JsonOption = False,
 ) -> None:
     """Train a model on a table in which every row has one tag, and write it to a file.
 
@@ -50,30 +63,311 @@ def fit(
 
     data = options.data
     read = {"the data": data, "--decisions": options.decisions, "--sample": options.sample}
-    check_apart(read, {"--out": out, "--report": report})
+    output.check_apart(read, {"--out": out, "--report": report})
     check_place(out)
     if report is not None:
         check_report(report)
         if data.is_dir():
             raise InputError(f"--report looks at the rows of one table; {data} is a folder of shards: leave it out.")
-    with progress_steps() as progress:
+    with output.progress_steps() as progress:
         trained = train(options, progress)
         if launched_rank():
             return  # the model is the same in every process; the first one writes it
         progress("writing", 0.99)
         trained.model.save(out)
-        if report is not None:
-            _write_report(trained, options, report)
+        if report is not None and trained.data is not None:
+            from onepos.table.evaluation import Truth
+
+            truth = Truth(options.label or None, None, names(options.labels) if trained.data.labels is None else [])
+            unseen = trained.model.held_out_
+            write_table_report(trained.model, trained.data, truth, report, complete=False, measured=unseen)
     if json:
-        print_json(as_json(trained) | {"model": str(out)} | ({"report": str(report)} if report is not None else {}))
+        written = {"model": out, "report": report}
+        output.print_json(as_json(trained) | {name: str(path) for name, path in written.items() if path is not None})
     else:
         show_training(trained, data, out, report)
 
 
-def _write_report(trained: Trained, options: TrainingOptions, path: Path) -> None:
-    """Write the page of the model, measured on the rows that training did not see."""
-    from onepos.table.evaluation import Truth
+@dataclass(frozen=True)
+class Trained:
+    """A model, the table it comes from (None: a folder of shards), and notes for the user."""
 
-    assert trained.data is not None  # a folder of shards has no page
-    truth = Truth(options.label or None, None, names(options.labels) if trained.data.labels is None else [])
-    write_table_report(trained.model, trained.data, truth, path, complete=False, measured=trained.model.held_out_)
+    model: "TableModel"
+    data: "TableData | None"
+    notes: list[str]
+    seconds: float
+
+
+def train(options: TrainingOptions, progress: Any) -> Trained:
+    """Train a model as the options say; a ValueError on the way is bad input."""
+    started = time.monotonic()
+    progress("loading", 0.0)
+    # Find mistakes before reading the table, which may be large.
+    _check(options)
+    decisions = read_decided(options.decisions)
+    budget = options.budget if options.method == "auto" and options.budget is not None else math.inf
+    with output.input_errors(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = _untrained(options, progress)
+        model.check_settings(options.checkpoint)
+        progress("reading", 0.02)
+        # Loading and reading count against the budget of auto.
+        with deadline(started + budget):
+            data = _fit(model, options, decisions, progress)
+        about_sample = _calibrate(model, options, progress)
+    history = getattr(model.estimator_, "history_", None)
+    runs = [model.facts_["tuning"] or {}, history.facts if history is not None else {}]
+    if any(facts.get("stopped") == "interrupted" for facts in runs):
+        raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
+    said = (" ".join(str(warning.message).split()).replace(" separator=", " --separator ") for warning in caught)
+    notes = [*model.facts_["notes"], *about_sample, *dict.fromkeys(said)]
+    return Trained(model, data, notes, time.monotonic() - started)
+
+
+def _check(options: TrainingOptions) -> None:
+    """Raise if options contradict each other."""
+    if options.tune and launched():
+        raise InputError("--tune searches in one process; run it without torchrun, then fit with what it chose.")
+    if options.data.is_dir():
+        for name in ("text", "image", "decisions", "tune"):
+            if getattr(options, name):
+                raise InputError(f"--{name} works on one table; {options.data} is a folder of shards: leave it out.")
+    elif options.cache is not None:
+        raise InputError("--cache is for a folder of shards, whose features are kept on disk: leave it out.")
+    if options.sample is None and options.sample_label:
+        raise InputError("--sample-label names a column of the file given with --sample; give that too.")
+    if options.sample is not None and not options.sample.is_file():
+        raise InputError(f"no such file: {options.sample}. --sample is a table of rows with all their tags.")
+    if options.budget is not None and not options.budget > 0:
+        raise InputError(f"--budget is a number of seconds above 0; got {options.budget:g}.")
+    if not options.tune:
+        if options.trials is not None or (options.budget is not None and options.method != "auto"):
+            raise InputError("--trials and --budget say how long --tune searches: give --tune too, or leave them out.")
+        return
+    if options.method == "auto":
+        raise InputError("--tune searches the settings of one method: name it with --method. auto chooses by itself.")
+    require("optuna", extra="tune", purpose="--tune")
+
+
+def _untrained(options: TrainingOptions, progress: Any) -> "TableModel":
+    """Return the model that the options describe."""
+    from onepos.table import TableModel
+
+    params = settings(options.settings)
+    search = None
+    if options.tune:
+        from onepos.tuning import tune
+
+        search = partial(
+            tune,
+            n_trials=options.trials or 20,
+            time_budget=options.budget,
+            random_state=options.seed,
+            progress=lambda step, share: progress(step, 0.05 + 0.85 * share),
+        )
+    elif options.budget is not None:
+        params = {"time_budget": options.budget} | params
+    return TableModel(
+        method=options.method,
+        params=params,
+        text=names(options.text),
+        categories=names(options.categories),
+        drop=names(options.drop),
+        image=options.image or None,
+        embed=options.embed or None,
+        image_folder=options.data.parent,
+        id=options.id or None,
+        separator=options.separator or None if options.label else None,
+        n_positives=options.n_positives,
+        at_least_one=not options.allow_empty,
+        validation_fraction=options.validation_fraction,
+        tune=search,
+        random_state=options.seed,
+    )
+
+
+def _fit(model: "TableModel", options: TrainingOptions, decisions: Any, progress: Any) -> "TableData | None":
+    """Read the data and fit the model; returns the table."""
+    label = options.label or None
+    common: dict[str, Any] = {"label": label, "checkpoint": options.checkpoint, "progress": progress}
+    if options.data.is_dir():
+        columns = names(options.labels) or None
+        model.fit_shards(options.data, labels=columns, cache_folder=options.cache, **common)
+        return None
+    from onepos.table import read_table
+
+    data = read_table(
+        options.data,
+        words=names(options.categories),
+        plain=[options.label, options.id, options.image, *names(options.text)],
+        labels=names(options.labels),
+    )
+    if data.labels is None and not options.label and not options.labels:
+        shown = ", ".join(map(str, data.frame.columns[:8])) + (" …" if len(data.frame.columns) > 8 else "")
+        raise InputError(f"say which column of {options.data.name} holds the tags: --label COL. It has: {shown}.")
+    if options.separator and not options.label and options.sample is None:
+        raise InputError("--separator says what stands between the tags of a cell of --label: give that too.")
+    if options.label and options.labels:
+        raise InputError("give --label (one column of tags) or --labels (0/1 columns), not both.")
+    given = names(options.labels) if data.labels is None else data.labels
+    model.fit(data.frame, labels=None if label else given, decisions=decisions, **common)
+    return data
+
+
+def _calibrate(model: "TableModel", options: TrainingOptions, progress: Any) -> list[str]:
+    """Calibrate the model on the sample, if there is one; returns notes."""
+    if options.sample is None:
+        return []
+    from onepos.table import calibrate_table, read_table, reading_options
+
+    progress("calibrating", 0.97)
+    label, labels = options.sample_label or options.label, names(options.labels)
+    read_as = reading_options(model, options.sample)
+    data = read_table(options.sample, **read_as | {"plain": [*read_as["plain"], label], "labels": labels})
+    separator = (options.separator or BETWEEN_TAGS) if label else None
+    notes = calibrate_table(model, data, label=label or None, separator=separator, labels=labels)
+    return [f"{options.sample.name}: {note}" for note in notes]
+
+
+def read_decided(path: Path | None) -> Any:
+    """Return a reviewer's decisions, None if there is no file."""
+    if path is None:
+        return None
+    if not path.is_file():
+        raise InputError(f"no such file: {path}. --decisions is the CSV file that a review page saved.")
+    from onepos.pages.review import read_decisions
+
+    return read_decisions(path)
+
+
+def as_json(trained: Trained) -> dict[str, Any]:
+    """Return what ``--json`` says about a training."""
+    model = trained.model
+    facts = {name: value for name, value in model.facts_.items() if name not in ("notes", "counts")}
+    return {
+        **facts,
+        "labels": model.facts_["counts"],
+        **({"members": model.estimator_.history_.records} if model.facts_["method"] == "auto" else {}),
+        "columns": model.encoder_.kinds_,
+        "left_out": model.encoder_.left_out_,
+        "became": model.encoder_.describe(),
+        "features": model.encoder_.n_features_,
+        "notes": trained.notes,
+        "seconds": trained.seconds,
+    }
+
+
+def show_training(trained: Trained, data: Path, out: Path | None, report: Path | None = None) -> None:
+    """Print the result for people."""
+    facts, encoder = trained.model.facts_, trained.model.encoder_
+    fact(data.name, f"{facts['rows']:,} rows")
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in Counter(encoder.kinds_.values()).items())
+    embedded = "".join(f", embedded by {one}" for one in encoder.embedders_)
+    fact("columns", f"{kinds}{embedded} → {encoder.n_features_:,} features")
+    lines = encoder.describe()
+    for name, line in list(lines.items())[:_SHOWN_COLUMNS]:
+        fact("", f"{name!r} {line}")
+    _show_more("", len(lines), _SHOWN_COLUMNS)
+    for note in trained.notes[:_SHOWN]:
+        fact("note", note)
+    _show_more("note", len(trained.notes))
+    ranked = sorted(facts["counts"].items(), key=lambda pair: (-pair[1], pair[0]))
+    (most, n_most), (least, n_least) = ranked[0], ranked[-1]
+    without = facts["rows_without_tag"]
+    missing = f"; {without:,} row{'s have' if without != 1 else ' has'} no tag" if without else ""
+    fact("labels", f"{len(ranked):,}, from {most!r} ({n_most:,} rows) to {least!r} ({n_least:,}){missing}")
+    if (decided := facts["decisions"]) is not None:
+        elsewhere = f"; {decided['elsewhere']:,} about rows that are not here" if decided["elsewhere"] else ""
+        fact("decisions", f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected{elsewhere}")
+    if facts["tuning"] is not None:
+        _show_tuning(facts["tuning"])
+    fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {trained.seconds:.1f} s")
+    if facts["method"] == "auto":
+        _show_members(trained.model.estimator_)
+    _show_comparison(facts["held_out"], calibrated=facts["calibration"] is not None)
+    if (found := facts["calibration"]) is not None:
+        fact(
+            "calibrated",
+            f"on {found['rows']:,} rows with {found['labels_per_row']:.2f} labels each; the model expected "
+            f"{found['expected_before']:.2f} and now {found['expected_after']:.2f}; sets are cut at ½",
+        )
+    elif facts["sets"] is not None:
+        sets = facts["sets"]
+        fact(
+            "sets",
+            f"{sets['mean_size']:.2f} labels per row"
+            + (
+                ". This number is a guess: give the true mean with --n-positives M, or complete rows with --sample"
+                if sets["guessed"]
+                else f"; {sets['n_positives']:g} were asked for"
+            ),
+        )
+    if report is not None:
+        fact("report", str(report))
+    if out is not None:
+        size = out.stat().st_size
+        fact("model", f"{out} ({f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.0f} kB'})")
+        table = next(iter(sorted(data.glob("*.p*q*"))), data) if data.is_dir() else data
+        output.print_line(f"Next: onepos predict {out} {table} --out predictions.csv")
+
+
+def fact(name: str, value: str) -> None:
+    """Print one line of a list of facts; not in a table, which would break file names."""
+    (output.print_line if name in _FILES else output.print_prose)(f"{name:<11} {value}")
+
+
+def _show_more(name: str, count: int, shown: int = _SHOWN) -> None:
+    if count > shown:
+        fact(name, f"… and {count - shown:,} more; --json has them all")
+
+
+def _show_members(estimator: Any) -> None:
+    """Show the members of a combination, those that count most first, and why no more were tried."""
+    history = estimator.history_
+    total = sum(record["weight"] for record in history)
+    for record in sorted(history, key=lambda record: -record["weight"])[:_SHOWN]:
+        share = record["weight"] / total if total else 0.0
+        likelihood = f", log-likelihood {record['log_likelihood']:.3f}" if "log_likelihood" in record else ""
+        fact("member", f"{record['method']:<10} {share:4.0%} of the weight{likelihood}, {record['seconds']:.1f} s")
+    _show_more("member", len(history))
+    if history.facts["stopped"] == "time_budget":
+        members = f"{len(history)} member{'s' if len(history) != 1 else ''}"
+        fact("note", f"time was up after {members}; --budget SECONDS gives more, and may rank better")
+
+
+def _show_tuning(tuning: dict[str, Any]) -> None:
+    """Show the chosen settings and what was tried, best first."""
+    tried = tuning["trials"]
+    ended = {"n_trials": "", "time_budget": ", ended by --budget"}[tuning["stopped"]]
+    fact("tuned", f"{len(tried)} setting{'s' if len(tried) != 1 else ''} tried{ended}")
+    ranked = sorted(tried, key=lambda trial: -(trial["score"] if trial["score"] is not None else -1.0))
+    for trial in ranked[:_SHOWN]:
+        score = f"{trial['score']:.4f}" if trial["score"] is not None else trial["state"]
+        first = " (the settings given)" if trial is tried[0] else ""
+        fact("tried", f"{score:<8} {_settings(trial['settings'])}{first}")
+    _show_more("tried", len(ranked))
+    fact("chosen", _settings(tuning["chosen"]))
+
+
+def _settings(values: dict[str, Any]) -> str:
+    return " ".join(f"{name}={f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items())
+
+
+def _show_comparison(found: dict[str, Any] | None, *, calibrated: bool) -> None:
+    """Show how this and simpler methods rank tags that training did not see, and warn if there is little between."""
+    if found is None:
+        fact("held out", "nothing, so there is no score")
+        return
+    where = f"{found['rows']:,} rows, each predicted by models that did not see it"
+    where = where if found["out_of_fold"] else f"{found['rows']:,} rows"
+    fact("held out", f"{where}; mean reciprocal rank of the tag{' before calibration' if calibrated else ''}:")
+    for method, scores in found["methods"].items():
+        fact("", f"{method:<10} {scores['reciprocal_rank']:.3f}, log-likelihood {scores['log_likelihood']:.3f}")
+    from onepos.table.training import BARELY, RECALL_AT
+
+    recalls = {k: found[f"recall_at_{k}"] for k in RECALL_AT if f"recall_at_{k}" in found}
+    if recalls:
+        shares = [f"{'first' if k == 1 else f'among the first {k}'} in {share:.0%}" for k, share in recalls.items()]
+        fact("", f"the tag is {', '.join(shares)} of the rows")
+    if found["barely_beats_frequency"]:
+        fact("WARNING", BARELY)

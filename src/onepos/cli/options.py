@@ -13,12 +13,12 @@ import typer
 
 from onepos.cli.output import InputError
 
-#: What stands between the tags of a set, unless --separator says otherwise.
+#: Sign between the tags of a set without --separator.
 BETWEEN_TAGS = ";"
 
 
 def option(name: str, metavar: str | None, text: str, **more: Any) -> Any:
-    """Return a typer option whose default goes without saying."""
+    """Return a typer option that does not show its default."""
     return typer.Option(name, metavar=metavar, help=text, show_default=False, **more)
 
 
@@ -40,23 +40,22 @@ Id = Annotated[str, option("--id", "COL", "Column that identifies a row (default
 Drop = Annotated[str, option("--drop", "COL,…", "Columns to leave out.")]
 Separator = Annotated[
     str,
-    option("--separator", "SIGN", "Sign between the tags of a cell (default: one tag per cell; ; in output)."),
+    option("--separator", "SIGN", "Sign between the tags of a cell (default: a cell is one tag)."),
 ]
 Image = Annotated[str, option("--image", "COL", "Column of picture files, relative to the table's folder.")]
 Embed = Annotated[
     list[str] | None,
     option(
         "--embed",
-        "NAME_OR_PATH",
-        "Embed text with a sentence-transformers model, pictures with timm:NAME_OR_PATH; repeatable.",
+        "MODEL",
+        "Embed text with this sentence-transformers model, pictures with timm:MODEL (name or path); repeatable.",
     ),
 ]
 AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave a set empty if no label reaches the threshold.")]
-EscapeFormulas = Annotated[
+KeepFormulas = Annotated[
     bool,
     typer.Option(
-        "--escape-formulas/--no-escape-formulas",
-        help="In CSV and TSV, put an apostrophe before texts that a spreadsheet would compute.",
+        "--no-escape-formulas", help="In CSV and TSV, put no apostrophe before texts that a spreadsheet would compute."
     ),
 ]
 Threshold = Annotated[
@@ -161,6 +160,13 @@ def expanded(command: Callable[..., None], without: Collection[str] = ()) -> Cal
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def add(app: typer.Typer, command: Callable[..., None], examples: str | None = None) -> None:
+    """Add a command under its name; the lines of its help are joined, as they were cut to the source's width."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    help_text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
+    app.command(command.__name__, help=help_text, epilog=examples)(command)
 
 
 def open_model(path: Path, data: Path, embed: list[str] | None, image: str = "") -> Any:

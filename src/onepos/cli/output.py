@@ -21,12 +21,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable outpu
 
 
 class InputError(OneposError):
-    """The user asked for something that cannot be; ends the command with exit code 2 and one line."""
+    """A mistake in the options or the data; ends the command with exit code 2 and one line."""
 
 
 @contextmanager
 def input_errors() -> Iterator[None]:
-    """Take the ValueErrors of a call that only passes on the user's words for what they are: bad input."""
+    """Turn a ValueError into an InputError; for calls that only pass on what the user gave."""
     try:
         yield
     except ValueError as error:
@@ -80,31 +80,26 @@ def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
 
 @contextmanager
 def progress_steps() -> Iterator[Any]:
-    """Yield a function of (step, share of the work) that moves a bar, or prints a line a step to a log."""
+    """Yield a function of (step, share of the work) that moves a bar, or prints one line per step to a log."""
     if launched_rank():
         yield lambda step, share: None  # process 0 tells
         return
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _StepLines()
+        begun: set[str] = set()  # a log file gets one line when a step begins, no bar
+
+        def log(step: str, share: float) -> None:
+            if step not in begun:
+                begun.add(step)
+                sys.stderr.write(f"{100 * share:3.0f} % {step}\n")
+                sys.stderr.flush()
+
+        yield log
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda step, share: bar.update(task, description=f"{step:<32}", completed=share)
-
-
-class _StepLines:
-    """One line when a step begins: a log file is no place for a bar."""
-
-    def __init__(self) -> None:
-        self.step = ""
-
-    def __call__(self, step: str, share: float) -> None:
-        if step != self.step:
-            self.step = step
-            sys.stderr.write(f"{100 * share:3.0f} % {step}\n")
-            sys.stderr.flush()
 
 
 def _plain(value: Any) -> Any:

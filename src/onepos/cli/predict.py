@@ -5,17 +5,8 @@ from typing import Annotated
 
 import typer
 
-from onepos.cli import options
-from onepos.cli.output import (
-    InputError,
-    JsonOption,
-    check_apart,
-    input_errors,
-    print_json,
-    print_line,
-    print_note,
-    progress_steps,
-)
+from onepos.cli import options, output
+from onepos.cli.output import InputError
 
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -33,15 +24,15 @@ def predict(
     data: options.Data,
     out: options.Out,
     sets: Annotated[bool, typer.Option("--sets", help="Write only the set of tags.")] = False,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Only a probability for every label.")] = False,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Write only the probabilities.")] = False,
     threshold: options.Threshold = None,
     top: options.Top = None,
     embed: options.Embed = None,
     image: options.Image = "",
-    separator: Annotated[str, typer.Option("--separator", metavar="SIGN", help="Between the tags of a set.")] = ";",
+    separator: Annotated[str, typer.Option("--separator", metavar="SIGN", help="Sign between two tags.")] = ";",
     allow_empty: options.AllowEmpty = False,
-    escape_formulas: options.EscapeFormulas = True,
-    json: JsonOption = False,
+    keep_formulas: options.KeepFormulas = False,
+    json: output.JsonOption = False,
 ) -> None:
     """Predict the tags of a table's rows: a probability per label, and a set of tags.
 
@@ -53,30 +44,22 @@ def predict(
     if sets and probabilities:
         raise InputError("--sets and --probabilities each ask for one thing alone: leave both out to get both.")
     options.check_limits(threshold, top)
-    check_apart({"the model": model, "the data": data}, {"--out": out})
+    output.check_apart({"the model": model, "the data": data}, {"--out": out})
     check_output(out)
-    with progress_steps() as progress, input_errors():
+    with output.progress_steps() as progress, output.input_errors():
         progress("loading", 0.0)
         from onepos.table import Output, predict_file
 
-        output = Output(
-            sets or not probabilities,
-            probabilities or not sets,
-            threshold,
-            top,
-            separator,
-            allow_empty,
-            escape_formulas,
-        )
-        loaded = options.open_model(model, data, embed, image)
-        done = predict_file(loaded, data, out, output, progress=progress)
+        with_sets = sets or not probabilities
+        wanted = Output(with_sets, probabilities or not sets, threshold, top, separator, allow_empty, not keep_formulas)
+        done = predict_file(options.open_model(model, data, embed, image), data, out, wanted, progress=progress)
     if json:
-        print_json({"out": str(out)} | asdict(done))
+        output.print_json({"out": str(out)} | asdict(done))
         return
     for note in done.notes:
-        print_note(note)
-    if output.sets and done.rows_without_suggestion:
-        print_note(
+        output.print_note(note)
+    if with_sets and done.rows_without_suggestion:
+        output.print_note(
             f"{done.rows_without_suggestion:,} rows have no label above the threshold: lower --threshold or use --top 1"
         )
-    print_line(f"{done.rows:,} rows in {out}")
+    output.print_line(f"{done.rows:,} rows in {out}")

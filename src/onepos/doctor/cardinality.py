@@ -22,7 +22,7 @@ _RESAMPLES = 400
 SUSPICIOUS = 0.8
 #: Share of the most frequent label's errors that guesses must avoid: one frequent label alone is no class structure.
 SKILL = 0.5
-#: Fewest rows from which to say that features tell nothing, and the standard errors that would be something.
+#: Fewest rows from which to report that features tell nothing; a smaller edge, in standard errors, counts as nothing.
 FEWEST_ROWS, STANDARD_ERRORS = 200, 2.0
 #: One-sided confidence of the lower bound.
 CONFIDENCE = 0.975

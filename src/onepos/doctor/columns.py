@@ -19,7 +19,7 @@ ENOUGH_ROWS = 20
 SPREAD = 1e3
 #: float32, in which networks work, holds every whole number up to here and not beyond.
 HUGE = 2.0**24
-#: Distance from the median, in interquartile ranges, that a normal column reaches once in no lifetime.
+#: Distance from the median, in interquartile ranges, that a normal column practically never reaches.
 TAIL = 100.0
 #: A column of consecutive whole numbers with so many distinct values may hold codes.
 FEWEST_CODES, MOST_CODES = 3, 30
@@ -104,7 +104,7 @@ def _repeats(pairs: list[tuple[Hashable, Hashable]]) -> Iterator[Seen]:
 
 def _is_label_name(name: str, labels: set[str]) -> bool:
     plain = _plain(name)
-    # Labels that are numbers meet columns that are numbered: no evidence.
+    # Numbered labels match numbered columns by chance.
     lettered = any(letter.isalpha() for letter in plain)
     return plain in _TARGET_NAMES or (lettered and (plain in labels or _plain(_PREFIX.sub("", name)) in labels))
 
@@ -204,6 +204,6 @@ def _sparse_scale(table: Table) -> Iterator[Seen]:
     finite = np.isfinite(matrix.data)
     values = np.zeros(matrix.shape[1])
     np.maximum.at(values, matrix.indices[finite], np.abs(matrix.data[finite]))
-    # Not the deviation: that of a rare word is small because it is rare.
+    # The deviation of a rare word is small because the word is rare; the magnitude is not.
     largest: dict[Hashable, float] = {int(j): float(values[j]) for j in np.flatnonzero(values > 0)}
     yield from _check_size(np.unique(matrix.indices[~finite]).tolist(), largest, largest)

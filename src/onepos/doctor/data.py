@@ -93,7 +93,7 @@ class Table:
 
     n_rows: int
     names: list[Hashable]
-    #: None of a sparse matrix, whose columns are looked at together.
+    #: Empty for a sparse matrix.
     columns: tuple[Column, ...]
     #: Column j is named ``str(j)``; None for a sparse matrix.
     frame: Any

@@ -29,7 +29,7 @@ LEAK_SKILL = 0.95
 LEAK_ROWS, LEAK_LABEL_ROWS = 50, 10
 #: Rows to look at.
 LEAK_SAMPLE = 5000
-#: Standardised values beyond this are cut: one outlier must not be all that a distance sees.
+#: Standardised values beyond this are cut: one outlier must not decide a distance.
 CUT = 5.0
 #: Rows to learn from, rows to guess, neighbours that vote, rows for the multinomial model.
 REFERENCE, QUERIES, VOTERS, MODEL_ROWS = 10_000, 2_000, 15, 3_000
@@ -170,7 +170,7 @@ def guess_tags(table: Table, tags: Tags, leaks: Collection[Hashable]) -> Guess |
 def _neighbours(X: Any, n: int) -> NDArray[np.int64]:
     """Return the 15 nearest other rows of each of the first n rows."""
     found = NearestNeighbors(n_neighbors=VOTERS + 1, algorithm="brute").fit(X).kneighbors(X[:n], return_distance=False)
-    # Of rows at distance zero the row itself need not come first, or at all.
+    # Among rows at distance zero, the row itself may come later or be missing.
     other = found != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False
     return np.asarray(found[other].reshape(n, VOTERS), dtype=np.int64)

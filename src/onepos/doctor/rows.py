@@ -97,7 +97,7 @@ def _code_keys(codes: Sequence[NDArray[np.int64]]) -> NDArray[np.uint64]:
 def matrix_keys(matrix: Any) -> NDArray[np.uint64]:
     """Return a key per row of a CSR matrix without stored zeros; comparable across matrices."""
     entries = hash_array(hash_array(matrix.indices.astype(np.uint64)) ^ matrix.data.astype(np.float64).view(np.uint64))
-    # Sums wrap around, so a row's sum is a difference of running sums even so.
+    # Sums wrap around modulo 2^64, so the difference of two running sums is still the sum of the row.
     running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(entries, dtype=np.uint64)])
     return np.asarray(running[matrix.indptr[1:]] - running[matrix.indptr[:-1]], dtype=np.uint64)
 
