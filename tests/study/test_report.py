@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import rankdata
 
 from onepos.metrics import METRICS
-from onepos.pages.rendering import embed_svg
+from onepos.pages.style import embed_svg
 from onepos.study.report import render_study_report, study_tables
 from onepos.study.report_summary import duration, summarise_study
 from page_elements import Elements

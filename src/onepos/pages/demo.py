@@ -21,9 +21,9 @@ from onepos.doctor import diagnose
 from onepos.methods.registry import make_classifier
 from onepos.metrics import average_precision
 from onepos.pages.model_page import model_report
-from onepos.pages.rendering import require_report
 from onepos.pages.review import write_review
 from onepos.pages.review_payload import informativeness, most_informative
+from onepos.pages.style import require_report
 from onepos.table.files import TableWriter
 from onepos.training.machine import limited_threads
 
@@ -38,15 +38,17 @@ __all__ = ["DemoResult", "Example", "digit_network", "run_demo"]
 #: Called with the step under way and the share of the work that is done.
 Progress = Callable[[str, float], None]
 
-#: The mean number of digits per picture, which a user has to know. Every method is told.
+#: The mean number of digits per picture. A user has to know it; every method gets it.
 N_POSITIVES = 2.5
-#: The mean size of the sets of suggested labels. Fewer than there are: a wrong tag costs more than a missing one.
+#: The mean size of the sets of suggested labels, below the true mean: a wrong tag costs more than a missing one.
 SET_SIZE = 2.2
 METHOD = "epr"
-#: Methods beside which the network is shown. They see the pixels as plain columns.
+#: Methods to compare the network with. They see the pixels as plain columns.
 BASELINES = ("logistic", "forest")
 #: Chosen on the seeds 101 to 105, by the hidden labels of their training pictures.
 SETTINGS = {"batch_size": 128, "learning_rate": 1e-2, "scale": "none", "early_stopping": False}
+FILES = ("table", "completed", "review", "report")
+_TITLE = "Digits in pictures"
 _FOLDS = 3
 _EXAMPLES = 12
 #: Pictures on the review page.
@@ -85,31 +87,19 @@ class Example:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo found.
+    """What the demo found."""
 
-    Attributes
-    ----------
-    scores : DataFrame
-        One row per method. ``suggested`` counts the labels that it adds to the training table, ``precision`` is the
-        share of them that is true and ``recall`` the share of the hidden labels that is among them.
-        ``average_precision`` is that of new pictures.
-    diagnosis : Diagnosis
-        What the doctor says about the table.
-    examples : tuple of Example
-        The first training pictures that hide a label.
-    facts : dict
-        Sizes and settings.
-    files : dict
-        Paths of the ``table``, the ``completed`` table, the ``review`` page and the ``report``.
-    seconds : float
-        Time of the whole, without imports.
-    """
-
+    #: Per method: labels suggested, the share of them that is true (precision), the share of the hidden labels among
+    #: them (recall), and the average precision on new pictures.
     scores: pd.DataFrame
     diagnosis: "Diagnosis"
+    #: The first training pictures that hide a label.
     examples: tuple[Example, ...]
+    #: Sizes and settings.
     facts: Mapping[str, Any]
+    #: Paths of the ``table``, the ``completed`` table, the ``review`` page and the ``report``.
     files: Mapping[str, Path]
+    #: Time of the whole, without imports.
     seconds: float
 
 
@@ -155,8 +145,7 @@ def run_demo(
     started = time.perf_counter()
     tell: Progress = progress or (lambda step, share: None)
     out.mkdir(parents=True, exist_ok=True)
-    files = {"table": "table.csv", "completed": "completed.csv", "review": "review.html", "report": "report.html"}
-    paths = {name: out / file for name, file in files.items()}
+    paths = {name: out / f"{name}.{'csv' if name in ('table', 'completed') else 'html'}" for name in FILES}
     tell("making a table", 0.0)
     seeds = [int(seed) for seed in np.random.SeedSequence(random_state).generate_state(4)]
     seen = make_digit_scenes(n_train, random_state=seeds[0], scans="train")
@@ -169,27 +158,31 @@ def run_demo(
     diagnosis = diagnose(table.drop(columns=["id", "tag"]), table["tag"])
     # The batches are small: on a busy machine, threads that wait for each other made the demo ten times slower.
     with threadpool_limits(1), limited_threads(1):
-        pixels, tags = table[seen.feature_names], one_positive(table["tag"], classes=seen.label_names)
         tell("training a network", 0.05)
+        pixels, tags = table[seen.feature_names], one_positive(table["tag"], classes=seen.label_names)
         model = _fit(pixels, tags, max_epochs, seeds[3])
         model.choose_thresholds(pixels, n_positives=SET_SIZE)
         sets, probabilities = model.predict(pixels), model.predict_proba(pixels)
         tell("comparing", 0.6)
-        scores = [_baseline(key, seen, observed, unseen, seeds[3]) for key in BASELINES]
-        found = model.predict_proba(new[unseen.feature_names])
-        scores.append({"method": METHOD} | compare(seen.Y, observed, sets, unseen.Y, found))
-        tell("writing pages", 0.9)
-        results = pd.DataFrame(scores).set_index("method")
-        facts: dict[str, Any] = {"n_train": n_train, "n_test": n_test, "mean_labels": float(seen.Y.sum(axis=1).mean())}
-        facts |= {"hidden": int(((seen.Y == 1) & (observed == 0)).sum()), "n_positives": N_POSITIVES}
-        facts |= {
+        scores = {key: _baseline(key, seen, observed, unseen, seeds[3]) for key in BASELINES}
+        scores[METHOD] = compare(seen.Y, observed, sets, unseen.Y, model.predict_proba(new[unseen.feature_names]))
+        results = pd.DataFrame.from_dict(scores, orient="index").rename_axis("method")
+        facts: dict[str, Any] = {
+            "n_train": n_train,
+            "n_test": n_test,
+            "mean_labels": float(seen.Y.sum(axis=1).mean()),
+            "hidden": int(((seen.Y == 1) & (observed == 0)).sum()),
+            "n_positives": N_POSITIVES,
             "set_size": SET_SIZE,
             "method": METHOD,
             "settings": SETTINGS | {"max_epochs": max_epochs},
             "random_state": random_state,
         }
+        tell("writing pages", 0.9)
         completed = np.maximum(sets, observed)
-        _write_completed(paths["completed"], table, completed, seen.Y)
+        joined = {"completed": _joined(completed), "truth": _joined(seen.Y)}
+        with TableWriter(paths["completed"]) as writer:
+            writer.write(table[["id", "tag"]].assign(**joined))
         worth = informativeness(probabilities, model.thresholds_, observed.argmax(axis=1))
         shown = most_informative(worth, _REVIEWED)  # chosen here: pictures of the others need not be drawn
         write_review(
@@ -199,7 +192,7 @@ def run_demo(
             labels=seen.label_names,
             probabilities=probabilities[shown],
             images=[png_address(image) for image in seen.images[shown]],
-            title="Digits in pictures",
+            title=_TITLE,
             threshold=model.thresholds_.tolist(),
         )
         model_report(
@@ -210,7 +203,7 @@ def run_demo(
             complete=True,
             diagnosis=diagnosis,
             ids=new["id"].tolist(),
-            title="Digits in pictures",
+            title=_TITLE,
             lead=describe(results, facts),
         )
     tell("done", 1.0)
@@ -252,11 +245,11 @@ def _fit(pixels: pd.DataFrame, tags: pd.DataFrame, max_epochs: int, seed: int) -
     return model
 
 
-def _baseline(key: str, seen: Any, observed: NDArray[np.integer], unseen: Any, seed: int) -> dict[str, Any]:
+def _baseline(key: str, seen: Any, observed: NDArray[np.integer], unseen: Any, seed: int) -> dict[str, float]:
     """Score a method that sees the pixels as plain columns.
 
-    Its sets of the training rows are predicted out of fold, and cut there: on the rows that it was fitted on, a forest
-    only returns the tag that it saw.
+    It predicts the training rows out of fold: on the rows that it was fitted on, a forest only returns the tag that it
+    saw.
     """
     sets = np.zeros_like(seen.Y)
     fold = np.random.default_rng(seed).permutation(len(sets)) % _FOLDS
@@ -266,7 +259,7 @@ def _baseline(key: str, seen: Any, observed: NDArray[np.integer], unseen: Any, s
         model.fit(seen.X[~part], observed[~part]).choose_thresholds(seen.X[part], n_positives=SET_SIZE)
         sets[part] = model.predict(seen.X[part])
     probabilities = model.fit(seen.X, observed).predict_proba(unseen.X)
-    return {"method": key} | compare(seen.Y, observed, sets, unseen.Y, probabilities)
+    return compare(seen.Y, observed, sets, unseen.Y, probabilities)
 
 
 def compare(
@@ -295,16 +288,8 @@ def compare(
     }
 
 
-def _write_completed(
-    path: Path, table: pd.DataFrame, completed: NDArray[np.integer], truth: NDArray[np.integer]
-) -> None:
-    """Write id, tag, the completed tags, and the tags that were hidden from training."""
-    joined = {
-        name: [";".join(map(str, np.flatnonzero(row))) for row in values]
-        for name, values in (("completed", completed), ("truth", truth))
-    }
-    with TableWriter(path) as writer:
-        writer.write(table[["id", "tag"]].assign(**joined))
+def _joined(labels: NDArray[np.integer]) -> list[str]:
+    return [";".join(map(str, np.flatnonzero(row))) for row in labels]
 
 
 def _examples(seen: Any, observed: NDArray[np.integer], completed: NDArray[np.integer]) -> tuple[Example, ...]:

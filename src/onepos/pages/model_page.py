@@ -1,30 +1,44 @@
-"""One self-contained HTML page about a fitted model."""
+"""One self-contained HTML page about a fitted model, and its drawings: training, and reliability of probabilities."""
 
-from base64 import b64encode
-from collections.abc import Sequence
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 
 from onepos._utils.files import write_durably
+from onepos._utils.validation import FloatArray
+from onepos.label_sets.calibration import calibration_bins
 from onepos.metrics import METRIC_TITLES
 from onepos.pages.model_summary import Scored, summarise_model
-from onepos.pages.reliability import reliability
-from onepos.pages.rendering import embed_svg, load_templates, require_report
-from onepos.pages.style import INK, figure_svg, label_axes, looks, new_figure
+from onepos.pages.style import (
+    INK,
+    Look,
+    add_legend,
+    embed_svg,
+    figure_svg,
+    label_axes,
+    looks,
+    new_figure,
+    render_page,
+    require_report,
+    use_log_scale,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from onepos.doctor import Diagnosis
     from onepos.methods._base import OnePositiveClassifier
-    from onepos.pages.model_summary import Scored
     from onepos.table import TableModel
 
 
-#: What is drawn of a history's records as training goes on, the first that there is.
+#: Names of the training loss in a history; the first one found is drawn.
 _LOSSES = ("loss", "objective")
+#: Bins of equal width from 0 to 1.
+N_BINS = 10
 
 
 class Drawing(NamedTuple):
@@ -35,13 +49,13 @@ class Drawing(NamedTuple):
     svg: str
 
 
-def model_figures(scored: "Scored") -> list[Drawing]:
+def model_figures(scored: Scored) -> list[Drawing]:
     """Return the drawings that the model has data for."""
-    drawn = [history_figure(getattr(scored.estimator, "history_", None)), _reliability(scored)]
+    drawn = [_draw_history(getattr(scored.estimator, "history_", None)), _draw_probabilities(scored)]
     return [drawing for drawing in drawn if drawing is not None]
 
 
-def history_figure(history: Any) -> Drawing | None:
+def _draw_history(history: Any) -> Drawing | None:
     """Draw the loss, and the validation score if there is one, by epoch; None for a training without epochs."""
     if history is None or len(history) < 2:
         return None
@@ -64,7 +78,8 @@ def history_figure(history: Any) -> Drawing | None:
     label_axes(panels[-1], "epoch" if is_epoch else "iteration", _title(names[-1]))
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
     kept = f" The dotted line is epoch {best}, whose weights were kept." if best is not None else ""
-    return Drawing("history", f"Training by {'epoch' if is_epoch else 'iteration'}.{kept}", figure_svg(figure))
+    shown = "Loss and validation score" if len(names) > 1 else _title(names[0]).replace("\n", " ").capitalize()
+    return Drawing("history", f"{shown} by {'epoch' if is_epoch else 'iteration'}.{kept}", figure_svg(figure))
 
 
 def _title(name: str) -> str:
@@ -74,22 +89,78 @@ def _title(name: str) -> str:
     return f"training {name}" if name == "loss" else name
 
 
-def _reliability(scored: "Scored") -> Drawing | None:
+def _draw_probabilities(scored: Scored) -> Drawing | None:
+    """Draw the reliability of the probabilities, before calibration too if there was one; needs complete labels."""
     if not scored.complete or not len(scored.measured):
         return None
-    truth = scored.known[scored.measured]
     lines = {"probabilities": scored.probabilities[scored.measured]}
-    caption = "Share of true labels by predicted probability. On the dotted line, probabilities are right."
     if hasattr(scored.estimator, "calibration_"):
-        found = scored.estimator.calibration_
-        after = lines["probabilities"]
-        with np.errstate(divide="ignore"):
-            logits = np.log(after) - np.log1p(-after)
-        lines = {"before calibration": expit((logits - found.offsets) / found.slope), "calibrated": after}
-    return Drawing("reliability", caption, figure_svg(reliability(lines, truth)))
+        found, after = scored.estimator.calibration_, lines["probabilities"]
+        before = expit((logit(after) - found.offsets) / found.slope)
+        lines = {"before calibration": before, "calibrated": after}
+    caption = "Share of true labels by predicted probability. On the dotted line, probabilities are right."
+    figure = reliability(lines, scored.known[scored.measured])
+    return Drawing("reliability", caption, figure_svg(figure))
 
 
-_PURPOSE = "writing the model's report"
+def reliability(probabilities: Mapping[str, ArrayLike], truth: ArrayLike) -> "Figure":
+    """Reliability of predicted probabilities: above, probability against truth; below, how many labels got it.
+
+    Parameters
+    ----------
+    probabilities : mapping of name to array of shape (n_samples, n_labels)
+        One line each, for instance before and after ``calibrate``.
+    truth : array of shape (n_samples, n_labels)
+        Complete labels of the rows.
+    """
+    present = (np.asarray(truth) > 0).astype(np.uint8)
+    style = looks([f"line {number}" for number in range(len(probabilities))])
+    lines = {}
+    for look, (name, values) in zip(style.values(), probabilities.items(), strict=True):
+        scores = np.asarray(values)
+        if scores.shape != present.shape:
+            raise ValueError(f"probabilities and truth must have one shape; got {scores.shape} and {present.shape}.")
+        lines[name] = (look, pool_bins([calibration_bins(scores, present, np.zeros_like(present), N_BINS)]))
+    return draw_reliability(lines, "probability of the label", legend=len(lines) > 1)
+
+
+def draw_reliability(
+    lines: Mapping[str, tuple[Look, tuple[FloatArray, FloatArray, FloatArray]]], meaning: str, *, legend: bool = True
+) -> "Figure":
+    """Draw each line's bins above and their counts below."""
+    figure, (upper, lower) = new_figure(3.3, rows=(3.0, 1.1))
+    upper.plot([0, 1], [0, 1], color=INK, linewidth=0.8, dashes=(1, 2), zorder=1)
+    handles = []
+    for look, (confidence, frequency, count) in lines.values():
+        handles += upper.plot(confidence, frequency, zorder=3, **look.line())
+        lower.plot(confidence, count, zorder=3, **look.line())
+    upper.set(xlim=(0, 1), ylim=(0, 1))
+    use_log_scale(lower)
+    lower.margins(y=0.2)
+    # Markers of a confidence or share of exactly 0 or 1 sit on the frame.
+    for line in (*upper.lines, *lower.lines):
+        line.set_clip_on(False)
+    label_axes(upper, None, "share that is truly present\n(below the dotted line: too sure)")
+    label_axes(lower, meaning, "labels\n(log scale)")
+    figure.align_ylabels()
+    if legend:
+        add_legend(figure, handles, list(lines))
+    return figure
+
+
+def pool_bins(trials: Sequence[dict[str, Any]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return confidence, frequency and count of each bin that holds a label in any trial.
+
+    A trial may leave its empty bins out, so bins are known by where their confidence lies, not by their number.
+    """
+    columns = ("confidence", "frequency", "count")
+    points = np.concatenate([np.array([trial[name] for name in columns], dtype=float) for trial in trials], axis=1)
+    confidence, frequency, count = points[:, points[2] > 0]
+    place = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    total = np.bincount(place, count, N_BINS).astype(float)
+    kept = total > 0
+    means = [np.bincount(place, values * count, N_BINS)[kept] / total[kept] for values in (confidence, frequency)]
+    return means[0], means[1], total[kept]
 
 
 def model_report(
@@ -138,24 +209,20 @@ def model_report(
     """
     require_report()
     scored = Scored(model, X, Y, complete=complete, measured=measured)
-    templates, safe = load_templates(_PURPOSE)
     summary = summarise_model(scored, ids=ids, texts=texts)
     drawings: dict[str, Any] = {"history": None, "reliability": None}
-    drawings |= {
-        drawing.name: {"caption": drawing.caption, "svg": safe(embed_svg(drawing.svg, drawing.name, drawing.caption))}
-        for drawing in model_figures(scored)
-    }
-    script = templates.get_template("model.js").render()
-    page: str = templates.get_template("model.html.j2").render(
+    for name, caption, svg in model_figures(scored):
+        drawings[name] = {"caption": caption, "svg": embed_svg(svg, name, caption)}
+    page = render_page(
+        "model",
+        "writing the model's report",
         title=title or f"Model: {summary['facts']['method']}",
         lead=lead,
         drawings=drawings,
         diagnosis=diagnosis,
-        script=safe(script),
-        script_hash=b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii"),
         **summary,
     )
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Half a character, which a label read from a broken file may hold, has no UTF-8.
+    # A label from a broken file may hold half a character, which UTF-8 cannot write.
     return write_durably(target, page.encode("utf-8", "replace"))

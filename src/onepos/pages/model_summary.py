@@ -18,50 +18,65 @@ if TYPE_CHECKING:
     from onepos.table import TableModel
 
 
-def label_records(scored: "Scored") -> list[dict[str, Any]]:
-    """Return one record per label, in the model's order.
+class Scored:
+    """A model's answers on rows, computed once.
 
-    ``average_precision`` and ``f1`` are of the measured rows and need complete labels; None where labels are not, or
-    where no measured row has the label.
+    ``complete``: a label that is not 1 in Y is absent; otherwise it is unknown. ``measured``: positions of the rows to
+    measure on, those that training did not see; None: all.
     """
-    positive = scored.known > 0
-    training = getattr(scored.model, "facts_", {}).get("counts", {})
+
+    def __init__(
+        self, model: "OnePositiveClassifier | TableModel", X: Any, Y: Any, *, complete: bool, measured: Any
+    ) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        self.model, self.complete = model, complete
+        self.estimator = cast("OnePositiveClassifier", getattr(model, "estimator_", model))
+        check_is_fitted(self.estimator)
+        #: What ``TableModel`` reports about its training; empty for a classifier.
+        self.facts: dict[str, Any] = getattr(model, "facts_", {})
+        self.labels = [str(name) for name in self.estimator.classes_]
+        self.known: NDArray[np.int8] = check_validation_labels(Y, self.estimator.classes_)
+        self.probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
+        if len(self.known) != len(self.probabilities):
+            raise ValueError(
+                f"X and Y must have the same number of rows; got {len(self.probabilities)} and {len(self.known)}."
+            )
+        sets = np.asarray(model.predict(X))
+        self.sets = sets if sets.ndim == 2 else sets[:, None] == self.estimator.classes_[None, :]
+        self.thresholds = np.asarray(getattr(self.estimator, "thresholds_", np.full(len(self.labels), 0.5)))
+        rows = np.arange(len(self.known)) if measured is None else np.asarray(measured, dtype=np.intp)
+        self.measured: NDArray[np.intp] = rows if complete else rows[(self.known[rows] > 0).any(axis=1)]
+
+
+def _label_records(scored: Scored) -> list[dict[str, Any]]:
+    """Return one record per label; quality is of the measured rows and needs complete labels, else None."""
+    from sklearn.metrics import average_precision_score, f1_score
+
+    known, rows = scored.known > 0, scored.measured
     records = []
     for j, name in enumerate(scored.labels):
+        truth = known[rows, j]
+        judged = scored.complete and truth.any()
+        score, in_set = scored.probabilities[rows, j], scored.sets[rows, j] > 0
         records.append(
             {
                 "name": name,
-                "training": training.get(name),
-                "known": int(positive[:, j].sum()),
-                "rate": float(positive[:, j].mean()),
+                "training": scored.facts.get("counts", {}).get(name),
+                "known": int(known[:, j].sum()),
+                "rate": float(known[:, j].mean()),
                 "probability": float(scored.probabilities[:, j].mean()),
                 "threshold": float(scored.thresholds[j]),
                 "in_sets": int(scored.sets[:, j].sum()),
-                "average_precision": None,
-                "f1": None,
+                "average_precision": float(average_precision_score(truth, score)) if judged else None,
+                "f1": float(f1_score(truth, in_set)) if judged else None,
             }
-            | (_quality(scored, j) if scored.complete else {})
         )
     return records
 
 
-def _quality(scored: "Scored", j: int) -> dict[str, float]:
-    from sklearn.metrics import average_precision_score
-
-    rows = scored.measured
-    truth, sets = scored.known[rows, j] > 0, scored.sets[rows, j] > 0
-    if not truth.any():
-        return {}
-    both = np.count_nonzero(truth & sets)
-    return {
-        "average_precision": float(average_precision_score(truth, scored.probabilities[rows, j])),
-        "f1": float(2 * both / (np.count_nonzero(truth) + np.count_nonzero(sets))),
-    }
-
-
-def model_settings(model: Any) -> dict[str, str]:
+def _settings(estimator: Any) -> dict[str, str]:
     """Return every parameter and its value as text, thresholds and calibration in a few words."""
-    estimator = getattr(model, "estimator_", model)
     settings = {name: in_words(value) for name, value in estimator.get_params(deep=False).items()}
     if hasattr(estimator, "thresholds_"):
         values = estimator.thresholds_
@@ -80,17 +95,15 @@ def model_settings(model: Any) -> dict[str, str]:
     return settings
 
 
-def training_facts(model: Any) -> dict[str, str]:
+def _training_facts(scored: Scored) -> dict[str, str]:
     """Return what is known about the training, as words."""
     facts: dict[str, str] = {}
-    table = getattr(model, "facts_", {})
-    if table:
+    if table := scored.facts:
         facts["rows trained on"] = f"{table['training_rows']:,} of {table['rows']:,}"
         facts["rows without a tag"] = f"{table['rows_without_tag']:,}"
-        decided = table.get("decisions")
-        if decided:
+        if decided := table.get("decisions"):
             facts["decisions"] = f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected"
-    history = getattr(getattr(model, "estimator_", model), "history_", None)
+    history = getattr(scored.estimator, "history_", None)
     if history is not None:
         facts |= {name.replace("_", " "): in_words(value) for name, value in history.facts.items()}
     return facts
@@ -112,8 +125,12 @@ def in_words(value: Any) -> str:
         return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(in_words(item) for item in value)
-    text = " ".join(str(getattr(value, "__name__", value)).split())
-    return text if len(text) <= 200 else text[:199] + "…"
+    return _in_short(getattr(value, "__name__", value), 200)
+
+
+def _in_short(value: Any, longest: int) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 #: Rows in the list of the most confident completions.
@@ -130,63 +147,14 @@ _MEANING = {
 }
 
 
-class Scored:
-    """A model's answers on rows, worked out once.
-
-    Parameters
-    ----------
-    model : a fitted onepos classifier, or a TableModel
-    X : features as the model takes them
-    Y : indicator of shape (n_samples, n_labels)
-    complete : bool
-        Whether a label that is not 1 in Y is absent; otherwise it is unknown.
-    measured : row positions, optional
-        Rows to measure on: those that training did not see. None: all.
-    """
-
-    def __init__(
-        self, model: "OnePositiveClassifier | TableModel", X: Any, Y: Any, *, complete: bool, measured: Any
-    ) -> None:
-        from sklearn.utils.validation import check_is_fitted
-
-        self.model, self.complete = model, complete
-        self.estimator = cast("OnePositiveClassifier", getattr(model, "estimator_", model))
-        check_is_fitted(self.estimator)
-        self.known: NDArray[np.int8] = check_validation_labels(Y, self.estimator.classes_)
-        self.probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
-        if len(self.known) != len(self.probabilities):
-            raise ValueError(
-                f"X and Y must have the same number of rows; got {len(self.probabilities)} and {len(self.known)}."
-            )
-        sets = np.asarray(model.predict(X))
-        self.sets = sets if sets.ndim == 2 else sets[:, None] == self.estimator.classes_[None, :]
-        rows = np.arange(len(self.known)) if measured is None else np.asarray(measured, dtype=np.intp)
-        self.measured: NDArray[np.intp] = rows[(self.known[rows] > 0).any(axis=1)] if not complete else rows
-        self.labels = [str(name) for name in self.estimator.classes_]
-
-    @property
-    def thresholds(self) -> NDArray[np.float64]:
-        """From which probability on each label is in the set."""
-        return np.asarray(getattr(self.estimator, "thresholds_", np.full(len(self.labels), 0.5)))
-
-    @property
-    def at_least_one(self) -> bool:
-        """Whether the best label is in a set that would be empty."""
-        return bool(getattr(self.model, "at_least_one_", False))
-
-
 def summarise_model(
     scored: Scored, *, ids: Sequence[Any] | None = None, texts: Sequence[Any] | None = None
 ) -> dict[str, Any]:
-    """Return everything as dicts, lists, texts and numbers.
-
-    Parameters
-    ----------
-    scored : Scored
-    ids, texts : sequences, optional
-        A name and a text for each row, shown beside its completions. Without ids rows are numbered from 1 on.
-    """
+    """Return everything as dicts, lists, texts and numbers; without ids, rows are numbered from 1 on."""
     known = scored.known > 0
+    known_per_row = float(known.sum(axis=1).mean())
+    expected_per_row = float(scored.probabilities.sum(axis=1).mean())
+    set_size = float(scored.sets.sum(axis=1).mean())
     return {
         "facts": {
             "method": _method_name(scored),
@@ -195,25 +163,21 @@ def summarise_model(
             "labels": len(scored.labels),
             "complete": scored.complete,
             "measured": len(scored.measured),
-            "known_per_row": float(known.sum(axis=1).mean()),
-            "expected_per_row": float(scored.probabilities.sum(axis=1).mean()),
-            "set_size": float(scored.sets.sum(axis=1).mean()),
+            "known_per_row": known_per_row,
+            "expected_per_row": expected_per_row,
+            "set_size": set_size,
             "without_label": int((~known.any(axis=1)).sum()),
             "calibrated": hasattr(scored.estimator, "calibration_"),
         },
-        "advice": advice(
-            float(scored.sets.sum(axis=1).mean()),
-            float(scored.probabilities.sum(axis=1).mean()),
-            float(known.sum(axis=1).mean()) if scored.complete else None,
-        ),
+        "advice": advice(set_size, expected_per_row, known_per_row if scored.complete else None),
         "measures": _measures(scored),
-        "labels": label_records(scored),
+        "labels": _label_records(scored),
         "completions": _completions(scored, ids, texts),
-        "training": training_facts(scored.model),
-        "settings": model_settings(scored.model),
+        "training": _training_facts(scored),
+        "settings": _settings(scored.estimator),
         "versions": dict(versions()),
-        "tuning": _tuning(scored),
-        "comparison": _comparison(scored),
+        "tuning": _tuning(scored.facts.get("tuning")),
+        "comparison": _comparison(scored.facts.get("held_out")),
         "members": _members(scored),
     }
 
@@ -225,12 +189,7 @@ _AGREE = 0.15
 def advice(set_size: float, expected: float, true: float | None) -> str | None:
     """Return what to do if label sets are larger or smaller than the probabilities, or the truth, say; else None.
 
-    Parameters
-    ----------
-    set_size, expected : float
-        Labels per row: in the sets of ``predict``, and as the sum of the probabilities.
-    true : float or None
-        Labels per row, if all are known.
+    All are labels per row: in the sets, as the sum of the probabilities, and in truth if all are known.
 
     Examples
     --------
@@ -253,9 +212,8 @@ def advice(set_size: float, expected: float, true: float | None) -> str | None:
     return None
 
 
-def _comparison(scored: Scored) -> dict[str, Any] | None:
+def _comparison(found: dict[str, Any] | None) -> dict[str, Any] | None:
     """How this and simpler methods rank tags that training did not see."""
-    found: dict[str, Any] | None = getattr(scored.model, "facts_", {}).get("held_out")
     if found is None or "methods" not in found:  # files of versions before 0.2
         return None
     return found | {"warning": BARELY if found["barely_beats_frequency"] else None}
@@ -277,22 +235,17 @@ def _members(scored: Scored) -> list[dict[str, Any]]:
     ]
 
 
-def _tuning(scored: Scored) -> dict[str, Any] | None:
+def _tuning(found: dict[str, Any] | None) -> dict[str, Any] | None:
     """What was tried, best first; trials without a score last."""
-    found: dict[str, Any] | None = getattr(scored.model, "facts_", {}).get("tuning")
     if found is None:
         return None
     trials = sorted(found["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
-    return found | {
-        "trials": [
-            trial | {"settings": {name: in_words(value) for name, value in trial["settings"].items()}}
-            for trial in trials
-        ]
-    }
+    words = [{name: in_words(value) for name, value in trial["settings"].items()} for trial in trials]
+    return found | {"trials": [trial | {"settings": said} for trial, said in zip(trials, words, strict=True)]}
 
 
 def _method_name(scored: Scored) -> str:
-    key = getattr(scored.model, "facts_", {}).get("method") or key_of(scored.estimator)
+    key = scored.facts.get("method") or key_of(scored.estimator)
     return f"{METHODS[key].name} ({key})" if key in METHODS else type(scored.estimator).__name__
 
 
@@ -303,7 +256,8 @@ def _measures(scored: Scored) -> list[dict[str, Any]]:
         return []
     truth, scores = scored.known[rows], scored.probabilities[rows]
     if scored.complete:
-        values = complete_values(truth, scores, scored.thresholds.tolist(), at_least_one=scored.at_least_one)
+        at_least_one = bool(getattr(scored.model, "at_least_one_", False))
+        values = complete_values(truth, scores, scored.thresholds.tolist(), at_least_one=at_least_one)
         titles, meaning = METRIC_TITLES, _MEANING
     else:
         values = single_positive_values(truth, scores)
@@ -332,7 +286,7 @@ def _completions(scored: Scored, ids: Sequence[Any] | None, texts: Sequence[Any]
     return [
         {
             "row": str(ids[row]) if ids is not None else str(row + 1),
-            "text": _shortened(texts[row]) if texts is not None else "",
+            "text": _in_short(texts[row], _LONGEST_TEXT) if texts is not None else "",
             "known": [scored.labels[j] for j in np.flatnonzero(scored.known[row] > 0)],
             "label": scored.labels[best[row]],
             "probability": float(value[row]),
@@ -340,8 +294,3 @@ def _completions(scored: Scored, ids: Sequence[Any] | None, texts: Sequence[Any]
         }
         for row in rows
     ]
-
-
-def _shortened(text: Any) -> str:
-    words = " ".join(str(text).split())
-    return words if len(words) <= _LONGEST_TEXT else words[: _LONGEST_TEXT - 1] + "…"

@@ -6,7 +6,6 @@ The page is one HTML file. It loads and sends nothing; decisions stay in the bro
 import csv
 import io
 import json
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
@@ -14,10 +13,25 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from onepos._utils.files import write_durably
 from onepos.exceptions import DataFileError
-from onepos.pages.rendering import load_templates
-from onepos.pages.review_payload import make_payload
+from onepos.pages.review_payload import (
+    SCALE,
+    check_names,
+    check_probabilities,
+    check_thresholds,
+    feature_table,
+    image_addresses,
+    informativeness,
+    most_informative,
+    number_given,
+    plain_texts,
+    scale_thresholds,
+    suggest,
+)
+from onepos.pages.style import content_hash, load_templates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["read_decisions", "write_review"]
 
 
-_PURPOSE = "writing the review page"
 #: Joined in this order to one script; each may use what stands before it, and at run time what comes after.
 _SCRIPTS = (
     "data.js",
@@ -41,7 +54,7 @@ _SCRIPTS = (
     "start.js",
 )
 _STYLES = ("tokens.css", "layout.css", "parts.css")
-# What could end the element or open a comment in it, and what older scripts take for the end of a line.
+# Signs that could end the element or open a comment, and those that older scripts take for the end of a line.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
@@ -96,36 +109,58 @@ def write_review(
     Path
         The file.
     """
-    payload = make_payload(
-        ids=ids,
-        observed=observed,
-        labels=labels,
-        probabilities=probabilities,
-        sets=sets,
-        titles=titles,
-        texts=texts,
-        images=images,
-        features=features,
-        threshold=threshold,
-        limit=limit,
-    )
-    return write_durably(Path(path), render_review(payload, title).encode("utf-8"))
+    ids, labels = check_names(ids, "ids"), check_names(labels, "labels")
+    if not ids:
+        raise ValueError("ids must name at least one example; got none: there is nothing to review")
+    shown: dict[str, Any] = {"titles": titles, "texts": texts, "images": images, "features": features}
+    for name, values in (("observed", observed), *shown.items()):
+        if values is not None and len(values) != len(ids):
+            raise ValueError(f"{name} must have one entry for each of the {len(ids)} ids; got {len(values)}")
+    scores = check_probabilities(probabilities, len(ids), len(labels))
+    thresholds = check_thresholds(threshold, len(labels))
+    likely = scores >= thresholds.astype(scores.dtype) if sets is None else np.asarray(sets) > 0
+    if likely.shape != scores.shape:
+        raise ValueError(f"sets must have the shape {scores.shape}; got {likely.shape}")
+    given = number_given(observed, labels)
+    worth = informativeness(scores, thresholds, given)
+    rows = most_informative(worth, limit)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    payload: dict[str, Any] = {
+        "ids": [ids[row] for row in rows],
+        "labels": labels,
+        # In thousandths, as all probabilities of the page.
+        "thresholds": scale_thresholds(thresholds).tolist(),
+        # The number of the observed label, or -1.
+        "given": given[rows].tolist(),
+        "suggestions": suggest(scores[rows], thresholds, given[rows]),
+        # The numbers of the labels in each set, best first, without the given one.
+        "sets": [[j for j in order[row].tolist() if likely[row, j] and j != given[row]] for row in rows],
+        # In thousandths of a bit.
+        "worth": np.rint(SCALE * worth[rows]).astype(np.int64).tolist(),
+    }
+    for name, convert in (("titles", plain_texts), ("texts", plain_texts), ("images", image_addresses)):
+        if shown[name] is not None:
+            values = list(shown[name])  # a pandas column is indexed by its own labels, a list is not
+            payload[name] = convert([values[row] for row in rows])
+    if features is not None:
+        payload["features"] = feature_table(features.iloc[rows])
+    return write_durably(Path(path), _render(payload, title).encode("utf-8"))
 
 
-def render_review(payload: Mapping[str, Any], title: str) -> str:
-    """Return the page for a payload made by ``make_payload``."""
-    environment, safe = load_templates(_PURPOSE)
+def _render(payload: Mapping[str, Any], title: str) -> str:
     script = "\n".join(['"use strict";', "(() => {", *(_part(name) for name in _SCRIPTS), "})();"])
     style = "\n".join(_part(name) for name in _STYLES)
-    content = script_json(payload)
-    page: str = environment.get_template("review/review.html.j2").render(
+    # Nothing in the data can end the script element, whatever the texts say.
+    content = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+    template = load_templates("writing the review page").get_template("review/review.html.j2")
+    page: str = template.render(
         title=title.encode("utf-8", "replace").decode("utf-8"),
-        script=safe(script),
-        script_hash=_hash(script),
-        style=safe(style),
-        style_hash=_hash(style),
+        script=script,
+        script_hash=content_hash(script),
+        style=style,
+        style_hash=content_hash(style),
         image_files=any(image and not image.startswith("data:") for image in payload.get("images", ())),
-        data=safe(content),
+        data=content,
         # Decisions are stored under this name: another page with other data has another one.
         fingerprint=sha256(content.encode("utf-8")).hexdigest()[:20],
         n_examples=len(payload["ids"]),
@@ -133,17 +168,8 @@ def render_review(payload: Mapping[str, Any], title: str) -> str:
     return page
 
 
-def script_json(value: Any) -> str:
-    """Return JSON that may stand in a script element: nothing in it can end the element, whatever the texts say."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
-
-
 def _part(name: str) -> str:
     return (files("onepos.pages") / "templates" / "review" / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 COLUMNS = ("id", "label", "decision")
@@ -181,37 +207,33 @@ def read_decisions(path: str | PathLike[str]) -> "pd.DataFrame":
     return frame.drop_duplicates(["id", "label"], keep="last", ignore_index=True)
 
 
-def _rows(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
-    header = True
-    for line, fields in _records(path, text):
-        if header:
+def _rows(path: Path, text: str) -> Iterator[list[str]]:
+    """Yield the decisions; errors name the line on which the record starts, as a quoted field may span several."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = ",".join(COLUMNS)
+    headed = False
+    while True:
+        place = f"{path}, line {reader.line_num + 1}"
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise DataFileError(f"{place}: {error}") from error
+        if fields is None:
+            break
+        if not fields:
+            continue
+        if not headed:
             if tuple(fields) != COLUMNS:
-                raise DataFileError(f"{path}, line {line}: expected the header {','.join(COLUMNS)}; got {fields}")
-            header = False
+                raise DataFileError(f"{place}: expected the header {header}; got {fields}")
+            headed = True
             continue
         if len(fields) != len(COLUMNS):
-            raise DataFileError(f"{path}, line {line}: expected {len(COLUMNS)} fields; got {len(fields)}: {fields}")
-        example, label, decision = fields
-        for name, value in (("id", example), ("label", label)):
+            raise DataFileError(f"{place}: expected {len(COLUMNS)} fields; got {len(fields)}: {fields}")
+        for name, value in zip(COLUMNS[:2], fields, strict=False):
             if not value:
-                raise DataFileError(f"{path}, line {line}: the {name} is empty")
-        if decision not in DECISIONS:
-            raise DataFileError(f"{path}, line {line}: expected accept or reject; got {decision!r}")
-        yield example, label, decision
-    if header:
-        raise DataFileError(f"{path}, line 1: expected the header {','.join(COLUMNS)}; the file is empty")
-
-
-def _records(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record with the line it starts on: a quoted field may span several."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    while True:
-        line = reader.line_num + 1
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataFileError(f"{path}, line {line}: {error}") from error
-        if fields:
-            yield line, fields
+                raise DataFileError(f"{place}: the {name} is empty")
+        if fields[2] not in DECISIONS:
+            raise DataFileError(f"{place}: expected accept or reject; got {fields[2]!r}")
+        yield fields
+    if not headed:
+        raise DataFileError(f"{path}, line 1: expected the header {header}; the file is empty")

@@ -1,7 +1,7 @@
-"""Everything that the page shows, as plain values."""
+"""What a review page shows, checked and turned into plain values."""
 
 import re
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -12,10 +12,9 @@ from scipy.special import entr, expit, logit
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike
 
 
-#: Labels below this probability are not suggested, nor more than so many.
+#: Least probability of a suggestion, and most suggestions per example.
 LEAST, MOST = 0.01, 20
 
 #: Confidences are stored in thousandths: three digits.
@@ -66,12 +65,7 @@ def suggest(
 ) -> list[list[int]]:
     """Return each example's suggestions, best first, as ``[label, thousandths, label, thousandths, …]``.
 
-    Parameters
-    ----------
-    probabilities : array of shape (n, c)
-    thresholds : array of shape (c,)
-    given : array of shape (n,)
-        Number of the observed label, which needs no suggestion; -1 for none.
+    The observed label (its number is in ``given``, -1: none) needs no suggestion.
     """
     confidences = scale_confidences(probabilities, thresholds)
     # Ties stay in the order of the labels.
@@ -107,17 +101,8 @@ def most_informative(worth: NDArray[np.float64], limit: int | None) -> NDArray[n
     return np.sort(np.argsort(-worth, kind="stable")[:limit])
 
 
-def check_sets(sets: ArrayLike | None, shape: tuple[int, int], otherwise: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which labels the model puts into the set of each example; ``otherwise`` if that was not given."""
-    if sets is None:
-        return otherwise
-    array = np.asarray(sets)
-    if array.shape != shape:
-        raise ValueError(f"sets must have the shape {shape}; got {array.shape}")
-    return array > 0
-
-
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _DATA_IMAGE = re.compile(r"data:image/[a-z0-9.+-]+[;,]", re.IGNORECASE)
 
 
@@ -128,7 +113,7 @@ def check_names(values: Sequence[str], what: str) -> list[str]:
     for place, name in enumerate(names):
         if not isinstance(name, str) or not name:
             raise ValueError(f"{what} must be non-empty strings; got {name!r} at {place}")
-        if not _is_unicode(name):
+        if _HALF_CHARACTER.search(name):
             raise ValueError(f"{what} must be valid Unicode; got {name!r} at {place}, which no UTF-8 file can hold")
         if name in seen:
             raise ValueError(f"{what} must be unique; {name!r} is at {seen[name]} and at {place}")
@@ -136,24 +121,18 @@ def check_names(values: Sequence[str], what: str) -> list[str]:
     return names
 
 
-def check_length(values: Sized, n_examples: int, what: str) -> None:
-    """Refuse what does not have one entry for each id."""
-    if len(values) != n_examples:
-        raise ValueError(f"{what} must have one entry for each of the {n_examples} ids; got {len(values)}")
-
-
-def number_given(observed: Sequence[str | None], labels: Sequence[str]) -> list[int]:
+def number_given(observed: Sequence[str | None], labels: Sequence[str]) -> NDArray[np.int64]:
     """Return the number of each example's observed label, -1 where there is none."""
     numbers = {label: number for number, label in enumerate(labels)}
     result = []
     for place, label in enumerate(observed):
-        if _is_missing(label):
+        if label is None or _is_missing(label):
             result.append(-1)
         elif label in numbers:
             result.append(numbers[label])
         else:
             raise ValueError(f"observed must name one of the labels or be None; got {label!r} at {place}")
-    return result
+    return np.array(result, dtype=np.int64)
 
 
 def plain_texts(texts: Sequence[str]) -> list[str]:
@@ -169,24 +148,22 @@ def plain_texts(texts: Sequence[str]) -> list[str]:
     return result
 
 
-def image_addresses(images: Sequence[str]) -> list[str]:
+def image_addresses(images: Sequence[Any]) -> list[str]:
     """Return what the page asks its browser for: a path relative to the page, quoted, or a ``data:`` address."""
-    return ["" if _is_missing(image) else _image_address(image, place) for place, image in enumerate(images)]
-
-
-def _image_address(image: str | PurePath, place: int) -> str:
-    path = image.as_posix() if isinstance(image, PurePath) else image
-    if not isinstance(path, str):
-        raise ValueError(f"images must be paths or data: addresses; got {image!r} at {place}")
-    if _DATA_IMAGE.match(path):
-        return path
-    # A drive letter looks like a scheme; both are refused.
-    if _SCHEME.match(path) or path.startswith(("/", "\\")):
-        raise ValueError(
-            f"images must be paths relative to the page or data:image/ addresses; got {path[:80]!r} at {place}: "
-            "the page loads nothing from elsewhere"
-        )
-    return quote(path, errors="surrogateescape")
+    addresses = []
+    for place, image in enumerate(images):
+        path = "" if _is_missing(image) else image.as_posix() if isinstance(image, PurePath) else image
+        if not isinstance(path, str):
+            raise ValueError(f"images must be paths or data: addresses; got {image!r} at {place}")
+        embedded = _DATA_IMAGE.match(path)
+        # A drive letter looks like a scheme; both are refused.
+        if not embedded and (_SCHEME.match(path) or path.startswith(("/", "\\"))):
+            raise ValueError(
+                f"images must be paths relative to the page or data:image/ addresses; got {path[:80]!r} at {place}: "
+                "the page loads nothing from elsewhere"
+            )
+        addresses.append(path if embedded else quote(path, errors="surrogateescape"))
+    return addresses
 
 
 def feature_table(features: "pd.DataFrame") -> dict[str, Any]:
@@ -208,74 +185,3 @@ def _is_missing(value: Any) -> bool:
     import pandas as pd
 
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def make_payload(
-    *,
-    ids: Sequence[str],
-    observed: Sequence[str | None],
-    labels: Sequence[str],
-    probabilities: "ArrayLike",
-    sets: "ArrayLike | None" = None,
-    titles: Sequence[str] | None = None,
-    texts: Sequence[str] | None = None,
-    images: Sequence[str] | None = None,
-    features: "pd.DataFrame | None" = None,
-    threshold: float | Sequence[float] = 0.5,
-    limit: int | None = None,
-) -> dict[str, Any]:
-    """Return the page's data; the parameters are those of ``write_review``.
-
-    Returns
-    -------
-    dict
-        ``ids``, ``labels``; ``given``: number of the observed label or -1; ``thresholds``: thousandths by label;
-        ``suggestions``: see ``suggest``; ``sets``: numbers of the labels in each set, best first,
-        the given one left out;
-        ``worth``: thousandths of a bit; and ``titles``, ``texts``, ``images``, ``features`` where they were given.
-    """
-    ids, labels = check_names(ids, "ids"), check_names(labels, "labels")
-    if not ids:
-        raise ValueError("ids must name at least one example; got none: there is nothing to review")
-    shown = {"titles": titles, "texts": texts, "images": images, "features": features}
-    for name, values in (("observed", observed), *shown.items()):
-        if values is not None:
-            check_length(values, len(ids), name)
-    scores = check_probabilities(probabilities, len(ids), len(labels))
-    thresholds = check_thresholds(threshold, len(labels))
-    given = np.array(number_given(observed, labels), dtype=np.int64)
-    worth = informativeness(scores, thresholds, given)
-    rows = most_informative(worth, limit)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    likely = check_sets(sets, scores.shape, scores >= thresholds.astype(scores.dtype))
-
-    payload: dict[str, Any] = {
-        "ids": _take(ids, rows),
-        "labels": labels,
-        "thresholds": scale_thresholds(thresholds).tolist(),
-        "given": given[rows].tolist(),
-        "suggestions": suggest(scores[rows], thresholds, given[rows]),
-        "sets": [[j for j in order[row].tolist() if likely[row, j] and j != given[row]] for row in rows],
-        "worth": np.rint(SCALE * worth[rows]).astype(np.int64).tolist(),
-    }
-    for name, words in (("titles", titles), ("texts", texts)):
-        if words is not None:
-            payload[name] = plain_texts(_take(words, rows))
-    if images is not None:
-        payload["images"] = image_addresses(_take(images, rows))
-    if features is not None:
-        payload["features"] = feature_table(features.iloc[rows])
-    return payload
-
-
-def _take(values: Sequence[Any], rows: "np.ndarray[Any, np.dtype[np.int64]]") -> list[Any]:
-    everything = list(values)  # a pandas column is indexed by its own labels, a list is not
-    return [everything[row] for row in rows]

@@ -1,7 +1,11 @@
-"""How a study's figures look: colours, line styles and markers by method, and text that stays legible in small."""
+"""How pages and figures look: templates, colours, line styles and markers by method, text that stays legible."""
 
+import re
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,21 +183,9 @@ def figure_svg(figure: "Figure") -> str:
 
 
 def save_figure(figure: "Figure", path: str | Path) -> tuple[Path, Path]:
-    """Write ``path`` + ``.svg`` and ``path`` + ``.png``, each whole or not at all.
-
-    Parameters
-    ----------
-    figure : Figure
-    path : str or Path
-        Without suffix; its folder must exist.
-
-    Returns
-    -------
-    tuple of Path
-        The SVG and the PNG.
-    """
+    """Write ``path`` + ``.svg`` and ``path`` + ``.png``, each whole or not at all; return both paths."""
     base = Path(path)
-    # Both are drawn before either is written: one picture never stands beside an older other.
+    # Draw both before writing either, so that the two files match.
     drawn = ((".svg", figure_svg(figure).encode("utf-8")), (".png", _draw(figure, "png", {"Software": None})))
     svg, png = (write_durably(base.with_name(base.name + suffix), content) for suffix, content in drawn)
     return svg, png
@@ -205,3 +197,62 @@ def _draw(figure: Any, kind: str, metadata: dict[str, None]) -> bytes:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "onepos"}):
         figure.savefig(stream, format=kind, dpi=RESOLUTION, metadata=metadata)
     return stream.getvalue()
+
+
+def load_templates(purpose: str) -> Any:
+    """Open the templates, which escape every text not marked as safe; ``purpose`` is for the message without jinja2."""
+    jinja2 = require("jinja2", extra="plot", purpose=purpose)
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("onepos.pages"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render_page(name: str, purpose: str, **values: Any) -> str:
+    """Return the page of a template; its policy lets the browser load nothing and run only the script of that name."""
+    templates = load_templates(purpose)
+    script = templates.get_template(f"{name}.js").render()
+    page: str = templates.get_template(f"{name}.html.j2").render(
+        script=script, script_hash=content_hash(script), **values
+    )
+    return page
+
+
+def require_report() -> None:
+    """Raise MissingDependencyError now, rather than after the work that the report is about."""
+    for module in ("jinja2", "matplotlib.figure"):
+        require(module, extra="plot", purpose="writing the report")
+
+
+def content_hash(text: str) -> str:
+    """Return the hash by which a page's policy allows a script or style."""
+    return b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+_UNWANTED = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
+_NAMESPACES = re.compile(r'\s+xmlns(:\w+)?="[^"]*"')
+_FORBIDDEN = re.compile(
+    r"<\s*(script|foreignObject|iframe)|<[^>]*\son\w+\s*=|href\s*=\s*[\"'](?!#|data:image/)", re.IGNORECASE
+)
+
+
+def embed_svg(svg: str, name: str, description: str) -> str:
+    """Return the ``<svg>`` element of a drawing, its ids prefixed by ``name``; screen readers read the description.
+
+    Colours become CSS variables, so that one drawing serves light and dark pages. ValueError: the text is no SVG, or
+    has a part that runs or loads something.
+    """
+    element = _NAMESPACES.sub("", _UNWANTED.sub("", svg)).strip()
+    if not element.startswith("<svg"):
+        raise ValueError(f"expected the text of an SVG file; got {svg[:40]!r}")
+    forbidden = _FORBIDDEN.search(element)
+    if forbidden:
+        raise ValueError(f"expected a drawing only; got {forbidden.group().strip()!r} in the SVG: take it out")
+    element = re.sub(r'\bid="', f'id="{name}-', element)
+    element = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", element)
+    for colour, variable in VARIABLES.items():
+        element = element.replace(colour, f"var({variable}, {colour})")
+    return element.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)

@@ -14,7 +14,7 @@ import numpy as np
 from onepos._utils.machine import require
 from onepos._utils.validation import FloatArray
 from onepos.methods.registry import METHODS
-from onepos.pages.reliability import draw_reliability, pool_bins, reliability
+from onepos.pages.model_page import draw_reliability, pool_bins, reliability
 from onepos.pages.style import (
     INK,
     PAPER,

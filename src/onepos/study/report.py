@@ -1,14 +1,12 @@
 """From a study's results to one HTML page that needs nothing else."""
 
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onepos._utils.files import write_durably
 from onepos.metrics import METRICS
-from onepos.pages.rendering import embed_svg, load_templates
+from onepos.pages.style import embed_svg, render_page
 from onepos.study import ResultsFolder, load_results
 from onepos.study.figures import (
     calibration,
@@ -50,24 +48,21 @@ def render_study_report(
     ``reproduce`` has the commands that make the results, ``study_file`` is the study's text, ``environment`` are facts
     to show beside the versions and machines that the results themselves record.
     """
-    templates, safe = load_templates(_PURPOSE)
     summary = summarise_study(frame, study_tables(frame), environment or {})
     drawings = [
-        {"caption": caption, "svg": safe(embed_svg(svg, f"figure-{number}", caption))}
+        {"caption": caption, "svg": embed_svg(svg, f"figure-{number}", caption)}
         for number, (caption, svg) in enumerate(figures, start=1)
     ]
-    script = templates.get_template("study.js").render()
-    page: str = templates.get_template("study.html.j2").render(
+    return render_page(
+        "study",
+        _PURPOSE,
         title=title,
         paragraphs=[part.strip() for part in description.split("\n\n") if part.strip()],
         figures=drawings,
         reproduce=reproduce,
         study_file=study_file,
-        script=safe(script),
-        script_hash=b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii"),
         **summary,
     )
-    return page
 
 
 class StudyFigure(NamedTuple):

@@ -4,7 +4,8 @@ import json
 import re
 import sys
 from html.parser import HTMLParser
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,35 @@ import pytest
 
 from hostile_texts import INJECTIONS
 from onepos.exceptions import MissingDependencyError
-from onepos.pages.review import render_review, script_json, write_review
-from onepos.pages.review_payload import informativeness, make_payload, scale_confidences, scale_thresholds
+from onepos.pages.review import write_review
+from onepos.pages.review_payload import informativeness, scale_confidences, scale_thresholds
 from review_data import LABELS, SMALL
 
 
+class Elements(HTMLParser):
+    """Scripts and their texts, as a browser would split the page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.scripts = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        if self.tags[-1:] == ["script"]:
+            self.scripts.append(data)
+
+
+def page_of(**content):
+    with TemporaryDirectory() as folder:
+        return write_review(str(Path(folder) / "page.html"), **content).read_text(encoding="utf-8")
+
+
 def payload(**changes):
-    return make_payload(**SMALL | changes)
+    elements = Elements()
+    elements.feed(page_of(**SMALL | changes))
+    return json.loads(elements.scripts[0])
 
 
 def test_the_payload_by_hand():
@@ -39,7 +62,8 @@ def test_no_more_than_twenty_suggestions_and_the_best_of_them():
     rng = np.random.default_rng(0)
     scores = rng.uniform(0.02, 1, size=(5, 60))
     labels = [f"l{number}" for number in range(60)]
-    rows = make_payload(ids=list("abcde"), observed=["l7"] * 5, labels=labels, probabilities=scores)["suggestions"]
+    content = {"ids": list("abcde"), "observed": ["l7"] * 5, "labels": labels, "probabilities": scores, "texts": None}
+    rows = payload(**content)["suggestions"]
     for row, score in zip(rows, scores, strict=True):
         expected = [number for number in np.argsort(-score) if number != 7][:20]
         assert row[::2] == expected
@@ -131,49 +155,34 @@ def test_missing_texts_and_broken_unicode_are_shown_as_they_can():
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_embedded_json_is_inert_and_reads_back(text):
-    embedded = script_json({text: [text]})
-    assert not re.search("[<>&\u2028\u2029]", embedded)
-    assert json.loads(embedded) == {text: [text]}
+    elements = Elements()
+    elements.feed(page_of(**SMALL | {"texts": [text] * 3}))
+    assert not re.search("[<>&\u2028\u2029]", elements.scripts[0])
+    assert json.loads(elements.scripts[0])["texts"] == [text] * 3
 
 
-class Elements(HTMLParser):
-    """Scripts and their texts, as a browser would split the page."""
-
-    def __init__(self):
-        super().__init__()
-        self.tags, self.scripts = [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-
-    def handle_data(self, data):
-        if self.tags[-1:] == ["script"]:
-            self.scripts.append(data)
-
-
-def test_the_page_has_two_scripts_and_the_data_is_in_one(tmp_path):
+def test_the_page_has_two_scripts_and_the_data_is_in_one():
     content = dict(SMALL, ids=INJECTIONS[:3], texts=INJECTIONS[3:6], labels=INJECTIONS[6:10], observed=[None] * 3)
-    path = write_review(str(tmp_path / "page.html"), title=INJECTIONS[1], **content)
-    page = path.read_text(encoding="utf-8")
+    page = page_of(title=INJECTIONS[1], **content)
     elements = Elements()
     elements.feed(page)
     assert elements.tags.count("script") == 2
-    assert json.loads(elements.scripts[0]) == make_payload(**content)
+    data = json.loads(elements.scripts[0])
+    assert [data[name] for name in ("ids", "texts", "labels")] == [content[name] for name in ("ids", "texts", "labels")]
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
     assert "img-src data:;" in policy
 
 
-def test_only_pictures_by_path_widen_the_policy(tmp_path):
+def test_only_pictures_by_path_widen_the_policy():
     for images, sources in ((["data:image/png;base64,AA"] * 3, "data:;"), (["a.png"] * 3, "data: 'self' file:;")):
-        page = write_review(tmp_path / "page.html", images=images, **SMALL).read_text(encoding="utf-8")
-        assert f"img-src {sources}" in page
+        assert f"img-src {sources}" in page_of(images=images, **SMALL)
 
 
 def test_the_name_under_which_decisions_are_kept_depends_on_the_data_alone():
     def name(title="a", **changes):
-        return re.search(r'data-fingerprint="(\w+)"', render_review(payload(**changes), title))[1]
+        return re.search(r'data-fingerprint="(\w+)"', page_of(title=title, **SMALL | changes))[1]
 
     assert name() == name(title="b")
     names = {name(), name(texts=["x", "y", "z"]), name(ids=["1", "2", "3"]), name(threshold=0.4), name(limit=2)}
@@ -181,7 +190,7 @@ def test_the_name_under_which_decisions_are_kept_depends_on_the_data_alone():
 
 
 def test_scripts_build_no_markup_from_texts():
-    page = render_review(payload(), "title")
+    page = page_of(**SMALL)
     script = page[page.rindex("<script>") :]
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|fetch\(|XMLHttp|import\(", script

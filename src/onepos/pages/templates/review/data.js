@@ -32,7 +32,9 @@ function make(tag, properties = {}, ...children) {
 
 // A short text for the list.
 function excerptOf(example) {
-  const text = data.texts?.[example] || data.features?.rows[example].filter(Boolean).slice(0, 8).join(" · ") || "";
+  const features = data.features?.rows[example].filter(Boolean).slice(0, 8).join(" · ");
+  const given = data.given[example] < 0 ? "" : `given: ${data.labels[data.given[example]]}`;
+  const text = data.texts?.[example] || features || given;
   return text.slice(0, 200).replace(/\s+/g, " ").trim();
 }
 

@@ -58,6 +58,7 @@ function fillSuggestion(parts, { label, thousandths, inSet }) {
   parts.bar.classList.toggle("none", thousandths === null);
   parts.fill.style.width = `${(thousandths ?? 0) / 10}%`;
   parts.tick.style.left = `${data.thresholds[label] / 10}%`;
+  parts.bar.title = `The line is the threshold: ${percent(data.thresholds[label])}`;
   parts.choices.setAttribute("aria-label", name);
   parts.accept.setAttribute("aria-label", `Accept ${name}, ${sure}${inSet ? ", in the set" : ""}`);
   parts.reject.setAttribute("aria-label", `Reject ${name}, ${sure}${inSet ? ", in the set" : ""}`);
