@@ -179,7 +179,7 @@ def test_smaller_is_better_metrics_choose_the_smallest():
         Schedule(3, 16, 0.01),
         _generator(),
         scorer=lambda network: {"ranking_loss": next(scores)},
-        selection=("ranking_loss", False),
+        selection="ranking_loss",
     )
     assert history.facts["best_epoch"] == 2
     assert history.facts["best_ranking_loss"] == pytest.approx(0.2)

@@ -11,7 +11,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -19,23 +19,28 @@ import numpy as np
 
 #: Takes the name of a step and the share of the work that is done, from 0 to 1.
 Listener = Callable[[str, float], None]
-_Result = TypeVar("_Result")
 
+_Value = TypeVar("_Value")
 _END: ContextVar[float] = ContextVar("onepos_end", default=math.inf)
 _NOT_COUNTED: ContextVar[float] = ContextVar("onepos_not_counted", default=0.0)
 _LISTENER: ContextVar[Listener | None] = ContextVar("onepos_listener", default=None)
 
 
 @contextmanager
-def deadline(end: float, listener: Listener | None = None) -> Iterator[None]:
-    """Limit the work inside to ``time.monotonic() < end``; an earlier outer limit still holds."""
-    ended = _END.set(min(end - _NOT_COUNTED.get(), _END.get()))
-    listened = _LISTENER.set(listener)
+def setting(variable: ContextVar[_Value], value: _Value) -> Iterator[None]:
+    """Give a variable a value in the body."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _LISTENER.reset(listened)
-        _END.reset(ended)
+        variable.reset(token)
+
+
+@contextmanager
+def deadline(end: float, listener: Listener | None = None) -> Iterator[None]:
+    """Limit the work inside to ``time.monotonic() < end``; an earlier outer limit still holds."""
+    with setting(_END, min(end - _NOT_COUNTED.get(), _END.get())), setting(_LISTENER, listener):
+        yield
 
 
 def time_left() -> float:
@@ -80,8 +85,7 @@ def tell(share: float, step: str = "training") -> None:
         listener(step, share)
 
 
-@contextmanager
-def progress_to(listener: Listener) -> Iterator[None]:
+def progress_to(listener: Listener) -> AbstractContextManager[None]:
     """Report how far any ``fit`` inside is: ``listener`` is called with the name of the step and the share done.
 
     Examples
@@ -94,8 +98,7 @@ def progress_to(listener: Listener) -> Iterator[None]:
     training 50%
     training 100%
     """
-    with deadline(math.inf, listener):
-        yield
+    return deadline(math.inf, listener)
 
 
 @contextmanager
@@ -121,17 +124,12 @@ _memory: "OrderedDict[str, Any]" = OrderedDict()
 _enabled: ContextVar[bool] = ContextVar("remember_work", default=False)
 
 
-@contextmanager
-def remember_work() -> Iterator[None]:
+def remember_work() -> AbstractContextManager[None]:
     """Keep what ``recall`` computes in the body for later, in any such body of this process."""
-    token = _enabled.set(True)
-    try:
-        yield
-    finally:
-        _enabled.reset(token)
+    return setting(_enabled, True)
 
 
-def recall(compute: Callable[[], _Result], what: str, *inputs: Any) -> _Result:
+def recall(compute: Callable[[], _Value], what: str, *inputs: Any) -> _Value:
     """Return ``compute()``, from memory if ``what`` was computed from equal inputs within ``remember_work``.
 
     Inputs are arrays, sparse matrices, or values that ``repr`` describes completely. The result is read-only.
@@ -145,7 +143,7 @@ def recall(compute: Callable[[], _Result], what: str, *inputs: Any) -> _Result:
         while len(_memory) > LIMIT:
             _memory.popitem(last=False)
     _memory.move_to_end(key)
-    result: _Result = _memory[key]
+    result: _Value = _memory[key]
     return result
 
 

@@ -3,8 +3,7 @@
 import multiprocessing
 import os
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
@@ -12,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
+from onepos._utils.context import setting
 from onepos.exceptions import MissingDependencyError, NotEnoughMemoryError
 
 #: Smaller requests are not compared with the memory that is left.
@@ -116,14 +116,9 @@ def _processor() -> str:
 _APART: ContextVar[bool] = ContextVar("onepos_apart", default=False)
 
 
-@contextmanager
-def apart() -> Iterator[None]:
+def apart() -> AbstractContextManager[None]:
     """Let every process do the work inside on its own: for small fits that all of them repeat."""
-    before = _APART.set(True)
-    try:
-        yield
-    finally:
-        _APART.reset(before)
+    return setting(_APART, True)
 
 
 def launched() -> bool:

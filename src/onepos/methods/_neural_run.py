@@ -322,7 +322,7 @@ class Run:
                 schedule,
                 context.generator,
                 scorer=None if held is None else self._scorer(held, metric),
-                selection=(metric, higher_is_better(metric)),
+                selection=metric,
                 callbacks=self.callbacks,
                 checkpoint=checkpoint,
             )

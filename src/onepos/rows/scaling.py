@@ -1,15 +1,14 @@
 """Feature scaling that is fitted with the model, saved with it and applied at prediction."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos.rows.stored import LARGEST, DatasetRows, DiskRows, column_statistics, is_binary
+from onepos.rows.stored import LARGEST, DatasetRows, DiskRows, column_statistics
 
-ScaleKind: TypeAlias = Literal["auto", "standard", "minmax", "none"]
 SCALE_KINDS: tuple[str, ...] = ("auto", "standard", "minmax", "none")
 
 
@@ -80,8 +79,8 @@ def choose_kind(X: Any) -> str:
     """
     if sparse.issparse(X):
         return "none"
-    binary = is_binary(X) if isinstance(X, DiskRows) else bool(np.all((X == 0) | (X == 1)))
-    return "none" if binary else "standard"
+    blocks = (values for _, values in X.blocks()) if isinstance(X, DiskRows) else [X]
+    return "none" if all(bool(np.all((values == 0) | (values == 1))) for values in blocks) else "standard"
 
 
 def fit_scaler(X: Any, kind: str) -> FeatureScaler:

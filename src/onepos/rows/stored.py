@@ -134,11 +134,6 @@ def check_finite(rows: DiskRows) -> None:
             )
 
 
-def is_binary(rows: DiskRows) -> bool:
-    """Whether all entries are 0 or 1; reads up to the first that is not."""
-    return all(bool(np.all((values == 0) | (values == 1))) for _, values in rows.blocks())
-
-
 def to_memmap(
     shards: str | Path | Sequence[str | Path], out: str | Path, *, columns: Sequence[str] | None = None
 ) -> NDArray[np.float32]:

@@ -149,7 +149,7 @@ def train(
     generator: torch.Generator,
     *,
     scorer: Scorer | None = None,
-    selection: tuple[str, bool] = ("average_precision", True),
+    selection: str = "average_precision",
     callbacks: Sequence["Callback"] = (),
     checkpoint: "Checkpoint | None" = None,
 ) -> History:
@@ -164,9 +164,11 @@ def train(
     schedule : Schedule
     generator : torch.Generator
         Shuffles the rows. The objective draws from it too.
-    scorer, selection
-        ``scorer(network)`` is called before the first epoch and after each. ``selection`` names the metric that chooses
-        the epoch, and says whether larger is better. The start counts as epoch 0.
+    scorer : callable, optional
+        ``scorer(network)`` returns metrics by name. It is called before the first epoch, which counts as epoch 0, and
+        after each.
+    selection : str
+        The one of ``SELECTION_METRICS`` that chooses the epoch.
     callbacks : sequence of Callback
     checkpoint : Checkpoint, optional
         Written after each epoch. A run that it holds at the start is continued.
@@ -183,7 +185,7 @@ def train(
     run = _Run(
         Steps(objective, rows, schedule, generator),
         scorer,
-        *selection,
+        selection,
         callbacks=callbacks if rows.processes.rank == 0 else (),
         checkpoint=checkpoint,
     )
@@ -197,7 +199,6 @@ class _Run:
     steps: Steps
     scorer: Scorer | None
     metric: str
-    larger_is_better: bool
     callbacks: Sequence["Callback"]
     checkpoint: "Checkpoint | None"
 
@@ -207,6 +208,7 @@ class _Run:
         start = _snapshot(self.objective)
         self.progress = Progress(History(facts={"stopped": "max_epochs"}), start, start)
         self.history = self.progress.history
+        self._sign = 1.0 if higher_is_better(self.metric) else -1.0
 
     def train(self) -> History:
         """Score the start, resume, run the epochs, restore the best one."""
@@ -351,10 +353,6 @@ class _Run:
     def _waited_enough(self) -> bool:
         patience = self.schedule.patience
         return self.scorer is not None and patience is not None and self.progress.waited >= patience
-
-    @property
-    def _sign(self) -> float:
-        return 1.0 if self.larger_is_better else -1.0
 
 
 def _snapshot(objective: Objective) -> dict[str, Tensor]:
