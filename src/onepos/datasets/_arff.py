@@ -164,9 +164,14 @@ def _label_mask(
     if labels is not None and xml is not None:
         raise ValueError("give labels= or xml=, not both: each says which attributes are the labels.")
     if labels is None:
-        xml_path = _find_xml(path) if xml is None else Path(xml)
+        stems = [path.stem, *(path.stem.removesuffix(suffix) for suffix in _PART_SUFFIXES)]
+        beside = (path.with_name(f"{stem}.xml") for stem in stems)
+        source = xml or next((found for found in beside if found.is_file()), None)
         meka = _MEKA.search(relation)
-        labels = read_label_names(xml_path) if xml_path else (-int(meka[1]) or None) if meka else None
+        if source is not None:
+            labels = read_label_names(Path(source))
+        elif meka is not None:
+            labels = -int(meka[1]) or None
     if labels is None:
         raise DataFileError(
             f"{path.name}: nothing says which attributes are the labels: there is no "
@@ -190,12 +195,6 @@ def _label_mask(
         )
     mask[:] = [name in wanted for name in names]
     return mask
-
-
-def _find_xml(path: Path) -> Path | None:
-    stems = [path.stem, *(path.stem.removesuffix(suffix) for suffix in _PART_SUFFIXES)]
-    candidates = (path.with_name(f"{stem}.xml") for stem in stems)
-    return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 def read_label_names(path: Path) -> tuple[str, ...]:

@@ -57,7 +57,13 @@ def fetch_dataset(
     entry = get_entry(name)
     home = data_folder(data_home)
     if entry.supplied:
-        return [_find_supplied(entry, home)]
+        found = [path for path in (locate(home, file) for file in entry.supplied) if path.is_file()]
+        if not found:
+            raise DownloadError(
+                f"{entry.name} has no public direct source. {entry.obtain} Put it into {home} as "
+                f"{' or '.join(entry.supplied)}."
+            )
+        return found[:1]
     if offline is None:
         offline = os.environ.get("ONEPOS_OFFLINE", "").strip().lower() not in ("", "0", "false", "no")
     return [_fetch(file, entry, home, offline=offline, progress=progress, force=force) for file in entry.files]
@@ -122,17 +128,6 @@ def check_intact(path: Path, file: RemoteFile) -> None:
             f"bytes expected; got {found} and {path.stat().st_size} bytes. Delete it, or fetch it again with "
             "fetch_dataset(name, force=True)."
         )
-
-
-def _find_supplied(entry: DataSetEntry, home: Path) -> Path:
-    """Return the user's own copy of a data set that has no public file."""
-    for file in entry.supplied:
-        path = locate(home, file)
-        if path.is_file():
-            return path
-    raise DownloadError(
-        f"{entry.name} has no public direct source. {entry.obtain} Put it into {home} as {' or '.join(entry.supplied)}."
-    )
 
 
 def _fetch(file: RemoteFile, entry: DataSetEntry, home: Path, *, offline: bool, progress: bool, force: bool) -> Path:

@@ -50,7 +50,11 @@ def read_svmlight(path: Path, *, n_features: int | None = None, zero_based: bool
         row = int(np.searchsorted(found.indptr, beyond[0], side="right")) - 1
         raise DataFileError(f"{path.name}, line {lines[row]}: feature index {found.indices[beyond[0]]} {problem}")
     X = csr((found.data, found.indices, found.indptr), shape=(len(lines), width))
-    names = _label_names(set(chain.from_iterable(tags)))
+    distinct = set(chain.from_iterable(tags))
+    try:
+        names = tuple(sorted(distinct, key=int))
+    except ValueError:
+        names = tuple(sorted(distinct))
     rows = np.repeat(np.arange(len(tags)), [len(row) for row in tags])
     Y, _ = mark_labels(list(chain.from_iterable(tags)), pd.Index(names, dtype=object), rows, len(tags), dtype=np.uint8)
     return Table(as_features(X), Y, numbered("feature", width), names)
@@ -79,10 +83,3 @@ def _features(rows: Sequence[bytes], zero_based: bool | str, lines: Sequence[int
             f"{path.name}, line {lines[first]}: 'label,label index:value ...' expected, with indices in ascending "
             f"order; got {shown!r} ({str(error)[:80]})."
         ) from error
-
-
-def _label_names(tags: set[str]) -> tuple[str, ...]:
-    try:
-        return tuple(sorted(tags, key=int))
-    except ValueError:
-        return tuple(sorted(tags))

@@ -59,7 +59,9 @@ def kind_of(column: "pd.Series[Any]") -> str:
             return NUMBER
     if present and {str(value).strip().lower() for value in present} <= _TRUE | _FALSE:
         return BOOLEAN
-    return TEXT if _is_text(present) else CATEGORY
+    some = present[:: max(1, len(present) // 1000)]
+    is_text = some and all(isinstance(value, str) for value in present)
+    return TEXT if is_text and np.mean([len(value.split()) for value in some]) >= TEXT_WORDS else CATEGORY
 
 
 def holds_dates(column: "pd.Series[Any]") -> bool:
@@ -76,14 +78,6 @@ def odd_value(column: "pd.Series[Any]") -> Any:
     """Return the first value that is neither a string nor a real number; None if there is none."""
     legal = (str, np.bool_, *_NUMBERS)
     return next((value for value in column.dropna() if not isinstance(value, legal)), None)
-
-
-def _is_text(values: list[Any]) -> bool:
-    """Whether the distinct values, of which up to 1,000 are looked at, are sentences."""
-    some = values[:: max(1, len(values) // 1000)]
-    if not some or not all(isinstance(value, str) for value in values):
-        return False
-    return float(np.mean([len(value.split()) for value in some])) >= TEXT_WORDS
 
 
 def as_words(column: "pd.Series[Any]") -> NDArray[Any]:
