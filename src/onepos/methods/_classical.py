@@ -11,7 +11,10 @@ from onepos import metrics
 from onepos._utils.context import recall
 from onepos._utils.validation import MatrixLike, seed_from
 from onepos.methods._base import (
+    COUNT,
+    POSITIVE_OR_ZERO,
     PROBABILITY,
+    Constraints,
     OnePositiveClassifier,
     State,
     hold_out,
@@ -34,19 +37,22 @@ CONSTANT = 10.0
 #: itself, 2F is finite everywhere, so it never ties or reorders labels.
 LOGIT_SLOPE = 2.0
 
-#: What ``unobserved`` may be, for ``_parameter_constraints``.
-UNOBSERVED: list[Any] = [one_of("negative", "ignore"), PROBABILITY]
-
 
 class ClassicalClassifier(OnePositiveClassifier):
     """Base of methods without a network.
 
-    Subclasses implement ``_solve``, which returns a solution and a history, ``_scores`` of a solution on scaled rows,
-    and ``_keep``, and name their one parameter that may be a sequence in ``_strength``.
+    Subclasses implement ``_solve``, which returns a solution and a history. A solution is a NamedTuple whose fields are
+    arrays, stored as they are, and facts. With ``coef`` and ``intercept`` it scores rows; others override ``_scores``.
     """
 
     #: Name of the parameter that may be a sequence.
     _strength: ClassVar[str]
+    _solution_type: ClassVar[Any]
+    _parameter_constraints: ClassVar[Constraints] = {
+        "unobserved": [one_of("negative", "ignore"), PROBABILITY],
+        "max_iter": [COUNT],
+        "tol": [POSITIVE_OR_ZERO],
+    }
     scale: str
     validation_fraction: float
     random_state: Any
@@ -123,11 +129,13 @@ class ClassicalClassifier(OnePositiveClassifier):
 
     def _scores(self, solution: Any, features: Any) -> Matrix:
         """Score scaled rows, shape (n_samples, n_labels): about −1 for absent, +1 for present."""
-        raise NotImplementedError(f"{type(self).__name__} must score rows.")
+        return np.asarray(features.astype(np.float64) @ solution.coef + solution.intercept)
 
     def _keep(self, solution: Any) -> None:
-        """Set the fitted attributes."""
+        """Set the fitted attributes: ``coef_`` of ``coef``, and so on."""
         self._solution = solution
+        for name, value in solution._asdict().items():
+            setattr(self, f"{name}_", value)
 
     def _logits(self, X: Any) -> Matrix:
         return LOGIT_SLOPE * self._scores(self._solution, self.scaler_.transform(X))
@@ -135,13 +143,23 @@ class ClassicalClassifier(OnePositiveClassifier):
     def _state(self) -> State:
         arrays, facts = scaler_state(self.scaler_)
         history = {"records": self.history_.records, "facts": self.history_.facts}
-        return arrays, facts | {"n_iter": self.n_iter_, "history": history}
+        facts |= {"n_iter": self.n_iter_, "history": history}
+        for name, value in self._solution._asdict().items():
+            if isinstance(value, np.ndarray) or sparse.issparse(value):
+                arrays |= pack(name, value)
+            else:
+                facts[name] = value
+        return arrays, facts
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         self.scaler_ = stored_scaler(arrays, facts)
         self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
         self.n_iter_ = facts["n_iter"]
         self.validation_scores_ = {}
+        stored = {name.partition(".")[0] for name in arrays}
+        names = self._solution_type._fields
+        parts = {name: unpack(name, arrays) if name in stored else facts.get(name) for name in names}
+        self._keep(self._solution_type(**parts))
 
 
 def with_constant(features: Any) -> Any:

@@ -7,15 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos.methods._base import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
-from onepos.methods._classical import (
-    CONSTANT,
-    UNOBSERVED,
-    ClassicalClassifier,
-    Matrix,
-    pack,
-    unpack,
-    with_constant,
-)
+from onepos.methods._classical import CONSTANT, ClassicalClassifier, Matrix, with_constant
 from onepos.methods._d2ml_solver import (
     Problem,
     choose_landmarks,
@@ -110,6 +102,7 @@ class D2MLClassifier(ClassicalClassifier):
     random_state: Any = None
 
     _strength: ClassVar[str] = "rank_weight"
+    _solution_type: ClassVar[Any] = _Solution
 
     _parameter_constraints: ClassVar[Constraints] = {
         "rank_weight": ["array-like", POSITIVE_OR_ZERO],
@@ -117,11 +110,8 @@ class D2MLClassifier(ClassicalClassifier):
         "kernel": [one_of("linear", "rbf")],
         "gamma": [None, POSITIVE],
         "n_landmarks": [COUNT],
-        "unobserved": UNOBSERVED,
-        "max_iter": [COUNT],
         "inner_iter": [COUNT],
         "penalty": [POSITIVE],
-        "tol": [POSITIVE_OR_ZERO],
     }
 
     def _solve(
@@ -156,23 +146,10 @@ class D2MLClassifier(ClassicalClassifier):
 
     def _scores(self, solution: _Solution, features: Any) -> Matrix:
         if solution.gamma is None:
-            return np.asarray(features.astype(np.float64) @ solution.coef + solution.intercept)
+            return super()._scores(solution, features)
         return kernel_product(features, solution.landmarks, solution.gamma, solution.coef) + solution.intercept
-
-    def _keep(self, solution: _Solution) -> None:
-        super()._keep(solution)
-        self.coef_, self.intercept_, self.landmarks_, self.gamma_, self.rank_weight_, self.ridge_ = solution
 
     def _state(self) -> State:
         arrays, facts = super()._state()
-        arrays |= {"coef": self.coef_, "intercept": self.intercept_}
-        if self.gamma_ is not None:
-            arrays |= pack("landmarks", self.landmarks_)
-        return arrays, facts | {"gamma": self.gamma_, "rank_weight": self.rank_weight_, "ridge": self.ridge_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        gamma = facts["gamma"]
-        landmarks = None if gamma is None else unpack("landmarks", arrays)
-        strengths = (facts["rank_weight"], facts["ridge"])
-        self._keep(_Solution(arrays["coef"], arrays["intercept"], landmarks, gamma, *strengths))
+        facts.pop("landmarks", None)  # None when linear
+        return arrays, facts

@@ -6,17 +6,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, State
-from onepos.methods._classical import CONSTANT, UNOBSERVED, ClassicalClassifier, Matrix, WeightedLabels, with_constant
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints
+from onepos.methods._classical import CONSTANT, ClassicalClassifier, Matrix, WeightedLabels, with_constant
 from onepos.methods._glocal_solver import Coefficients, Limits, fit_glocal, group_rows
 from onepos.training import History
 from onepos.training.machine import limited_threads
 
 
 class _Solution(NamedTuple):
-    """W Uᵀ with the intercept last (q+1, c), U (c, k), Z_m stacked, and the ridge that gave them."""
+    """W Uᵀ (q, c) and intercepts (c,), U (c, k), Z_m stacked, and the ridge that gave them."""
 
-    weights: Matrix
+    coef: Matrix
+    intercept: Matrix
     labels: Matrix
     correlations: Matrix
     feature_l2: float
@@ -100,6 +101,7 @@ class GLOCALClassifier(ClassicalClassifier):
     random_state: Any = None
 
     _strength: ClassVar[str] = "feature_l2"
+    _solution_type: ClassVar[Any] = _Solution
 
     _parameter_constraints: ClassVar[Constraints] = {
         "rank": [COUNT],
@@ -110,11 +112,8 @@ class GLOCALClassifier(ClassicalClassifier):
         "global_weight": [POSITIVE_OR_ZERO],
         "l2": [POSITIVE],
         "feature_l2": ["array-like", POSITIVE],
-        "unobserved": UNOBSERVED,
         "warm_up_iter": [COUNT_OR_ZERO],
-        "max_iter": [COUNT],
         "correlation_iter": [COUNT],
-        "tol": [POSITIVE_OR_ZERO],
     }
 
     def _solve(
@@ -136,25 +135,10 @@ class GLOCALClassifier(ClassicalClassifier):
                 limits=Limits(self.warm_up_iter, self.max_iter, self.correlation_iter, self.tol),
                 generator=generator,
             )
-        coefficients = factors.weights @ factors.labels.T
-        coefficients[-1] *= CONSTANT
-        return _Solution(coefficients, factors.labels, np.stack(factors.correlations), strength), history
-
-    def _scores(self, solution: _Solution, features: Any) -> Matrix:
-        return np.asarray(features.astype(np.float64) @ solution.weights[:-1] + solution.weights[-1])
+        coef = factors.weights @ factors.labels.T
+        z = np.stack(factors.correlations)
+        return _Solution(coef[:-1], CONSTANT * coef[-1], factors.labels, z, strength), history
 
     def _keep(self, solution: _Solution) -> None:
         super()._keep(solution)
-        self.coef_, self.intercept_ = solution.weights[:-1], solution.weights[-1]
-        self.labels_, self.label_correlations_ = solution.labels, solution.correlations
-        self.feature_l2_ = solution.feature_l2
-
-    def _state(self) -> State:
-        arrays, facts = super()._state()
-        arrays |= {"coef": self.coef_, "intercept": self.intercept_, "labels": self.labels_}
-        return arrays | {"correlations": self.label_correlations_}, facts | {"feature_l2": self.feature_l2_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        weights = np.vstack([arrays["coef"], arrays["intercept"]])
-        self._keep(_Solution(weights, arrays["labels"], arrays["correlations"], facts["feature_l2"]))
+        self.label_correlations_ = solution.correlations

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos.graph.neighbors import Metric, usable_neighbors
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
-from onepos.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, pack, unobserved_weight, unpack
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
+from onepos.methods._classical import ClassicalClassifier, Matrix, unobserved_weight
 from onepos.methods._mlml_solver import (
     chosen_metric,
     instance_weights,
@@ -110,6 +110,7 @@ class MLMLClassifier(ClassicalClassifier):
     random_state: Any = None
 
     _strength: ClassVar[str] = "instance_smoothness"
+    _solution_type: ClassVar[Any] = _Solution
     _retired: ClassVar[Mapping[str, str]] = {"solver": "sparse conjugate gradients solve every problem"}
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -120,7 +121,6 @@ class MLMLClassifier(ClassicalClassifier):
         "n_neighbors": [COUNT],
         "scale_neighbor": [COUNT],
         "graph_metric": [one_of("auto", "euclidean", "cosine")],
-        "unobserved": UNOBSERVED,
         "tol": [POSITIVE],
     }
 
@@ -179,16 +179,3 @@ class MLMLClassifier(ClassicalClassifier):
         super()._keep(solution)
         self._graph = None
         self.soft_labels_, self.graph_metric_ = solution.soft, solution.metric
-        self.instance_smoothness_, self.n_neighbors_ = solution.instance_smoothness, solution.n_neighbors
-
-    def _state(self) -> State:
-        arrays, facts = super()._state()
-        kept: _Solution = self._solution
-        arrays |= pack("features", kept.features) | {"scales": kept.scales, "soft": kept.soft}
-        names = ("instance_smoothness", "n_neighbors", "weight", "metric")
-        return arrays, facts | {name: getattr(kept, name) for name in names}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        stored = (facts[name] for name in ("instance_smoothness", "n_neighbors", "weight", "metric"))
-        self._keep(_Solution(unpack("features", arrays), arrays["scales"], arrays["soft"], *stored))
