@@ -1,8 +1,8 @@
-"""The library's own errors and warnings; every message says what was expected, what came, what to do."""
+"""Errors and warnings of the library. Every message says what was expected, what came and what to do."""
 
 
 class OneposError(Exception):
-    """Base class of the errors that onepos raises for reasons of its own."""
+    """Base class of the errors below."""
 
 
 class DataFileError(OneposError, ValueError):
@@ -22,7 +22,7 @@ class ModelFileError(OneposError, ValueError):
 
 
 class StudyError(OneposError, ValueError):
-    """A study file cannot be understood, or a results folder is not what it should be."""
+    """A study file or a results folder is not valid."""
 
 
 class CheckpointError(OneposError, ValueError):
@@ -42,7 +42,7 @@ class MissingDependencyError(OneposError, ImportError):
 
 
 class LabelWarning(UserWarning):
-    """Labels were accepted but handled in a way that the user should know of."""
+    """Labels were accepted, but the user should check how they are used."""
 
 
 class TrainingWarning(UserWarning):

@@ -1,31 +1,29 @@
 """The paper's five example-based measures of a multi-label ranking.
 
-Write s_ij for the score of label j in row i, P_i for the row's positive labels, N_i for its negative
-ones, c for the number of labels, and for a positive label j
+Write s_ij for the score of label j in row i, P_i for the row's positive labels, N_i for its negative ones, c for the
+number of labels, and for a positive label j
 
     g_ij = |{ l in N_i : s_il >= s_ij }|      the negatives scored at least as high.
 
-**Ties are broken pessimistically**: among labels of one score the negatives come first, then the
-positives. Each ranking measure is therefore the worst value that any order of the tied labels could
-give, a constant score earns nothing, and the result depends neither on column order nor on a sort.
+**Ties are broken pessimistically**: among labels of one score the negatives come first, then the positives. Each
+ranking measure is therefore the worst value of all orders of the tied labels. The order of columns does not matter.
 
-**Rows**: a row without a positive has no ranking to judge and is left out of the four ranking measures;
-ranking loss also leaves out rows without a negative. If no row is left, ``ValueError``. Hamming loss
-uses every row.
+**Rows**: the four ranking measures leave out rows without a positive; ranking loss also leaves out rows without a
+negative. If no row is left, they raise ``ValueError``. Hamming loss uses every row.
 
 **Against scikit-learn** (a positive and a negative in every row):
 
-- ``ranking_loss`` equals ``label_ranking_loss``, with and without ties (both count a tie as wrong);
-- ``coverage`` equals ``(coverage_error - 1) / c``, with and without ties (both take the worst rank);
-- ``average_precision`` equals ``label_ranking_average_precision_score`` unless positives are tied with
-  each other below some negative. Two positives tied at ranks 2 and 3 behind a negative count
-  (1/2 + 2/3)/2 here and (2/3 + 2/3)/2 there, where all tied positives get the last one's precision;
-- scikit-learn has no one-error, and scores a row without a positive as 1 (average precision) or 0
-  (ranking loss, coverage error), and a row without a negative as ranking loss 0, where we leave it out.
+- ``ranking_loss`` equals ``label_ranking_loss``, with and without ties. Both count a tie as wrong.
+- ``coverage`` equals ``(coverage_error - 1) / c``, with and without ties. Both take the worst rank.
+- ``average_precision`` equals ``label_ranking_average_precision_score`` unless positives are tied with each other below
+  some negative. Two positives tied at ranks 2 and 3 behind a negative count (1/2 + 2/3)/2 here and (2/3 + 2/3)/2 there,
+  where all tied positives get the last one's precision.
+- scikit-learn has no one-error. It scores a row without a positive as 1 (average precision) or 0 (ranking loss,
+  coverage error), and a row without a negative as ranking loss 0; here such rows are left out.
 
-``Y_true`` may be an array, a DataFrame or sparse, with 1 or True for positive and 0, False or -1 for
-negative; ``scores`` an array or DataFrame. Rows are matched by position. Work goes in chunks of rows, so
-memory beyond arrays stays at tens of megabytes and float32 scores are never copied to float64.
+``Y_true`` may be an array, a DataFrame or sparse, with 1 or True for positive and 0, False or -1 for negative;
+``scores`` may be an array or a DataFrame. Rows are matched by position. Rows are read in portions, so memory beyond the
+arrays stays at tens of megabytes, and float32 scores are never copied to float64.
 """
 
 from collections.abc import Mapping
@@ -51,11 +49,7 @@ __all__ = [
     "row_values",
 ]
 
-
-#: Names of the five measures, in the order in which :func:`evaluate` gives them.
-METRICS: tuple[str, ...] = ("average_precision", "one_error", "ranking_loss", "coverage", "hamming_loss")
-
-#: What people call them.
+#: Titles of the five measures by name.
 METRIC_TITLES: Mapping[str, str] = {
     "average_precision": "Average precision",
     "one_error": "One-error",
@@ -64,12 +58,15 @@ METRIC_TITLES: Mapping[str, str] = {
     "hamming_loss": "Hamming loss",
 }
 
+#: Names of the five measures, in the order in which :func:`evaluate` gives them.
+METRICS: tuple[str, ...] = tuple(METRIC_TITLES)
+
 
 def average_precision(Y_true: MatrixLike, scores: MatrixLike) -> float:
     """Mean over rows of the mean precision at the positives' ranks (higher is better).
 
-    1/n Σ_i 1/|P_i| Σ_k k / (k + g_i(k)), where g_i(k) belongs to the row's k-th best positive: k of the
-    k + g_i(k) labels down to it are positive.
+    1/n Σ_i 1/|P_i| Σ_k k / (k + g_i(k)), where g_i(k) belongs to the row's k-th best positive: k of the k + g_i(k)
+    labels down to it are positive.
 
     Parameters
     ----------
@@ -153,10 +150,9 @@ def hamming_loss(Y_true: MatrixLike, scores: MatrixLike, threshold: float = 0.5)
 
 
 def evaluate(Y_true: MatrixLike, scores: MatrixLike, threshold: float = 0.5) -> dict[str, float]:
-    """All five measures in one pass over the data, which sorts each row once.
+    """Return all five measures by name, in the order of :data:`METRICS`.
 
-    Returns the names in :data:`METRICS`, in that order, each with its value. Parameters as in
-    :func:`average_precision`; ``threshold`` is for Hamming loss.
+    Parameters as in :func:`average_precision`; ``threshold`` is for Hamming loss.
 
     Examples
     --------
@@ -215,7 +211,7 @@ def _means(Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...], thres
 
 
 def higher_is_better(metric: str) -> bool:
-    """Whether a larger value of the named measure means a better model (true for average precision only)."""
+    """Return whether a larger value of the measure means a better model (true for average precision only)."""
     if metric not in METRICS:
         raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
     return metric == "average_precision"

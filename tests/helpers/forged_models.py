@@ -138,7 +138,7 @@ def write_model(model: Model, *, checksum: bool = True) -> bytes:
     if checksum and isinstance(header, dict) and not any(isinstance(array, Raw) for array in arrays.values()):
         header = header | {"checksum": _checksum(header, arrays)}
     outer: dict[str, Any] = {"__metadata__": {"onepos": header if isinstance(header, str) else json.dumps(header)}}
-    numbers = b""
+    numbers = bytearray()
     for name, array in arrays.items():
         raw = array if isinstance(array, Raw) else Raw(_NUMPY[array.dtype.str[1:]], array.shape, array.tobytes())
         outer[name] = {
