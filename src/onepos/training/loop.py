@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 #: Mean log-likelihood of the observed labels, temperature fitted.
 OBSERVED_LIKELIHOOD = "observed_likelihood"
+#: The criteria that can choose the best epoch.
 SELECTION_METRICS = (*metrics.METRICS, OBSERVED_LIKELIHOOD)
 #: Returns {metric name: value} of the current network on held-out rows.
 Scorer = Callable[[torch.nn.Module], dict[str, float]]
