@@ -48,5 +48,5 @@ def _an(X, Y):
 
 
 def _smile(X, Y, model):
-    widths = {name: getattr(model, name) for name in ("encoder_hidden", "latent_size", "decoder_hidden")}
+    widths = {"encoder_hidden": 128, "latent_size": 8, "decoder_hidden": 32}  # the constants of onepos.methods.smile
     return work.smile(*_sizes(X, Y), k=model.n_neighbors, batch=model.batch_size, **widths)

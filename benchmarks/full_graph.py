@@ -13,7 +13,6 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from onepos import SMILEClassifier
-from onepos.graph.neighbors import neighbor_means
 from onepos.methods.smile.encoder import GraphEncoder, Neighborhood
 
 
@@ -37,11 +36,7 @@ class FullGraphEncoder(nn.Module):
         super().__init__()
         self.first, self.second = encoder.first, encoder.second
         self.log_bound = encoder.log_bound
-        self.register_buffer("neighborhoods", encoder.neighborhoods, persistent=False)  # T_LE reads A from here
-        neighbors = encoder.neighborhoods[:, 1:].numpy()
-        share = np.float32(encoder.self_weight)
-        loops = sparse.eye_array(len(neighbors), dtype=np.float32, format="csr")
-        self.matrix = sparse.csr_array(share * loops + (1 - share) * neighbor_means(neighbors, len(neighbors)))
+        self.matrix = encoder.graph  # T_LE reads A from here, too
         self.transposed = sparse.csr_array(self.matrix.T)
         inputs = encoder.aggregated
         if not isinstance(inputs, Tensor) and not sparse_inputs:
@@ -50,13 +45,13 @@ class FullGraphEncoder(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
-        hidden = torch.relu(self.first(self.inputs) + self.first.bias)  # (n, h)
+        hidden = torch.relu(self.first(self.inputs))  # (n, h)
         pooled = _SparseProduct.apply(hidden, self.matrix, self.transposed)  # (n, h)
         return self.second(pooled).clamp(-self.log_bound, self.log_bound)[rows]  # (n, 2c), then (batch, 2c)
 
     def linked(self, rows: Tensor) -> Tensor:
         """Return A among the given rows."""
-        return Neighborhood(self.neighborhoods.numpy(), rows.numpy()).linked
+        return Neighborhood(self.matrix, rows.numpy()).linked
 
 
 class FullGraphSMILE(SMILEClassifier):

@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from browser import Window, chromium
 from onepos.cli import main
-from onepos.methods.smile import encoder, enhancement
+from onepos.methods.smile import enhancement
 
 # An example that is slow on a busy machine is no wrong result: timings live in benchmarks.
 # The suite tries the same examples in every run; `make explore` tries new ones.
@@ -88,8 +88,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def without_kernels(monkeypatch):
-    """Compute the encoder and T_LE by automatic differentiation instead of kernels."""
-    monkeypatch.setattr(encoder, "USE_KERNEL", False)
+    """Compute T_LE by automatic differentiation instead of the kernel."""
     monkeypatch.setattr(enhancement, "USE_KERNEL", False)
 
 

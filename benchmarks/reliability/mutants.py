@@ -33,7 +33,7 @@ _NUMERICS = "tests/reliability/test_numerics.py"
 #: Modules and the tests that are about them: of a few seconds, since an untouched module has to pass them all.
 TARGETS: dict[str, tuple[str, ...]] = {
     "onepos.training.losses": ("tests/training/test_losses.py", _NUMERICS),
-    "onepos.methods.smile.beta": ("tests/methods/smile/test_beta.py",),
+    "onepos.methods.smile.enhancement": ("tests/methods/smile/test_beta.py",),
     "onepos.methods.crisp": ("tests/methods/test_crisp.py::TestRisk", _NUMERICS),
     "onepos.methods.entropy_maximization": ("tests/methods/test_entropy_maximization.py", _NUMERICS),
     "onepos.methods.large_loss": ("tests/methods/test_large_loss.py", _NUMERICS),

@@ -21,7 +21,7 @@ import work  # noqa: E402
 
 from onepos.datasets import make_known_posterior  # noqa: E402
 from onepos.graph.neighbors import nearest_neighbors  # noqa: E402
-from onepos.methods.smile.encoder import GraphEncoder  # noqa: E402
+from onepos.methods.smile.encoder import GraphEncoder, smile_graph  # noqa: E402
 from onepos.training.objective import as_features  # noqa: E402
 
 
@@ -123,11 +123,8 @@ def test_whole_graph_and_neighbourhood_encoder_agree(zeros, sparse_inputs):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 9)).astype(np.float32) * (rng.random((60, 9)) >= zeros)
     neighbors, _ = nearest_neighbors(X, 4)
-    nearby = X[neighbors].mean(axis=1)
-    neighborhoods = torch.from_numpy(np.column_stack([np.arange(60), neighbors]))
-    inputs = as_features(0.3 * X + 0.7 * nearby)
-    generator = torch.Generator().manual_seed(0)
-    ours = GraphEncoder(inputs, neighborhoods, 16, 5, self_weight=0.3, generator=generator)
+    inputs = as_features(0.5 * X + 0.5 * X[neighbors].mean(axis=1))
+    ours = GraphEncoder(inputs, smile_graph(neighbors), 5, torch.Generator().manual_seed(0))
     whole = full_graph.FullGraphEncoder(ours, sparse_inputs=sparse_inputs)
     rows = torch.tensor([3, 59, 3, 17, 0])
     direction = torch.from_numpy(rng.standard_normal((5, 10)).astype(np.float32))

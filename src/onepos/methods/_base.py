@@ -113,6 +113,7 @@ class OnePositiveClassifier(_Fitted):
         super().__init_subclass__(**kwargs)
         inherited = super(cls, cls)._parameter_constraints
         cls._parameter_constraints = {**inherited, **cls.__dict__.get("_parameter_constraints", {})}
+        cls._retired = {**super(cls, cls)._retired, **cls.__dict__.get("_retired", {})}
         if "fit" in cls.__dict__:
             cls.fit = all_or_nothing(cls.__dict__["fit"])
 

@@ -107,13 +107,11 @@ SPACES: dict[str, Space] = {
     },
     "SMILEClassifier": {
         "n_neighbors": Integer(3, 40, log=True),
-        "self_weight": Uniform(0.1, 0.9),
         "elbo_weight": LogUniform(1e-5, 1e-1),
         "warm_up_epochs": Integer(0, 8),
     },
     "SMILESIClassifier": {
         "warm_up_epochs": Integer(1, 10),
-        "refresh": Choice("step", "epoch"),
     },
     "SMILEReleasedClassifier": {
         "unobserved_target": LogUniform(1e-3, 0.3),

@@ -12,7 +12,7 @@ from torch.nn import functional
 from onepos.datasets import list_datasets, make_known_posterior
 from onepos.exceptions import LabelWarning
 from onepos.graph.neighbors import nearest_neighbors
-from onepos.methods.smile.beta import beta_kl, sample_beta
+from onepos.methods.smile import code
 from onepos.methods.smile.code import (
     RELEASED_SETTINGS,
     ReleasedEncoder,
@@ -22,6 +22,7 @@ from onepos.methods.smile.code import (
     in_edges,
     released_divergence,
 )
+from onepos.methods.smile.enhancement import beta_kl, sample_beta
 from onepos.training import Batch
 from onepos.training.networks import MLP
 
@@ -36,21 +37,11 @@ def _graph(n=60, q=5, seed=0):
     return X, nearest_neighbors(X, 3)[0]
 
 
-def _model(neighbors, X, n_labels=4, **weights):
+def _model(neighbors, X, n_labels=4):
     edges = in_edges(neighbors)
     generator = torch.Generator().manual_seed(1)
-    encoder = ReleasedEncoder(torch.from_numpy((edges @ X).astype(X.dtype)), edges, n_labels, n_labels, generator)
-    settings = {"reconstruction_weight": 1e-3, "divergence_weight": 1.0, **weights}
-    return ReleasedModel(
-        encoder,
-        torch.from_numpy(neighbors),
-        X.shape[1],
-        n_labels,
-        latent_hidden=n_labels,
-        decoder_hidden=X.shape[1],
-        generator=generator,
-        **settings,
-    )
+    encoder = ReleasedEncoder(torch.from_numpy((edges @ X).astype(X.dtype)), edges, n_labels, generator)
+    return ReleasedModel(encoder, X.shape[1], n_labels, X.shape[1], generator)
 
 
 class TestGraph:
@@ -73,7 +64,7 @@ class TestGraph:
     def test_block_of_the_adjacency_is_the_transpose_of_the_paper_s(self):
         X, neighbors = _graph()
         rows = torch.tensor([5, 0, int(neighbors[5, 1]), 17])
-        block = _model(neighbors, X).adjacency(rows)
+        block = _model(neighbors, X).encoder.linked(rows)
         for i, row in enumerate(rows.tolist()):
             assert block[i].tolist() == [other in neighbors[row] for other in rows.tolist()]
         assert block[0, 2]
@@ -83,14 +74,13 @@ class TestEncoder:
     def _whole_graph(self, encoder, X, neighbors):
         """Compute over all nodes with a dense n×n matrix: the second implementation."""
         P = torch.from_numpy(in_edges(neighbors).toarray())
-        hidden = torch.relu(P @ torch.from_numpy(X) @ encoder.first.weight.T + encoder.first.bias)
+        hidden = torch.relu(P @ torch.from_numpy(X) @ encoder.first.weight + encoder.first.bias)
         return encoder.last(P @ hidden @ encoder.second.weight.T + encoder.second.bias)
 
     @pytest.mark.parametrize("size", [1, 16, 60])
     def test_two_hops_equal_the_whole_graph_values_and_gradients(self, size):
         X, neighbors = _graph()
         encoder = _model(neighbors, X).encoder.double()
-        encoder.weights = torch.from_numpy(in_edges(neighbors).data)  # float32 is for training
         with torch.no_grad():
             encoder.first.bias.uniform_(-1, 1, generator=torch.Generator().manual_seed(2))
         rows = torch.from_numpy(np.random.default_rng(size).permutation(60)[:size])
@@ -126,7 +116,7 @@ class TestDivergence:
         assert float(ours) == pytest.approx(by_hand, rel=2e-5)  # the 1e-6 inside
         assert float(ours) == pytest.approx(released, rel=5e-3)
         both = torch.tensor([d, 1 - d], dtype=torch.float64)
-        assert float(beta_kl(both[0], both[1], 1.0, 1.0)) == pytest.approx(true, rel=1e-2)
+        assert float(beta_kl(both[0], both[1])) == pytest.approx(true, rel=1e-2)
 
     def test_still_pushes_towards_one_half(self):
         logits = torch.linspace(-6, 6, 241, dtype=torch.float64, requires_grad=True)
@@ -146,9 +136,11 @@ class TestLoss:
         observed = torch.from_numpy(np.eye(n_labels, dtype=np.int8)[rows.numpy() % n_labels])
         return Batch(rows, torch.from_numpy(X[rows.numpy()].astype(np.float32)), observed)
 
-    def test_encoder_loss_equals_the_formula(self):
+    def test_encoder_loss_equals_the_formula(self, monkeypatch):
+        monkeypatch.setattr(code, "RECONSTRUCTION_WEIGHT", 0.7)
+        monkeypatch.setattr(code, "DIVERGENCE_WEIGHT", 0.3)
         X, neighbors = _graph()
-        model = _model(neighbors, X.astype(np.float32), reconstruction_weight=0.7, divergence_weight=0.3)
+        model = _model(neighbors, X.astype(np.float32))
         batch = self._batch(X, torch.arange(12))
         logits = model.encoder(batch.rows).detach()
         state = model.generator.get_state()
@@ -173,9 +165,10 @@ class TestLoss:
         assert loss == pytest.approx(expected.item(), rel=1e-4)
 
     @pytest.mark.parametrize("size", [1e-3, 5.0, 40.0])
-    def test_finite_wherever_d_is(self, size):
+    def test_finite_wherever_d_is(self, size, monkeypatch):
+        monkeypatch.setattr(code, "RECONSTRUCTION_WEIGHT", 1.0)
         X, neighbors = _graph()
-        model = _model(neighbors, X.astype(np.float32), reconstruction_weight=1.0)
+        model = _model(neighbors, X.astype(np.float32))
         logits = size * torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
         logits.requires_grad_()
         loss = model.loss(logits, self._batch(X, torch.arange(60)))
@@ -269,7 +262,7 @@ class TestClassifier:
             SMILEReleasedClassifier(n_neighbors=9, max_epochs=1).fit(data.X[:4], np.eye(4, dtype=int))
 
     @pytest.mark.parametrize(
-        ("name", "value"), [("network", "deep"), ("encoder_hidden", 0), ("enhancement_share", 1.5), ("n_neighbors", 0)]
+        ("name", "value"), [("network", "deep"), ("decoder_hidden", 0), ("enhancement_share", 1.5), ("n_neighbors", 0)]
     )
     def test_bad_parameters_name_themselves(self, data, name, value):
         with pytest.raises(ValueError, match=f"'{name}' parameter"):

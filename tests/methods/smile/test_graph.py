@@ -31,7 +31,7 @@ class Graphs(Callback):
 
     def on_epoch_end(self, objective, record):
         encoder = objective.enhancement.encoder
-        self.neighbors.append(encoder.neighborhoods[:, 1:].numpy())
+        self.neighbors.append(encoder.graph.indices.reshape(len(self.X), -1)[:, 1:])
         self.aggregated.append(encoder.aggregated.numpy())
         with torch.no_grad():
             self.embeddings.append(objective.network[1](objective.network[0](self.X)).numpy())
@@ -39,7 +39,7 @@ class Graphs(Callback):
 
 @pytest.mark.parametrize(("refresh", "built_before"), [(None, [3]), (2, [3, 5]), (1, [3, 4, 5, 6])])
 def test_graph_is_that_of_the_embeddings_when_it_is_due(data, refresh, built_before):
-    model = build(graph_on="embeddings", graph_refresh=refresh, n_neighbors=4, self_weight=0.3)
+    model = build(graph_on="embeddings", graph_refresh=refresh, n_neighbors=4)
     X = model.fit(data.X, data.observed).scaler_.transform(data.X)
     watch = Graphs(X)
     model.fit(data.X, data.observed, callbacks=[watch])
@@ -49,7 +49,7 @@ def test_graph_is_that_of_the_embeddings_when_it_is_due(data, refresh, built_bef
             expected, _ = nearest_neighbors(watch.embeddings[epoch - 2], 4)
         assert np.array_equal(watch.neighbors[epoch - 1], expected)
         nearby = neighbor_means(expected, len(X)) @ X
-        assert np.allclose(watch.aggregated[epoch - 1], 0.3 * X + 0.7 * nearby, atol=1e-6)
+        assert np.allclose(watch.aggregated[epoch - 1], 0.5 * X + 0.5 * nearby, atol=1e-6)
     facts = model.history_.facts["graph_refreshes"]
     assert [fact["epoch"] for fact in facts] == built_before
     assert {(fact["size"], fact["search"], fact["recall"]) for fact in facts} == {(128, "exact", 1.0)}

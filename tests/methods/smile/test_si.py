@@ -16,10 +16,10 @@ def data():
     return make_known_posterior(240, 6, 4, random_state=0)
 
 
-def _objective(data, *, keep_observed=True, refresh="step", bound=2.0):
+def _objective(data):
     rows = Rows.from_arrays(data.X[:24], data.observed[:24].astype(np.int8), np.arange(24))
     network = MLP([6, 4], generator=torch.Generator().manual_seed(0))
-    objective = SMILESIObjective(network, rows, 1, bound, keep_observed, refresh)
+    objective = SMILESIObjective(network, 1)
     return objective, Batch(torch.arange(8), rows.gather(torch.arange(8)), rows.observed[:8])
 
 
@@ -48,29 +48,6 @@ def test_only_observed_entries_pull_when_the_confidence_is_current(data):
     assert torch.allclose(gradient, (weights * torch.where(positive, f - 1.0, 0.0)).sum(dim=0) / 8, atol=1e-6)
 
 
-def test_without_the_observed_entry_there_is_nothing_to_learn(data):
-    objective, batch = _objective(data, keep_observed=False)
-    objective.begin_epoch(1)
-    ((_, loss),) = list(objective.losses(batch))
-    for gradient in torch.autograd.grad(loss, list(objective.network.parameters())):
-        assert gradient.abs().max() < 1e-7
-
-
-def test_confidence_of_the_epoch_stays_while_the_network_moves(data):
-    objective, batch = _objective(data, refresh="epoch")
-    objective.begin_epoch(1)
-    before = objective.confidence.clone()
-    with torch.no_grad():
-        objective.network[-1].bias.add_(1.0)
-    ((_, loss),) = list(objective.losses(batch))
-    (gradient,) = torch.autograd.grad(loss, objective.network[-1].bias)
-    assert torch.equal(objective.confidence, before)
-    assert (gradient > 0).any()  # the entries that rose are held back
-    objective.begin_epoch(2)
-    assert (objective.confidence >= before).all()
-    assert not torch.equal(objective.confidence, before)
-
-
 def test_warm_up_alone_is_assume_negative(data):
     settings = {"max_epochs": 3, "random_state": 0}
     ours = SMILESIClassifier(warm_up_epochs=3, **settings).fit(data.X, data.observed)
@@ -78,41 +55,42 @@ def test_warm_up_alone_is_assume_negative(data):
     assert np.array_equal(ours.predict_proba(data.X), theirs.predict_proba(data.X))
 
 
-@pytest.mark.parametrize("refresh", ["step", "epoch"])
-def test_trusting_itself_ends_the_assumption_that_unknown_is_negative(data, refresh):
+def test_trusting_itself_ends_the_assumption_that_unknown_is_negative(data):
     settings = {"max_epochs": 20, "random_state": 0}
-    ours = SMILESIClassifier(refresh=refresh, **settings).fit(data.X, data.observed)
+    ours = SMILESIClassifier(**settings).fit(data.X, data.observed)
     theirs = AssumeNegativeClassifier(**settings).fit(data.X, data.observed)
     assert theirs.predict_proba(data.X).sum(axis=1).mean() == pytest.approx(1.0, abs=0.15)
     assert ours.predict_proba(data.X).sum(axis=1).mean() > 1.4
     assert ours.score(data.X, data.Y) > 0.7
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_soft_labels_are_the_confidence_with_known_entries(data, keep):
+def test_soft_labels_are_the_confidence_with_known_entries(data):
     observed = data.observed.astype(np.int8)
     row = int(np.flatnonzero(observed[:, 3] == 0)[0])
     observed[row, 3] = -1
-    model = SMILESIClassifier(keep_observed=keep, max_epochs=5, dropout=0.2, random_state=0).fit(data.X, observed)
+    model = SMILESIClassifier(max_epochs=5, dropout=0.2, random_state=0).fit(data.X, observed)
     expected = model.predict_proba(data.X)
-    if keep:
-        expected[observed == 1] = 1.0
+    expected[observed == 1] = 1.0
     expected[row, 3] = 0.0
     assert model.soft_labels_.dtype == np.float32
     assert np.allclose(model.soft_labels_, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("refresh", ["step", "epoch"])
-def test_equal_seeds_give_equal_bits_whatever_the_global_state(data, refresh):
+def test_equal_seeds_give_equal_bits_whatever_the_global_state(data):
     models = []
     for seed in (1, 2):
         torch.manual_seed(seed)
         np.random.seed(seed)  # noqa: NPY002 - the global state is what must not matter
-        models.append(SMILESIClassifier(refresh=refresh, max_epochs=5, random_state=0).fit(data.X, data.observed))
+        models.append(SMILESIClassifier(max_epochs=5, random_state=0).fit(data.X, data.observed))
     assert np.array_equal(models[0].soft_labels_, models[1].soft_labels_)
 
 
-@pytest.mark.parametrize(("name", "value"), [("refresh", "never"), ("risk_weight_bound", 0), ("warm_up_epochs", -1)])
-def test_bad_parameters_name_themselves(data, name, value):
-    with pytest.raises(ValueError, match=f"'{name}' parameter"):
-        SMILESIClassifier(**{name: value}).fit(data.X, data.observed)
+def test_bad_parameters_name_themselves(data):
+    with pytest.raises(ValueError, match="'warm_up_epochs' parameter"):
+        SMILESIClassifier(warm_up_epochs=-1).fit(data.X, data.observed)
+
+
+@pytest.mark.parametrize("name", ["keep_observed", "refresh", "risk_weight_bound"])
+def test_parameters_that_are_gone_are_named(name):
+    with pytest.raises(TypeError, match=f"SMILESIClassifier no longer has the parameter {name}"):
+        SMILESIClassifier(**{name: 1})

@@ -1,8 +1,8 @@
-"""SMILE's step in single precision, compiled: Beta draws, T_LE and the graph encoder, with their derivatives.
+"""SMILE's label enhancement in single precision, compiled: Beta draws and T_LE, with their derivatives.
 
 The formulas are those of ``LabelEnhancement.reference_loss``, which automatic differentiation follows; tests compare
 the two. Below are, in this order, exponential and logarithm without branches or calls (loops over them become vector
-instructions), log Γ and its derivatives, the draws, T_LE, and the encoder.
+instructions), log Γ and its derivatives, the draws, and T_LE.
 """
 
 import math
@@ -129,17 +129,9 @@ def _is_refused(alpha: Scalar, noise: Scalar, wait: Scalar) -> Scalar:
 def refused(shapes: Array, noise: Array, bits: Array) -> Array:
     """Places of the draws that are refused."""
     marks = np.empty(len(shapes), np.bool_)
-    count = 0
     for i in range(len(shapes)):
         marks[i] = _is_refused(shapes[i], noise[i], wait(bits[i]))
-        count += marks[i]
-    places = np.empty(count, np.int64)
-    count = 0
-    for i in range(len(shapes)):
-        if marks[i]:
-            places[count] = i
-            count += 1
-    return places
+    return np.flatnonzero(marks)
 
 
 @compiled
@@ -174,7 +166,7 @@ def _log_draw(alpha: Scalar, noise: Scalar, first: Scalar, second: Scalar) -> tu
 
 @compiled
 def beta_draws(shapes: Array, noise: Array, bits: Array) -> tuple[Array, Array]:
-    """Beta draws d and (∂d/∂α, −∂d/∂β), from stacked shapes, (2, n), normal numbers, (2, n), and bits, (2, 2, n)."""
+    """Beta draws d and (∂d/∂α, ∂d/∂β), from stacked shapes, (2, n), normal numbers, (2, n), and bits, (2, 2, n)."""
     n = shapes.shape[1]
     draws, slopes = np.empty(n, Single), np.empty((2, n), Single)
     for i in range(n):
@@ -186,7 +178,7 @@ def beta_draws(shapes: Array, noise: Array, bits: Array) -> tuple[Array, Array]:
         product = small * over * over  # d·(1−d)
         draws[i] = over if logit >= 0 else small * over
         slopes[0, i] = by_alpha * product
-        slopes[1, i] = by_beta * product
+        slopes[1, i] = -by_beta * product
     return draws, slopes
 
 
@@ -208,7 +200,6 @@ def loss_and_gradients(
     feature_decoder: Layers,
     feature_scale: float,
     elbo_weight: float,
-    prior: tuple[float, float],
 ) -> tuple[float, Array, Layers, Layers, Layers]:
     """T_LE; its derivatives by (log α, log β), (B, 2c); those by W₁, b₁, W₂, b₂ of the three networks."""
     size, n_labels = draw.shape
@@ -216,15 +207,14 @@ def loss_and_gradients(
     scale = Single(elbo_weight / size)
 
     by_log_parameters = np.empty_like(log_parameters)
-    divergence, consistency = _posterior(log_parameters, targets, weights, prior, elbo_weight, by_log_parameters)
-    divergence += size * n_labels * (math.lgamma(prior[0]) + math.lgamma(prior[1]) - math.lgamma(prior[0] + prior[1]))
+    divergence, consistency = _posterior(log_parameters, targets, weights, elbo_weight, by_log_parameters)
 
     known = np.empty((size, n_features + n_labels), Single)  # [x, d]
-    _fill(known, features, Single(1.0 / feature_scale), 0)
-    _fill(known, draw, _ONE, n_features)
+    known[:, :n_features] = features * Single(1.0 / feature_scale)
+    known[:, n_features:] = draw
     encoded_hidden, encoded = _two_layers(known, latent_encoder)
     hidden_state = np.empty((size, n_labels + n_latent), Single)  # [d, z]
-    _fill(hidden_state, draw, _ONE, 0)
+    hidden_state[:, :n_labels] = draw
     divergence += _draw_latent(encoded, noise, hidden_state[:, n_labels:])
     label_hidden, by_label_output = _two_layers(draw, label_decoder)
     decoded = _cross_entropy(by_label_output, targets, scale)
@@ -241,24 +231,19 @@ def loss_and_gradients(
     by_encoded_hidden, of_latent_encoder = _back(known, encoded_hidden, by_encoded, latent_encoder)
     by_draw = np.dot(by_links, draw)
     by_draw += np.dot(by_label_hidden, label_decoder[0])
-    _add_product(by_draw, by_encoded_hidden, latent_encoder[0], n_features)
-    _through_draw(by_log_parameters, log_parameters, slopes, by_draw, by_state)
+    by_draw += np.dot(by_encoded_hidden, np.ascontiguousarray(latent_encoder[0][:, n_features:]))
+    by_draw += by_state[:, :n_labels]
+    _through_draw(by_log_parameters, log_parameters, slopes, by_draw)
     return loss, by_log_parameters, of_latent_encoder, of_label_decoder, of_feature_decoder
 
 
 @compiled
 def _posterior(
-    log_parameters: Array,
-    targets: Array,
-    weights: Array,
-    prior: tuple[float, float],
-    elbo_weight: float,
-    by_log_parameters: Array,
+    log_parameters: Array, targets: Array, weights: Array, elbo_weight: float, by_log_parameters: Array
 ) -> tuple[float, float]:
-    """KL( q(D) ‖ p(D) ) up to its constant, T_C on the mean, both summed; their share of the derivative is written."""
+    """KL( q(D) ‖ p(D) ), T_C on the mean, both summed; their share of the derivative is written."""
     size, n_labels = targets.shape
     scale, over = Single(elbo_weight / size), Single(1.0 / size)
-    prior_alpha, prior_beta = Single(prior[0]), Single(prior[1])
     divergence: Scalar = 0.0
     consistency: Scalar = 0.0
     for i in range(size):
@@ -266,7 +251,7 @@ def _posterior(
         for j in range(n_labels):
             log_alpha, log_beta = log_parameters[i, j], log_parameters[i, n_labels + j]
             alpha, beta = exponential(log_alpha), exponential(log_beta)
-            more_alpha, more_beta = alpha - prior_alpha, beta - prior_beta
+            more_alpha, more_beta = alpha - _ONE, beta - _ONE
             value_alpha, digamma_alpha, trigamma_alpha = log_gamma_and_slopes(alpha)
             value_beta, digamma_beta, trigamma_beta = log_gamma_and_slopes(beta)
             value, digamma, trigamma = log_gamma_and_slopes(alpha + beta)
@@ -286,13 +271,6 @@ def _posterior(
         divergence += row_divergence
         consistency += row_consistency
     return divergence, consistency
-
-
-@compiled
-def _fill(place: Array, values: Array, factor: Scalar, start: int) -> None:
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            place[i, start + j] = factor * values[i, j]
 
 
 @compiled
@@ -320,16 +298,7 @@ def _back(inputs: Array, hidden: Array, by_output: Array, layers: Layers) -> tup
         for j in range(hidden.shape[1]):
             by_hidden[i, j] = by_hidden[i, j] if hidden[i, j] > 0 else Single(0.0)
     of_first, of_second = np.dot(by_hidden.T, inputs), np.dot(by_output.T, hidden)
-    return by_hidden, (of_first, _column_sums(by_hidden), of_second, _column_sums(by_output))
-
-
-@compiled
-def _column_sums(values: Array) -> Array:
-    sums = np.zeros(values.shape[1], Single)
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            sums[j] += values[i, j]
-    return sums
+    return by_hidden, (of_first, by_hidden.sum(axis=0), of_second, by_output.sum(axis=0))
 
 
 @compiled
@@ -411,89 +380,12 @@ def _links(products: Array, adjacency: Array, scale: Scalar) -> Scalar:
 
 
 @compiled
-def _add_product(place: Array, left: Array, right: Array, start: int) -> None:
-    """Add left · right[:, start:] to ``place``."""
-    for i in range(left.shape[0]):
-        for k in range(left.shape[1]):
-            factor = left[i, k]
-            for j in range(place.shape[1]):
-                place[i, j] += factor * right[k, start + j]
-
-
-@compiled
-def _through_draw(
-    by_log_parameters: Array, log_parameters: Array, slopes: Array, by_draw: Array, by_state: Array
-) -> None:
-    """Add what comes through d; the first columns of ``by_state`` belong to its derivative too."""
+def _through_draw(by_log_parameters: Array, log_parameters: Array, slopes: Array, by_draw: Array) -> None:
+    """Add what comes through d."""
     size, n_labels = by_draw.shape
     for i in range(size):
         for j in range(n_labels):
-            by_soft = by_draw[i, j] + by_state[i, j]
-            by_log_parameters[i, j] += by_soft * slopes[0, i, j] * exponential(log_parameters[i, j])
-            by_log_parameters[i, n_labels + j] += (
-                by_soft * slopes[1, i, j] * exponential(log_parameters[i, n_labels + j])
-            )
-
-
-# The graph encoder behind its first product X·W₁: the twin of what torch computes in ``GraphEncoder.forward``.
-
-
-@compiled
-def encoder_forwards(
-    hidden: Array, bias: Array, places: Array, shares: Array, second: Array, second_bias: Array, bound: Scalar
-) -> tuple[Array, Array]:
-    """Make X·W₁, in place, the hidden layer; returns it pooled, and log α, log β beside each other, bounded."""
-    for i in range(hidden.shape[0]):
-        for j in range(hidden.shape[1]):
-            value = hidden[i, j] + bias[j]
-            hidden[i, j] = Single(0.0) if value < 0 else value
-    pooled = np.zeros((places.shape[0], hidden.shape[1]), Single)
-    for i in range(places.shape[0]):
-        for k in range(places.shape[1]):
-            place, share = places[i, k], shares[k]
-            for j in range(hidden.shape[1]):
-                pooled[i, j] += share * hidden[place, j]
-    output = np.dot(pooled, second.T)
-    for i in range(output.shape[0]):
-        for j in range(output.shape[1]):
-            value = output[i, j] + second_bias[j]
-            value = bound if value > bound else value  # NaN stays
-            output[i, j] = -bound if value < -bound else value
-    return pooled, output
-
-
-@compiled
-def encoder_backwards(
-    by_output: Array,
-    output: Array,
-    bound: Scalar,
-    second: Array,
-    pooled: Array,
-    hidden: Array,
-    places: Array,
-    shares: Array,
-    by_hidden: Array,
-) -> tuple[Array, Array, Array]:
-    """From the derivative by the output of ``encoder_forwards``: that by X·W₁ + b₁, written; those by b₁, W₂ and b₂."""
-    by_raw = np.empty_like(by_output)
-    of_second_bias = np.zeros(output.shape[1], Single)
-    for i in range(output.shape[0]):
-        for j in range(output.shape[1]):
-            inside = -bound < output[i, j] < bound
-            value = by_output[i, j] if inside else Single(0.0)
-            by_raw[i, j] = value
-            of_second_bias[j] += value
-    by_pooled = np.dot(by_raw, second)
-    by_hidden[:] = 0
-    for i in range(places.shape[0]):
-        for k in range(places.shape[1]):
-            place, share = places[i, k], shares[k]
-            for j in range(hidden.shape[1]):
-                by_hidden[place, j] += share * by_pooled[i, j]
-    of_bias = np.zeros(hidden.shape[1], Single)
-    for i in range(hidden.shape[0]):
-        for j in range(hidden.shape[1]):
-            value = by_hidden[i, j] if hidden[i, j] > 0 else Single(0.0)
-            by_hidden[i, j] = value
-            of_bias[j] += value
-    return of_bias, np.dot(by_raw.T, pooled), of_second_bias
+            for part in range(2):
+                place = part * n_labels + j
+                by_parameter = by_draw[i, j] * slopes[part, i, j]
+                by_log_parameters[i, place] += by_parameter * exponential(log_parameters[i, place])

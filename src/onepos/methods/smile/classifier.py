@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,15 +11,19 @@ from torch import Tensor, nn
 
 from onepos.graph.neighbors import SEARCHES, Search
 from onepos.label_sets.thresholds import balanced_weight
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures
-from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph, with_self
-from onepos.methods.smile.enhancement import EnhancementSettings, LabelEnhancement
+from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph, smile_graph
+from onepos.methods.smile.enhancement import LabelEnhancement
 from onepos.rows.stored import DiskRows
 from onepos.training import Batch, Objective, losses
 from onepos.training.losses import cardinality_shift
+from onepos.training.objective import on_device
 
+#: Times c: κ, the bound on the risk weights 1/(f_γ·c). A row whose observed label the classifier doubts weighs at most
+#: eight times as much as one where it is certain.
+_BOUND = 8.0
 #: With ``warm_up_epochs="auto"``: epochs without scores, and epochs without a better score that end the warm-up.
 _WARM_UP_EPOCHS = 3
 _WARM_UP_WAITS = 2
@@ -27,50 +31,55 @@ _WARM_UP_WAITS = 2
 _ROWS_AT_ONCE = 4096
 
 
-@dataclass
-class WarmUp:
-    """When the warm-up ends: after ``n_epochs``; if ``waits`` is given, also after so many without a better score."""
+class RiskObjective(Objective):
+    """After an AN warm-up, the single-positive risk R̂_sp; subclasses have ``soft_labels``."""
 
-    n_epochs: int
-    waits: int | None = None
+    def __init__(self, network: nn.Module, warm_up_epochs: int) -> None:
+        super().__init__(network)
+        self.warm_up_epochs = warm_up_epochs
 
-    def end_epoch(self, epoch: int, waited: int | None) -> bool:
-        """Note a 0-based epoch, and how long ago the best one was; returns whether the warm-up ends by its score."""
-        if self.waits is None or waited is None or epoch >= self.n_epochs:
-            return False
-        if waited >= self.waits or epoch + 1 == self.n_epochs:
-            self.n_epochs = epoch + 1
-            return True
-        return False
+    def risk(self, batch: Batch) -> Tensor:
+        """AN in the warm-up, then R̂_sp."""
+        logits = self.network(batch.features)
+        if self.epoch < self.warm_up_epochs:
+            return losses.assume_negative(logits, batch.observed)
+        weights = losses.risk_weights(logits, batch.observed, _BOUND / logits.shape[1])
+        return losses.single_positive_risk(logits, self.soft_labels(batch, logits), weights)
 
-
-@dataclass(frozen=True)
-class RiskSettings:
-    """How the classifier uses the recovered soft labels; see ``SMILEClassifier``."""
-
-    warm_up: WarmUp
-    bound: float
-    keep_observed: bool
-    correction: str
-    n_positives: float
+    def soft_labels(self, batch: Batch, logits: Tensor) -> Tensor:
+        """d for the rows of a batch, (batch, c), without gradient."""
+        raise NotImplementedError(f"{type(self).__name__} must say what its soft labels are.")
 
 
-class SMILEObjective(Objective):
-    """Algorithm 1: after an AN warm-up, alternate a step on T_LE with a step on the single-positive risk R̂_sp."""
+def with_known(soft: Tensor, observed: Tensor) -> Tensor:
+    """Return d with 1 where a label was observed and 0 where it is known to be absent."""
+    return torch.where(observed > 0, 1.0, soft).masked_fill(observed < 0, 0.0)
+
+
+class SMILEObjective(RiskObjective):
+    """Algorithm 1: after an AN warm-up, alternate a step on T_LE with a step on the single-positive risk R̂_sp.
+
+    The warm-up ends after ``warm_up_epochs``; with ``warm_up_waits``, also after so many without a better score.
+    """
 
     def __init__(
         self,
         network: nn.Module,
         enhancement: LabelEnhancement,
-        settings: RiskSettings,
         graph: GraphFeatures,
         refresh: GraphRefresh | None,
+        *,
+        warm_up_epochs: int,
+        warm_up_waits: int | None,
+        correction: str,
+        n_positives: float,
     ) -> None:
-        super().__init__(network)
+        super().__init__(network, warm_up_epochs)
         self.enhancement = enhancement
-        self.settings = settings
         self.graph = graph
         self.refresh = refresh
+        self.warm_up_waits = warm_up_waits
+        self.correction, self.n_positives = correction, n_positives
 
     def begin_epoch(self, epoch: int) -> None:
         """Note the epoch; with ``graph_on="embeddings"``, build a new graph when one is due."""
@@ -81,12 +90,7 @@ class SMILEObjective(Objective):
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
         yield "label_enhancement", self.enhancement.loss(self.graph.batch(batch))
-        logits = self.network(batch.features)
-        if self.epoch < self.settings.warm_up.n_epochs:
-            yield "risk", losses.assume_negative(logits, batch.observed)
-            return
-        weights = losses.risk_weights(logits, batch.observed, self.settings.bound)
-        yield "risk", losses.single_positive_risk(logits, self.soft_labels(batch), weights)
+        yield "risk", self.risk(batch)
 
     def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
         """T_LE trains the variational model, the risk trains the classifier."""
@@ -94,36 +98,39 @@ class SMILEObjective(Objective):
         return [(list(part.parameters()), 1.0)]
 
     def end_epoch(self, waited: int | None) -> bool:
-        """Go on from the best epoch of the warm-up when it ends."""
-        return self.settings.warm_up.end_epoch(self.epoch, waited)
+        """End the warm-up if its score says so, and go on from its best epoch."""
+        n_epochs = self.epoch + 1
+        if self.warm_up_waits is None or waited is None or n_epochs > self.warm_up_epochs:
+            return False
+        if waited < self.warm_up_waits and n_epochs < self.warm_up_epochs:
+            return False
+        self.warm_up_epochs = n_epochs
+        return True
 
     def running_state(self) -> dict[str, Tensor]:
         """The length of the warm-up, and the graphs so far, if there are several."""
-        length = {"warm_up_epochs": torch.tensor(self.settings.warm_up.n_epochs)}
+        length = {"warm_up_epochs": torch.tensor(self.warm_up_epochs)}
         return length if self.refresh is None else length | self.refresh.running_state()
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
         """Take them back, and put the graph in use into the encoder."""
         graphs = dict(state)
-        self.settings.warm_up.n_epochs = int(graphs.pop("warm_up_epochs"))
+        self.warm_up_epochs = int(graphs.pop("warm_up_epochs"))
         if self.refresh is not None:
             self.refresh.resume(graphs, self.enhancement.encoder)
 
     @torch.no_grad()
-    def soft_labels(self, batch: Batch) -> Tensor:
-        """d for the rows of a batch: mean of the Beta, corrected for cardinality, known entries put in."""
-        return self.corrected(self.enhancement.means(batch.rows), batch.observed)
+    def soft_labels(self, batch: Batch, logits: Tensor) -> Tensor:
+        """Mean of the Beta, corrected for cardinality over the batch, with known entries."""
+        return with_known(self.corrected(batch.rows, batch.observed), batch.observed)
 
-    def corrected(self, soft: Tensor, observed: Tensor) -> Tensor:
-        """Correct d for cardinality, as one batch, and put known entries in."""
-        if self.settings.correction == "bayes":
+    def corrected(self, rows: Tensor, observed: Tensor) -> Tensor:
+        """Mean of the Beta of the given rows, corrected for cardinality as one batch."""
+        soft = self.enhancement.means(rows)
+        if self.correction == "bayes":
             odds = soft / (1.0 - soft).clamp(min=torch.finfo(soft.dtype).eps)
-            soft = ((self.settings.n_positives - 1.0) * odds).clamp(0.0, 1.0)
-        elif self.settings.correction == "shift":
-            soft = with_mean_sum(soft, observed >= 0, self.settings.n_positives)
-        if self.settings.keep_observed:
-            soft = torch.maximum(soft, observed.clamp(min=0).to(soft.dtype))
-        return soft.masked_fill(observed < 0, 0.0)
+            return ((self.n_positives - 1.0) * odds).clamp(0.0, 1.0)
+        return with_mean_sum(soft, observed >= 0, self.n_positives) if self.correction == "shift" else soft
 
 
 def with_mean_sum(soft: Tensor, possible: Tensor, n_positives: float) -> Tensor:
@@ -147,7 +154,8 @@ def with_mean_sum(soft: Tensor, possible: Tensor, n_positives: float) -> Tensor:
 class SMILEClassifier(GraphClassifier):
     """SMILE, the paper's method: recover soft labels with a variational graph model, train on the unbiased risk.
 
-    Where the paper is silent the choice is a parameter, and the default is what measured best on validation data.
+    Where the paper is silent, the choice is what measured best on validation data: a parameter if a study shows that it
+    matters, else a constant (docs/methods/smile.md).
 
     Parameters
     ----------
@@ -160,14 +168,8 @@ class SMILEClassifier(GraphClassifier):
         one number is added to the logits of E[d] in a batch so that its rows have m labels on average. "weight": T_C
         weights unobserved entries by 1/(2m−1), so that a label with probability ½ is recovered as ½. "bayes": T_C is
         not weighted and the recovered d becomes (m−1)·d/(1−d), clipped to [0, 1]. "none": nothing of this.
-    unobserved_weight : float or "auto"
-        Overrides the weight of unobserved entries in T_C; "auto" follows ``cardinality_correction``.
     n_neighbors : int
         k of the nearest-neighbour graph.
-    self_weight : float
-        Weight of the self-loop in the graph convolution: a row counts for this share, its neighbours for the rest.
-    graph_metric : {"euclidean", "cosine"}
-        Distance of the graph, on the scaled features.
     graph_on : {"features", "embeddings"}
         Whether the graph stays the one of the features (those of X, or ``graph_features`` in ``fit``), or is built
         again after the warm-up from the network's embeddings: what its method ``embed`` returns, or the input of the
@@ -181,19 +183,8 @@ class SMILEClassifier(GraphClassifier):
         exactly up to 30,000 rows, above with an index (``pip install 'onepos[large]'``) that finds about 95 in 100.
     cache_folder : str or None
         Folder for the dense neighbourhood means ÂX, as large as X in float32, while ``fit`` runs; None: in memory.
-    encoder_hidden : int
-        Hidden width of the graph encoder w₁.
-    latent_size, decoder_hidden : int
-        Size of z; hidden width of w₂, η₁ and η₂.
     elbo_weight : float
         λ in T_LE = −λ·ELBO + T_C.
-    prior : (float, float)
-        (α̂, β̂) of the Beta prior over soft labels.
-    keep_observed : bool
-        Set d to 1 where the label was observed.
-    risk_weight_bound : float or "auto"
-        κ, the bound on the risk weights 1/(f_γ·c); "auto" is 8/c: a row whose observed label the classifier doubts
-        weighs at most eight times as much as one where it is certain.
     warm_up_epochs : int or "auto"
         Epochs of assume-negative training of f before its soft labels are used; counted in ``max_epochs``. "auto":
         until the score of held-out rows has not been better for two epochs, at most half of ``max_epochs``; training
@@ -230,27 +221,27 @@ class SMILEClassifier(GraphClassifier):
     """
 
     cardinality_correction: str = "shift"
-    unobserved_weight: float | str = "auto"
     n_neighbors: int = 10
-    self_weight: float = 0.5
-    graph_metric: Literal["euclidean", "cosine"] = "euclidean"
     graph_on: str = "features"
     graph_refresh: int | None = None
     graph_search: Search = "auto"
     cache_folder: str | None = None
-    encoder_hidden: int = 128
-    latent_size: int = 8
-    decoder_hidden: int = 32
     elbo_weight: float = 1e-3
-    prior: tuple[float, float] = (1.0, 1.0)
-    keep_observed: bool = True
-    risk_weight_bound: float | str = "auto"
     warm_up_epochs: int | str = "auto"
 
     _retired: ClassVar[Mapping[str, str]] = {
         "n_draws": "a step takes one draw",
         "consistency_on": "T_C looks at the mean of the Beta",
         "soft_label": "the classifier is trained on the mean of the Beta",
+        "unobserved_weight": "the weight of unobserved entries follows cardinality_correction",
+        "self_weight": "a row has half of the weight in the graph convolution",
+        "graph_metric": "distances are Euclidean",
+        "encoder_hidden": "it is 128",
+        "latent_size": "it is 8",
+        "decoder_hidden": "it is 32",
+        "prior": "the prior of soft labels is uniform",
+        "keep_observed": "the soft label of an observed label is 1",
+        "risk_weight_bound": "the bound is 8/c",
     }
     _bag_rate_factor: ClassVar[float] = 3.0
     # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
@@ -258,76 +249,67 @@ class SMILEClassifier(GraphClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {
         "cardinality_correction": [one_of("shift", "weight", "bayes", "none")],
-        "unobserved_weight": [one_of("auto"), POSITIVE],
         "n_neighbors": [COUNT],
-        "self_weight": [PROBABILITY],
-        "graph_metric": [one_of("euclidean", "cosine")],
         "graph_on": [one_of("features", "embeddings")],
         "graph_refresh": [COUNT, None],
         "graph_search": [one_of(*SEARCHES)],
         "cache_folder": [str, None],
-        "encoder_hidden": [COUNT],
-        "latent_size": [COUNT],
-        "decoder_hidden": [COUNT],
         "elbo_weight": [POSITIVE_OR_ZERO],
-        "prior": [tuple, list],
-        "keep_observed": ["boolean"],
-        "risk_weight_bound": [one_of("auto"), POSITIVE],
         "warm_up_epochs": [one_of("auto"), COUNT_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, number, weight = context.n_labels, self._set_n_positives(context), 1.0
-        if not isinstance(self.unobserved_weight, str):
-            weight = float(self.unobserved_weight)
-        elif self.cardinality_correction == "weight":
+        if self.cardinality_correction == "weight":
             weight = balanced_weight(number)
         elif self.cardinality_correction == "shift":
             weight = 1.0 / max(n_labels - 1, 1)
         encoder, feature_scale = self._build_encoder(context)
-        alpha, beta = map(float, self.prior)
-        sizes = self.latent_size, self.decoder_hidden
-        settings = EnhancementSettings(float(self.elbo_weight), (alpha, beta), weight, *sizes)
-        n_features = context.graph.features.shape[1]
-        enhancement = LabelEnhancement(encoder, n_features, n_labels, settings, feature_scale, context.generator)
-        bound = 8.0 / n_labels if isinstance(self.risk_weight_bound, str) else float(self.risk_weight_bound)
-        warm_up = self._warm_up(context)
-        risk = RiskSettings(warm_up, bound, self.keep_observed, self.cardinality_correction, number)
-        refresh = self._graph_refresh(encoder, context) if self.graph_on == "embeddings" else None
-        return SMILEObjective(context.network, enhancement, risk, context.graph, refresh)
+        enhancement = LabelEnhancement(
+            encoder,
+            context.graph.features.shape[1],
+            n_labels,
+            elbo_weight=float(self.elbo_weight),
+            unobserved_weight=weight,
+            feature_scale=feature_scale,
+            generator=context.generator,
+        )
+        by_embeddings = self.graph_on == "embeddings"
+        n_epochs, waits = self.warm_up_epochs, None
+        if isinstance(n_epochs, str) and (context.held is None or by_embeddings):
+            n_epochs = _WARM_UP_EPOCHS
+        elif isinstance(n_epochs, str):
+            n_epochs, waits = self.max_epochs // 2, _WARM_UP_WAITS
+        return SMILEObjective(
+            context.network,
+            enhancement,
+            context.graph,
+            self._graph_refresh(encoder, context, n_epochs) if by_embeddings else None,
+            warm_up_epochs=n_epochs,
+            warm_up_waits=waits,
+            correction=self.cardinality_correction,
+            n_positives=number,
+        )
 
-    def _warm_up(self, context: Context) -> WarmUp:
-        if not isinstance(self.warm_up_epochs, str):
-            return WarmUp(self.warm_up_epochs)
-        if context.held is None or self.graph_on == "embeddings":
-            return WarmUp(_WARM_UP_EPOCHS)
-        return WarmUp(self.max_epochs // 2, _WARM_UP_WAITS)
-
-    def _graph_refresh(self, encoder: GraphEncoder, context: Context) -> GraphRefresh:
+    def _graph_refresh(self, encoder: GraphEncoder, context: Context, start: int) -> GraphRefresh:
         matrix = context.graph.matrix
-        neighbors = encoder.neighborhoods[:, 1:].cpu().numpy()
+        neighbors = encoder.graph.indices.reshape(context.rows.n_samples, -1)[:, 1:].astype(np.int64)
         return GraphRefresh(
             context.network,
             neighbors,
             context.rows,
-            lambda rows: find_graph(rows, neighbors.shape[1], self.graph_metric, self.graph_search),
-            lambda found: aggregated_features(matrix, found, self.self_weight, self.cache_folder),
-            self._warm_up(context).n_epochs,
+            lambda rows: find_graph(rows, neighbors.shape[1], self.graph_search),
+            lambda found: aggregated_features(matrix, found, self.cache_folder),
+            start,
             self.graph_refresh,
         )
 
     def _build_encoder(self, context: Context) -> tuple[GraphEncoder, float]:
         """Build the graph over all rows (labels play no part in it), ÂX, and the encoder on top."""
         matrix = context.graph.matrix
-        neighbors, self._graph_facts = find_graph(matrix, self.n_neighbors, self.graph_metric, self.graph_search)
-        encoder = GraphEncoder(
-            aggregated_features(matrix, neighbors, self.self_weight, self.cache_folder),
-            with_self(neighbors),
-            self.encoder_hidden,
-            context.n_labels,
-            self_weight=self.self_weight,
-            generator=context.generator,
-        )
+        neighbors, self._graph_facts = find_graph(matrix, self.n_neighbors, self.graph_search)
+        aggregated = on_device(aggregated_features(matrix, neighbors, self.cache_folder), self.device)
+        encoder = GraphEncoder(aggregated, smile_graph(neighbors), context.n_labels, context.generator)
         return encoder, max(_mean_square(matrix), 1e-12) ** 0.5
 
     def _finish(self, objective: Objective, context: Context) -> None:
@@ -335,11 +317,11 @@ class SMILEClassifier(GraphClassifier):
         if objective.refresh is not None:
             objective.refresh.put_into(objective.enhancement.encoder)
             self.history_.facts["graph_refreshes"] = objective.refresh.facts
-        rows = context.rows
+        observed = context.rows.observed
         with torch.no_grad():
-            blocks = torch.split(torch.arange(rows.n_samples, device=rows.observed.device), _ROWS_AT_ONCE)
-            pieces = [objective.corrected(objective.enhancement.means(block), rows.observed[block]) for block in blocks]
-        self.soft_labels_ = torch.cat(pieces).cpu().numpy()
+            parts = torch.split(torch.arange(len(observed), device=observed.device), _ROWS_AT_ONCE)
+            soft = [with_known(objective.corrected(part, observed[part]), observed[part]) for part in parts]
+        self.soft_labels_ = torch.cat(soft).cpu().numpy()
         self.history_.facts["graph"] = self._graph_facts
 
 

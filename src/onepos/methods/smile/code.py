@@ -6,8 +6,8 @@ here                        there           meaning
 ``encoder``                 encoder         graph network, row → logits of d
 ``latent_encoder``          encoder_z       [x, d] → z_h, no distribution
 ``feature_decoder``         decoder         [d, z_h] → X̂
-``reconstruction_weight``   γ (``gamma``)   weight of MSE(X̂, x) + AN(Ŷ, s) + MSE(ŶŶᵀ, A)
-``divergence_weight``       δ (``delta``)   weight of KL′
+``RECONSTRUCTION_WEIGHT``   γ (``gamma``)   weight of MSE(X̂, x) + AN(Ŷ, s) + MSE(ŶŶᵀ, A)
+``DIVERGENCE_WEIGHT``       δ (``delta``)   weight of KL′
 ==========================  ==============  ===========================================================
 """
 
@@ -26,12 +26,12 @@ from onepos.graph.neighbors import adjacency
 from onepos.methods._base import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures
-from onepos.methods.smile.beta import sample_beta
-from onepos.methods.smile.encoder import find_graph
+from onepos.methods.smile.encoder import GraphNetwork, find_graph
+from onepos.methods.smile.enhancement import sample_beta
 from onepos.training import Batch, Objective
-from onepos.training.losses import binary_cross_entropy
+from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
-from onepos.training.objective import as_features, gather
+from onepos.training.objective import as_features, on_device
 
 
 def in_edges(neighbors: NDArray[np.int64]) -> Any:
@@ -49,70 +49,37 @@ def in_edges(neighbors: NDArray[np.int64]) -> Any:
     return sparse.csr_array((weights, listed_by.indices, listed_by.indptr), shape=listed_by.shape)
 
 
-class GraphConvolution(nn.Linear):
+def _glorot(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
     """The weight and bias of a graph convolution: Glorot-uniform weights and a bias of zero, as DGL starts it."""
-
-    def __init__(self, n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> None:
-        super().__init__(n_inputs, n_outputs, device="meta")
-        self.to_empty(device="cpu")
-        bound = (6.0 / (n_inputs + n_outputs)) ** 0.5
-        with torch.no_grad():
-            self.weight.uniform_(-bound, bound, generator=generator)
-            self.bias.zero_()
+    layer = nn.Linear(n_inputs, n_outputs, device="meta").to_empty(device="cpu")
+    bound = (6.0 / (n_inputs + n_outputs)) ** 0.5
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.zero_()
+    return layer
 
 
-class ReleasedEncoder(nn.Module):
+class ReleasedEncoder(GraphNetwork):
     """Rows → logits of their soft labels d: graph convolution, ReLU, graph convolution, linear layer.
 
-    Parameters
-    ----------
-    aggregated : Tensor or CSR array of shape (n_samples, n_features)
-        PX.
-    edges : CSR array of shape (n_samples, n_samples)
-        P, from ``in_edges``.
-    n_hidden, n_labels : int
+    ``aggregated`` and ``graph`` are those of ``GraphNetwork``, with P from ``in_edges``. All widths are n_labels.
     """
 
-    aggregated: Any
-    starts: Tensor
-    sources: Tensor
-    weights: Tensor
-
-    def __init__(
-        self, aggregated: Any, edges: Any, n_hidden: int, n_labels: int, generator: torch.Generator | None = None
-    ) -> None:
-        super().__init__()
-        # Not persistent: the graph belongs to the training set, not to the saved state.
-        if isinstance(aggregated, Tensor):
-            self.register_buffer("aggregated", aggregated, persistent=False)
-        else:
-            self.aggregated = aggregated
-        self.register_buffer("starts", torch.from_numpy(edges.indptr.astype(np.int64)), persistent=False)
-        self.register_buffer("sources", torch.from_numpy(edges.indices.astype(np.int64)), persistent=False)
-        self.register_buffer("weights", torch.from_numpy(edges.data.astype(np.float32)), persistent=False)
-        self.first = GraphConvolution(aggregated.shape[1], n_hidden, generator)
-        self.second = GraphConvolution(n_hidden, n_labels, generator)
+    def __init__(self, aggregated: Any, graph: Any, n_labels: int, generator: torch.Generator | None = None) -> None:
+        first = _glorot(aggregated.shape[1], n_labels, generator)
+        super().__init__(aggregated, graph, first, _glorot(n_labels, n_labels, generator))
         self.last = linear(n_labels, n_labels, generator)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the logits of d for the given rows, shape (batch, n_labels)."""
-        start = self.starts[rows]
-        in_degree = self.starts[rows + 1] - start
-        targets = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), in_degree)  # (edges,)
-        # The e-th edge is its target's (e − edges before that target)-th one.
-        before = in_degree.cumsum(0) - in_degree
-        edges = torch.arange(len(targets), device=rows.device) + (start - before)[targets]
-        hidden = torch.relu(self.first(gather(self.aggregated, self.sources[edges])))  # (edges, h)
-        received = hidden * self.weights[edges, None]
-        pooled = received.new_zeros(len(rows), hidden.shape[1]).index_add(0, targets, received)  # (batch, h)
-        logits: Tensor = self.last(self.second(pooled))
+        logits: Tensor = self.last(super().forward(rows))
         return logits
 
 
-_LOG_OFFSET = 1e-5  # the released −log(x + 1e-5); also added to the parameters of the Beta
-
-
-_DIVERGENCE_OFFSET = 1e-6
+#: γ and δ of the script: weights of what the decoders reconstruct, and of KL′.
+RECONSTRUCTION_WEIGHT, DIVERGENCE_WEIGHT = 1e-3, 1.0
+#: Of the released −log(x + 1e-5); also added to the parameters of the Beta. The second is that of KL′.
+_LOG_OFFSET, _DIVERGENCE_OFFSET = 1e-5, 1e-6
 
 
 def released_divergence(logits: Tensor) -> Tensor:
@@ -137,66 +104,42 @@ def released_divergence(logits: Tensor) -> Tensor:
 
 
 class ReleasedModel(nn.Module):
-    """The part of the released SMILE that recovers d.
-
-    Parameters
-    ----------
-    encoder : ReleasedEncoder
-    neighbors : int64 Tensor of shape (n_samples, n_neighbors)
-        A_ij = 1 if j is in row i.
-    n_features, n_labels, latent_hidden, decoder_hidden : int
-        Widths; z_h has n_labels entries.
-    """
-
-    neighbors: Tensor
+    """The part of the released SMILE that recovers d. z_h has n_labels entries."""
 
     def __init__(
         self,
         encoder: ReleasedEncoder,
-        neighbors: Tensor,
         n_features: int,
         n_labels: int,
-        *,
-        latent_hidden: int,
         decoder_hidden: int,
-        reconstruction_weight: float,
-        divergence_weight: float,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.register_buffer("neighbors", neighbors, persistent=False)
-        self.latent_encoder = MLP([n_features + n_labels, latent_hidden, n_labels], generator=generator)
+        self.latent_encoder = MLP([n_features + n_labels, n_labels, n_labels], generator=generator)
         self.feature_decoder = MLP([2 * n_labels, decoder_hidden, n_features], generator=generator)
-        self.reconstruction_weight = reconstruction_weight
-        self.divergence_weight = divergence_weight
         self.generator = generator
 
     def loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """AN(d, s) + γ·[ MSE(X̂, x) + AN(Ŷ, s) + MSE(ŶŶᵀ, A) ] + δ·KL′, with d = σ(logits)."""
-        positives = batch.observed.clamp(min=0).to(logits.dtype)
-        loss = binary_cross_entropy(logits, positives) / logits.shape[1]
-        if self.divergence_weight:
-            loss = loss + self.divergence_weight * released_divergence(logits).mean()
-        if self.reconstruction_weight:
-            loss = loss + self.reconstruction_weight * self._reconstruction(logits, batch.features, positives, batch)
-        return loss
+        return (
+            assume_negative(logits, batch.observed) / logits.shape[1]
+            + DIVERGENCE_WEIGHT * released_divergence(logits).mean()
+            + RECONSTRUCTION_WEIGHT * self._reconstruction(logits, batch)
+        )
 
-    def _reconstruction(self, logits: Tensor, features: Tensor, positives: Tensor, batch: Batch) -> Tensor:
-        soft = torch.sigmoid(logits)
+    def _reconstruction(self, logits: Tensor, batch: Batch) -> Tensor:
+        soft, features, positives = torch.sigmoid(logits), batch.features, batch.positives
         latent = self.latent_encoder(torch.cat([features, soft], dim=1))
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
         drawn = sample_beta(soft + _LOG_OFFSET, torch.sigmoid(-logits) + _LOG_OFFSET, self.generator)
         # Here the offset stays: α + β ≈ 1, so draws sit at 0 and 1, and it alone keeps the logarithms bounded.
         seen = positives * torch.log(drawn + _LOG_OFFSET) + (1.0 - positives) * torch.log(1.0 - drawn + _LOG_OFFSET)
-        adjacency = self.adjacency(batch.rows).to(drawn.dtype)
+        # A_ij = 1 if j is among the neighbours of i: P has their edges the other way round.
+        adjacency = self.encoder.linked(batch.rows).to(drawn)
         return (
             functional.mse_loss(reconstructed, features) - seen.mean() + functional.mse_loss(drawn @ drawn.T, adjacency)
         )
-
-    def adjacency(self, rows: Tensor) -> Tensor:
-        """Block of A for a batch, (B, B): A_ij = 1 if x_j is among the k nearest neighbours of x_i."""
-        return (rows[None, :, None] == self.neighbors[rows][:, None, :]).any(dim=2)
 
 
 #: What the authors printed for twelve data sets: p₀, μ, and the weight of unobserved entries ("auto": 1/(c−1)).
@@ -260,7 +203,7 @@ class SMILEReleasedObjective(Objective):
         label_logits = self.model.encoder(batch.rows)
         targets = self.targets(label_logits.detach(), batch.observed)
         logits = self.network(batch.features)
-        weights = torch.ones_like(logits).masked_fill_(batch.observed == 0, self.unobserved_weight)
+        weights = unobserved_weights(batch.observed, self.unobserved_weight, logits.dtype)
         classifier = binary_cross_entropy(logits, targets, weights) / logits.shape[1]
         similar = batch if self.graph is None else self.graph.batch(batch)
         yield "encoder_and_classifier", self.model.loss(label_logits, similar) + classifier
@@ -290,12 +233,6 @@ class SMILEReleasedClassifier(GraphClassifier):
         Weight of unobserved entries in the classifier's loss, the script's ``rate``; "auto" is its ``bias``, 1/(c−1).
     n_neighbors : int
         k of the nearest-neighbour graph.
-    reconstruction_weight : float
-        γ, the weight of what the decoders reconstruct.
-    divergence_weight : float
-        δ, the weight of KL′, whose sign error is kept.
-    encoder_hidden : int or "labels"
-        Hidden width of the graph encoder and of encoder_z; "labels", as released, is c.
     decoder_hidden : int or "features"
         Hidden width of the decoder; "features", as released, is the number of features, at a cost of its square.
     network : "auto", "labels", sequence of int, torch.nn.Module, or callable
@@ -330,10 +267,13 @@ class SMILEReleasedClassifier(GraphClassifier):
     enhancement_share: float = 0.01
     unobserved_weight: float | str = 0.1
     n_neighbors: int = 3
-    reconstruction_weight: float = 1e-3
-    divergence_weight: float = 1.0
-    encoder_hidden: int | str = "labels"
     decoder_hidden: int | str = "features"
+
+    _retired: ClassVar[Mapping[str, str]] = {
+        "reconstruction_weight": "γ is 1e-3, as released",
+        "divergence_weight": "δ is 1, as released",
+        "encoder_hidden": "the hidden width is the number of labels, as released",
+    }
 
     #: The product of the graph with X is formed in one piece.
     _reads_from_disk: ClassVar[bool] = False
@@ -345,9 +285,6 @@ class SMILEReleasedClassifier(GraphClassifier):
         "enhancement_share": [PROBABILITY],
         "unobserved_weight": [one_of("auto"), POSITIVE_OR_ZERO],
         "n_neighbors": [COUNT],
-        "reconstruction_weight": [POSITIVE_OR_ZERO],
-        "divergence_weight": [POSITIVE_OR_ZERO],
-        "encoder_hidden": [one_of("labels"), COUNT],
         "decoder_hidden": [one_of("features"), COUNT],
     }
 
@@ -372,20 +309,12 @@ class SMILEReleasedClassifier(GraphClassifier):
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, matrix = context.n_labels, context.graph.matrix
-        neighbors = find_graph(matrix, self.n_neighbors).neighbors
-        edges = in_edges(neighbors)
-        hidden = n_labels if isinstance(self.encoder_hidden, str) else self.encoder_hidden
-        model = ReleasedModel(
-            ReleasedEncoder(as_features(edges @ matrix), edges, hidden, n_labels, context.generator),
-            torch.from_numpy(neighbors),
-            matrix.shape[1],
-            n_labels,
-            latent_hidden=hidden,
-            decoder_hidden=matrix.shape[1] if isinstance(self.decoder_hidden, str) else self.decoder_hidden,
-            reconstruction_weight=self.reconstruction_weight,
-            divergence_weight=self.divergence_weight,
-            generator=context.generator,
-        )
+        graph = in_edges(find_graph(matrix, self.n_neighbors).neighbors)
+        aggregated = on_device(as_features(graph @ matrix), self.device)
+        encoder = ReleasedEncoder(aggregated, graph, n_labels, context.generator)
+        n_features = matrix.shape[1]
+        hidden = n_features if isinstance(self.decoder_hidden, str) else self.decoder_hidden
+        model = ReleasedModel(encoder, n_features, n_labels, hidden, context.generator)
         weight = self.unobserved_weight
         if isinstance(weight, str):
             weight = 1.0 / max(n_labels - 1, 1)

@@ -1,9 +1,8 @@
 """SMILE's graph over the training rows, and its inference model w₁: a graph network on the batch's neighbourhood.
 
-Over the whole graph the encoder is ``Â · ReLU(Â X W₁) · W₂`` with Â = s·I + (1−s)·N, N the row-normalised neighbour
-matrix and s the weight of the self-loop. Every node has k neighbours, so a batch of B rows only needs (ÂX) of these
-rows and their neighbours, not a pass over all n nodes. A row that is a neighbour of several rows of the batch is read
-once. If ÂX is mostly zeros, its product with W₁ is sparse.
+Over the whole graph the network is ``P · ReLU(P X W₁) · W₂``, with P sparse, (n_samples, n_samples). Few entries of a
+row of P are not zero, so a batch needs (PX) only at the rows that its own rows of P name, not a pass over all n nodes.
+A row that several rows of the batch name is read once. If PX is mostly zeros, its product with W₁ is sparse.
 """
 
 import json
@@ -16,25 +15,33 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag
 
 from onepos._utils.context import time_left
-from onepos.graph.neighbors import (
-    Metric,
-    NeighborGraph,
-    Search,
-    aggregated_rows,
-    neighbor_graph,
-    usable_neighbors,
-)
+from onepos.graph.neighbors import NeighborGraph, Search, aggregated_rows, neighbor_graph, usable_neighbors
 from onepos.training import Rows
 from onepos.training.networks import embedder, linear, outputs_of_all
 from onepos.training.objective import as_features, gather, on_device
 
 #: Up to this share of stored entries, the sparse product is the faster one.
 SPARSE_BELOW = 0.2
-#: Whether kernels compute the encoder in single precision on the CPU; False: torch always does.
-USE_KERNEL = True
+#: Share of a row itself in Â; its neighbours have the rest together.
+SELF_WEIGHT = 0.5
+#: Width of the hidden layer.
+_HIDDEN = 128
+
+
+def smile_graph(neighbors: NDArray[np.int64]) -> Any:
+    """Return Â = s·I + (1−s)·N as CSR in float32, with N the row-normalised matrix of the neighbours, (n, k).
+
+    Examples
+    --------
+    >>> smile_graph(np.array([[1], [2], [0]])).toarray().tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5]]
+    """
+    n, k = neighbors.shape
+    indices = np.column_stack([np.arange(n), neighbors]).ravel()
+    row = np.array([SELF_WEIGHT, *[(1.0 - SELF_WEIGHT) / k] * k], dtype=np.float32)
+    return sparse.csr_array((np.tile(row, n), indices, np.arange(0, n * (k + 1) + 1, k + 1)), shape=(n, n))
 
 
 class Neighborhood:
@@ -42,132 +49,91 @@ class Neighborhood:
 
     Parameters
     ----------
-    table : int64 array of shape (n_samples, 1 + k)
-        Row i: i itself, then its k neighbours.
+    graph : CSR array of shape (n_samples, n_samples)
+        P.
     rows : int64 array of shape (B,)
 
     Attributes
     ----------
-    needed : int64 array
-        The different rows among those of the batch and their neighbours, ascending.
-    places : int64 array of shape (B, 1 + k)
-        Where each row and its neighbours are in ``needed``.
+    needed : int array
+        The different columns of P that are not zero in the rows of the batch, ascending.
+    weights : CSR array of shape (B, len(needed))
+        P at these rows and columns.
 
     Examples
     --------
-    >>> found = Neighborhood(np.array([[0, 1], [1, 0], [2, 1]]), np.array([2, 1]))
-    >>> found.needed.tolist(), found.places.tolist(), found.linked.tolist()
-    ([0, 1, 2], [[2, 1], [1, 0]], [[0.0, 0.0], [1.0, 0.0]])
+    >>> found = Neighborhood(smile_graph(np.array([[1], [0], [1]])), np.array([2, 1]))
+    >>> found.needed.tolist(), found.weights.toarray().tolist(), found.linked.tolist()
+    ([0, 1, 2], [[0.0, 0.5, 0.5], [0.5, 0.5, 0.0]], [[0.0, 0.0], [1.0, 0.0]])
     """
 
-    def __init__(self, table: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        around = table[rows]
-        self.needed, places = np.unique(around, return_inverse=True)
-        self.places: NDArray[Any] = places.reshape(around.shape)
+    def __init__(self, graph: Any, rows: NDArray[np.int64]) -> None:
+        around = graph[rows]
+        self.needed, places = np.unique(around.indices, return_inverse=True)
+        parts = around.data, places.astype(around.indptr.dtype), around.indptr
+        self.weights = sparse.csr_array(parts, shape=(len(rows), len(self.needed)))
+        self._rows = rows
 
     @cached_property
     def linked(self) -> Tensor:
-        """A within the batch (Eq. 7), (B, B): a_ij = 1 if row i is among the neighbours of row j."""
-        size = len(self.places)
+        """A within the batch (Eq. 7), (B, B): a_ij = 1 if P names row i for row j, a neighbour."""
+        size = len(self._rows)
         in_batch = np.full(len(self.needed), -1)
-        in_batch[self.places[:, 0]] = np.arange(size)
-        neighbors = in_batch[self.places[:, 1:]]
-        column, slot = np.nonzero(neighbors >= 0)
+        _, mine, theirs = np.intersect1d(self._rows, self.needed, return_indices=True)
+        in_batch[theirs] = mine
+        i, j = in_batch[self.weights.indices], np.repeat(np.arange(size), np.diff(self.weights.indptr))
+        is_link = (i >= 0) & (i != j)
         linked = torch.zeros(size, size)
-        linked.numpy()[neighbors[column, slot], column] = 1.0
+        linked.numpy()[i[is_link], j[is_link]] = 1.0
         return linked
 
 
 class _Read(NamedTuple):
-    """What the encoder reads for a batch: (ÂX) of the rows needed, where they are, and what each counts in Â."""
+    """What the network reads for a batch: (PX) of the rows needed, and which these are."""
 
     inputs: Any  # Tensor or CSR array
     around: Neighborhood
-    places: Tensor
-    shares: Tensor
 
 
 class _FirstLayer(nn.Module):
-    """x → xW₁ for dense or sparse rows; the weight is (inputs, outputs), as the sparse product needs it."""
+    """x → xW₁ + b₁ for dense or sparse rows; the weight is (inputs, outputs), as the sparse product needs it."""
 
-    def __init__(self, n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> None:
+    def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        layer = linear(n_inputs, n_outputs, generator)
         self.weight = nn.Parameter(layer.weight.detach().T.contiguous())
         self.bias = layer.bias
 
     def forward(self, inputs: Any) -> Tensor:
         product: Tensor = sparse_product(inputs, self.weight) if sparse.issparse(inputs) else inputs @ self.weight
-        return product
+        return product + self.bias
 
 
-class GraphEncoder(nn.Module):
-    """Rows → (log α, log β) of the Beta posterior over their soft labels.
+class GraphNetwork(nn.Module):
+    """Rows → P · ReLU(PX W₁ + b₁) · W₂ + b₂, by the two given layers.
 
     Parameters
     ----------
-    aggregated : Tensor or CSR array of shape (n_samples, n_features)
-        ÂX, computed once.
-    neighborhoods : int64 Tensor of shape (n_samples, 1 + n_neighbors)
-        Row i: i itself, then its nearest neighbours.
-    n_hidden, n_labels : int
-        Width of the hidden layer; number of labels c.
-    self_weight : float
-        Share s of a row itself in Â; its neighbours have 1 − s together.
-    log_bound : float
-        Both outputs are clamped to ± this bound, so that α, β stay within [e⁻ᵇ, eᵇ].
+    aggregated : Tensor, CSR array or DiskRows of shape (n_samples, n_features)
+        PX, computed once.
+    graph : CSR array of shape (n_samples, n_samples)
+        P.
     """
 
-    aggregated: Any
-    neighborhoods: Tensor
-
-    def __init__(
-        self,
-        aggregated: Any,
-        neighborhoods: Tensor,
-        n_hidden: int,
-        n_labels: int,
-        *,
-        self_weight: float,
-        log_bound: float = 6.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
+    def __init__(self, aggregated: Any, graph: Any, first: nn.Linear, second: nn.Linear) -> None:
         super().__init__()
-        self.use_graph(aggregated, neighborhoods)
-        self.first = _FirstLayer(aggregated.shape[1], n_hidden, generator)
-        self.second = linear(n_hidden, 2 * n_labels, generator)
-        self.self_weight = self_weight
-        self.log_bound = log_bound
+        self.use_graph(aggregated, graph)
+        self.first, self.second = _FirstLayer(first), second
 
-    def use_graph(self, aggregated: Any, neighborhoods: Tensor) -> None:
+    def use_graph(self, aggregated: Any, graph: Any) -> None:
         """Replace the graph by another one over the same rows; the weights stay."""
-        for name in ("aggregated", "neighborhoods"):
-            if hasattr(self, name):
-                delattr(self, name)
-        # Not persistent: the graph belongs to the training set, not to the saved state.
-        aggregated = _sparse_if_it_pays(aggregated)
-        if isinstance(aggregated, Tensor):
-            self.register_buffer("aggregated", aggregated, persistent=False)
-        else:
-            self.aggregated = aggregated
-        self.register_buffer("neighborhoods", neighborhoods, persistent=False)
-        self._table = neighborhoods.cpu().numpy()
+        self.aggregated, self.graph = _sparse_if_it_pays(aggregated), graph
         self._last: tuple[Tensor, _Read] | None = None
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
-        inputs, _, places, shares = self._read(rows)
-        product = self.first(inputs)  # (rows needed, h)
-        bias, second = self.first.bias, self.second
-        if USE_KERNEL and product.dtype == torch.float32 and product.device.type == "cpu":
-            known = places.numpy(), shares.numpy(), np.float32(self.log_bound)
-            found: Tensor = _Compiled.apply(product, bias, second.weight, second.bias, *known)  # type: ignore[no-untyped-call]
-            return found
-        hidden = torch.relu(product + bias)
-        # The second Â.
-        pooled = embedding_bag(places, hidden, mode="sum", per_sample_weights=shares.to(hidden).expand(places.shape))
-        log_parameters: Tensor = second(pooled)
-        return log_parameters.clamp(-self.log_bound, self.log_bound)
+        """Return the outputs of the given rows, shape (batch, outputs of the second layer)."""
+        inputs, around = self._read(rows)
+        output: Tensor = self.second(sparse_product(around.weights, torch.relu(self.first(inputs))))
+        return output
 
     def linked(self, rows: Tensor) -> Tensor:
         """Return A among the given rows, all different: a_ij = 1 if row i is among the neighbours of row j."""
@@ -176,47 +142,30 @@ class GraphEncoder(nn.Module):
     def _read(self, rows: Tensor) -> _Read:
         # A step asks several times for the same batch: for the loss, and with new weights for the soft labels.
         if self._last is None or self._last[0] is not rows:
-            around = Neighborhood(self._table, rows.cpu().numpy())
+            around = Neighborhood(self.graph, rows.cpu().numpy())
             if sparse.issparse(self.aggregated):
                 inputs = self.aggregated[around.needed]
             else:
                 inputs = gather(self.aggregated, torch.from_numpy(around.needed).to(rows.device))
-            k = self._table.shape[1] - 1
-            shares = torch.full((1 + k,), (1.0 - self.self_weight) / max(k, 1), dtype=self.second.weight.dtype)
-            shares[0] = self.self_weight
-            places = torch.from_numpy(around.places).to(rows.device)
-            self._last = rows, _Read(inputs, around, places, shares)
+            self._last = rows, _Read(inputs, around)
         return self._last[1]
 
 
-class _Compiled(torch.autograd.Function):
-    """The encoder behind its first product, by kernels."""
+class GraphEncoder(GraphNetwork):
+    """Rows → (log α, log β) of the Beta posterior over their soft labels, both within ± ``log_bound``.
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        product: Tensor,
-        bias: Tensor,
-        weight: Tensor,
-        second_bias: Tensor,
-        places: Any,
-        shares: Any,
-        bound: Any,
-    ) -> Tensor:
-        from onepos.methods.smile._kernels import encoder_forwards
+    The parameters ``aggregated`` and ``graph`` are those of ``GraphNetwork``.
+    """
 
-        hidden, second = product.numpy().copy(), weight.numpy()
-        pooled, output = encoder_forwards(hidden, bias.numpy(), places, shares, second, second_bias.numpy(), bound)
-        ctx.known = output, bound, second, pooled, hidden, places, shares
-        return torch.from_numpy(output)
+    log_bound = 6.0
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        from onepos.methods.smile._kernels import encoder_backwards
+    def __init__(self, aggregated: Any, graph: Any, n_labels: int, generator: torch.Generator | None = None) -> None:
+        first = linear(aggregated.shape[1], _HIDDEN, generator)
+        super().__init__(aggregated, graph, first, linear(_HIDDEN, 2 * n_labels, generator))
 
-        by_hidden = torch.empty(ctx.known[4].shape)
-        others = encoder_backwards(gradients[0].contiguous().numpy(), *ctx.known, by_hidden.numpy())
-        return by_hidden, *map(torch.from_numpy, others), None, None, None
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
+        return super().forward(rows).clamp(-self.log_bound, self.log_bound)
 
 
 def _sparse_if_it_pays(aggregated: Any) -> Any:
@@ -265,7 +214,7 @@ def sparse_product(rows: Any, dense: Tensor) -> Tensor:
     return product
 
 
-def find_graph(matrix: Any, n_neighbors: int, metric: Metric = "euclidean", search: Search = "exact") -> NeighborGraph:
+def find_graph(matrix: Any, n_neighbors: int, search: Search = "exact") -> NeighborGraph:
     """The k neighbours of every row of a matrix, (n_samples, k), with the facts of the search.
 
     Without time for a search each row is its own neighbour; there is no time to train with them either.
@@ -274,17 +223,12 @@ def find_graph(matrix: Any, n_neighbors: int, metric: Metric = "euclidean", sear
     if time_left() <= 0:
         own = np.arange(matrix.shape[0], dtype=np.int64)
         return NeighborGraph(np.tile(own[:, None], (1, k)), {"search": "no time"})
-    return neighbor_graph(matrix, k, metric=metric, search=search)
+    return neighbor_graph(matrix, k, search=search)
 
 
-def aggregated_features(matrix: Any, neighbors: NDArray[np.int64], self_weight: float, folder: str | None) -> Any:
+def aggregated_features(matrix: Any, neighbors: NDArray[np.int64], folder: str | None) -> Any:
     """Return ÂX as features."""
-    return as_features(aggregated_rows(matrix, neighbors, self_weight, folder))
-
-
-def with_self(neighbors: NDArray[np.int64]) -> Tensor:
-    """Every row and its neighbours, (n_samples, 1 + k)."""
-    return torch.from_numpy(np.column_stack([np.arange(len(neighbors)), neighbors]))
+    return as_features(aggregated_rows(matrix, neighbors, SELF_WEIGHT, folder))
 
 
 class GraphRefresh(nn.Module):
@@ -292,6 +236,8 @@ class GraphRefresh(nn.Module):
 
     Parameters
     ----------
+    network : Module
+        What embeds the rows.
     neighbors : int array of shape (n_samples, k)
         The graph to begin with.
     rows : Rows
@@ -357,5 +303,6 @@ class GraphRefresh(nn.Module):
         if int(self.number) == self._used:
             return
         self._used = int(self.number)
-        neighbors, device = self.graphs[self._used], self._rows.observed.device
-        encoder.use_graph(on_device(self._aggregate(neighbors), str(device)), with_self(neighbors).to(device))
+        neighbors = self.graphs[self._used]
+        aggregated = on_device(self._aggregate(neighbors), str(self._rows.observed.device))
+        encoder.use_graph(aggregated, smile_graph(neighbors))
