@@ -143,7 +143,7 @@ def filled_together(
         np.lib.format.open_memmap(name, mode="w+", dtype=dtype, shape=shape)
         return Path(name)
 
-    path = processes.first(create)
+    path = processes.agree(create() if processes.rank == 0 else Path())
     values = np.lib.format.open_memmap(path, mode="r+")
     fill(values)
     values.flush()

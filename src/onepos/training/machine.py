@@ -10,7 +10,7 @@ import atexit
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
@@ -153,8 +153,6 @@ _Value = TypeVar("_Value")
 
 #: How long a process waits for an answer. A process that ends is noticed at once; this is for a machine that vanishes.
 _PATIENCE = timedelta(minutes=30)
-#: How long it waits for work that process 0 does for all.
-_ENDLESS = timedelta(days=3650)
 
 
 class Processes:
@@ -175,15 +173,11 @@ class Processes:
         """Return the values of all processes, in the order of their ranks."""
         return [value]
 
-    def first(self, make: Callable[[], _Value]) -> _Value:
-        """Let process 0 make a value while the others wait; return it in all processes."""
-        return make()
-
     def same_state(self, module: nn.Module) -> None:
         """Give all processes process 0's parameters and buffers."""
 
 
-#: What there is without torchrun.
+#: The one process of a program that torchrun did not start.
 ALONE = Processes()
 
 
@@ -191,10 +185,9 @@ class _Together(Processes):
     """A process and the others of its torchrun."""
 
     def __init__(self, device: str) -> None:
-        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.rank, self.size, self.device = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), device
         with _answers():
             distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
-            self._endless = distributed.new_group(backend="gloo", timeout=_ENDLESS)
         atexit.register(distributed.destroy_process_group)
 
     def sum(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -206,7 +199,10 @@ class _Together(Processes):
         return [piece.view_as(tensor).to(tensor.dtype) for piece, tensor in zip(pieces, tensors, strict=True)]
 
     def agree(self, value: _Value) -> _Value:
-        return self._broadcast(value)
+        values = [value]
+        with _answers():
+            distributed.broadcast_object_list(values, 0)
+        return values[0]
 
     def gather_values(self, value: _Value) -> list[_Value]:
         values: list[Any] = [None] * self.size
@@ -214,37 +210,14 @@ class _Together(Processes):
             distributed.all_gather_object(values, value)
         return values
 
-    def first(self, make: Callable[[], _Value]) -> _Value:
-        made, failure = None, None
-        if self.rank == 0:
-            try:
-                # The others of this machine wait, so their threads are free.
-                with threadpool_limits(int(os.environ["LOCAL_WORLD_SIZE"]) * torch.get_num_threads()):
-                    made = make()
-            except Exception as error:
-                failure = error
-        said = None if failure is None else f"{type(failure).__name__}: {failure}"
-        value, failed = self._broadcast((made, said), self._endless)
-        if failure is not None:
-            raise failure
-        if failed is not None:
-            raise LostProcessError(f"process 0 could not make what all processes need: {failed}")
-        return value  # type: ignore[return-value]
-
     def same_state(self, module: nn.Module) -> None:
         for value in module.state_dict().values():
             with _answers():
                 distributed.broadcast(value, 0)
 
-    def _broadcast(self, value: _Value, group: Any = None) -> _Value:
-        values = [value]
-        with _answers():
-            distributed.broadcast_object_list(values, 0, group)
-        return values[0]
 
-
-#: The connection and its device. torch connects processes once in the life of a program.
-_joined: list[tuple[_Together, str]] = []
+#: The connection. torch connects processes once in the life of a program.
+_joined: list[_Together] = []
 
 
 def join(device: str = "cpu") -> Processes:
@@ -262,14 +235,13 @@ def join(device: str = "cpu") -> Processes:
                     f"{torch.cuda.device_count()}: lower --nproc-per-node, or train with device='cpu'."
                 )
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        _joined.append((_Together(device), device))
-    joined, of_device = _joined[0]
-    if device != of_device:
+        _joined.append(_Together(device))
+    if device != _joined[0].device:
         raise ValueError(
-            f"these processes were connected for device={of_device!r}; got device={device!r}: start them again for "
-            "another device."
+            f"these processes were connected for device={_joined[0].device!r}; got device={device!r}: start them again "
+            "for another device."
         )
-    return joined
+    return _joined[0]
 
 
 @contextmanager
