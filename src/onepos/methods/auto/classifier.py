@@ -19,8 +19,8 @@ from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods._base import COUNT, POSITIVE, Constraints, OnePositiveClassifier, SharesClassifier, State, one_of
 from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
-from onepos.methods.auto.folds import FEWEST_TO_JUDGE, Folds, deal
-from onepos.methods.auto.search import BASELINES, SHARES, Search, Trial, log_scores, mean_likelihood
+from onepos.methods.auto.judging import FEWEST_TO_JUDGE, SHARES, Folds, Trial, deal, log_scores, mean_likelihood
+from onepos.methods.auto.search import BASELINES, Search
 from onepos.methods.registry import METHODS
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take

@@ -1,35 +1,27 @@
 """Train candidates fold by fold within a time limit, judge them, give the rest of the time to the promising ones.
 
-Round one trains every candidate without the first fold. Later rounds train only those that count in the pool. A
-candidate says with log-scores what label it expects to be observed; likelihoods of held-out observed labels compare
-candidates and weigh them.
+Round one trains every candidate without the first fold. Later rounds train only those that count in the pool.
 """
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.special import log_expit, log_softmax
 from torch import nn
 
 from onepos._utils.context import Listener, deadline, tell
 from onepos.exceptions import LabelWarning, TrainingWarning
-from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights, standardize_rows
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.auto.candidates import Candidate, Shape, graph_seconds, landmarks_for, products_per_second
-from onepos.methods.auto.folds import Folds
+from onepos.methods.auto.judging import Folds, Trial, weigh
 from onepos.training import Callback, Objective
 
-#: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
-LEAST_WEIGHT = 0.05
 #: So many rows weigh candidates well enough; further folds only serve kinds that keep the models of their folds.
 ENOUGH_ROWS = 4000
 #: With fewer rows no candidate is dropped: its weight is mostly luck.
@@ -50,22 +42,6 @@ _MOST_USELESS = 3
 _MOST_WEIGHTS = 12_000_000
 #: A network is left alone if the time allows fewer epochs than this.
 _FEWEST_EPOCHS = 3
-
-#: How a model's scores become log-scores of the observed label. Files of version 0.1 have "standardized".
-LINKS: dict[str, Callable[[NDArray[Any]], NDArray[np.float64]]] = {
-    "probability": log_expit,  # P(observed = j) ∝ f_j
-    "odds": np.asarray,  # P(observed = j) ∝ f_j / (1 − f_j)
-    "standardized": standardize_rows,
-}
-#: The model has log-shares of its own.
-SHARES = "shares"
-
-
-def log_scores(model: OnePositiveClassifier, X: Any, link: str) -> NDArray[np.float64]:
-    """Log-scores (n_samples, n_labels) of validated features."""
-    if link == SHARES:
-        return np.asarray(model._log_shares(X))
-    return LINKS[link](model._logits(X))
 
 
 class _TooSlow(Exception):
@@ -91,69 +67,6 @@ class _Pace(Callback):
 
     def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
         self.known = True
-
-
-@dataclass
-class Trial:
-    """A candidate, its models by fold, what they said of the held-out rows, and how well that fits."""
-
-    candidate: Candidate
-    number: int
-    models: list[OnePositiveClassifier] = field(default_factory=list)
-    said: list[NDArray[np.float32]] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    link: str = SHARES
-    sharpness: float = 1.0
-    likelihood: float = np.nan
-    weight: float = 0.0
-    final: OnePositiveClassifier | None = None
-
-    def judge(self, folds: Folds, n_folds: int) -> NDArray[np.float64]:
-        """Choose link and temperature on the first folds; return the log-probabilities of their observed labels."""
-        observed = folds.labels(n_folds)
-        links = (SHARES,) if hasattr(self.models[0], "_log_shares") else ("probability", "odds")
-        found = [(*inverse_temperature(self._log_scores(n_folds, link), observed), link) for link in links]
-        self.sharpness, self.likelihood, self.link = max(found, key=lambda one: one[1])
-        return at_observed(self.log_probabilities(n_folds), observed)
-
-    def log_probabilities(self, n_folds: int) -> NDArray[np.float64]:
-        """Log-probabilities of all labels of the rows of the first folds."""
-        return np.asarray(log_softmax(self.sharpness * self._log_scores(n_folds, self.link), axis=1))
-
-    def _log_scores(self, n_folds: int, link: str) -> NDArray[np.float64]:
-        said = np.concatenate(self.said[:n_folds]).astype(np.float64)
-        return said if link == SHARES else LINKS[link](said)
-
-    @property
-    def members(self) -> list[OnePositiveClassifier]:
-        """The models that predict."""
-        return [self.final] if self.final is not None else self.models
-
-
-def mean_likelihood(told: NDArray[np.float64], observed: NDArray[np.int8]) -> float:
-    """Mean over rows of the log-probabilities of observed labels, which share the weight of their row."""
-    counts = (observed > 0).sum(axis=1)
-    share = np.repeat(1.0 / np.maximum(counts, 1), counts)
-    return float(told @ share / share.sum())
-
-
-def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> None:
-    """Judge trials on their first folds and set their weights.
-
-    The pool is never less likely than its best member: if it is, that member has all the weight.
-    """
-    observed = folds.labels(n_folds)
-    told = np.stack([trial.judge(folds, n_folds) for trial in trials])
-    weights, _ = pool_weights(told, observed)
-    weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
-    weights /= weights.sum()
-    used = weights > 0
-    pooled = np.logaddexp.reduce(told[used] + np.log(weights[used])[:, None], axis=0)
-    best = int(np.argmax([trial.likelihood for trial in trials]))
-    if mean_likelihood(pooled, observed) < trials[best].likelihood:
-        weights = np.eye(len(trials))[best]
-    for trial, weight in zip(trials, weights, strict=True):
-        trial.weight = float(weight)
 
 
 class Search:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from onepos.methods.auto.folds import FOLDS, deal
+from onepos.methods.auto.judging import FOLDS, deal
 
 
 def rows_of(n, n_labels=4, seed=0, start=0):
@@ -80,7 +80,7 @@ def test_complete_validation_labels_judge_alone():
 
 
 def test_large_folds_are_judged_by_some_rows_and_the_others_are_trained_on(monkeypatch):
-    monkeypatch.setattr("onepos.methods.auto.folds._MOST_JUDGED", 4 * 210)
+    monkeypatch.setattr("onepos.methods.auto.judging._MOST_JUDGED", 4 * 210)
     folds = dealt(rows_of(4000))
     assert [len(rows) for _, rows in folds.parts] == [210] * FOLDS
     assert len(folds.train(0)[1]) == 4000 - 210
