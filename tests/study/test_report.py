@@ -12,8 +12,7 @@ from scipy.stats import rankdata
 
 from onepos.metrics import METRICS
 from onepos.pages.style import embed_svg
-from onepos.study.report import render_study_report, study_tables
-from onepos.study.report_summary import duration, summarise_study
+from onepos.study.report import duration, render_study_report, study_tables, summarise_study
 from page_elements import Elements
 from study_frame import LEVELS, NASTY, nasty_frame, nasty_page, result, results
 

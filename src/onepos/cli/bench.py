@@ -20,9 +20,11 @@ KINDS = ("main", "ranks", "significance", "selection")
 app = typer.Typer(help="Studies: run an evaluation, resume it, make its tables, figures and report.")
 
 Results = Annotated[Path, typer.Argument(help="A results folder, or a parquet file of results.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", help="The results folder; made if it is not there.")]
-Names = Annotated[str, typer.Option(help="Comma-separated names; all when not given.", show_default=False)]
-Rule = Annotated[str, typer.Option("--selection", help="clean or single-positive: what chose epochs and settings.")]
+Out = Annotated[Path, typer.Option("--out", help="Results folder; created if needed.")]
+Names = Annotated[str, typer.Option(help="Comma-separated names (default: all).", show_default=False)]
+Rule = Annotated[
+    str, typer.Option("--selection", help="Validation labels that chose epochs and settings: clean or single-positive.")
+]
 Format = Annotated[str, typer.Option("--format", help="terminal, markdown, latex or csv.")]
 
 
@@ -45,26 +47,28 @@ def studies(json: JsonOption = False) -> None:
 def run(
     study: Annotated[str, typer.Argument(help="A shipped study or a TOML file.", show_default=False)],
     out: Out,
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes side by side; 0 is one per core.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Number of parallel processes; 0 is one per core.")] = 0,
     backend: Annotated[
-        str, typer.Option("--backend", help="local: processes of this machine. dask: workers of a cluster.")
+        str, typer.Option("--backend", help="local: processes on this machine. dask: workers of a cluster.")
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option("--address", help="The cluster, as in tcp://host:8786; not given: one on this machine."),
+        typer.Option(
+            "--address", help="Address of the cluster, as in tcp://host:8786 (default: start one on this machine)."
+        ),
     ] = None,
     datasets: Names = "",
     methods: Names = "",
     reuse: Annotated[
         Path | None,
-        typer.Option("--reuse", help="Results (folder or file) whose cells are not run again."),
+        typer.Option("--reuse", help="Results (folder or file) to take finished cells from."),
     ] = None,
     recompute: Annotated[
         bool, typer.Option("--recompute", help="Also run cells again whose rows were made by other code.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Run what is missing of a study. Stop it whenever you like; the same command goes on."""
+    """Run the missing cells of a study. You can stop it at any time; the same command continues."""
     with input_errors():
         # Imported in the functions: a study needs torch, and `onepos --help` must not wait for it.
         from onepos.cli.study_view import study_view
@@ -90,11 +94,13 @@ def run(
                 observer=observer,
             )
     except (KeyboardInterrupt, Terminated):
-        sys.stderr.write(f"stopped: the cells that are done are in {out}; the same command goes on with the rest.\n")
+        sys.stderr.write(f"stopped: finished cells are in {out}; the same command runs the rest.\n")
         raise
     line = f"done: {done} cells in {out}. Next: onepos bench report {out}"
     if failed:
-        line = f"{failed} cells failed: `onepos bench status {out}` says why; the same command tries them again."
+        line = (
+            f"{failed} cells failed: `onepos bench status {out}` shows the errors; the same command tries them again."
+        )
     answer(json, {"done": done, "failed": failed, "out": str(out)}, line)
     if failed:
         raise typer.Exit(1)
@@ -102,7 +108,7 @@ def run(
 
 @app.command("status")
 def status(results: Results, json: JsonOption = False) -> None:
-    """Show how far a study is, what is running and what failed."""
+    """Show the progress of a study, the running cells and the failed cells."""
     with input_errors():
         from onepos.study import ResultsFolder, cells_of, load_results
         from onepos.study.provenance import made_by_this_code
@@ -140,12 +146,14 @@ def status(results: Results, json: JsonOption = False) -> None:
 @app.command("verify")
 def verify(
     results: Results,
-    cells: Annotated[int, typer.Option("--cells", min=1, help="How many cells to run again.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random sample.")] = 0,
-    seconds: Annotated[float, typer.Option("--seconds", help="Leave out cells that took longer.")] = 60.0,
+    cells: Annotated[int, typer.Option("--cells", min=1, help="Number of cells to run again.")] = 5,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random sample.")] = 0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="Leave out cells that took more seconds than this.")
+    ] = 60.0,
     json: JsonOption = False,
 ) -> None:
-    """Run a random sample of finished cells again and compare; rows made by other code are counted, not compared."""
+    """Run a random sample of finished cells again and compare. Rows made by other code are only counted."""
     with input_errors():
         from onepos.study import ResultsFolder, cells_of, load_results, read_study
         from onepos.study.provenance import made_by_this_code, repeat_rows
@@ -172,7 +180,7 @@ def table_(
     results: Results,
     metric: Annotated[str, typer.Option(help="One of the five metrics.")] = "average_precision",
     kind: Annotated[str, typer.Option(help="main, ranks, significance or selection (both rules).")] = "main",
-    method: Annotated[str, typer.Option(help="Whose wins and losses `significance` counts.")] = "smile",
+    method: Annotated[str, typer.Option(help="Method whose wins and losses `significance` counts.")] = "smile",
     selection: Rule = "clean",
     form: Format = "terminal",
     json: JsonOption = False,
@@ -198,12 +206,12 @@ def table_(
 @app.command("compare")
 def compare_(
     results: Results,
-    metric: Annotated[str, typer.Option(help="One of the five metrics; all when not given.", show_default=False)] = "",
+    metric: Annotated[str, typer.Option(help="One of the five metrics (default: all).", show_default=False)] = "",
     selection: Rule = "clean",
     form: Format = "terminal",
     json: JsonOption = False,
 ) -> None:
-    """Set the results beside the published ones, in units of the standard deviation; other features are flagged."""
+    """Compare the results with the published ones, in units of the standard deviation. Other features are flagged."""
     with input_errors():
         from onepos.metrics import METRICS
         from onepos.study.tables import compare
@@ -220,7 +228,7 @@ def compare_(
 
 
 def _full_size(results: Path) -> "pd.DataFrame":
-    """Return the results of studies on whole training sets: tables are about those."""
+    """Return the results on whole training sets, which tables are about."""
     from onepos.study import load_results
 
     frame = load_results(results)
@@ -244,9 +252,11 @@ def _print_table(made: Any, form: str, json: bool) -> None:
 def report(
     results: Results,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The HTML file; report.html in the folder when not given.")
+        Path | None, typer.Option("--out", help="HTML file to write (default: report.html in the folder).")
     ] = None,
-    figures: Annotated[Path | None, typer.Option("--figures", help="A folder for every figure as SVG and PNG.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Folder to write every figure to, as SVG and PNG.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write one HTML page with tables, figures and every cell; it needs no network."""
@@ -260,7 +270,7 @@ def report(
 @app.command("export")
 def export(
     results: Results,
-    out: Annotated[Path, typer.Option("--out", help="The parquet file to write.")],
+    out: Annotated[Path, typer.Option("--out", help="Parquet file to write.")],
     json: JsonOption = False,
 ) -> None:
     """Write all rows of a results folder into one parquet file."""

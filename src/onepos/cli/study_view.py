@@ -1,4 +1,4 @@
-"""What a running study shows on standard error: a live view on a terminal, a line per cell elsewhere."""
+"""The progress of a study on standard error: a live view on a terminal, a line per cell elsewhere."""
 
 import sys
 import time
@@ -37,7 +37,7 @@ def _duration(seconds: float) -> str:
 
 
 class Clock:
-    """Time left, from the cells finished in this run: they are the only ones whose pace is known."""
+    """Estimates the time left from the cells finished in this run."""
 
     def __init__(self, finished: int, total: int) -> None:
         self.started, self.before, self.total = time.monotonic(), finished, total
@@ -54,17 +54,17 @@ class Lines(Observer):
     """A line per cell, for logs."""
 
     def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
-        """Say what is there already."""
+        """Write how many cells are done."""
         self.clock = Clock(done, total)
         again = f", {failed} failed before and are tried again" if failed else ""
         self.on_notice(f"study {study.name} ({study.content_hash}): {done} of {total} cells done{again}")
 
     def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
-        """Say how a cell went."""
+        """Write the outcome of a cell."""
         self.on_notice(f"[{done + failed}/{total}, {self.clock.left(done + failed)} left] {outcome(row)}")
 
     def on_notice(self, text: str) -> None:
-        """Say it."""
+        """Write a notice."""
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 
@@ -86,7 +86,7 @@ class LiveView(Observer):
         self.name, self.counts, self.clock = "", (0, 0, 0), Clock(0, 0)
 
     def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
-        """Show what is there already; what failed before is to do again."""
+        """Show how many cells are done; failed ones are tried again."""
         self.name, self.counts, self.clock = study.name, (done, 0, total), Clock(done, total)
 
     def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:

@@ -77,7 +77,7 @@ def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
 
 
 def failed_row(cell: Cell, reason: str) -> Row:
-    """Return the row of a cell that could not even report its failure."""
+    """Return the row of a cell whose process could not report the failure."""
     row = _identity(cell) | {"status": "failed", "error": reason}
     return row | {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
 
@@ -211,7 +211,7 @@ def _curve(cell: Cell, history: Any, test: list[float] | None) -> dict[str, list
     return curve | ({"test": test} if test is not None else {})
 
 
-# Measurements for figures alone; no choice depends on them.
+# Measurements for figures only; no choice depends on them.
 
 
 class TestCurve(Callback):

@@ -1,4 +1,4 @@
-"""Figures of a study, drawn from its results alone: one column wide, readable in grey and in small.
+"""Figures of a study, drawn from its results: one column wide, readable in grey and at small size.
 
 Each function takes rows of results, of one data set and one selection rule, and returns a matplotlib figure;
 ``save_figure`` writes it as SVG and PNG.
@@ -7,12 +7,12 @@ Each function takes rows of results, of one data set and one selection rule, and
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from onepos._utils.machine import require
-from onepos._utils.validation import FloatArray
 from onepos.methods.registry import METHODS
 from onepos.pages.model_page import draw_reliability, pool_bins, reliability
 from onepos.pages.style import (
@@ -31,7 +31,6 @@ from onepos.pages.style import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -45,8 +44,9 @@ __all__ = [
     "sufficiency",
 ]
 
-#: A run: where it was looked at, and the values there.
-Run = tuple[FloatArray, FloatArray]
+
+#: By method, the values of each trial, by the place on the horizontal axis.
+Runs: TypeAlias = "dict[str, list[pd.Series[float]]]"
 
 
 def read_json(value: Any) -> Any:
@@ -68,7 +68,7 @@ def order_methods(keys: Iterable[str]) -> list[str]:
     return sorted(set(keys), key=lambda key: (place.get(key, len(place)), key))
 
 
-def _finished(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _finished(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the finished cells; ValueError if there are none, or those of several data sets or selection rules."""
     rows = frame[frame["status"] == "ok"]
     if rows.empty:
@@ -80,36 +80,18 @@ def _finished(frame: "pd.DataFrame") -> "pd.DataFrame":
     return rows
 
 
-def as_run(x: Sequence[Any], y: Sequence[Any]) -> Run:
-    """Return a run's points as arrays, without those that have no finite value."""
-    places, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    if places.shape != values.shape:
-        raise ValueError(f"expected as many values as places; got {values.size} values at {places.size} places")
-    finite = np.isfinite(values)
-    return places[finite], values[finite]
-
-
-def common_grid(runs: Sequence[Run]) -> Run:
-    """Return the places that every run has, and the values there, one row per run.
-
-    A mean over whichever runs are left would jump where one of them stops.
-    """
-    places = sorted(set.intersection(*(set(x.tolist()) for x, _ in runs)))
-    return np.asarray(places), np.array([y[np.isin(x, places)] for x, y in runs])
-
-
-#: With more lines than this, bands would cover each other and say nothing.
+#: With more lines than this, bands would cover each other.
 _MOST_BANDS = 4
 #: Beyond this ratio of largest to smallest, a linear axis crowds most points into one end.
 _WIDE = 20
 
 
-def sufficiency(frame: "pd.DataFrame") -> "Figure":
+def sufficiency(frame: pd.DataFrame) -> "Figure":
     """Test average precision by number of training examples: the mean over trials, a band of one standard deviation."""
     rows = _finished(frame)
-    runs: dict[str, list[Run]] = {}
-    for (method, _), part in rows.sort_values("n_train").groupby(["method", "trial"]):
-        runs.setdefault(str(method), []).append(as_run(list(part["n_train"]), list(part["average_precision"])))
+    runs: Runs = {}
+    for (method, _), part in rows.groupby(["method", "trial"]):
+        runs.setdefault(str(method), []).append(part.set_index("n_train")["average_precision"])
     figure, (axes,) = new_figure(2.5)
     _draw(figure, axes, runs)
     sizes = sorted({int(size) for size in rows["n_train"]})
@@ -123,7 +105,7 @@ def sufficiency(frame: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def epochs(frame: "pd.DataFrame") -> "Figure":
+def epochs(frame: pd.DataFrame) -> "Figure":
     """Average precision by epoch on one data set: the mean over trials, with a band where lines are few.
 
     On test rows where every drawn cell recorded them, otherwise on validation rows; the axis says which. Lines end
@@ -135,10 +117,10 @@ def epochs(frame: "pd.DataFrame") -> "Figure":
     if not curves:
         raise ValueError("no cell recorded average precision by epoch: the column 'curve' is empty for these methods")
     measured_on = "test" if all(curve.get("test") for _, curve in curves) else "validation"
-    runs: dict[str, list[Run]] = {}
+    runs: Runs = {}
     for method, curve in curves:
         if curve.get(measured_on):
-            runs.setdefault(method, []).append(as_run(curve["epoch"], curve[measured_on]))
+            runs.setdefault(method, []).append(pd.Series(curve[measured_on], index=curve["epoch"], dtype=float))
     # The legend takes a row for every three names, and many lines need height to part.
     figure, (axes,) = new_figure(2.1 + 0.13 * ceil(len(runs) / 3) + (0.6 if len(runs) > _MOST_BANDS else 0.0))
     _draw(figure, axes, runs)
@@ -147,7 +129,7 @@ def epochs(frame: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def convergence(frame: "pd.DataFrame") -> "Figure":
+def convergence(frame: pd.DataFrame) -> "Figure":
     """Mean absolute change of the soft labels D from epoch to epoch, for the methods that have soft labels.
 
     Mean over trials and a band of one standard deviation; lines end with the shortest trial.
@@ -155,7 +137,10 @@ def convergence(frame: "pd.DataFrame") -> "Figure":
     rows = _finished(frame)
     changes = _recorded(rows, "soft_label_change")
     # The first change is that from the first epoch to the second.
-    runs = {method: [as_run(range(2, len(one) + 2), one) for one in found] for method, found in changes.items()}
+    runs = {
+        method: [pd.Series(one, index=range(2, len(one) + 2), dtype=float) for one in found]
+        for method, found in changes.items()
+    }
     figure, (axes,) = new_figure(2.3)
     means = _draw(figure, axes, runs)
     drawn = np.concatenate(list(means.values()))
@@ -170,7 +155,7 @@ def convergence(frame: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def _recorded(rows: "pd.DataFrame", name: str) -> dict[str, list[Any]]:
+def _recorded(rows: pd.DataFrame, name: str) -> dict[str, list[Any]]:
     """Return what the cells of each method have under this name in the column ``extra``."""
     found: dict[str, list[Any]] = {}
     for method, text in zip(rows["method"], rows["extra"], strict=True):
@@ -181,23 +166,24 @@ def _recorded(rows: "pd.DataFrame", name: str) -> dict[str, list[Any]]:
     return found
 
 
-def _draw(figure: Any, axes: Any, runs: Mapping[str, list[Run]]) -> dict[str, Any]:
+def _draw(figure: Any, axes: Any, runs: Runs) -> dict[str, Any]:
     """Draw a line per method, with a band where there is room, and the legend; return the means."""
     methods = order_methods(runs)
     style = looks(methods)
     means: dict[str, Any] = {}
     handles = []
     for place, method in enumerate(methods):
-        x, values = common_grid(runs[method])
-        if not x.size:
+        # Places that all trials have: a mean over whichever are left would jump where one of them stops.
+        common = pd.concat(runs[method], axis=1, join="inner").dropna().sort_index()
+        if common.empty:
             raise ValueError(f"the trials of {method!r} have no point in common")
-        mean = values.mean(axis=0)
+        x, mean = common.index.to_numpy(dtype=float), common.mean(axis=1).to_numpy()
         # Markers at other places for each line, so that lines that coincide still show theirs.
         step = max(1, round(x.size / 6))
         shift = (place * step) // len(methods) if step > 1 else 0
         handles += axes.plot(x, mean, markevery=(shift, step), zorder=3, **style[method].line())
         if len(runs[method]) > 1 and len(methods) <= _MOST_BANDS:
-            spread = values.std(axis=0, ddof=1)
+            spread = common.std(axis=1, ddof=1).to_numpy()
             axes.fill_between(
                 x, mean - spread, mean + spread, color=style[method].colour, alpha=0.18, linewidth=0, zorder=2
             )
@@ -217,7 +203,7 @@ def _name_sizes(axes: Any, sizes: Sequence[int]) -> None:
     axes.set_xticks(shown, [f"{size:,}" for size in shown], fontsize=TEXT)
 
 
-def calibration(frame: "pd.DataFrame") -> "Figure":
+def calibration(frame: pd.DataFrame) -> "Figure":
     """Reliability of the soft labels D: above, confidence against truth; below, how many labels got that confidence.
 
     Trials are pooled: each of ten equal bins of confidence holds the labels of all of them.

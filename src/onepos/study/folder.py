@@ -1,4 +1,4 @@
-"""A results folder: the study file, a row per finished cell, what is running, and one runner at a time."""
+"""A results folder: the study file, a row per finished cell, notes of running cells, and a lock for one runner."""
 
 import fcntl
 import json

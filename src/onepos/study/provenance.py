@@ -1,4 +1,4 @@
-"""Which code and which data made a row, and whether its numbers come out again."""
+"""The code and the data that made a row, and a check that its numbers can be repeated."""
 
 import ast
 import hashlib
@@ -153,7 +153,7 @@ class Repeated:
 
 
 def made_by_this_code(frame: "pd.DataFrame") -> Any:
-    """Return a boolean array: which rows were made by the code that runs now; older rows do not say."""
+    """Return a boolean array: which rows were made by the code that runs now. Old rows do not name their code."""
     if not len(frame) or "code" not in frame:
         return np.zeros(len(frame), dtype=bool)
     pairs = zip(frame["key"], frame["code"], strict=True)

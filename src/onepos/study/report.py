@@ -1,11 +1,14 @@
 """From a study's results to one HTML page that needs nothing else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pandas as pd
+
 from onepos._utils.files import write_durably
-from onepos.metrics import METRICS
+from onepos.metrics import METRIC_TITLES, METRICS, higher_is_better
 from onepos.pages.style import embed_svg, render_page
 from onepos.study import ResultsFolder, load_results
 from onepos.study.figures import (
@@ -14,15 +17,16 @@ from onepos.study.figures import (
     critical_difference,
     epochs,
     figure_svg,
+    method_name,
     read_json,
     save_figure,
     sufficiency,
 )
-from onepos.study.report_summary import study_tables, summarise_study
-from onepos.study.tables import rank_table
+from onepos.study.tables import MainTable, main_table, rank_table
+from onepos.study.tables.formats import arrow
+from onepos.study.tables.main_table import FULL_SUPERVISION
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -30,7 +34,7 @@ _PURPOSE = "writing the study's report"
 
 
 def render_study_report(
-    frame: "pd.DataFrame",
+    frame: pd.DataFrame,
     *,
     title: str,
     description: str = "",
@@ -73,7 +77,7 @@ class StudyFigure(NamedTuple):
     figure: "Figure"
 
 
-def study_figures(frame: "pd.DataFrame") -> Iterator[StudyFigure]:
+def study_figures(frame: pd.DataFrame) -> Iterator[StudyFigure]:
     """Yield every figure that results from ``onepos.study.load_results`` have data for."""
     ok = frame[frame["status"] == "ok"]
     for rule in ok["selection"].unique():
@@ -89,7 +93,7 @@ def study_figures(frame: "pd.DataFrame") -> Iterator[StudyFigure]:
         yield from _ranks(whole, str(rule), by_rule, chosen)
 
 
-def _by_dataset(rows: "pd.DataFrame", by_rule: str, chosen: str) -> Iterator[StudyFigure]:
+def _by_dataset(rows: pd.DataFrame, by_rule: str, chosen: str) -> Iterator[StudyFigure]:
     for name, part in rows.groupby("dataset", sort=False):
         if len(traced := _recorded(part, "curve", "test")):
             caption = f"Test average precision on {name} by epoch{chosen}. Nothing was chosen by this curve."
@@ -105,7 +109,7 @@ def _by_dataset(rows: "pd.DataFrame", by_rule: str, chosen: str) -> Iterator[Stu
             yield StudyFigure(f"calibration-{name}{by_rule}", caption, calibration(recovered))
 
 
-def _ranks(rows: "pd.DataFrame", rule: str, by_rule: str, chosen: str) -> Iterator[StudyFigure]:
+def _ranks(rows: pd.DataFrame, rule: str, by_rule: str, chosen: str) -> Iterator[StudyFigure]:
     for metric in METRICS:
         ranks = rank_table(rows, metrics=(metric,), selection=rule).ranks[metric]
         if ranks is None or len(ranks.average_ranks) < 3:
@@ -119,7 +123,7 @@ def _ranks(rows: "pd.DataFrame", rule: str, by_rule: str, chosen: str) -> Iterat
         yield StudyFigure(f"ranks-{metric}{by_rule}", caption, figure)
 
 
-def _recorded(rows: "pd.DataFrame", column: str, name: str) -> "pd.DataFrame":
+def _recorded(rows: pd.DataFrame, column: str, name: str) -> pd.DataFrame:
     """The rows whose JSON column holds a measurement of this name."""
     return rows[[bool((read_json(text) or {}).get(name)) for text in rows[column]]]
 
@@ -167,3 +171,171 @@ def report_study(results: str | Path, out: str | Path | None = None, figures: st
         environment={"study hash": str(frame["study_hash"].iloc[0])},
     )
     return write_durably(target, page.encode("utf-8"))
+
+
+# The values that the page shows.
+
+#: Shown in a cell's details only where they differ from what most cells have.
+_SURROUNDINGS = ("versions", "machine")
+
+
+def study_cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return one record per cell in the order of the results, but failed ones first."""
+    usual = {column: next(iter(common_values(frame, column)), None) for column in _SURROUNDINGS}
+    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return sorted((_cell(record, usual) for record in records), key=lambda cell: not cell["failed"])
+
+
+def common_values(frame: pd.DataFrame, column: str) -> dict[str, int]:
+    """Return the distinct texts of a column and in how many cells each stands, most frequent first."""
+    counts = frame[column].dropna().astype(str).value_counts()
+    return {str(text): int(count) for text, count in counts.items()}
+
+
+def setting_words(setting: Any) -> str:
+    """Return a setting in one line: ``learning_rate 0.001 · weight_decay 0.01``."""
+    if not isinstance(setting, Mapping):
+        return "" if setting is None else str(setting)
+    return " · ".join(f"{name} {value}" for name, value in setting.items())
+
+
+def _cell(row: dict[Hashable, Any], usual: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return a row with what the page shows in words; the rest stays as it is."""
+    is_failed = row["status"] != "ok"
+    error = str(row["error"] or "") if is_failed else ""
+    cell = {str(name): value for name, value in row.items()} | {
+        "method": method_name(str(row["method"])),
+        "failed": is_failed,
+        "error": error,
+        # The last line of a traceback names the error.
+        "headline": next((line for line in reversed(error.splitlines()) if line.strip()), "no message recorded"),
+        "setting": setting_words(read_json(row["setting"])),
+        "tried": [one | {"setting": setting_words(one.get("setting"))} for one in read_json(row["tried"]) or []],
+        "unusual": {
+            column: setting_words(read_json(row[column]))
+            for column in _SURROUNDINGS
+            if isinstance(row[column], str) and row[column] != usual[column]
+        },
+    }
+    # A cell that failed before its rows were drawn has none.
+    return cell | {"n_train": cell["n_train"] or None}
+
+
+def study_tables(frame: pd.DataFrame) -> list[MainTable]:
+    """Return the main table of each measure and selection rule in the results, in the order of the results.
+
+    A data set with several training sizes has a row per size.
+    """
+    # In a fixed order, so that equal results give equal means to the last bit however they were gathered.
+    ordered = frame.sort_values(["n_train", "trial"], kind="stable")
+    ok = ordered[ordered["status"] == "ok"]
+    several = {name for name, sizes in ok.groupby("dataset")["n_train"] if sizes.nunique() > 1}
+    # A failed cell may not know its size.
+    ordered = ordered[(ordered["status"] == "ok") | ~ordered["dataset"].isin(several)]
+    names = [
+        f"{name} ({size:,} training rows)" if name in several else str(name)
+        for name, size in zip(ordered["dataset"], ordered["n_train"], strict=True)
+    ]
+    by_dataset = dict.fromkeys(zip(ordered["dataset"], names, strict=True))
+    rows = [name for dataset in frame["dataset"].unique() for known_as, name in by_dataset if known_as == dataset]
+    ordered = ordered.assign(dataset=names)
+    return [
+        main_table(
+            ordered,
+            metric,
+            selection=rule,
+            datasets=rows,
+            methods=list(frame["method"].unique()),
+            expected_trials=int(frame.loc[frame["selection"] == rule, "trial"].nunique()),
+        )
+        for rule in sorted(set(ordered["selection"]))
+        for metric in METRICS
+    ]
+
+
+#: Which validation labels chose setting and epoch, as the page says it: short, and in full.
+SELECTION_TEXT = {
+    "clean": {"name": "all validation labels", "text": "chosen with every validation label known, as in the paper"},
+    "single-positive": {
+        "name": "one validation label each",
+        "text": "chosen with one label per validation example, as in real use",
+    },
+}
+
+
+def summarise_study(frame: pd.DataFrame, tables: Sequence[MainTable], environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Gather what the page shows; ``environment`` are facts to show as they are, a mapping inside becomes one line."""
+    cells = study_cells(frame)
+    methods = dict.fromkeys([*(key for table in tables for key in table.methods), *frame["method"].astype(str)])
+    return {
+        "facts": _facts(frame),
+        "verdict": [_verdict(table) for table in tables if table.metric == "average_precision"],
+        "tables": [(table, _shown(table)) for table in tables],
+        "metrics": {
+            key: {
+                "name": METRIC_TITLES[key],
+                "arrow": arrow(key),
+                "direction": "higher is better" if higher_is_better(key) else "lower is better",
+            }
+            for key in dict.fromkeys(table.metric for table in tables)
+        },
+        "selections": {key: SELECTION_TEXT[key] for key in dict.fromkeys(table.selection for table in tables)},
+        "methods": {key: method_name(key) for key in methods},
+        "full_supervision": FULL_SUPERVISION,
+        "measures": list(METRICS),
+        "cells": cells,
+        "failed": [cell for cell in cells if cell["failed"]],
+        "environment": {str(name): setting_words(value) for name, value in environment.items()},
+        "recorded": {
+            column: {setting_words(read_json(text)): count for text, count in common_values(frame, column).items()}
+            for column in _SURROUNDINGS
+        },
+    }
+
+
+def _facts(frame: pd.DataFrame) -> dict[str, Any]:
+    finished = frame["status"] == "ok"
+    return {
+        "done": int(finished.sum()),
+        "failed": int((~finished).sum()),
+        "datasets": int(frame["dataset"].nunique()),
+        "methods": int(frame["method"].nunique()),
+        "trials": int(frame["trial"].nunique()),
+        "time": duration(fsum(frame["seconds"].dropna())),
+        "megabytes": float(frame["peak_megabytes"].max()),
+        "studies": sorted({f"{name} {code}" for name, code in zip(frame["study"], frame["study_hash"], strict=True)}),
+    }
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the two units that matter: ``3 h 12 min``, ``4 min 10 s``, ``12.5 s``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def _verdict(table: MainTable) -> str:
+    """Name the method with the best average rank."""
+    # By rank alone: methods that share one stay in the table's order.
+    ranked = sorted(table.average_ranks.items(), key=lambda pair: pair[1])
+    rule = SELECTION_TEXT[table.selection]["text"]
+    if len(ranked) < 2:
+        return f"Settings {rule}: no data set has all trials of every method yet, so methods are not ranked."
+    complete, rows = len(table.ranked_datasets), _shown(table)
+    share = f"all {complete}" if complete == len(rows) else f"the {complete} complete of {len(rows)}"
+    score = f"{ranked[0][1]:.2f}"
+    best = [method_name(key) for key, rank in ranked if f"{rank:.2f}" == score]
+    start = f"Settings {rule}: on {share} data sets, {' and '.join(best)}"
+    if len(best) > 1:
+        return f"{start} share the best average rank by average precision, {score} of {len(ranked)}."
+    return (
+        f"{start} has the best average rank by average precision, {score} of {len(ranked)}; "
+        f"next is {method_name(ranked[1][0])} with {ranked[1][1]:.2f}."
+    )
+
+
+def _shown(table: MainTable) -> list[str]:
+    return [name for name in table.datasets if any(table.cells[name, key].count for key in table.methods)]

@@ -1,4 +1,4 @@
-"""Run what is missing of a study: in parallel, resumable, one writer; failures are recorded and the rest goes on."""
+"""Run the missing cells of a study in parallel, with one writer. Failures are recorded, and other cells go on."""
 
 import json
 import os
@@ -33,7 +33,7 @@ class Observer:
     """Callbacks of a run; the base class does nothing."""
 
     def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
-        """Run once: how many cells have a good row, how many failed before and are tried again, of how many."""
+        """Run once with the numbers of cells: done, failed before (they are tried again), and all."""
 
     def on_cell(self, row: Row, done: int, failed: int, total: int) -> None:
         """Run after each finished cell, with its row and the present counts."""

@@ -189,7 +189,7 @@ def check_space(space: Any, estimator: Any) -> Space:
         raise ValueError(f"{name} has nothing to tune: pass space={{parameter: LogUniform(low, high), …}}.")
     unknown = sorted(set(found) - set(estimator.get_params(deep=False)))
     if unknown:
-        raise ValueError(f"{name} has no parameter {', '.join(unknown)}, which the space names.")
+        raise ValueError(f"{name} has no parameter {', '.join(unknown)}: remove it from the space.")
     for parameter, dimension in found.items():
         if not isinstance(dimension, Dimension):
             raise ValueError(
