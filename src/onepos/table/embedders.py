@@ -2,7 +2,6 @@
 
 import hashlib
 import warnings
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -164,36 +163,6 @@ class PictureEmbedder(FolderEmbedder):
                 batch = torch.stack([prepare(item) for item in items[start : start + self.batch_size]])
                 parts.append(network(batch.to(device)).float().cpu().numpy())
         return np.concatenate(parts)
-
-
-def for_pictures(embed: Any, *, text: str | Sequence[str]) -> bool:
-    """Whether an embedder is for the pictures of a table with these text columns."""
-    named = embed.startswith(TIMM) if isinstance(embed, str) else bool(getattr(embed, "pictures", False))
-    return named or not text
-
-
-def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, Any]:
-    """Return, of one or two embedders, that of texts at False and that of pictures at True.
-
-    Names that begin with ``timm:`` are for pictures, and so is any embedder if no column is named as text.
-    """
-    given = list(embed) if isinstance(embed, list | tuple) else [] if embed is None else [embed]
-    found: dict[bool, Any] = {}
-    for one in given:
-        pictures = for_pictures(one, text=text) if image is not None else str(one).startswith(TIMM)
-        if not isinstance(one, str) and not callable(getattr(one, "encode", None)):
-            raise ValueError(f"embed takes a name, a folder, or an object with encode(list); got {type(one).__name__}.")
-        what, column = ("pictures", "image") if pictures else ("texts", "text")
-        if pictures in found:
-            raise ValueError(f"embed takes one embedder of texts and one of pictures; got two of {what}.")
-        if (image is None) if pictures else not text:
-            raise ValueError(f"embed gives an embedder of {what}, but no column is named as {column}. Name one.")
-        found[pictures] = one
-    if image is not None and True not in found:
-        raise ValueError(
-            f"the pictures of column {image!r} need an embedder of pictures: give embed={TIMM}NAME or {TIMM}FOLDER."
-        )
-    return found
 
 
 class BrokenPicture(Exception):

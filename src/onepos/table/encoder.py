@@ -15,7 +15,7 @@ from scipy import sparse
 from onepos._utils.validation import all_or_nothing
 from onepos.datasets._table import short_indices
 from onepos.exceptions import DataFileError
-from onepos.table.embedders import assign
+from onepos.table.embedders import TIMM
 from onepos.table.embedding import Embedded
 from onepos.table.features import LEAST_ROWS, BagColumn, CategoryColumn, FittedColumn, TextColumn
 from onepos.table.kinds import (
@@ -130,6 +130,36 @@ def _judge_many(column: "pd.Series[Any]", wanted: "ColumnEncoder", n_found: int,
         else "most have digits but are no dates or numbers with units (as categories the frequent ones would be used)"
     )
     return Choice(reason=f"has {n_found:,} different values, and {why}")
+
+
+def for_pictures(embed: Any, *, text: str | Sequence[str]) -> bool:
+    """Whether an embedder is for the pictures of a table with these text columns."""
+    marked = embed.startswith(TIMM) if isinstance(embed, str) else bool(getattr(embed, "pictures", False))
+    return marked or not text
+
+
+def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, Any]:
+    """Return, of one or two embedders, that of texts at False and that of pictures at True.
+
+    Names that begin with ``timm:`` are for pictures, and so is any embedder if no column is named as text.
+    """
+    given = list(embed) if isinstance(embed, list | tuple) else [] if embed is None else [embed]
+    found: dict[bool, Any] = {}
+    for one in given:
+        pictures = for_pictures(one, text=text) if image is not None else str(one).startswith(TIMM)
+        if not isinstance(one, str) and not callable(getattr(one, "encode", None)):
+            raise ValueError(f"embed takes a name, a folder, or an object with encode(list); got {type(one).__name__}.")
+        what, column = ("pictures", "image") if pictures else ("texts", "text")
+        if pictures in found:
+            raise ValueError(f"embed takes one embedder of texts and one of pictures; got two of {what}.")
+        if (image is None) if pictures else not text:
+            raise ValueError(f"embed gives an embedder of {what}, but no column is named as {column}. Name one.")
+        found[pictures] = one
+    if image is not None and True not in found:
+        raise ValueError(
+            f"the pictures of column {image!r} need an embedder of pictures: give embed={TIMM}NAME or {TIMM}FOLDER."
+        )
+    return found
 
 
 class ColumnEncoder:

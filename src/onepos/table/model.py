@@ -16,8 +16,7 @@ from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import facts_html, fitted_facts
-from onepos.table.embedders import assign
-from onepos.table.encoder import ColumnEncoder
+from onepos.table.encoder import ColumnEncoder, assign
 from onepos.table.kinds import Tally, as_list, is_sparse, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids, suggestion_columns
 from onepos.table.training import (
