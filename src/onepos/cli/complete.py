@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from onepos.table import Completion, TableModel
 
 
-EXAMPLES = """\
-[bold]Examples[/bold]
-
-  onepos complete photos.csv --label tag --text caption --id id --out completed.csv --review review.html
-
-  onepos complete photos.csv --model photos.onepos --out completed.csv --top 3
-"""
+EXAMPLES = (
+    "onepos complete photos.csv --label tag --text caption --id id --out completed.csv --review review.html",
+    "onepos complete photos.csv --model photos.onepos --out completed.csv --top 3",
+)
 #: Options of ``fit`` that this command does not have.
 WITHOUT = ("labels", "sample", "sample_label", "checkpoint", "cache")
 #: Options that have no effect with --model.

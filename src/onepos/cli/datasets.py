@@ -24,15 +24,9 @@ def list_(json: JsonOption = False) -> None:
     numbers = ("rows", "features", "labels", "labels/row")
     shown = table("name", *numbers, "as in the paper", "here", numbers=numbers)
     for row in frame.to_dict("records"):
-        shown.add_row(
-            row["name"],
-            f"{row['instances']:,}",
-            f"{row['features']:,}",
-            f"{row['labels']:,}",
-            f"{row['cardinality']:.2f}",
-            "yes" if row["matches_paper"] else "no",
-            "yes" if row["available"] else "no",
-        )
+        sizes = [f"{row[size]:,}" for size in ("instances", "features", "labels")]
+        facts = ["yes" if row[fact] else "no" for fact in ("matches_paper", "available")]
+        shown.add_row(row["name"], *sizes, f"{row['cardinality']:.2f}", *facts)
     show(shown)
 
 

@@ -9,11 +9,7 @@ if TYPE_CHECKING:
     from onepos.table import TableData
 
 
-EXAMPLES = """\
-[bold]Examples[/bold]
-
-  onepos doctor photos.csv --label tag --text caption --id id
-"""
+EXAMPLES = ("onepos doctor photos.csv --label tag --text caption --id id",)
 
 
 def doctor(

@@ -12,17 +12,12 @@ if TYPE_CHECKING:
     from onepos.table.evaluation import Truth
 
 
-EXAMPLES = """\
-[bold]Examples[/bold]
-
-  onepos evaluate photos.onepos checked.csv --label tags --separator ";"
-
-  onepos evaluate photos.onepos checked.csv --labels beach,city,night
-
-  onepos evaluate photos.onepos more.csv --label tag
-
-  onepos evaluate photos.onepos checked.csv --label tags --separator ";" --report photos.html
-"""
+EXAMPLES = (
+    'onepos evaluate photos.onepos checked.csv --label tags --separator ";"',
+    "onepos evaluate photos.onepos checked.csv --labels beach,city,night",
+    "onepos evaluate photos.onepos more.csv --label tag",
+    'onepos evaluate photos.onepos checked.csv --label tags --separator ";" --report photos.html',
+)
 
 
 def evaluate(

@@ -19,25 +19,16 @@ from onepos.cli.output import InputError
 if TYPE_CHECKING:
     from onepos.table import TableData, TableModel
 
-EXAMPLES = """\
-[bold]Examples[/bold]
-
-  onepos fit photos.csv --label tag --text caption --id id --out photos.onepos
-
-  onepos fit films.csv --label genres --separator ", " --text plot --out films.onepos
-
-  onepos fit photos.csv --label tag --method an --set max_epochs=10 --out photos.onepos
-
-  onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos
-
-  onepos fit photos.csv --label tag --tune --budget 600 --out photos.onepos
-
-  onepos fit photos.csv --label tag --sample checked.csv --sample-label tags --out photos.onepos --report photos.html
-
-  onepos fit yeast.arff --method smile --n-positives 4.2 --out yeast.onepos
-
-  torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --method smile --checkpoint run --out photos.onepos
-"""
+EXAMPLES = (
+    "onepos fit photos.csv --label tag --text caption --id id --out photos.onepos",
+    'onepos fit films.csv --label genres --separator ", " --text plot --out films.onepos',
+    "onepos fit photos.csv --label tag --method an --set max_epochs=10 --out photos.onepos",
+    "onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos",
+    "onepos fit photos.csv --label tag --tune --budget 600 --out photos.onepos",
+    "onepos fit photos.csv --label tag --sample checked.csv --sample-label tags --out photos.onepos --report page.html",
+    "onepos fit yeast.arff --method smile --n-positives 4.2 --out yeast.onepos",
+    "torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --method smile --checkpoint run --out photos.onepos",
+)
 _SHOWN, _SHOWN_COLUMNS = 6, 20
 #: Facts that are file names, to be copied as they stand.
 _FILES = ("model", "report")

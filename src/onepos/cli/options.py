@@ -4,7 +4,7 @@ import functools
 import inspect
 import json
 from ast import literal_eval
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -162,11 +162,12 @@ def expanded(command: Callable[..., None], without: Collection[str] = ()) -> Cal
     return run
 
 
-def add(app: typer.Typer, command: Callable[..., None], examples: str | None = None) -> None:
+def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] = ()) -> None:
     """Add a command under its name; the lines of its help are joined, as they were cut to the source's width."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     help_text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
-    app.command(command.__name__, help=help_text, epilog=examples)(command)
+    epilog = "\n\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in examples)]) if examples else None
+    app.command(command.__name__, help=help_text, epilog=epilog)(command)
 
 
 def open_model(path: Path, data: Path, embed: list[str] | None, image: str = "") -> Any:

@@ -8,15 +8,11 @@ import typer
 from onepos.cli import options, output
 from onepos.cli.output import InputError
 
-EXAMPLES = """\
-[bold]Examples[/bold]
-
-  onepos predict photos.onepos new.csv --out predictions.csv
-
-  onepos predict photos.onepos new.parquet --out predictions.parquet --probabilities
-
-  onepos predict photos.onepos new.csv --out best.csv --sets --top 3
-"""
+EXAMPLES = (
+    "onepos predict photos.onepos new.csv --out predictions.csv",
+    "onepos predict photos.onepos new.parquet --out predictions.parquet --probabilities",
+    "onepos predict photos.onepos new.csv --out best.csv --sets --top 3",
+)
 
 
 def predict(

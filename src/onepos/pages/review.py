@@ -41,19 +41,8 @@ __all__ = ["read_decisions", "write_review"]
 
 
 #: Joined in this order to one script; each may use what stands before it, and at run time what comes after.
-_SCRIPTS = (
-    "data.js",
-    "decisions.js",
-    "csv.js",
-    "view.js",
-    "list.js",
-    "pane.js",
-    "suggestions.js",
-    "actions.js",
-    "keys.js",
-    "start.js",
-)
-_STYLES = ("tokens.css", "layout.css", "parts.css")
+_SCRIPTS = ("data", "decisions", "csv", "view", "list", "pane", "suggestions", "actions", "keys", "start")
+_STYLES = ("tokens", "layout", "parts")
 # Signs that could end the element or open a comment, and those that older scripts take for the end of a line.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -148,8 +137,8 @@ def write_review(
 
 
 def _render(payload: Mapping[str, Any], title: str) -> str:
-    script = "\n".join(['"use strict";', "(() => {", *(_part(name) for name in _SCRIPTS), "})();"])
-    style = "\n".join(_part(name) for name in _STYLES)
+    script = "\n".join(['"use strict";', "(() => {", *(_part(f"{name}.js") for name in _SCRIPTS), "})();"])
+    style = "\n".join(_part(f"{name}.css") for name in _STYLES)
     # Nothing in the data can end the script element, whatever the texts say.
     content = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
     template = load_templates("writing the review page").get_template("review/review.html.j2")

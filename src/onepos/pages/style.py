@@ -100,15 +100,12 @@ _LOOKS = {
     "bce": Look(INK, _LONG, "*"),
 }
 _SPARE = [
-    Look(_HUES[hue], dashes, marker, filled)
-    for marker, filled, hue, dashes in (
-        ("d", False, "red", _SOLID),
-        ("p", False, "sky", _DOTTED),
-        ("o", False, "green", _SOLID),
-        ("h", True, "purple", _SOLID),
-        ("X", False, "grey", _SOLID),
-        ("H", False, "sky", _SOLID),
-    )
+    Look(_HUES["red"], _SOLID, "d", filled=False),
+    Look(_HUES["sky"], _DOTTED, "p", filled=False),
+    Look(_HUES["green"], _SOLID, "o", filled=False),
+    Look(_HUES["purple"], _SOLID, "h"),
+    Look(_HUES["grey"], _SOLID, "X", filled=False),
+    Look(_HUES["sky"], _SOLID, "H", filled=False),
 ]
 
 
