@@ -246,7 +246,10 @@ def _tuning(found: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _method_name(scored: Scored) -> str:
     key = scored.facts.get("method") or key_of(scored.estimator)
-    return f"{METHODS[key].name} ({key})" if key in METHODS else type(scored.estimator).__name__
+    if key not in METHODS:
+        return type(scored.estimator).__name__
+    name = METHODS[key].name
+    return name if name.lower() == key else f"{name} ({key})"
 
 
 def _measures(scored: Scored) -> list[dict[str, Any]]:
