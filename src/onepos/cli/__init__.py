@@ -16,6 +16,8 @@ from onepos import __version__
 from onepos._utils.machine import launched, launched_rank
 from onepos.exceptions import LostProcessError, OneposError
 
+__all__ = ["main"]
+
 SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 #: Seconds that a process waits with its message for process 0 to come to the same end: torchrun then stops it.

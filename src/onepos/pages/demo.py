@@ -87,19 +87,31 @@ class Example:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo found."""
+    """What the demo found.
 
-    #: Per method: labels suggested, the share of them that is true (precision), the share of the hidden labels among
-    #: them (recall), and the average precision on new pictures.
+    Attributes
+    ----------
+    scores : DataFrame
+        One row per method. ``suggested`` counts the labels that it adds to the training table, ``precision`` is the
+        share of them that is true and ``recall`` the share of the hidden labels that is among them.
+        ``average_precision`` is that of new pictures.
+    diagnosis : Diagnosis
+        The doctor's findings about the table.
+    examples : tuple of Example
+        The first training pictures that hide a label.
+    facts : dict
+        Sizes and settings.
+    files : dict
+        Paths of the ``table``, the ``completed`` table, the ``review`` page and the ``report``.
+    seconds : float
+        Total time without imports.
+    """
+
     scores: pd.DataFrame
     diagnosis: "Diagnosis"
-    #: The first training pictures that hide a label.
     examples: tuple[Example, ...]
-    #: Sizes and settings.
     facts: Mapping[str, Any]
-    #: Paths of the ``table``, the ``completed`` table, the ``review`` page and the ``report``.
     files: Mapping[str, Path]
-    #: Time of the whole, without imports.
     seconds: float
 
 

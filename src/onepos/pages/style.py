@@ -180,7 +180,19 @@ def figure_svg(figure: "Figure") -> str:
 
 
 def save_figure(figure: "Figure", path: str | Path) -> tuple[Path, Path]:
-    """Write ``path`` + ``.svg`` and ``path`` + ``.png``, each whole or not at all; return both paths."""
+    """Write ``path`` + ``.svg`` and ``path`` + ``.png``, each whole or not at all.
+
+    Parameters
+    ----------
+    figure : Figure
+    path : str or Path
+        Without suffix; its folder must exist.
+
+    Returns
+    -------
+    tuple of Path
+        The SVG and the PNG.
+    """
     base = Path(path)
     # Draw both before writing either, so that the two files match.
     drawn = ((".svg", figure_svg(figure).encode("utf-8")), (".png", _draw(figure, "png", {"Software": None})))
