@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from onepos.doctor.cardinality import (
-    FEWEST_GROUPS,
     CardinalityEstimate,
-    agreements,
     cardinality_of,
     check_cardinality,
     check_exclusivity,
@@ -23,9 +21,6 @@ from onepos.doctor.labels import check_index, check_labels, check_split_labels
 from onepos.doctor.rows import check_rows, check_split_columns, check_split_rows, check_texts
 
 __all__ = ["CODES", "CardinalityEstimate", "Diagnosis", "Finding", "Summary", "diagnose", "estimate_cardinality"]
-
-#: Identical rows that agree in fewer than this share of pairs contradict the suspicion that labels are exclusive.
-_AGREE = 0.9
 
 
 def diagnose(
@@ -79,8 +74,7 @@ def diagnose(
     read = read_tags(tags, table.n_rows)
     leaks = find_leaks(table, read)
     guess = guess_tags(table, read, leaks)
-    agreement, weight = agreements(table, read)
-    disagree = len(agreement) >= FEWEST_GROUPS and bool(np.average(agreement, weights=weight) < _AGREE)
+    cardinality = cardinality_of(table, read, guess)
     found = [
         *check_index(features, tags),
         *check_labels(read),
@@ -89,8 +83,8 @@ def diagnose(
         *check_scale(table),
         *check_rows(table, read),
         *(check_texts(table) if test is None else _across(table, read, test)),
-        *check_exclusivity(guess, disagree=disagree),
-        *check_cardinality(cardinality_of(table, read, guess)),
+        *check_exclusivity(guess, cardinality),
+        *check_cardinality(cardinality),
     ]
     findings = sorted((worded(one, interface) for one in found), key=lambda finding: -LEVELS.index(finding.level))
     return Diagnosis(_summary(table, read), tuple(findings))

@@ -24,6 +24,8 @@ SUSPICIOUS = 0.8
 SKILL = 0.5
 #: Fewest rows from which to report that features tell nothing; a smaller edge, in standard errors, counts as nothing.
 FEWEST_ROWS, STANDARD_ERRORS = 200, 2.0
+#: Identical rows that agree in fewer than this share of pairs contradict the suspicion that labels are exclusive.
+AGREE = 0.9
 #: One-sided confidence of the lower bound.
 CONFIDENCE = 0.975
 
@@ -87,7 +89,7 @@ def cardinality_of(table: Table, tags: Tags, guess: Guess | None) -> Cardinality
     n_labels = int((tags.counts > 0).sum())
     if n_labels < 2:
         return CardinalityEstimate(None, None, "none", 0)
-    agreement, weight = agreements(table, tags)
+    agreement, weight = _agreements(table, tags)
     if len(agreement) >= FEWEST_GROUPS:
         estimate = float(np.average(agreement, weights=weight))
         means = _resampled(agreement[:, None], weight)[:, 0]
@@ -99,7 +101,7 @@ def cardinality_of(table: Table, tags: Tags, guess: Guess | None) -> Cardinality
     return _inverse(float(outcomes.mean(axis=0).max()), means, "neighbours", len(outcomes), n_labels)
 
 
-def agreements(table: Table, tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _agreements(table: Table, tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Per group of identical tagged rows: share of pairs with the same tag, and number of rows; none if by chance."""
     used = comparable_rows(table, tags)
     if table.matrix is not None:
@@ -182,10 +184,11 @@ def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> f
     return float(sure.mean() * max(0.0, 2 * lower - 1))
 
 
-def check_exclusivity(guess: Guess | None, *, disagree: bool) -> Iterator[Seen]:
-    """Suspect labels that exclude each other, unless identical rows ``disagree``; and features that say nothing."""
+def check_exclusivity(guess: Guess | None, cardinality: CardinalityEstimate) -> Iterator[Seen]:
+    """Suspect labels that exclude each other, unless identical rows disagree; and features that say nothing."""
     if guess is None:
         return
+    disagree = cardinality.basis == "duplicates" and 1 / (cardinality.estimate or 1.0) < AGREE
     right = float(guess.right.mean())
     share = single_share(guess.right, guess.confidence)
     skill = (right - guess.frequent) / max(1 - guess.frequent, 1e-12)
