@@ -39,7 +39,7 @@ def known():
 @pytest.mark.parametrize(
     ("key", "settings"),
     [
-        ("an", {"dropout": 0.3, "learning_rate_decay": "cosine"}),
+        ("an", {"dropout": 0.3}),
         ("an", {"early_stopping": True, "patience": None}),
         ("an", {"network": make_dropping}),
         ("an", {"gradient_accumulation": 2}),

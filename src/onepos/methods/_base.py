@@ -1,4 +1,4 @@
-"""What every onepos classifier shares: scikit-learn's contract for a 1-D y, the multi-label one for a 2-D y."""
+"""What all classifiers share: scikit-learn's contract for a 1-D y, the multi-label one for a 2-D y."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,9 +67,9 @@ class OnePositiveClassifier(_Fitted):
 
     Subclasses implement ``fit``, which ends with ``_cut_at``, and ``_logits(X)``.
 
-    A 2-D indicator ``Y`` (1 observed, 0 unknown, −1 known absent) gives multi-label output: marginal
-    probabilities and 0/1 sets. A 1-D ``y`` follows scikit-learn's multi-class contract: probabilities sum to one
-    and ``predict`` returns one class.
+    A 2-D indicator ``Y`` (1 observed, 0 unknown, −1 known absent) gives multi-label output: marginal probabilities and
+    0/1 sets. A 1-D ``y`` follows scikit-learn's contract for one class per row: probabilities sum to one, and
+    ``predict`` returns one class.
 
     Parameters
     ----------

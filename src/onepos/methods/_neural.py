@@ -92,8 +92,6 @@ class NeuralClassifier(_FittedNetwork):
     learning_rate_factors : dict of str to float, or None
         Factors on the learning rate of those parameters of the network whose names begin with the key, such as
         ``{"backbone": 0.1}``; 0 freezes them. Of several keys that fit, the longest counts.
-    learning_rate_decay : {"none", "cosine"}
-        Keep the learning rate, or let it fall to zero along half a cosine.
     batch_size : int or "auto"
         Size of the mini-batches, of all processes together. "auto": the power of 2 nearest to a fiftieth of the
         labelled rows, from 16 to 128.
@@ -137,7 +135,6 @@ class NeuralClassifier(_FittedNetwork):
     input_dropout: float = 0.0
     pretraining_epochs: int = 0
     learning_rate: float | str = "auto"
-    learning_rate_decay: str = "none"
     learning_rate_factors: Mapping[str, float] | None = None
     weight_decay: float = 0.0
     batch_size: int | str = "auto"
@@ -153,12 +150,11 @@ class NeuralClassifier(_FittedNetwork):
     random_state: Any = None
     verbose: int = 0
 
+    _retired: ClassVar[Mapping[str, str]] = {"learning_rate_decay": "the learning rate stays"}
     _reads_from_disk: ClassVar[bool] = True
     _trains_together: ClassVar[bool] = True
 
-    #: Whether the likelihood of the observed labels may choose the epoch on held-out rows. Where folds choose the
-    #: number of epochs, it may for every method: on 800 rows of rcv1-s1 (one seed) ``smile`` then had an average
-    #: precision of .558 on validation rows, and .553 if average precision chose.
+    #: Whether the likelihood of the observed labels may choose the epoch on held-out rows. In folds it always may.
     _judged_by_likelihood: ClassVar[bool] = True
 
     #: Factor on the rule for the learning rate, for bags of rare features.
@@ -171,7 +167,6 @@ class NeuralClassifier(_FittedNetwork):
         "input_dropout": [below(1)],
         "pretraining_epochs": [COUNT_OR_ZERO],
         "learning_rate": [one_of("auto"), POSITIVE],
-        "learning_rate_decay": [one_of("none", "cosine")],
         "learning_rate_factors": [dict, None],
         "weight_decay": [POSITIVE_OR_ZERO],
         "batch_size": [one_of("auto"), COUNT],

@@ -287,7 +287,6 @@ class Run:
             rate,
             model.weight_decay,
             model.patience,
-            learning_rate_decay=model.learning_rate_decay,
             rate_factors=model.learning_rate_factors or {},
             accumulation=model.gradient_accumulation,
             stop_after=self.stop_after,

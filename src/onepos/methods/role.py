@@ -156,7 +156,7 @@ class ROLEObjective(Objective):
         **settings: float,
     ) -> None:
         super().__init__(network)
-        self.labels, self.schedule, self.settings = labels, schedule, settings
+        self.labels, self.settings = labels, settings
         self.label_rate = schedule.learning_rate * label_rate_factor
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
@@ -166,7 +166,7 @@ class ROLEObjective(Objective):
         label_logits = self.labels.step(
             batch.rows,
             lambda theta: label_gradient(theta, probabilities, batch.observed, **self.settings),
-            self.label_rate * self.schedule.rate_factor(self.epoch),
+            self.label_rate,
             batch.number + 1,
         )
         yield "role", role(logits, label_logits, batch.observed, **self.settings)

@@ -289,11 +289,10 @@ class _Run:
         rows, schedule = self.steps.rows, self.schedule
         shuffled = torch.randperm(len(rows.trainable), generator=self.steps.generator, device=rows.trainable.device)
         batches = torch.split(rows.trainable[shuffled], schedule.batch_size)
-        rate = schedule.learning_rate * schedule.rate_factor(epoch)
         sums: dict[str, Tensor] = {}
         last, n_seen = "", 0
         for position, index in enumerate(batches):
-            for name, loss in self.steps.take(index, epoch * len(batches) + position, rate):
+            for name, loss in self.steps.take(index, epoch * len(batches) + position, schedule.learning_rate):
                 # Summed as tensors: a number would have to be waited for in every step.
                 if name in sums:
                     sums[name].add_(loss, alpha=len(index))

@@ -8,7 +8,6 @@ averaged before each step, weighted by their rows. So k processes take the steps
 portion has random numbers of its own, which depend on its number and not on the process that computes it.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ class Schedule:
     ``patience`` epochs without a better validation score end training; None never stops early. The weights of the
     best epoch are restored whenever there is a scorer. ``rate_factors`` multiply the learning rate of those parameters
     of the network whose names begin so. ``accumulation`` is the number of portions that a batch is computed in.
-    ``stop_after`` ends training after so many of the ``max_epochs``, by which a decay is measured.
+    ``stop_after`` ends training after so many of the ``max_epochs``.
     """
 
     max_epochs: int
@@ -40,7 +39,6 @@ class Schedule:
     learning_rate: float
     weight_decay: float = 0.0
     patience: int | None = None
-    learning_rate_decay: str = "none"
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     accumulation: int = 1
     stop_after: int | None = None
@@ -49,12 +47,6 @@ class Schedule:
     def n_epochs(self) -> int:
         """Epochs to train for."""
         return self.max_epochs if self.stop_after is None else min(self.stop_after, self.max_epochs)
-
-    def rate_factor(self, epoch: int) -> float:
-        """Multiplier of the learning rate in a 0-based epoch: 1, or half a cosine from 1 towards 0."""
-        if self.learning_rate_decay == "cosine":
-            return 0.5 * (1.0 + math.cos(math.pi * epoch / self.max_epochs))
-        return 1.0
 
 
 def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:

@@ -147,9 +147,7 @@ def tune(
     params = dict((best or search.trials[0]).setting)
     if best is not None and best.epochs is not None and validation is None:
         params["early_stopping"] = False
-        # A learning rate that falls to zero is meant to get there; otherwise the best epoch is where to stop.
-        if params.get("learning_rate_decay", base.learning_rate_decay) == "none":
-            params["max_epochs"] = best.epochs
+        params["max_epochs"] = best.epochs
     held = {} if validation is None else {"validation": validation, "validation_labels": validation_labels}
     return TuneResult(
         best_estimator=clone(base).set_params(**params).fit(X, Y, **held),

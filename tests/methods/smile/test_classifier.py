@@ -109,7 +109,7 @@ def test_warm_up_is_assume_negative_training(data):
         {"elbo_weight": 0.0},
         {"warm_up_epochs": 0},
         {"network": (32, 16), "dropout": 0.2, "max_epochs": 20},
-        {"learning_rate_decay": "cosine", "weight_decay": 0.01},
+        {"weight_decay": 0.01},
         {"selection_metric": "ranking_loss", "early_stopping": True},
         {"selection_metric": "hamming_loss", "early_stopping": True},
     ],

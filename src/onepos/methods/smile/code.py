@@ -162,21 +162,7 @@ RELEASED_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 #: What the README's commands have in common: ten epochs, hidden layers as wide as there are labels, Adam at 1e-3.
-RELEASED_COMMON: Mapping[str, Any] = {"max_epochs": 10, "network": "labels", "learning_rate": 1e-3, "batch_size": 16}
-
-
-def released_settings(name: str) -> dict[str, Any]:
-    """All parameters printed for a data set, its name in any case.
-
-    Examples
-    --------
-    >>> released_settings("Scene")["unobserved_target"]
-    0.075
-    """
-    by_name = {key.casefold(): key for key in RELEASED_SETTINGS}
-    if name.casefold() not in by_name:
-        raise ValueError(f"no released settings for {name!r}; known: {', '.join(RELEASED_SETTINGS)}.")
-    return {**RELEASED_COMMON, **RELEASED_SETTINGS[by_name[name.casefold()]]}
+_RELEASED_COMMON: Mapping[str, Any] = {"max_epochs": 10, "network": "labels", "learning_rate": 1e-3, "batch_size": 16}
 
 
 class SMILEReleasedObjective(Objective):
@@ -299,7 +285,10 @@ class SMILEReleasedClassifier(GraphClassifier):
         **overrides
             Parameters that replace or complete them.
         """
-        return cls(**{**released_settings(name), **overrides})
+        by_name = {key.casefold(): settings for key, settings in RELEASED_SETTINGS.items()}
+        if name.casefold() not in by_name:
+            raise ValueError(f"no released settings for {name!r}; known: {', '.join(RELEASED_SETTINGS)}.")
+        return cls(**{**_RELEASED_COMMON, **by_name[name.casefold()], **overrides})
 
     def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
         if isinstance(self.network, str) and self.network == "labels":
