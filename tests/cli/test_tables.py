@@ -510,6 +510,9 @@ def test_formulas_are_escaped_for_spreadsheets_and_come_back(run, tmp_path, comm
     arguments = (model, source) if command == "predict" else (source, "--model", model)
     assert run(command, *arguments, "--out", out)[0] == 0
     assert run(command, *arguments, "--out", plain, "--no-escape-formulas")[0] == 0
+    explicit = tmp_path / f"explicit{suffix}"
+    assert run(command, *arguments, "--out", explicit, "--escape-formulas")[0] == 0
+    assert read_table(explicit).frame.equals(read_table(out).frame)
     words = ("id", "note", "tag", "suggested")
     again, untouched = read_table(out, plain=words).frame, read_table(plain, plain=words).frame
     assert again["id"].tolist() == table["id"].tolist()

@@ -8,7 +8,7 @@ from onepos.cli import output
 from onepos.cli.fit import Trained, as_json, read_decided, show_training, train
 from onepos.cli.options import (
     BETWEEN_TAGS,
-    KeepFormulas,
+    EscapeFormulas,
     Out,
     Threshold,
     Top,
@@ -49,7 +49,7 @@ def complete(
         Path | None, option("--review", "HTML", "Also write a page on which a person checks the tags.")
     ] = None,
     title: Annotated[str, option("--title", "COL", "Column to show as the heading of each row on that page.")] = "",
-    keep_formulas: KeepFormulas = False,
+    escape_formulas: EscapeFormulas = True,
     json: output.JsonOption = False,
 ) -> None:
     """Complete the tags of a table: write it again, with a probability per label and a set of tags.
@@ -89,7 +89,7 @@ def complete(
                 separator=options.separator or BETWEEN_TAGS,
                 at_least_one=False if options.allow_empty else None,
             )
-            made.write(out, escape_formulas=not keep_formulas)
+            made.write(out, escape_formulas=escape_formulas)
             if review is not None:
                 _write_review(made, review, options.image, title, threshold)
     _report(made, trained, data, out, review, json)

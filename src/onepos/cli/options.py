@@ -52,10 +52,12 @@ Embed = Annotated[
     ),
 ]
 AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave a set empty if no label reaches the threshold.")]
-KeepFormulas = Annotated[
+EscapeFormulas = Annotated[
     bool,
     typer.Option(
-        "--no-escape-formulas", help="In CSV and TSV, put no apostrophe before texts that a spreadsheet would compute."
+        "--escape-formulas/--no-escape-formulas",
+        help="Put an apostrophe before texts of CSV and TSV files that a spreadsheet would compute.",
+        rich_help_panel="Spreadsheets",  # of its own: the long name would narrow the other help texts
     ),
 ]
 Threshold = Annotated[

@@ -27,7 +27,7 @@ def predict(
     image: options.Image = "",
     separator: Annotated[str, typer.Option("--separator", metavar="SIGN", help="Sign between two tags.")] = ";",
     allow_empty: options.AllowEmpty = False,
-    keep_formulas: options.KeepFormulas = False,
+    escape_formulas: options.EscapeFormulas = True,
     json: output.JsonOption = False,
 ) -> None:
     """Predict the tags of a table's rows: a probability per label, and a set of tags.
@@ -47,7 +47,7 @@ def predict(
         from onepos.table import Output, predict_file
 
         with_sets = sets or not probabilities
-        wanted = Output(with_sets, probabilities or not sets, threshold, top, separator, allow_empty, not keep_formulas)
+        wanted = Output(with_sets, probabilities or not sets, threshold, top, separator, allow_empty, escape_formulas)
         done = predict_file(options.open_model(model, data, embed, image), data, out, wanted, progress=progress)
     if json:
         output.print_json({"out": str(out)} | asdict(done))
