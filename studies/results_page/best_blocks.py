@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from onepos.study.spec import is_full_supervision
 from onepos.study.tables import Cell, Grid
 from onepos.study.tables.formats import NOTHING, short
-from onepos.study.tables.main_table import FULL_SUPERVISION
 from results_page.layout import write
 from results_page.source import Source
 
@@ -42,8 +42,8 @@ def best_block(sources: Mapping[str, Source]) -> str:
     """The best of the plain networks, of all methods and ``auto`` beside full supervision, on each data set."""
     rows, kept, closed = [], {"best": [], "auto": []}, []
     for dataset, values in means(sources).items():
-        ceiling = values.get("bce", float("nan"))
-        rivals = {method: value for method, value in values.items() if method not in FULL_SUPERVISION}
+        ceiling = max((value for method, value in values.items() if is_full_supervision(method)), default=float("nan"))
+        rivals = {method: value for method, value in values.items() if not is_full_supervision(method)}
         plain = _best({method: rivals[method] for method in PLAIN if method in rivals})
         best = _best(rivals)
         auto = rivals.get("auto", float("nan"))
@@ -82,7 +82,7 @@ def level_block(sources: Mapping[str, Source]) -> str:
     """The methods that are level with the best on each data set, best first, and those that are far behind."""
     rows = []
     for dataset, values in means(sources).items():
-        rivals = {method: value for method, value in values.items() if method not in FULL_SUPERVISION}
+        rivals = {method: value for method, value in values.items() if not is_full_supervision(method)}
         order = sorted(rivals, key=lambda method: (-rivals[method], method))
         top = rivals[order[0]] if order else float("nan")
         level = [method for method in order if rivals[method] >= top - LEVEL]

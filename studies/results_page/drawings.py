@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from onepos.study.figures import calibration, convergence, critical_difference, epochs, read_json, sufficiency
+from onepos.study.spec import is_full_supervision
 from onepos.study.tables import rank_table
-from onepos.study.tables.main_table import FULL_SUPERVISION
 from onepos.study.tables.significance import ALPHA
 from results_page.source import Source
 
@@ -74,7 +74,7 @@ def _of_dataset(
 def _ranks(name: str, source: Source) -> Drawing:
     if source.absent:
         return Drawing(name, None, source.absent)
-    methods = [method for method in source.methods if method not in FULL_SUPERVISION]
+    methods = [method for method in source.methods if not is_full_supervision(method)]
     made = rank_table(
         source.rows,
         metrics=("average_precision",),

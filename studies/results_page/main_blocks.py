@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from onepos.study.spec import is_full_supervision
 from onepos.study.tables import PAPER_METHODS, Cell, Grid, compare, main_table, published_value, selection_table
 from onepos.study.tables.formats import NOTHING, mean_std, short
-from onepos.study.tables.main_table import FULL_SUPERVISION
 from results_page.layout import turned, write, write_bare
 from results_page.source import Source
 
@@ -88,7 +88,7 @@ def selection_block(source: Source) -> str:
         clean, single = ([getattr(line, rule).mean for line in both] for rule in ("clean", "single_positive"))
         numbers = [fmean(clean), fmean(single), made.mean_differences[method]] if both else [float("nan")] * 3
         kept = [after / before for before, after in zip(clean, single, strict=True)]
-        all_kept += kept if method not in FULL_SUPERVISION else []
+        all_kept += kept if not is_full_supervision(method) else []
         share = f"{fmean(kept):.1%}" if kept else NOTHING
         texts = [short(numbers[0]), short(numbers[1]), short(numbers[2], sign=True), share]
         means.append((Cell(method), Cell(str(len(both))), *map(Cell, texts)))

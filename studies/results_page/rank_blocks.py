@@ -1,8 +1,8 @@
 """Blocks with tests over data sets: average ranks, and wins and losses of SMILE."""
 
+from onepos.study.spec import is_full_supervision
 from onepos.study.statistics import fewest_pairs
 from onepos.study.tables import rank_table, significance
-from onepos.study.tables.main_table import FULL_SUPERVISION
 from onepos.study.tables.significance import ALPHA
 from results_page.layout import turned, write
 from results_page.source import Source
@@ -13,7 +13,7 @@ _RIVALS = 5
 
 def rank_block(source: Source) -> str:
     """Average ranks by each metric, with Friedman's test and the critical difference in the last lines."""
-    methods = [method for method in source.methods if method not in FULL_SUPERVISION]
+    methods = [method for method in source.methods if not is_full_supervision(method)]
     made = rank_table(source.rows, datasets=source.datasets, methods=methods, expected_trials=source.study.trials)
     return write(turned(made.grid()))
 
@@ -21,7 +21,7 @@ def rank_block(source: Source) -> str:
 def significance_block(source: Source, method: str = "smile") -> str:
     """One method against each other one, metric by metric; a sentence where nothing can be tested."""
     there = set(source.rows.loc[source.rows["selection"] == "clean", "method"])
-    rivals = [key for key in source.methods if key in there and key not in (method, *FULL_SUPERVISION)]
+    rivals = [key for key in source.methods if key in there and key != method and not is_full_supervision(key)]
     if method not in there or not rivals:
         return f"Not tested: no rows of `{method}` and of another method yet."
     made = significance(

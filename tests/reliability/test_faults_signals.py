@@ -68,7 +68,7 @@ def test_a_stopped_study_keeps_what_is_done_and_nothing_else(start, until, tmp_p
     # joblib's resource tracker is a process of its own. It may warn after the command has ended.
     said = [line for line in err.splitlines() if "resource_tracker" not in line]
     assert (code, said[-1]) == (ENDS[number][0], f"onepos: {ENDS[number][1]}")
-    assert f"stopped: the cells that are done are in {out}; the same command goes on" in err
+    assert f"stopped: finished cells are in {out}; the same command runs the rest" in err
     assert "Traceback" not in err
     assert not psutil.wait_procs(workers, timeout=30)[1]
     frame = load_results(out)

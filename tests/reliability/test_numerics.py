@@ -19,7 +19,7 @@ from onepos.training import losses
 mpmath.mp.dps = 50
 LOGITS = [-1e4, -700.0, -100.0, -30.0, -1.0, 0.0, 1e-4, 1.0, 30.0, 100.0, 700.0, 1e4]
 OBSERVED = np.array([[1, 0, -1], [0, 1, 0], [1, 0, 0]])
-SHAPE = generalized_robust.RobustShape(slope=2.0, offset=-1.0, center=0.5, width=0.8)
+SHAPE = {"slope": 2.0, "offset": -1.0, "center": 0.5, "width": 0.8}
 PRIORS, WEIGHTS = (0.5, 0.25, 0.1), (1.0, 0.5, 0.2)
 
 
@@ -154,14 +154,13 @@ CASES = {
     "entropy": (lambda z, s: entropy_maximization.entropy_maximization(z, s, 0.25), _entries(_entropy)),
     "reject none": (lambda z, s: large_loss.reject(z, s, torch.zeros_like(s, dtype=torch.bool)), _entries(_an)),
     "correct none": (lambda z, s: large_loss.correct(z, s, torch.zeros_like(s, dtype=torch.bool)), _entries(_an)),
-    "focal margin": (lambda z, s: hill.focal_margin(z, s, margin=1.0, focusing=2.0), _entries(_focal)),
     "hill": (lambda z, s: hill.hill(z, s, margin=1.0, focusing=2.0, height=1.5), _entries(_hill)),
     "splc": (
         lambda z, s: hill.self_paced_correction(z, s, threshold=0.6, margin=1.0, focusing=2.0),
         _entries(_splc),
     ),
     "robust": (
-        lambda z, s: generalized_robust.generalized_robust(z, s, SHAPE, positive_power=0.1, negative_power=1.5),
+        lambda z, s: generalized_robust.generalized_robust(z, s, **SHAPE, positive_power=0.1, negative_power=1.5),
         _entries(_robust),
     ),
     "expected positive": (lambda z, s: role.expected_positive(z, s, 1.5, 2.0), _expected),

@@ -96,6 +96,17 @@ def test_full_supervision_is_the_same_ceiling_under_both_rules():
     assert clean["average_precision"] == single["average_precision"]
 
 
+@pytest.mark.parametrize("rule", ["clean", "single-positive"])
+def test_any_method_can_train_on_complete_labels(rule):
+    text = TEXT.replace('key = "bce"', 'key = "forest"\ncomplete = true')
+    one = cell("forest-full", rule, text=text)
+    trial = trial_of(one)
+    model = make_classifier("forest", random_state=one.seed + one.trial)
+    model.fit(trial.X_train, trial.Y_train, validation=(trial.X_val, trial.Y_val), validation_labels="full")
+    expected = evaluate(trial.Y_test, model.predict_proba(trial.X_test))["average_precision"]
+    assert run_cell(one)["average_precision"] == pytest.approx(expected, abs=1e-12)
+
+
 def test_screening_trains_all_briefly_and_the_best_to_the_end():
     text = TEXT + "[tuning]\nscreen_epochs = 1\nkeep = 1\n"
     row = run_cell(cell(text=text))

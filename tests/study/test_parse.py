@@ -45,7 +45,7 @@ def test_the_documented_file_is_valid_and_has_every_field(tmp_path):
     assert set(content["study"]) == {field.name for field in fields(Study)} - sections
     for entry, spec in (
         (content["data"][0] | content["data"][1], DataGroup),
-        (content["method"][0], MethodEntry),
+        (content["method"][0] | content["method"][1], MethodEntry),
         (content["tuning"], Tuning),
         (content["record"], Record),
     ):
@@ -77,6 +77,9 @@ def test_the_documented_file_is_valid_and_has_every_field(tmp_path):
         (('key = "an"', 'key = "an"\nfixed = { l2 = 1 }'), "method 'an' has no parameter l2; it has: .*batch_size"),
         (('key = "an"', 'key = "an"\ngrid = { dropout = 0.5 }'), "lists of values"),
         (('key = "an"', 'key = "an"\n[[method]]\nkey = "an"'), "method name given more than once: an"),
+        (('key = "an"', 'key = "an"\nname = "an-full"'), "are those of methods with complete = true"),
+        (('key = "an"', 'key = "an"\nname = "best"\ncomplete = true'), "are those of methods with complete = true"),
+        (('key = "an"', 'key = "an"\ncomplete = 1'), "complete must be true or false; got 1"),
         (('sets = ["known-posterior"]', "sets = []"), "at least one data set"),
         (("trials = 3", "trials = 3\nfractions = [0.8, 0.1, 0.2]"), "three positive numbers that sum to 1"),
         (("trials = 3", 'trials = 3\nrules = ["dirty"]'), "must be one of clean, single-positive; got 'dirty'"),

@@ -351,7 +351,7 @@ class TestCommandLine:
         fast = ("--method", "linear", "--set", "l2=0.1")
         code, said, err = run("fit", scenes / "train.csv", *columns, *fast, "--out", model)
         assert code == 0, err
-        assert f"1 image, embedded by {embed} → 256 features" in said
+        assert f"1 image → 256 features\nembedder    {embed}\n" in said
         assert timm.asked == [(f"local-dir:{timm.folder}", {"pretrained": True, "num_classes": 0})]
         code, _, err = run("predict", model, scenes / "test.csv", "--image", "file", "--out", tmp_path / "p.csv")
         assert code == 0, err

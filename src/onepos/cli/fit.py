@@ -31,7 +31,7 @@ EXAMPLES = (
 )
 _SHOWN, _SHOWN_COLUMNS = 6, 20
 #: Facts that are file names, to be copied as they stand.
-_FILES = ("model", "report")
+_FILES = ("embedder", "model", "report")
 
 
 def fit(
@@ -253,8 +253,9 @@ def show_training(trained: Trained, data: Path, out: Path | None, report: Path |
     facts, encoder = trained.model.facts_, trained.model.encoder_
     fact(data.name, f"{facts['rows']:,} rows")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in Counter(encoder.kinds_.values()).items())
-    embedded = "".join(f", embedded by {one}" for one in encoder.embedders_)
-    fact("columns", f"{kinds}{embedded} → {encoder.n_features_:,} features")
+    fact("columns", f"{kinds} → {encoder.n_features_:,} features")
+    for embedder in encoder.embedders_:
+        fact("embedder", embedder)
     lines = encoder.describe()
     for name, line in list(lines.items())[:_SHOWN_COLUMNS]:
         fact("", f"{name!r} {line}")

@@ -255,6 +255,12 @@ class Cell:
     sha256: str = ""
     read: Parameters = field(default_factory=dict)
     positive_weights: dict[str, float] = field(default_factory=dict)
+    complete: bool = False
+
+    @property
+    def sees_all_labels(self) -> bool:
+        """Whether the method trains on complete labels: full supervision."""
+        return self.complete or bool(get_method(self.key).load_class()._y_is_full)
 
     @property
     def id(self) -> str:
@@ -315,6 +321,7 @@ def cells_of(study: Study) -> list[Cell]:
                     sha256=group.sha256,
                     read=group.read,
                     positive_weights=study.positive_weights if positive_rule == "weights" else {},
+                    complete=method.complete,
                 )
                 for rule in rules
             ]
@@ -328,12 +335,7 @@ def run_together(cells: list[Cell]) -> list[list[Cell]]:
     """
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        shares = "max_epochs" not in accepted_parameters(cell.key) or sees_all_labels(cell.key)
+        shares = "max_epochs" not in accepted_parameters(cell.key) or cell.sees_all_labels
         rule = None if shares else cell.rule
         groups.setdefault((cell.dataset, cell.method, cell.trial, cell.train_fraction, rule), []).append(cell)
     return list(groups.values())
-
-
-def sees_all_labels(key: str) -> bool:
-    """Return whether a method trains on complete labels: full supervision."""
-    return bool(get_method(key).load_class()._y_is_full)

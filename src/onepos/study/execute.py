@@ -19,7 +19,7 @@ from onepos.exceptions import StudyError
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import get_method, make_classifier
 from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
-from onepos.study.cells import Cell, Trial, matches_paper, sees_all_labels
+from onepos.study.cells import Cell, Trial, matches_paper
 from onepos.study.provenance import code_version, data_version
 from onepos.study.spec import Parameters, accepted_parameters
 from onepos.training import Callback, Objective
@@ -44,7 +44,7 @@ def run_cells(cells: list[Cell], choices: list[Parameters | None]) -> list[Row]:
     rows: list[Row] = []
     with threadpool_limits(1), limited_threads(1):
         for cell, choice in zip(cells, choices, strict=True):
-            if rows and rows[0]["status"] == "ok" and sees_all_labels(cell.key):
+            if rows and rows[0]["status"] == "ok" and cell.sees_all_labels:
                 # Both rules see complete labels here: the rows differ in the rule only.
                 rows.append(rows[0] | {"cell": cell.id, "selection": cell.rule, "seconds": 0.0})
             else:
@@ -116,7 +116,7 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
     tried: list[dict[str, Any]] = []
     if cell.takes_over is not None and choice is None:
         raise ValueError(f"this cell takes over the choice of trial {cell.takes_over}, which has none.")
-    if trial.one_tag and (cell.rule == "clean" or sees_all_labels(cell.key)):
+    if trial.one_tag and (cell.rule == "clean" or cell.sees_all_labels):
         raise StudyError(
             f"{cell.dataset} has one tag per row, so that complete labels are not known: give its [[data]] rules = "
             '["single-positive"], and leave out full supervision.'
@@ -174,7 +174,7 @@ def _choose(cell: Cell, trial: Trial, tried: list[dict[str, Any]]) -> _Fit:
 
 def _fit(cell: Cell, trial: Trial, setting: Parameters, *, watch: bool = True) -> _Fit:
     """Fit one setting. Full supervision sees complete labels under either rule."""
-    complete = sees_all_labels(cell.key)
+    complete = cell.sees_all_labels
     clean = complete or cell.rule == "clean"
     labels = trial.Y_val if clean else trial.observed_val
     parameters = dict(setting)

@@ -142,7 +142,14 @@ def _group(entry: Any, folder: Path, places: Mapping[str, Place]) -> DataGroup:
 
 
 def _method(entry: Any) -> MethodEntry:
-    method: MethodEntry = build(MethodEntry, {"name": entry.get("key"), **entry}, "[[method]]")
+    key = entry.get("key")
+    name = f"{key}-full" if entry.get("complete") and isinstance(key, str) else key
+    method: MethodEntry = build(MethodEntry, {"name": name, **entry}, "[[method]]")
+    if method.complete != method.name.endswith("-full"):
+        raise StudyError(
+            f'[[method]] {method.name!r}: names that end with "-full" are those of methods with complete = true, and '
+            "only of these. Give another name, or leave it out."
+        )
     try:
         get_method(method.key).load_class()
     except ValueError as error:

@@ -22,9 +22,9 @@ from onepos.study.figures import (
     save_figure,
     sufficiency,
 )
+from onepos.study.spec import is_full_supervision
 from onepos.study.tables import MainTable, main_table, rank_table
 from onepos.study.tables.formats import arrow
-from onepos.study.tables.main_table import FULL_SUPERVISION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -281,7 +281,7 @@ def summarise_study(frame: pd.DataFrame, tables: Sequence[MainTable], environmen
         },
         "selections": {key: SELECTION_TEXT[key] for key in dict.fromkeys(table.selection for table in tables)},
         "methods": {key: method_name(key) for key in methods},
-        "full_supervision": FULL_SUPERVISION,
+        "full_supervision": [key for key in methods if is_full_supervision(key)],
         "measures": list(METRICS),
         "cells": cells,
         "failed": [cell for cell in cells if cell["failed"]],

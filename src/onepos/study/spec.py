@@ -70,6 +70,11 @@ def _one_of(value: Any, where: str, known: tuple[str, ...]) -> str:
     return str(value)
 
 
+def _flag(value: Any, where: str) -> bool:
+    refuse_unless(isinstance(value, bool), where, "true or false", value)
+    return bool(value)
+
+
 def _names(value: Any, where: str) -> tuple[str, ...]:
     good = isinstance(value, list) and all(isinstance(name, str) for name in value)
     refuse_unless(good, where, "a list of names in quotes", value)
@@ -173,7 +178,8 @@ class MethodEntry:
     """A method of the study: its key, its name here, its own fixed settings and grid.
 
     The key is one of ``onepos.list_methods()``, or ``package.module:Class`` for a class of the user's own.
-    ``per_dataset`` are fixed settings by name of the data set, for methods whose authors printed some.
+    ``per_dataset`` are fixed settings by name of the data set, for methods whose authors printed some. ``complete``
+    trains the method on complete labels. Its name then ends with "-full", and tables show it outside the ranking.
     """
 
     key: Text
@@ -181,6 +187,7 @@ class MethodEntry:
     fixed: Settings = field(default_factory=dict)
     grid: Values = field(default_factory=dict)
     per_dataset: Annotated[dict[str, Parameters], _by_dataset] = field(default_factory=dict)
+    complete: Annotated[bool, _flag] = False
 
 
 @dataclass(frozen=True)
@@ -249,7 +256,7 @@ class Study:
 
 
 #: Fields that came later: where they are not used, a hash is what it was without them.
-_LATER = ("name", "read", "sha256", "positive_rules", "positive_weights")
+_LATER = ("name", "read", "sha256", "positive_rules", "positive_weights", "complete")
 
 
 def without_place(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -261,6 +268,11 @@ def digest(content: Any) -> str:
     """Hash plain values: equal content, equal digits, whatever the order of keys."""
     text = json.dumps(content, sort_keys=True, default=list, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def is_full_supervision(method: str) -> bool:
+    """Tell by its name in a study whether a method sees complete labels: shown, but no rival of those that do not."""
+    return method == "bce" or method.endswith("-full")
 
 
 @cache

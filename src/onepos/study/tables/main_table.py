@@ -9,14 +9,12 @@ from typing import TypedDict
 import pandas as pd
 
 from onepos.metrics import METRICS, higher_is_better
+from onepos.study.spec import is_full_supervision
 from onepos.study.statistics import average_ranks
 from onepos.study.tables.formats import DIGITS, Cell, Grid, mean_std, metric_title, name_of, rank_cells
 
 #: The two rules by which a setting may be selected on the validation rows.
 SELECTIONS = ("clean", "single-positive")
-
-#: Methods that see more than one label per row: shown, but no rivals of those that do not.
-FULL_SUPERVISION = ("bce",)
 
 _KEY = ["dataset", "method", "trial", "selection"]
 _KNOWN = {"selection": SELECTIONS, "status": ("ok", "failed"), "features": ("paper", "substitute")}
@@ -212,7 +210,7 @@ def main_table(
     }
     failed = rows[rows["status"] == "failed"].groupby(["dataset", "method"]).size().to_dict()
     down, across = (_order(rows[column], asked) for column, asked in (("dataset", datasets), ("method", methods)))
-    competing = [method for method in across if method not in FULL_SUPERVISION]
+    competing = [method for method in across if not is_full_supervision(method)]
     cells: dict[tuple[str, str], Summary] = {}
     for dataset in down:
         row = {m: replace(values.get((dataset, m), Summary()), failed=failed.get((dataset, m), 0)) for m in across}

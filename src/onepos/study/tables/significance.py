@@ -8,8 +8,9 @@ import pandas as pd
 
 from onepos.metrics import METRICS, higher_is_better
 from onepos.study import statistics
+from onepos.study.spec import is_full_supervision
 from onepos.study.tables.formats import NOTHING, Cell, Grid, metric_title, name_of, p_text, rank_cells
-from onepos.study.tables.main_table import FULL_SUPERVISION, MainTable, Which, main_table
+from onepos.study.tables.main_table import MainTable, Which, main_table
 
 #: The level of all tests.
 ALPHA = 0.05
@@ -110,7 +111,7 @@ def rank_table(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **whi
     for metric in metrics:
         values = main_table(results, metric, **which)
         asked = bool(which.get("methods"))
-        chosen = tuple(key for key in values.methods if asked or key not in FULL_SUPERVISION)
+        chosen = tuple(key for key in values.methods if asked or not is_full_supervision(key))
         ranks[metric] = _metric_ranks(metric, values.complete_means(chosen))
     return RankTable(chosen, which.get("selection", "clean"), ranks)
 
@@ -242,7 +243,7 @@ def significance(
 
 
 def _rivals(present: Sequence[str], method: str, asked: Sequence[str] | None) -> tuple[str, ...]:
-    chosen = asked if asked is not None else [key for key in present if key != method and key not in FULL_SUPERVISION]
+    chosen = asked if asked is not None else [key for key in present if key != method and not is_full_supervision(key)]
     missing = [key for key in (method, *chosen) if key not in present]
     if missing or not chosen or method in chosen:
         raise ValueError(
