@@ -1,6 +1,7 @@
 """D2ML: singular-value thresholding, the bound, ADMM's optimality, the ridge, kernels, invariances, rank data."""
 
 import json
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from onepos.methods._d2ml_solver import (
     Splitting,
     choose_landmarks,
     cross_validated_ridge,
+    default_gamma,
     fit_d2ml,
     kernel_product,
     threshold_singular_values,
@@ -298,7 +300,7 @@ def test_too_many_features_are_refused_clearly():
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csr_matrix])
 def test_state_gives_the_same_bits_back(kernel, container):
     X, y = shared_signal()
     model = D2MLClassifier(kernel=kernel, n_landmarks=30, random_state=0).fit(container(X), y)
@@ -309,3 +311,18 @@ def test_state_gives_the_same_bits_back(kernel, container):
     assert (again.rank_weight_, again.ridge_, again.gamma_) == (model.rank_weight_, model.ridge_, model.gamma_)
     assert again.history_.records == model.history_.records
     assert again.history_.facts == model.history_.facts
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+def test_the_default_width_is_that_of_scikit_learn(container):
+    square = np.random.default_rng(0).normal(size=(7, 7)).clip(min=0.0)
+    assert default_gamma(container(square)) == pytest.approx(1.0 / (7 * square.var()))
+
+
+def test_predictions_convert_some_rows_at_a_time():
+    X = np.zeros((40_000, 50), dtype=np.float32)
+    tracemalloc.start()
+    kernel_product(X, X[:2], 1.0, np.ones((2, 1)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * X.size / 2

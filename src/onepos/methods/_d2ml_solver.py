@@ -226,7 +226,7 @@ def cross_validated_ridge(features: Any, positive: NDArray[np.bool_]) -> float:
 def kernel_product(features: Any, landmarks: Any, gamma: float, matrix: Matrix) -> Matrix:
     """k(features, landmarks) · matrix with k(x, x') = exp(−γ‖x − x'‖²), some rows at a time."""
     wide = landmarks.astype(np.float64)
-    parts = [features[start : start + _CHUNK].astype(np.float64) for start in range(0, features.shape[0], _CHUNK)]
+    parts = (features[start : start + _CHUNK].astype(np.float64) for start in range(0, features.shape[0], _CHUNK))
     return np.concatenate([rbf_kernel(part, wide, gamma) @ matrix for part in parts])
 
 
@@ -245,6 +245,7 @@ def choose_landmarks(features: Any, gamma: float, most: int, generator: np.rando
 
 def default_gamma(features: Any) -> float:
     """Return 1 / (q · variance of all entries), scikit-learn's "scale"."""
-    wide = features.astype(np.float64)
-    variance = float((wide * wide).mean() - wide.mean() ** 2)
+    n_entries = features.shape[0] * features.shape[1]
+    stored = (features.data if sparse.issparse(features) else features).astype(np.float64)
+    variance = float((stored * stored).sum() / n_entries - (stored.sum() / n_entries) ** 2)
     return 1.0 / (features.shape[1] * variance) if variance > 0 else 1.0
