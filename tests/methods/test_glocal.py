@@ -1,5 +1,7 @@
 """GLOCAL: gradients, closed forms, falling objective, low-rank ridge as limit, unobserved entries, low-rank data."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -358,3 +360,16 @@ def test_strength_is_chosen_on_validation_and_settings_are_checked():
         GLOCALClassifier(unobserved="unknown").fit(X, observed)
     with pytest.raises(TypeError, match="pair"):
         GLOCALClassifier().fit(X, observed, validation=X_test)
+
+
+@pytest.mark.parametrize("unobserved", ["negative", 0.5])
+def test_the_step_of_the_labels_needs_no_matrix_per_row(unobserved):
+    n, rank, rng = 30_000, 20, np.random.default_rng(0)
+    targets = WeightedLabels.from_observed(np.eye(3, dtype=np.int8)[rng.integers(3, size=n)], unobserved)
+    design = Design(rng.normal(size=(n, 2)), [np.arange(n)])
+    start = Factors(rng.normal(size=(n, rank)), rng.normal(size=(3, rank)), np.zeros((2, rank)), (np.eye(3),))
+    tracemalloc.start()
+    label_step(design, targets, Coefficients(1.0, 0.0, 0.0, 1.0, 1.0, 1.0), start, 1e-9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * n * rank**2 / 2

@@ -146,7 +146,12 @@ def label_step(
     latent, labels, weights, correlations = factors
     mixtures = design.mixtures(weights, coefficients)
     shared = targets.weight * (latent.T @ latent) + coefficients.label_ridge * np.eye(labels.shape[1])
-    hessians = shared + (1.0 - targets.weight) * _outer_sums(targets.listed.T, latent)
+    hessians = np.tile(shared, (len(labels), 1, 1))
+    if targets.weight < 1.0:
+        listed = targets.listed
+        for start in range(0, len(latent), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            hessians += (1.0 - targets.weight) * _outer_sums(listed[part].T, latent[part])
     inverses = np.linalg.inv(hessians + np.sum(mixtures, axis=0))
 
     def operator(candidate: Matrix) -> Matrix:
