@@ -224,6 +224,21 @@ def test_one_network_has_the_rest_of_the_time_if_all_were_given_up(data, monkeyp
     assert model.history_["method"] == ["frequency", "capped"]
 
 
+def test_with_one_fold_variants_have_the_time_that_round_one_left(data, monkeypatch):
+    """Round one has three quarters of the budget; candidates that were left out then do not end the search."""
+    first_round = _auto_search.Search._first_round
+
+    def out_of_time(self, *candidates):
+        first_round(self, *candidates)
+        self.stopped = "time_budget"
+
+    monkeypatch.setattr(_auto_search.Search, "_first_round", out_of_time)
+    model = onepos.AutoClassifier(methods=("frequency", "capped"), time_budget=20.0, n_folds=1, n_members=3)
+    model.set_params(random_state=0).fit(data.X[:200], data.observed[:200])
+    assert model.history_["method"] == ["frequency", "capped", "capped"]
+    assert model.history_.facts["stopped"] == "n_members"
+
+
 def test_kinds_come_in_the_order_that_suits_the_features():
     def order(keys, shape):
         return [[one.key for one in part] for part in first_candidates(keys, shape, "auto", None)]

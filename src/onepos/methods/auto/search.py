@@ -102,7 +102,9 @@ class Search:
             if len(self.folds):
                 self._weigh(1)
                 self._further_folds()
-                if self.stopped == "methods" and not np.isinf(self.end):
+                # One fold is done as soon as round one is, even if candidates were left out.
+                folds_done = len(self.folds) == 1 or self.stopped == "methods"
+                if folds_done and not np.isinf(self.end):
                     self._variants(more, len(first) + len(later), n_members)
         except KeyboardInterrupt:
             self.stopped = "interrupted"
