@@ -52,8 +52,9 @@ def reset_peak_memory() -> None:
 
 def peak_megabytes() -> float:
     """Return the most resident memory since the last reset."""
-    if _STATUS.exists():
-        return _fields(_STATUS)["VmHWM:"] / 1024
+    fields = _fields(_STATUS) if _STATUS.exists() else {}
+    if "VmHWM:" in fields:  # some sandboxes have the file without it
+        return fields["VmHWM:"] / 1024
     import resource
 
     unit = 1024 * 1024 if platform.system() == "Darwin" else 1024
