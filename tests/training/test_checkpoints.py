@@ -111,6 +111,13 @@ def test_without_a_random_state_the_run_keeps_its_own(known, tmp_path, monkeypat
     assert np.array_equal(resumed.predict_proba(known.X), whole.predict_proba(known.X))
 
 
+def test_labels_in_another_order_in_memory_are_the_same_run(known, tmp_path):
+    for order in ("C", "F"):
+        model = onepos.make_classifier("an", **SETTINGS)
+        model.fit(known.X, np.asarray(known.observed, order=order), checkpoint=tmp_path)
+    assert model.history_.facts["resumed_after_epoch"] == SETTINGS["max_epochs"]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

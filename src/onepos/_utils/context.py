@@ -127,7 +127,7 @@ def recall(compute: Callable[[], _Value], what: str, *inputs: Any) -> _Value:
     """
     if not _enabled.get():
         return compute()
-    key = " ".join([what, *map(_fingerprint, inputs)])
+    key = " ".join([what, *map(fingerprint, inputs)])
     if key not in _memory:
         _memory[key] = compute()
         _protect(_memory[key])
@@ -146,15 +146,19 @@ def _protect(result: Any) -> None:
             _protect(part)
 
 
-def _fingerprint(value: Any) -> str:
-    """Hash shape, type and every number of an array or a sparse matrix; describe anything else by ``repr``."""
+def fingerprint(value: Any) -> str:
+    """Hash shape, type and every number of an array or a sparse matrix; describe anything else by ``repr``.
+
+    The order of an array in memory does not matter.
+    """
     if hasattr(value, "indptr"):
         parts = [value.data, value.indices, value.indptr]
     elif isinstance(value, np.ndarray):
         parts = [value]
     else:
         return repr(value)
-    state = hashlib.blake2b(repr((value.shape, [(part.dtype.str, part.shape) for part in parts])).encode())
+    described = repr((value.shape, [(part.dtype.str, part.shape) for part in parts]))
+    state = hashlib.blake2b(described.encode(), digest_size=16)
     for part in parts:
         state.update(np.ascontiguousarray(part).data)
     return state.hexdigest()

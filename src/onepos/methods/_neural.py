@@ -8,12 +8,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from joblib import hash as hash_of
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor, nn
 
-from onepos._utils.context import stage, tell, time_left
+from onepos._utils.context import fingerprint, stage, tell, time_left
 from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
@@ -418,7 +417,7 @@ def _check_same_data(X: Any, labels: Labels, processes: Processes) -> None:
     """Raise unless all processes were given the same number of rows and features, and the same labels."""
     if processes.size == 1:
         return
-    everyones = processes.gather_values((*X.shape, *labels.observed.shape[1:], hash_of(labels.observed)))
+    everyones = processes.gather_values((*X.shape, *labels.observed.shape[1:], fingerprint(labels.observed)))
     if len(set(everyones)) > 1:
         rows = ", ".join(f"{found[0]} rows of {found[1]} features" for found in everyones)
         raise ValueError(

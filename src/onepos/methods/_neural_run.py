@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from joblib import hash as hash_of
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from onepos._utils.context import stage
+from onepos._utils.context import fingerprint, stage
 from onepos._utils.validation import Labels, spawn
 from onepos.methods._pretraining import pretrain
 from onepos.rows.scaling import FeatureScaler, fit_scaler
@@ -249,9 +248,9 @@ class Run:
             **{f"setting {name}": _text(value) for name, value in parameters if name not in _NO_MATTER},
             "number of rows": int(X.shape[0]),
             "number of features": int(X.shape[1]),
-            "labels": hash_of(labels.observed),
-            "rows trained on": hash_of(self.trainable),
-            "features": hash_of(sample),
+            "labels": fingerprint(labels.observed),
+            "rows trained on": fingerprint(self.trainable),
+            "features": " ".join(map(fingerprint, sample)),
         }
 
     def _held(self, scaled: Any) -> Held | None:
