@@ -199,6 +199,13 @@ def test_not_trained():
         TableModel().predict(pd.DataFrame())
 
 
+def test_a_table_is_a_data_frame(photos):
+    with pytest.raises(TypeError, match="must be a pandas DataFrame; got str"):
+        TableModel(method="frequency").fit("photos.csv", label="tag")
+    with pytest.raises(TypeError, match="must be a pandas DataFrame; got ndarray"):
+        TableModel(**EASY, method="frequency").fit(photos, label="tag").predict(photos.to_numpy())
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
 def test_chunks_predict_what_the_whole_does(photos, model, tmp_path, suffix):
     # Gaps, unknown categories and flags that fall into one chunk only: types must not depend on the chunk.
@@ -260,7 +267,8 @@ def test_tags_and_ids_are_text_as_it_stands(tmp_path):
     [
         ("a.csv", b"", "a.csv: is empty"),
         ("a.csv", b"x,y\n", "has a header and no row"),
-        ("a.csv", b"x,y\n1,2,3\n", "not a readable table"),
+        ("a.csv", b"x,y\n1,2,3\n", "not a readable table .* Is the file complete"),
+        ("a.csv", b"x;y\n1;2,3\n1;2,3,4\n", "not a readable table .* save it with commas"),
         ("a.csv", b"x\n\xff\xfe\n", "not UTF-8"),
         ("a.parquet", b"PAR1", "not a readable parquet file"),
         ("a.xlsx", b"", "cannot tell the format of 'a.xlsx'"),

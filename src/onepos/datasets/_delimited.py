@@ -38,7 +38,17 @@ def readable(path: Path) -> Iterator[None]:
     except UnicodeError as error:
         raise DataFileError(f"{path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
     except (ValueError, pd.errors.ParserWarning) as error:
-        raise DataFileError(f"{path.name}: not a readable table ({error}). Is the file complete?") from error
+        advice = _advice_on_separator(path) or "Is the file complete?"
+        raise DataFileError(f"{path.name}: not a readable table ({str(error).strip()}). {advice}") from error
+
+
+def _advice_on_separator(path: Path) -> str:
+    """Say what to do if the header of a CSV file has more semicolons or tabs than commas; else nothing."""
+    with path.open(encoding="utf-8") as file:
+        header = file.readline()
+    if path.suffix.lower() != ".csv" or max(header.count(";"), header.count("\t")) <= header.count(","):
+        return ""
+    return "The file looks separated by something else than a comma: save it with commas, or as .tsv."
 
 
 def csv_frame(

@@ -156,6 +156,11 @@ def is_sparse(frame: "pd.DataFrame") -> bool:
 
 def named(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return the frame with strings as column names, each of them once."""
+    if not hasattr(frame, "columns"):
+        raise TypeError(
+            f"a table must be a pandas DataFrame; got {type(frame).__name__}. pandas.DataFrame(array) makes one, and "
+            "onepos.table.read_table reads a file."
+        )
     names = [str(name) for name in frame.columns]
     check_distinct(names)
     return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
