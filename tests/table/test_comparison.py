@@ -155,6 +155,7 @@ def test_no_set_is_empty_unless_asked_for(photos):
     sets = may.predict(photos)
     assert (sets.sum(axis=1) == 0).any()
     np.testing.assert_array_equal(sets, may.predict_proba(photos) >= may.thresholds_)
+    assert may.facts_["sets"]["mean_size"] == pytest.approx(1.0, rel=0.1)  # as asked for, empty sets included
 
 
 def test_two_labels_are_guessed_if_nothing_is_known(photos):

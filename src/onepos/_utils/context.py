@@ -76,6 +76,11 @@ def tell(share: float, step: str = "training") -> None:
         listener(step, share)
 
 
+def limit_lifted() -> AbstractContextManager[None]:
+    """Ignore outer limits in the body, for work that got the time left as a limit of its own."""
+    return setting(_END, math.inf)
+
+
 def progress_to(listener: Listener) -> AbstractContextManager[None]:
     """Report how far any ``fit`` inside is: ``listener`` is called with the name of the step and the share done.
 

@@ -96,14 +96,13 @@ def train(options: TrainingOptions, progress: Any) -> Trained:
     # Find mistakes before reading the table, which may be large.
     _check(options)
     decisions = read_decided(options.decisions)
-    budget = options.budget if options.method == "auto" and options.budget is not None else math.inf
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = _untrained(options, progress)
-        model.check_settings(options.checkpoint)
+        budget = model.check_settings(options.checkpoint).get_params(deep=False).get("time_budget")
         progress("reading", 0.02)
         # Loading and reading count against the budget of auto.
-        with deadline(started + budget):
+        with deadline(math.inf if budget is None else started + budget):
             data = _fit(model, options, decisions, progress)
         about_sample = _calibrate(model, options, progress)
     history = getattr(model.estimator_, "history_", None)

@@ -119,7 +119,9 @@ class TableModel(BaseEstimator):
         assign(self.embed, text=as_list(self.text), image=self.image)
         if self.tune is not None and checkpoint is not None:
             raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
-        made = make_estimator(self.method, dict(self.params or {}), self.random_state, self.n_positives)
+        made = make_estimator(
+            self.method, dict(self.params or {}), self.random_state, self.n_positives, self.at_least_one
+        )
         if checkpoint is not None and "max_epochs" not in made.get_params(deep=False):
             raise ValueError(f"method {self.method!r} has no epochs after which to keep it: leave the checkpoint out.")
         return made

@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.context import deadline, progress_to, time_left
+from onepos._utils.context import deadline, limit_lifted, progress_to, time_left
 from onepos._utils.machine import apart
 from onepos.exceptions import LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
@@ -126,7 +126,7 @@ def held_out_share(method: str, fraction: float | None) -> float:
 
 
 def make_estimator(
-    method: str, params: dict[str, Any], random_state: int | None, n_positives: float | None
+    method: str, params: dict[str, Any], random_state: int | None, n_positives: float | None, at_least_one: bool
 ) -> "OnePositiveClassifier":
     """Build the estimator and validate its settings, before anything is read or trained."""
     known = make_classifier(method).get_params(deep=False)
@@ -137,7 +137,9 @@ def make_estimator(
         raise ValueError(
             f"method {method!r} has no setting {unknown[0]!r}{elsewhere}; it has: {', '.join(known) or 'none'}."
         )
-    given = {} if n_positives is None else {"n_positives": n_positives}
+    given: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}
+    if not at_least_one:  # thresholds for sets of a mean size depend on it
+        given["at_least_one"] = False
     estimator = make_classifier(method, **{"random_state": random_state, **given, **params})
     estimator._validate_params()
     estimator._check_processes()
@@ -153,14 +155,20 @@ def fit_in_time(
     progress: Progress,
     checkpoint: str | Path | None = None,
 ) -> None:
-    """Fit an estimator and report its progress; time since ``started`` is taken from its budget, if it has one."""
+    """Fit an estimator and report its progress; time since ``started`` is taken from its budget, if it has one.
+
+    The budget then replaces an outer limit: ``auto`` exceeds it by the seconds that its baselines need at least.
+    """
     arguments: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     budget = estimator.get_params(deep=False).get("time_budget")
     if budget is not None:
         with deadline(started + budget):
             estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
     try:
-        with progress_to(lambda step, share: progress(step, _BEGIN + (_END - _BEGIN) * share)):
+        with (
+            nullcontext() if budget is None else limit_lifted(),
+            progress_to(lambda step, share: progress(step, _BEGIN + (_END - _BEGIN) * share)),
+        ):
             estimator.fit(features, tags, **arguments)
     finally:
         if budget is not None:
