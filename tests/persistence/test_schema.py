@@ -173,6 +173,14 @@ def test_a_network_of_very_many_stored_layers_is_refused(refuses):
     assert "1 to 1,000 layers" in refuses("an", change)
 
 
+def test_a_file_of_very_many_arrays_is_refused_before_they_are_read(refuses, monkeypatch):
+    def change(header, arrays):
+        arrays |= {f"{number}.more": np.zeros(1, dtype=np.float32) for number in range(2500)}
+
+    monkeypatch.setattr("onepos.persistence.NUMBER_TYPES", None)  # looking at the first array would raise a TypeError
+    assert "a model has at most 2,500" in refuses("frequency", change)
+
+
 # Item 3: a file opens only if its parts fit.
 
 

@@ -16,6 +16,7 @@ from onepos.methods.registry import installed_methods
 from onepos.persistence.schema import (
     FORMAT,
     FORMAT_VERSION,
+    MOST_ARRAYS,
     NOTES,
     NUMBER_TYPES,
     TABLE_PREFIX,
@@ -67,6 +68,8 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
         header["table"] = _plain(table, "table")
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     try:
+        if len(arrays) > MOST_ARRAYS:
+            raise ValueError(f"it has {len(arrays):,} arrays, and a file holds at most {MOST_ARRAYS:,}")
         check(type(estimator), header, arrays)
     except ValueError as error:
         raise ModelFileError(f"the {type(model).__name__} cannot be saved: {error}. Train it again.") from error
@@ -137,8 +140,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise FileNotFoundError(f"no model file at {path}.")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata, arrays = file.metadata() or {}, {}
-            for name in file.keys():  # noqa: SIM118 - it is no dict
+            metadata, arrays, names = file.metadata() or {}, {}, list(file.keys())
+            if len(names) > MOST_ARRAYS:
+                raise ValueError(f"it holds {len(names):,} arrays; a model has at most {MOST_ARRAYS:,}")
+            for name in names:
                 found = file.get_slice(name).get_dtype()
                 if found not in NUMBER_TYPES:
                     raise ValueError(f"the array {name[:80]} has numbers of type {found}, which no model has")

@@ -52,8 +52,8 @@ NUMBER_TYPES = frozenset({"F16", "F32", "F64", "I16", "I32", "I64", "U8", "U16",
 
 #: Levels of lists and objects in the header.
 _DEEPEST = 32
-#: Layers of a network, and members of a pool. Each costs time to build, however few numbers it has.
-_MOST_LAYERS, _MOST_MEMBERS = 1_000, 2_000
+#: Arrays of a file, layers of a network, members of a pool. Each costs time to build, however few numbers it has.
+MOST_ARRAYS, _MOST_LAYERS, _MOST_MEMBERS = 2_500, 1_000, 500
 #: Characters of all label names in an array of texts, where each name takes the room of the longest.
 _MOST_CHARACTERS = 1 << 24
 #: Truth values, numbers and texts, as ``dtype.str`` writes them.

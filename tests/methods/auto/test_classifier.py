@@ -219,7 +219,7 @@ def test_one_network_has_the_rest_of_the_time_if_all_were_given_up(data, monkeyp
         raise _auto_search._TooSlow
 
     monkeypatch.setattr(_auto_search._Pace, "on_train_begin", too_slow)
-    model = onepos.AutoClassifier(methods=("frequency", "capped", "wan"), time_budget=8.0, random_state=0)
+    model = onepos.AutoClassifier(methods=("frequency", "capped", "wan"), time_budget=60.0, random_state=0)
     model.fit(data.X[:200], data.observed[:200])
     assert model.history_["method"] == ["frequency", "capped"]
 
