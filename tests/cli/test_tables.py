@@ -176,6 +176,19 @@ def test_complete_json_and_parquet(run, folder, tmp_path):
     assert json.loads(said)["rows"] == len(pd.read_parquet(tmp_path / "c.parquet")) == 90
 
 
+def test_complete_names_columns_that_it_replaces_unless_it_wrote_them(run, folder, tmp_path):
+    table, first, second = (tmp_path / f"{name}.csv" for name in ("table", "first", "second"))
+    pd.read_csv(folder / "photos.csv").assign(suggested="mine").to_csv(table, index=False)
+    code, said, _ = run("complete", table, "--model", folder / "model.onepos", "--out", first)
+    assert code == 0
+    assert "columns that the table had are replaced by the model's: suggested" in said
+    assert "mine" not in set(pd.read_csv(first)["suggested"])
+    code, said, _ = run("complete", first, "--model", folder / "model.onepos", "--out", second)
+    assert code == 0
+    assert "replaced" not in said
+    assert second.read_bytes() == first.read_bytes()
+
+
 def test_doctor(run, folder):
     code, said, _ = run("doctor", folder / "photos.csv", *COLUMNS)
     assert code == 0

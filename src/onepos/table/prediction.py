@@ -19,7 +19,7 @@ from onepos.table.files import (
 )
 from onepos.table.kinds import IMAGE, TEXT, Tally, as_words, named, shorten
 from onepos.table.model import TableModel
-from onepos.table.tags import apply_decisions, distinct_tags, join_tags, row_ids, split_tags
+from onepos.table.tags import apply_decisions, distinct_tags, join_tags, row_ids, split_tags, suggestion_columns
 from onepos.table.training import Progress
 
 if TYPE_CHECKING:
@@ -232,6 +232,9 @@ def complete_table(
             notes.append(f"tags that the model does not know stay as they are: {', '.join(strange[:5])}")
     else:
         indicator = pd.DataFrame(0, columns=model.labels_, index=frame.index)
+    replaced = [name for name in (*(f"p({label})" for label in model.labels_), "suggested") if name in frame.columns]
+    if replaced and not suggestion_columns(frame, model.labels_):
+        notes.append(f"columns that the table had are replaced by the model's: {', '.join(replaced[:5])}")
     known = observed = indicator.to_numpy(dtype=np.int8)
     if decisions is not None:
         known = apply_decisions(indicator, row_ids(frame, model.id_), decisions)[0].to_numpy(dtype=np.int8)
