@@ -64,10 +64,11 @@ def neural():
 
 
 class TestSameBitsAsTheArray:
+    @pytest.mark.parametrize("held_out", [True, False])
     @pytest.mark.parametrize("key", neural())
-    def test_every_neural_method_with_rows_held_out(self, key, data):
+    def test_every_neural_method_with_and_without_rows_held_out(self, key, held_out, data):
         Y = data.Y if key == "bce" else data.observed
-        settings = {"max_epochs": 3, "batch_size": 32, "random_state": 0, "scale": "none", "early_stopping": True}
+        settings = {"max_epochs": 3, "batch_size": 32, "random_state": 0, "scale": "none", "early_stopping": held_out}
         more = {"graph_features": data.X} if key in GRAPH else {}
         dataset = Items(data.X)
         array = make_classifier(key, **settings).fit(data.X, Y)

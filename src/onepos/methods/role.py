@@ -189,7 +189,8 @@ class ROLEObjective(Objective):
         logits = self.labels.settled()
         trained = torch.zeros(rows.n_samples, dtype=torch.bool, device=logits.device)
         trained[rows.trainable] = True
-        for part in torch.split((~trained).nonzero().squeeze(1), 4096):
+        others = (~trained).nonzero().squeeze(1)
+        for part in torch.split(others, 4096) if len(others) else ():  # no items of a Dataset make no batch
             predicted = self.network(rows.gather(part)).to(logits)
             logits[part] = torch.where(rows.observed[part] == 0, predicted, logits[part])
         return torch.sigmoid(logits)
