@@ -161,8 +161,7 @@ def test_an_objective_may_ask_for_the_best_network_so_far():
     assert (len(history), history.facts["stopped"], history.facts["best_epoch"]) == (7, "early", 4)
 
 
-def test_a_run_may_end_before_a_decay_does():
-    """The rate falls as it does in the long run; only the number of epochs differs."""
+def test_a_run_that_stops_after_some_epochs_is_the_start_of_the_long_run():
     weights = []
     for schedule in (Schedule(2, 16, 0.1), Schedule(4, 16, 0.1, stop_after=2)):
         objective = LeastSquares(_linear())

@@ -75,6 +75,13 @@ def test_the_shift_recovers_the_assumed_number_of_positives(data, n_positives):
     assert _recovered(data, "shift", n_positives).sum(axis=1).mean() == pytest.approx(n_positives, abs=1e-3)
 
 
+def test_the_weight_follows_the_assumed_number_of_positives(data):
+    """One positive per row is what was observed; more lower the weight of the unobserved entries."""
+    one, two, three = (_recovered(data, "weight", number).sum(axis=1).mean() for number in (1.0, 2.0, 3.0))
+    assert one == pytest.approx(1.0, abs=0.1)
+    assert one + 0.6 < two < three - 0.3
+
+
 def test_bayes_correction_matches_its_formula(data):
     """d ↦ (m−1)·d/(1−d), clipped, of the uncorrected posterior mean of the very same training run."""
     plain, bayes = _recovered(data, "none", 2.5), _recovered(data, "bayes", 2.5)
