@@ -44,9 +44,9 @@ def readable(path: Path) -> Iterator[None]:
 
 def _advice_on_separator(path: Path) -> str:
     """Say what to do if the header of a CSV file has more semicolons or tabs than commas; else nothing."""
-    with path.open(encoding="utf-8") as file:
-        header = file.readline()
-    if path.suffix.lower() != ".csv" or max(header.count(";"), header.count("\t")) <= header.count(","):
+    with path.open("rb") as file:  # the file may be no text at all
+        header = file.readline(1 << 20)
+    if path.suffix.lower() != ".csv" or max(header.count(b";"), header.count(b"\t")) <= header.count(b","):
         return ""
     return "The file looks separated by something else than a comma: save it with commas, or as .tsv."
 
