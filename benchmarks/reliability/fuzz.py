@@ -104,7 +104,8 @@ def run_format(name: str, cases: int, *, seed: int = 0, keep: Path | None = None
     while first < cases:
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, __file__, "--inside", name, folder, str(first), str(cases), "--seed", str(seed)]
-            environment = os.environ | {"ONEPOS_FORGED_SEEDS": models.name}
+            # One thread: two that wait for each other on a busy machine would count as work.
+            environment = os.environ | {"ONEPOS_FORGED_SEEDS": models.name, "OMP_NUM_THREADS": "1"}
             ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         case, changed, seconds = None, "", SECONDS
         for line in ended.stdout.splitlines():

@@ -25,7 +25,6 @@ from onepos.methods.registry import METHODS
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take
 from onepos.training import History
-from onepos.training.machine import limited_threads, useful_threads
 
 #: A gain in mean log-likelihood over the label frequencies that is not worth a model.
 LEAST_GAIN = 0.02
@@ -240,14 +239,10 @@ class AutoClassifier(SharesClassifier):
         return np.asarray(np.average(logits, axis=0, weights=self.weights_))
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
-        networks = [member.network_ for member in self.members_ if hasattr(member, "network_")]
-        n_weights = sum(values.numel() for network in networks for values in network.parameters())
-        # Two threads wait for each other longer than they work if rows and weights are few.
-        with limited_threads(useful_threads(X.shape[0], max(n_weights, X.shape[1] * len(self.classes_)))):
-            log_p = [
-                log_softmax(sharpness * log_scores(member, X, link), axis=1)
-                for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
-            ]
+        log_p = [
+            log_softmax(sharpness * log_scores(member, X, link), axis=1)
+            for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
+        ]
         return pool(np.stack(log_p), self.weights_)
 
     def _state(self) -> State:
