@@ -137,3 +137,17 @@ def test_progress_is_told():
     with progress_to(lambda step, share: told.append(share)):
         build().fit(X, Y)
     assert told == [(place + 1) / 40 for place in range(40)]
+
+
+def test_sets_of_new_rows_have_the_size_asked_for_although_fewer_trees_choose_the_threshold():
+    data = make_known_posterior(3000, 8, 20, random_state=1)
+    model = build(n_trees=200, n_positives=4.0).fit(data.X[:1000], data.observed[:1000])
+    sizes = np.asarray(model.predict(data.X[1000:])).sum(axis=1)
+    assert sizes.mean() == pytest.approx(4.0, rel=0.08)
+
+
+@pytest.mark.parametrize("n_trees", [1, 2, 3, 25])
+def test_few_trees_cut_sets_as_well(n_trees):
+    model = build(n_trees=n_trees, n_positives=2.0).fit(X, Y)
+    assert 0.0 <= model.thresholds_[0] <= 1.0
+    assert np.asarray(model.predict(X)).sum(axis=1).min() >= 1

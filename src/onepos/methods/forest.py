@@ -9,11 +9,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import expit
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from onepos._utils.context import tell, time_left
 from onepos._utils.validation import seed_from
+from onepos.label_sets.thresholds import cardinality_threshold
 from onepos.methods._base import COUNT, SHARE, Constraints, SharesClassifier, State, one_of
 
 #: The first half of the trees leave out one of so many parts of the rows each, to judge by them.
@@ -27,6 +29,8 @@ PRIOR_WEIGHTS = tuple(0.0625 * 2.0**k for k in range(16))
 #: Nodes that a chunk of rows may stand at: what the walk needs for each is some ten numbers.
 _MOST_PLACES = 1 << 20
 _LARGEST = float(np.finfo(np.float32).max)
+#: Rows that label sets are cut by.
+_CUT_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -292,9 +296,8 @@ class ForestClassifier(SharesClassifier):
         self._choose_prior_weight(sample, found[: len(left_out)], n_folds)
         if given is not None:
             self._cut_at(self._logits(given[0]), rows="validation rows")
-        else:  # the rows that the first trees left out
-            few = join([grown.tree for grown in found[: len(left_out) : n_folds]])
-            self._cut_at(self._marginal(self._shares(few, sample.X[left_out[0]])), rows="left-out rows")
+        else:
+            self._cut_at_left_out(sample, found[: len(left_out)], left_out[:n_folds])
         return self
 
     def _choose_prior_weight(self, sample: Sample, found: list[Grown], n_folds: int) -> None:
@@ -312,6 +315,26 @@ class ForestClassifier(SharesClassifier):
             told = [_mean_log(share[part], out[part], sample.weights) for part in parts]
             self.validation_scores_[weight] = 2 * told[0] - (told[1] + told[2]) / 2 if len(told) == 3 else told[0]
         self.prior_weight_ = max(self.validation_scores_, key=lambda weight: self.validation_scores_[weight])
+
+    def _cut_at_left_out(self, sample: Sample, found: list[Grown], folds: list[NDArray[np.intp]]) -> None:
+        """Cut label sets by rows under the trees that left them out.
+
+        Few trees give rows more extreme shares than many do. As above, the threshold goes as 1/t in their number t.
+        """
+        n_judged = 1 + int(np.searchsorted(np.cumsum([len(rows) for rows in folds]), _CUT_ROWS))
+        logits: list[list[NDArray[np.float64]]] = [[], [], []]  # of all trees, and of both halves
+        for place, rows in enumerate(folds[:n_judged]):
+            trees = [grown.tree for grown in found[place :: len(folds)]]
+            for told, part in zip(logits, (trees, trees[::2], trees[1::2]), strict=True):
+                if part:
+                    told.append(self._marginal(self._shares(join(part), sample.X[rows])))
+        self._cut_at(np.concatenate(logits[0]), rows="left-out rows")
+        if not self.single_label_ and len(logits[2]) == len(logits[0]):
+            cut = (
+                cardinality_threshold(expit(np.concatenate(told)), self.n_positives_, at_least_one=self.at_least_one)
+                for told in logits[1:]
+            )
+            self.thresholds_ = np.clip(2 * self.thresholds_ - sum(cut) / 2, 0.0, 1.0)
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
         return self._shares(self.trees_, X)

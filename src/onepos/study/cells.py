@@ -24,7 +24,7 @@ from onepos.datasets import (
 from onepos.datasets._fetch import sha256_of
 from onepos.datasets._load import find_reader
 from onepos.exceptions import StudyError
-from onepos.methods.registry import get_method
+from onepos.methods.registry import get_method, make_classifier
 from onepos.study.spec import (
     Parameters,
     Rule,
@@ -261,6 +261,12 @@ class Cell:
     def sees_all_labels(self) -> bool:
         """Whether the method trains on complete labels: full supervision."""
         return self.complete or bool(get_method(self.key).load_class()._y_is_full)
+
+    @property
+    def stops_by_clock(self) -> bool:
+        """Whether the method has a limit of time: then its numbers cannot be repeated."""
+        models = (make_classifier(self.key, **one) for one in self.settings)
+        return any(model.get_params().get("time_budget") is not None for model in models)
 
     @property
     def id(self) -> str:

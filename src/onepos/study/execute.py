@@ -5,6 +5,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -39,10 +40,14 @@ class _Fit(NamedTuple):
 def run_cells(cells: list[Cell], choices: list[Parameters | None]) -> list[Row]:
     """Return the rows of cells from ``run_together``; later cells reuse the fits of earlier ones.
 
-    One thread computes: results do not depend on the machine, and processes side by side do not compete for cores.
+    One thread computes: results do not depend on the machine, and processes side by side do not compete for cores. A
+    method that stops by the clock has its usual threads, as its rows depend on the machine anyway.
     """
     rows: list[Row] = []
-    with threadpool_limits(1), limited_threads(1):
+    with ExitStack() as limits:
+        if not any(cell.stops_by_clock for cell in cells):
+            limits.enter_context(threadpool_limits(1))
+            limits.enter_context(limited_threads(1))
         for cell, choice in zip(cells, choices, strict=True):
             if rows and rows[0]["status"] == "ok" and cell.sees_all_labels:
                 # Both rules see complete labels here: the rows differ in the rule only.

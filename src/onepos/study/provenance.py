@@ -14,7 +14,7 @@ from scipy import sparse
 
 import onepos
 from onepos._utils.machine import machine, versions
-from onepos.methods.registry import METHODS, get_method, make_classifier
+from onepos.methods.registry import METHODS, get_method
 from onepos.metrics import METRICS
 from onepos.study.cells import Cell, Source, data_set
 from onepos.study.spec import digest
@@ -179,7 +179,7 @@ def repeat_rows(
 
     known = {cell.id: cell for cell in cells}
     good = frame[(frame["status"] == "ok") & made_by_this_code(frame) & (frame["seconds"] <= most_seconds)]
-    rows = [row for row in good.to_dict("records") if row["cell"] in known and not _by_clock(known[row["cell"]])]
+    rows = [row for row in good.to_dict("records") if row["cell"] in known and not known[row["cell"]].stops_by_clock]
     chosen = np.random.default_rng(seed).permutation(len(rows))[:n]
     made = []
     for row in (rows[i] for i in chosen):
@@ -192,7 +192,3 @@ def repeat_rows(
         pairs = {name: (float(row[name]), float(found[name])) for name in METRICS}
         made.append(Repeated(cell.id, pairs, SAME_MACHINE if same else OTHER_MACHINE, error))
     return made
-
-
-def _by_clock(cell: Cell) -> bool:
-    return any(make_classifier(cell.key, **one).get_params().get("time_budget") is not None for one in cell.settings)

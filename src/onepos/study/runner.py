@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, cpu_count, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from onepos._utils.machine import is_alive
@@ -231,7 +231,8 @@ def _run_here(
 
 def _pool(tasks: list[Task], folder: ResultsFolder, jobs: int) -> Iterator[list[Row]]:
     runner = (socket.gethostname(), os.getpid())
-    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, idle_worker_timeout=60):
+    threads = max(1, cpu_count() // jobs)  # for cells that stop by the clock; the others limit themselves
+    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=threads, idle_worker_timeout=60):
         work = (delayed(_work)(cells, choices, folder, runner) for cells, choices in tasks)
         yield from Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work)
 
