@@ -70,18 +70,8 @@ _HOME = {
     "one_positive": "onepos._utils.labels",
 }
 _SUBMODULES = (
-    "datasets",
-    "doctor",
-    "exceptions",
-    "label_sets",
-    "metrics",
-    "pages",
-    "persistence",
-    "study",
-    "table",
-    "testing",
-    "training",
-    "tuning",
+    *("datasets", "doctor", "exceptions", "label_sets", "metrics", "pages"),
+    *("persistence", "study", "table", "testing", "training", "tuning"),
 )
 
 __all__ = sorted([*_HOME, *_SUBMODULES])

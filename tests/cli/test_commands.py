@@ -236,3 +236,10 @@ def test_a_terminal_without_unicode_gets_question_marks(monkeypatch):
         main(["datasets", "info", "yeast"])
     assert ended.value.code == 0
     assert b"Class1 ? Class14" in written.getvalue()
+
+
+def test_settings_are_values():
+    from onepos.cli.options import settings
+
+    made = settings(["max_epochs=5", "network=[64, 32]", "scale=minmax", "patience=none"])
+    assert made == {"max_epochs": 5, "network": [64, 32], "scale": "minmax", "patience": None}

@@ -177,7 +177,8 @@ def test_a_file_of_very_many_arrays_is_refused_before_they_are_read(refuses, mon
     def change(header, arrays):
         arrays |= {f"{number}.more": np.zeros(1, dtype=np.float32) for number in range(2500)}
 
-    monkeypatch.setattr("onepos.persistence.NUMBER_TYPES", None)  # looking at the first array would raise a TypeError
+    # Looking at the first array would raise a TypeError.
+    monkeypatch.setattr("onepos.persistence.schema.NUMBER_TYPES", None)
     assert "a model has at most 2,500" in refuses("frequency", change)
 
 

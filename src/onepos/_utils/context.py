@@ -9,7 +9,6 @@ A study fits many methods and settings on the same rows. Inside ``remember_work`
 import hashlib
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -59,14 +58,10 @@ def not_counted() -> Iterator[None]:
         _NOT_COUNTED.set(_NOT_COUNTED.get() + time.monotonic() - begun)
 
 
-def seconds_not_counted() -> float:
-    """Return the seconds spent inside ``not_counted`` so far."""
-    return _NOT_COUNTED.get()
-
-
-def current_listener() -> Listener | None:
-    """Return the listener that ``tell`` calls now."""
-    return _LISTENER.get()
+#: Return the seconds spent inside ``not_counted`` so far.
+seconds_not_counted = _NOT_COUNTED.get
+#: Return the listener that ``tell`` calls now.
+current_listener = _LISTENER.get
 
 
 def tell(share: float, step: str = "training") -> None:
@@ -116,7 +111,7 @@ def stage(first: float, last: float, time_share: float = 1.0) -> Iterator[None]:
 #: Results kept in a process: a graph takes 16 bytes per row and neighbour, a linear path 8 per strength and weight.
 LIMIT = 16
 
-_memory: "OrderedDict[str, Any]" = OrderedDict()
+_memory: dict[str, Any] = {}
 _enabled: ContextVar[bool] = ContextVar("remember_work", default=False)
 
 
@@ -133,22 +128,21 @@ def recall(compute: Callable[[], _Value], what: str, *inputs: Any) -> _Value:
     if not _enabled.get():
         return compute()
     key = " ".join([what, *map(fingerprint, inputs)])
-    if key not in _memory:
-        _memory[key] = compute()
-        _protect(_memory[key])
-        while len(_memory) > LIMIT:
-            _memory.popitem(last=False)
-    _memory.move_to_end(key)
-    result: _Value = _memory[key]
+    found: _Value | None = _memory.pop(key, None)
+    result: _Value = _protected(compute()) if found is None else found
+    _memory[key] = result  # at the end: what was not used for longest is dropped first
+    while len(_memory) > LIMIT:
+        _memory.pop(next(iter(_memory)), None)
     return result
 
 
-def _protect(result: Any) -> None:
+def _protected(result: Any) -> Any:
     if isinstance(result, np.ndarray):
         result.setflags(write=False)
     elif isinstance(result, tuple | list):
         for part in result:
-            _protect(part)
+            _protected(part)
+    return result
 
 
 def fingerprint(value: Any) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
-BoolArray: TypeAlias = NDArray[np.bool_]
 
 #: A dense array, a SciPy sparse matrix or array, or a pandas DataFrame of features.
 MatrixLike: TypeAlias = Any
@@ -27,23 +26,15 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Labels:
-    """Observed labels in the one form that the library works with.
+    """Observed labels in the one form that the library works with."""
 
-    Attributes
-    ----------
-    observed : int8 array of shape (n_samples, n_labels)
-        The paper's L: 1 observed, 0 unknown, −1 known to be absent.
-    classes : array of shape (n_labels,)
-        Names of the labels: column names, class values, or 0 … c−1.
-    single_label : bool
-        True when y came 1-D: scikit-learn's multi-class contract applies to the output.
-    complete : bool
-        True when every 0 is a true negative: then a row without a positive is an example like any other.
-    """
-
+    #: The paper's L, shape (n_samples, n_labels): 1 observed, 0 unknown, −1 known to be absent.
     observed: NDArray[np.int8]
+    #: Names of the labels: column names, class values, or 0 … c−1.
     classes: NDArray[Any]
+    #: True when y came 1-D: scikit-learn's multi-class contract applies to the output.
     single_label: bool
+    #: True when every 0 is a true negative: then a row without a positive is an example like any other.
     complete: bool = False
 
     @property

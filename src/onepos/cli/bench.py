@@ -1,6 +1,7 @@
 """``onepos bench run | status | verify | table | compare | report | export | studies``."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,22 +10,17 @@ import typer
 
 from onepos.cli import Terminated
 from onepos.cli.options import names
-from onepos.cli.output import InputError, JsonOption, answer, input_errors, print_json, print_line, show, table
+from onepos.cli.output import InputError, JsonOption, answer, input_errors, print_json, print_line, show_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-KINDS = ("main", "ranks", "significance", "selection")
-
 app = typer.Typer(help="Studies: run an evaluation, resume it, make its tables, figures and report.")
 
 Results = Annotated[Path, typer.Argument(help="A results folder, or a parquet file of results.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", help="Results folder; created if needed.")]
+Out = Annotated[Path, typer.Option(help="Results folder; created if needed.")]
 Names = Annotated[str, typer.Option(help="Comma-separated names (default: all).", show_default=False)]
-Rule = Annotated[
-    str, typer.Option("--selection", help="Validation labels that chose epochs and settings: clean or single-positive.")
-]
+Rule = Annotated[str, typer.Option(help="Validation labels that chose epochs and settings: clean or single-positive.")]
 Format = Annotated[str, typer.Option("--format", help="terminal, markdown, latex or csv.")]
 
 
@@ -37,32 +33,25 @@ def studies(json: JsonOption = False) -> None:
     if json:
         print_json([{"name": n, "description": s.description, "cells": len(cells_of(s))} for n, s in made.items()])
         return
-    shown = table("name", "cells", "what", numbers=("cells",))
-    for name, study in made.items():
-        shown.add_row(name, f"{len(cells_of(study)):,}", study.description)
-    show(shown)
+    rows = [(name, f"{len(cells_of(study)):,}", study.description) for name, study in made.items()]
+    show_table(("name", "cells", "what"), rows, ("cells",))
 
 
 @app.command("run")
 def run(
     study: Annotated[str, typer.Argument(help="A shipped study or a TOML file.", show_default=False)],
     out: Out,
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Number of parallel processes; 0 is one per core.")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="Number of parallel processes; 0 is one per core.")] = 0,
     backend: Annotated[
-        str, typer.Option("--backend", help="local: processes on this machine. dask: workers of a cluster.")
+        str, typer.Option(help="local: processes on this machine. dask: workers of a cluster.")
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option(
-            "--address", help="Address of the cluster, as in tcp://host:8786 (default: start one on this machine)."
-        ),
+        typer.Option(help="Address of the cluster, as in tcp://host:8786 (default: start one on this machine)."),
     ] = None,
     datasets: Names = "",
     methods: Names = "",
-    reuse: Annotated[
-        Path | None,
-        typer.Option("--reuse", help="Results (folder or file) to take finished cells from."),
-    ] = None,
+    reuse: Annotated[Path | None, typer.Option(help="Results (folder or file) to take finished cells from.")] = None,
     recompute: Annotated[
         bool, typer.Option("--recompute", help="Also run cells again whose rows were made by other code.")
     ] = False,
@@ -75,9 +64,10 @@ def run(
         from onepos.study import ResultsFolder, load_results, read_study, run_study
 
         plan, text = read_study(study)
-        keys = tuple(method.name for method in plan.methods)
-        chosen = (_chosen(datasets, plan.datasets, "data set"), _chosen(methods, keys, "method"))
-
+        wanted = {
+            "datasets": _chosen(datasets, plan.datasets, "data set"),
+            "methods": _chosen(methods, tuple(method.name for method in plan.methods), "method"),
+        }
     try:
         with study_view(ResultsFolder(out)) as observer, input_errors():
             done, failed = run_study(
@@ -87,8 +77,7 @@ def run(
                 jobs=jobs or None,
                 backend=backend,
                 address=address,
-                datasets=chosen[0],
-                methods=chosen[1],
+                **wanted,
                 reuse=load_results(reuse) if reuse else None,
                 recompute=recompute,
                 observer=observer,
@@ -96,12 +85,9 @@ def run(
     except (KeyboardInterrupt, Terminated):
         sys.stderr.write(f"stopped: finished cells are in {out}; the same command runs the rest.\n")
         raise
-    line = f"done: {done} cells in {out}. Next: onepos bench report {out}"
-    if failed:
-        line = (
-            f"{failed} cells failed: `onepos bench status {out}` shows the errors; the same command tries them again."
-        )
-    answer(json, {"done": done, "failed": failed, "out": str(out)}, line)
+    good = f"done: {done} cells in {out}. Next: onepos bench report {out}"
+    bad = f"{failed} cells failed: `onepos bench status {out}` shows the errors; the same command tries them again."
+    answer(json, {"done": done, "failed": failed, "out": str(out)}, bad if failed else good)
     if failed:
         raise typer.Exit(1)
 
@@ -137,20 +123,16 @@ def status(results: Results, json: JsonOption = False) -> None:
     if len(ok):
         counts = ok.groupby(["dataset", "method"], sort=False).size().unstack(fill_value=0)
         methods = tuple(map(str, counts.columns))
-        shown = table("data set", *methods, numbers=methods)
-        for name, line in counts.iterrows():
-            shown.add_row(str(name), *map(str, line))
-        show(shown)
+        rows = [(str(name), *map(str, line)) for name, line in counts.iterrows()]
+        show_table(("data set", *methods), rows, methods)
 
 
 @app.command("verify")
 def verify(
     results: Results,
-    cells: Annotated[int, typer.Option("--cells", min=1, help="Number of cells to run again.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random sample.")] = 0,
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="Leave out cells that took more seconds than this.")
-    ] = 60.0,
+    cells: Annotated[int, typer.Option(min=1, help="Number of cells to run again.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random sample.")] = 0,
+    seconds: Annotated[float, typer.Option(help="Leave out cells that took more seconds than this.")] = 60.0,
     json: JsonOption = False,
 ) -> None:
     """Run a random sample of finished cells again and compare. Rows made by other code are only counted."""
@@ -187,20 +169,17 @@ def table_(
 ) -> None:
     """Show mean ± standard deviation, average ranks, significance tests, or both selection rules side by side."""
     with input_errors():
-        if kind not in KINDS:
-            raise InputError(f"--kind must be one of {', '.join(KINDS)}; got {kind!r}.")
         from onepos.study import tables
 
-        frame = _full_size(results)
-        if kind == "main":
-            made: Any = tables.main_table(frame, metric, selection=selection)
-        elif kind == "ranks":
-            made = tables.rank_table(frame, selection=selection)
-        elif kind == "selection":
-            made = tables.selection_table(frame, metric)
-        else:
-            made = tables.significance(frame, method=method, selection=selection)
-        _print_table(made, form, json)
+        kinds: dict[str, Callable[[pd.DataFrame], Any]] = {
+            "main": lambda frame: tables.main_table(frame, metric, selection=selection),
+            "ranks": lambda frame: tables.rank_table(frame, selection=selection),
+            "significance": lambda frame: tables.significance(frame, method=method, selection=selection),
+            "selection": lambda frame: tables.selection_table(frame, metric),
+        }
+        if kind not in kinds:
+            raise InputError(f"--kind must be one of {', '.join(kinds)}; got {kind!r}.")
+        _print_table(kinds[kind](_full_size(results)), form, json)
 
 
 @app.command("compare")
@@ -251,12 +230,8 @@ def _print_table(made: Any, form: str, json: bool) -> None:
 @app.command("report")
 def report(
     results: Results,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="HTML file to write (default: report.html in the folder).")
-    ] = None,
-    figures: Annotated[
-        Path | None, typer.Option("--figures", help="Folder to write every figure to, as SVG and PNG.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="HTML file to write (default: report.html in the folder).")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Folder to write every figure to, as SVG and PNG.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Write one HTML page with tables, figures and every cell; it needs no network."""
@@ -270,7 +245,7 @@ def report(
 @app.command("export")
 def export(
     results: Results,
-    out: Annotated[Path, typer.Option("--out", help="Parquet file to write.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
     json: JsonOption = False,
 ) -> None:
     """Write all rows of a results folder into one parquet file."""

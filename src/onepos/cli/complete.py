@@ -4,25 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from onepos.cli import options as opt
 from onepos.cli import output
 from onepos.cli.fit import Trained, as_json, read_decided, show_training, train
-from onepos.cli.options import (
-    BETWEEN_TAGS,
-    EscapeFormulas,
-    Out,
-    Threshold,
-    Top,
-    TrainingOptions,
-    check_limits,
-    names,
-    open_model,
-    option,
-)
+from onepos.cli.options import TrainingOptions, names, option
 from onepos.cli.output import InputError
 
 if TYPE_CHECKING:
     from onepos.table import Completion, TableModel
-
 
 EXAMPLES = (
     "onepos complete photos.csv --label tag --text caption --id id --out completed.csv --review review.html",
@@ -41,15 +30,13 @@ _SHOWN_COLUMNS = 12
 
 def complete(
     options: TrainingOptions,
-    out: Out,
-    model: Annotated[Path | None, option("--model", "MODEL", "Use this model instead of training one.")] = None,
-    threshold: Threshold = None,
-    top: Top = None,
-    review: Annotated[
-        Path | None, option("--review", "HTML", "Also write a page on which a person checks the tags.")
-    ] = None,
-    title: Annotated[str, option("--title", "COL", "Column to show as the heading of each row on that page.")] = "",
-    escape_formulas: EscapeFormulas = True,
+    out: opt.Out,
+    model: Annotated[Path | None, option("MODEL", "Use this model instead of training one.")] = None,
+    threshold: opt.Threshold = None,
+    top: opt.Top = None,
+    review: Annotated[Path | None, option("HTML", "Also write a page on which a person checks the tags.")] = None,
+    title: Annotated[str, option("COL", "Column to show as the heading of each row on that page.")] = "",
+    escape_formulas: opt.EscapeFormulas = True,
     json: output.JsonOption = False,
 ) -> None:
     """Complete the tags of a table: write it again, with a probability per label and a set of tags.
@@ -59,7 +46,7 @@ def complete(
     """
     from onepos.table.files import check_output
 
-    check_limits(threshold, top)
+    opt.check_limits(threshold, top)
     data, decisions = options.data, options.decisions
     read = {"the data": data, "--model": model, "--decisions": decisions}
     output.check_apart(read, {"--out": out, "--review": review})
@@ -86,7 +73,7 @@ def complete(
                 decisions=read_decided(decisions),
                 threshold=threshold,
                 top=top,
-                separator=options.separator or BETWEEN_TAGS,
+                separator=options.separator or opt.BETWEEN_TAGS,
                 at_least_one=False if options.allow_empty else None,
             )
             made.write(out, escape_formulas=escape_formulas)
@@ -120,14 +107,12 @@ def _sources(options: TrainingOptions, path: Path | None, trained: Trained | Non
     assert path is not None
     from onepos.table import read_table, reading_options
 
-    loaded = open_model(path, options.data, options.embed)
+    loaded = opt.open_model(path, options.data, options.embed)
     has = {"--label": loaded.label_, "--id": loaded.id_, "--text": ",".join(loaded.encoder_.text)}
     given = {"--label": options.label, "--id": options.id, "--text": ",".join(names(options.text))}
     for name, value in given.items():
-        if value and has[name] != value:
-            raise InputError(
-                f"the model was trained with {name} {has[name] or 'left out'}; got {value}. Leave {name} out."
-            )
+        if value and (had := has[name]) != value:
+            raise InputError(f"the model was trained with {name} {had or 'left out'}; got {value}. Leave {name} out.")
     return loaded, read_table(options.data, **reading_options(loaded, options.data))
 
 
@@ -162,10 +147,9 @@ def _report(
 ) -> None:
     added = made.added()
     if json:
-        facts = {"rows": len(made.suggested), "suggested": added, "out": str(out)}
-        facts |= {"review": str(review)} if review is not None else {}
-        facts |= {"notes": [*made.notes, *made.column_notes]}
-        output.print_json(facts | ({"training": as_json(trained)} if trained else {}))
+        facts = {"rows": len(made.suggested), "suggested": added, "out": out, "review": review}
+        facts |= {"notes": [*made.notes, *made.column_notes], "training": as_json(trained) if trained else None}
+        output.print_json({name: value for name, value in facts.items() if value is not None})
         return
     if trained is not None:
         show_training(trained, data, None)

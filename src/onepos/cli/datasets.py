@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onepos.cli.output import InputError, JsonOption, input_errors, print_json, print_line, show, table
+from onepos.cli.output import InputError, JsonOption, input_errors, print_json, print_line, show_table
 
 app = typer.Typer(help="The data sets of the paper: list, describe, download, check.")
 
@@ -22,12 +22,12 @@ def list_(json: JsonOption = False) -> None:
         print_json(frame.to_dict("records"))
         return
     numbers = ("rows", "features", "labels", "labels/row")
-    shown = table("name", *numbers, "as in the paper", "here", numbers=numbers)
+    rows = []
     for row in frame.to_dict("records"):
         sizes = [f"{row[size]:,}" for size in ("instances", "features", "labels")]
         facts = ["yes" if row[fact] else "no" for fact in ("matches_paper", "available")]
-        shown.add_row(row["name"], *sizes, f"{row['cardinality']:.2f}", *facts)
-    show(shown)
+        rows.append((row["name"], *sizes, f"{row['cardinality']:.2f}", *facts))
+    show_table(("name", *numbers, "as in the paper", "here"), rows, numbers)
 
 
 @app.command()
@@ -80,12 +80,12 @@ def verify(names: Names, json: JsonOption = False) -> None:
         print_json({name: frame.to_dict("index") for name, frame in frames.items()})
     else:
         numbers = ("expected", "found")
-        shown = table("data set", "fact", *numbers, "", numbers=numbers)
+        rows = []
         for name, frame in frames.items():
             for fact, row in frame.iterrows():
                 values = ["unknown" if row[key] != row[key] else f"{row[key]:,.10g}" for key in numbers]
-                shown.add_row(name, str(fact), *values, "ok" if row["ok"] else "WRONG")
-        show(shown)
+                rows.append((name, str(fact), *values, "ok" if row["ok"] else "WRONG"))
+        show_table(("data set", "fact", *numbers, ""), rows, numbers)
     wrong = [name for name, frame in frames.items() if not frame["ok"].all()]
     if wrong:
         raise InputError(f"{', '.join(wrong)}: not what the registry describes.")

@@ -1,7 +1,7 @@
 """``onepos demo``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -33,24 +33,20 @@ def demo(
         from onepos.pages.demo import run_demo
 
         result = run_demo(out=out, random_state=seed, progress=progress)
-    if json:
-        print_json(_as_json(result))
-    else:
+    if not json:
         _show(result)
-
-
-def _as_json(result: "DemoResult") -> dict[str, Any]:
-    return {
-        "methods": result.scores.to_dict("index"),
-        "doctor": result.diagnosis.to_dict(),
-        "examples": [
-            {"observed": example.observed, "suggested": list(example.suggested), "true": list(example.true)}
-            for example in result.examples
-        ],
-        "facts": dict(result.facts),
-        "files": {name: str(path) for name, path in result.files.items()},
-        "seconds": result.seconds,
-    }
+        return
+    examples = [{name: getattr(one, name) for name in ("observed", "suggested", "true")} for one in result.examples]
+    print_json(
+        {
+            "methods": result.scores.to_dict("index"),
+            "doctor": result.diagnosis.to_dict(),
+            "examples": examples,
+            "facts": dict(result.facts),
+            "files": dict(result.files),
+            "seconds": result.seconds,
+        }
+    )
 
 
 def _show(result: "DemoResult") -> None:
@@ -61,13 +57,11 @@ def _show(result: "DemoResult") -> None:
     findings = ", ".join(f"{finding.level} {finding.code}" for finding in result.diagnosis.findings)
     print_line(f"2. Doctor  {findings or 'no finding'}")
     print_line(f"3. Fit     method {facts['method']} with a small convolutional network")
-    print_line(f"4. Tags    {files['completed']}: {facts['hidden']:,} digits were hidden from training.")
-    print_line()
+    print_line(f"4. Tags    {files['completed']}: {facts['hidden']:,} digits were hidden from training.\n")
     show(_scores(result))
     print_line()
     show(_pictures(result.examples[:_SHOWN]))
-    print_line("● given  ✓ suggested and true  ✗ suggested and wrong  ○ missed")
-    print_line()
+    print_line("● given  ✓ suggested and true  ✗ suggested and wrong  ○ missed\n")
     print_line(f"5. Review  {files['review']}")
     print_line(f"6. Report  {files['report']}")
     print_line(f"Time: {result.seconds:.0f} s")

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from onepos.table import Evaluation, TableData, TableModel
     from onepos.table.evaluation import Truth
 
-
 EXAMPLES = (
     'onepos evaluate photos.onepos checked.csv --label tags --separator ";"',
     "onepos evaluate photos.onepos checked.csv --labels beach,city,night",
@@ -23,11 +22,9 @@ EXAMPLES = (
 def evaluate(
     model: options.Model,
     data: options.Data,
-    label: Annotated[str, options.option("--label", "COL", "Column of tags: one per row, or sets.")] = "",
-    separator: Annotated[
-        str, options.option("--separator", "SIGN", "Sign between the tags of a cell, which are then complete.")
-    ] = "",
-    labels: Annotated[str, options.option("--labels", "COL,…", "Complete labels as 0/1 columns.")] = "",
+    label: Annotated[str, options.option("COL", "Column of tags: one per row, or sets.")] = "",
+    separator: Annotated[str, options.option("SIGN", "Sign between the tags of a cell, which are then complete.")] = "",
+    labels: Annotated[str, options.option("COL,…", "Complete labels as 0/1 columns.")] = "",
     threshold: options.Threshold = None,
     embed: options.Embed = None,
     report: options.Report = None,
@@ -78,19 +75,21 @@ def _show(result: "Evaluation") -> None:
     for note in result.notes:
         output.print_note(note)
     titles = METRIC_TITLES if result.complete_labels else SINGLE_POSITIVE_TITLES
-    shown = output.table("measure", "value", "95 % interval", "better", numbers=("value",))
+    rows: list[tuple[str, ...]] = []
     for name, found in result.measures.items():
         upwards = not result.complete_labels or higher_is_better(name)
         interval = f"{found['low']:.3f} to {found['high']:.3f}"
-        shown.add_row(titles[name], f"{found['mean']:.3f}", interval, "higher" if upwards else "lower")
-    output.show(shown)
+        rows.append((titles[name], f"{found['mean']:.3f}", interval, "higher" if upwards else "lower"))
+    output.show_table(("measure", "value", "95 % interval", "better"), rows, ("value",))
     sets = result.sets
     if "micro_f1" in sets:  # labels are complete
-        shown = output.table("label sets", "precision", "recall", "F1", numbers=("precision", "recall", "F1"))
-        for average, title in (("micro", "all entries (micro)"), ("macro", "mean of labels (macro)")):
-            shown.add_row(title, *(f"{sets[f'{average}_{name}']:.3f}" for name in ("precision", "recall", "f1")))
+        numbers = ("precision", "recall", "F1")
+        rows = [
+            (title, *(f"{sets[f'{average}_{name.lower()}']:.3f}" for name in numbers))
+            for average, title in (("micro", "all entries (micro)"), ("macro", "mean of labels (macro)"))
+        ]
         output.print_line()
-        output.show(shown)
+        output.show_table(("label sets", *numbers), rows, numbers)
     true = f"; {sets['true_mean_size']:.2f} are true" if "true_mean_size" in sets else ""
     output.print_line(f"{sets['mean_size']:.2f} labels per row suggested{true}.")
     without = result.rows - result.rows_with_label
@@ -120,7 +119,7 @@ def write_table_report(
     complete: bool | None = None,
     measured: Any = None,
 ) -> None:
-    """Write the page of a model and a labelled output.table; ``complete`` None: as the labels look."""
+    """Write the page of a model and a labelled table; ``complete`` None: as the labels look."""
     import pandas as pd
 
     from onepos.doctor import diagnose

@@ -36,7 +36,7 @@ _FILES = ("embedder", "model", "report")
 
 def fit(
     options: TrainingOptions,
-    out: Annotated[Path, option("--out", "MODEL", "The model file.")],
+    out: Annotated[Path, option("MODEL", "The model file.")],
     report: Report = None,
     json: output.JsonOption = False,
 ) -> None:
@@ -105,8 +105,7 @@ def train(options: TrainingOptions, progress: Any) -> Trained:
         with deadline(math.inf if budget is None else started + budget):
             data = _fit(model, options, decisions, progress)
         about_sample = _calibrate(model, options, progress)
-    history = getattr(model.estimator_, "history_", None)
-    runs = [model.facts_["tuning"] or {}, history.facts if history is not None else {}]
+    runs = [model.facts_["tuning"] or {}, getattr(getattr(model.estimator_, "history_", None), "facts", {})]
     if any(facts.get("stopped") == "interrupted" for facts in runs):
         raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
     said = (" ".join(str(warning.message).split()).replace(" separator=", " --separator ") for warning in caught)
@@ -178,11 +177,10 @@ def _untrained(options: TrainingOptions, progress: Any) -> "TableModel":
 
 def _fit(model: "TableModel", options: TrainingOptions, decisions: Any, progress: Any) -> "TableData | None":
     """Read the data and fit the model; returns the table."""
-    label = options.label or None
+    label, columns = options.label or None, names(options.labels)
     common: dict[str, Any] = {"label": label, "checkpoint": options.checkpoint, "progress": progress}
     if options.data.is_dir():
-        columns = names(options.labels) or None
-        model.fit_shards(options.data, labels=columns, cache_folder=options.cache, **common)
+        model.fit_shards(options.data, labels=columns or None, cache_folder=options.cache, **common)
         return None
     from onepos.table import read_table
 
@@ -190,7 +188,7 @@ def _fit(model: "TableModel", options: TrainingOptions, decisions: Any, progress
         options.data,
         words=names(options.categories),
         plain=[options.label, options.id, options.image, *names(options.text)],
-        labels=names(options.labels),
+        labels=columns,
     )
     if data.labels is None and not options.label and not options.labels:
         shown = ", ".join(map(str, data.frame.columns[:8])) + (" …" if len(data.frame.columns) > 8 else "")
@@ -199,7 +197,7 @@ def _fit(model: "TableModel", options: TrainingOptions, decisions: Any, progress
         raise InputError("--separator says what stands between the tags of a cell of --label: give that too.")
     if options.label and options.labels:
         raise InputError("give --label (one column of tags) or --labels (0/1 columns), not both.")
-    given = names(options.labels) if data.labels is None else data.labels
+    given = columns if data.labels is None else data.labels
     model.fit(data.frame, labels=None if label else given, decisions=decisions, **common)
     return data
 
@@ -255,13 +253,8 @@ def show_training(trained: Trained, data: Path, out: Path | None, report: Path |
     fact("columns", f"{kinds} → {encoder.n_features_:,} features")
     for embedder in encoder.embedders_:
         fact("embedder", embedder)
-    lines = encoder.describe()
-    for name, line in list(lines.items())[:_SHOWN_COLUMNS]:
-        fact("", f"{name!r} {line}")
-    _show_more("", len(lines), _SHOWN_COLUMNS)
-    for note in trained.notes[:_SHOWN]:
-        fact("note", note)
-    _show_more("note", len(trained.notes))
+    _show_first("", [f"{name!r} {line}" for name, line in encoder.describe().items()], _SHOWN_COLUMNS)
+    _show_first("note", trained.notes)
     ranked = sorted(facts["counts"].items(), key=lambda pair: (-pair[1], pair[0]))
     (most, n_most), (least, n_least) = ranked[0], ranked[-1]
     without = facts["rows_without_tag"]
@@ -282,17 +275,10 @@ def show_training(trained: Trained, data: Path, out: Path | None, report: Path |
             f"on {found['rows']:,} rows with {found['labels_per_row']:.2f} labels each; the model expected "
             f"{found['expected_before']:.2f} and now {found['expected_after']:.2f}; sets are cut at ½",
         )
-    elif facts["sets"] is not None:
-        sets = facts["sets"]
-        fact(
-            "sets",
-            f"{sets['mean_size']:.2f} labels per row"
-            + (
-                ". This number is a guess: give the true mean with --n-positives M, or complete rows with --sample"
-                if sets["guessed"]
-                else f"; {sets['n_positives']:g} were asked for"
-            ),
-        )
+    elif (sets := facts["sets"]) is not None:
+        guess = ". This number is a guess: give the true mean with --n-positives M, or complete rows with --sample"
+        why = guess if sets["guessed"] else f"; {sets['n_positives']:g} were asked for"
+        fact("sets", f"{sets['mean_size']:.2f} labels per row{why}")
     if report is not None:
         fact("report", str(report))
     if out is not None:
@@ -307,20 +293,22 @@ def fact(name: str, value: str) -> None:
     (output.print_line if name in _FILES else output.print_prose)(f"{name:<11} {value}")
 
 
-def _show_more(name: str, count: int, shown: int = _SHOWN) -> None:
-    if count > shown:
-        fact(name, f"… and {count - shown:,} more; --json has them all")
+def _show_first(name: str, values: list[str], shown: int = _SHOWN) -> None:
+    for value in values[:shown]:
+        fact(name, value)
+    if len(values) > shown:
+        fact(name, f"… and {len(values) - shown:,} more; --json has them all")
 
 
 def _show_members(estimator: Any) -> None:
     """Show the members of a combination, those that count most first, and why no more were tried."""
     history = estimator.history_
-    total = sum(record["weight"] for record in history)
-    for record in sorted(history, key=lambda record: -record["weight"])[:_SHOWN]:
+    total, lines = sum(record["weight"] for record in history), []
+    for record in sorted(history, key=lambda record: -record["weight"]):
         share = record["weight"] / total if total else 0.0
         likelihood = f", log-likelihood {record['log_likelihood']:.3f}" if "log_likelihood" in record else ""
-        fact("member", f"{record['method']:<10} {share:4.0%} of the weight{likelihood}, {record['seconds']:.1f} s")
-    _show_more("member", len(history))
+        lines.append(f"{record['method']:<10} {share:4.0%} of the weight{likelihood}, {record['seconds']:.1f} s")
+    _show_first("member", lines)
     if history.facts["stopped"] == "time_budget":
         members = f"{len(history)} member{'s' if len(history) != 1 else ''}"
         fact("note", f"time was up after {members}; --budget SECONDS gives more, and may rank better")
@@ -331,12 +319,12 @@ def _show_tuning(tuning: dict[str, Any]) -> None:
     tried = tuning["trials"]
     ended = {"n_trials": "", "time_budget": ", ended by --budget"}[tuning["stopped"]]
     fact("tuned", f"{len(tried)} setting{'s' if len(tried) != 1 else ''} tried{ended}")
-    ranked = sorted(tried, key=lambda trial: -(trial["score"] if trial["score"] is not None else -1.0))
-    for trial in ranked[:_SHOWN]:
+    lines = []
+    for trial in sorted(tried, key=lambda trial: -(trial["score"] if trial["score"] is not None else -1.0)):
         score = f"{trial['score']:.4f}" if trial["score"] is not None else trial["state"]
         first = " (the settings given)" if trial is tried[0] else ""
-        fact("tried", f"{score:<8} {_settings(trial['settings'])}{first}")
-    _show_more("tried", len(ranked))
+        lines.append(f"{score:<8} {_settings(trial['settings'])}{first}")
+    _show_first("tried", lines)
     fact("chosen", _settings(tuning["chosen"]))
 
 

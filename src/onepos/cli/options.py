@@ -5,9 +5,9 @@ import inspect
 import json
 from ast import literal_eval
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,14 @@ from onepos.cli.output import InputError
 BETWEEN_TAGS = ";"
 
 
-def option(name: str, metavar: str | None, text: str, **more: Any) -> Any:
-    """Return a typer option that does not show its default."""
-    return typer.Option(name, metavar=metavar, help=text, show_default=False, **more)
+def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
+    """Return a typer option that does not show its default; typer names it after the parameter."""
+    return typer.Option(*names, metavar=metavar, help=text, show_default=False, **more)
+
+
+def flag(name: str, text: str, **more: Any) -> Any:
+    """Return a typer option without a value."""
+    return typer.Option(name, help=text, **more)
 
 
 def _methods(incomplete: str) -> list[str]:
@@ -33,45 +38,30 @@ Data = Annotated[
     Path, typer.Argument(help="CSV, TSV, parquet, Mulan ARFF + XML, MAT, npz or svmlight.", show_default=False)
 ]
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
-Out = Annotated[Path, option("--out", "FILE", ".csv, .tsv or .parquet.")]
-Label = Annotated[str, option("--label", "COL", "Column holding one tag per row; cells may be blank.")]
-Text = Annotated[str, option("--text", "COL,…", "Text columns; use their words.")]
-Id = Annotated[str, option("--id", "COL", "Column that identifies a row (default: row number).")]
-Drop = Annotated[str, option("--drop", "COL,…", "Columns to leave out.")]
-Separator = Annotated[
-    str,
-    option("--separator", "SIGN", "Sign between the tags of a cell (default: a cell is one tag)."),
-]
-Image = Annotated[str, option("--image", "COL", "Column of picture files, relative to the table's folder.")]
-Embed = Annotated[
-    list[str] | None,
-    option(
-        "--embed",
-        "MODEL",
-        "Embed text with this sentence-transformers model, pictures with timm:MODEL (name or path); repeatable.",
-    ),
-]
-AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Leave a set empty if no label reaches the threshold.")]
+Out = Annotated[Path, option("FILE", ".csv, .tsv or .parquet.")]
+Label = Annotated[str, option("COL", "Column holding one tag per row; cells may be blank.")]
+Text = Annotated[str, option("COL,…", "Text columns; use their words.")]
+Id = Annotated[str, option("COL", "Column that identifies a row (default: row number).")]
+Drop = Annotated[str, option("COL,…", "Columns to leave out.")]
+Separator = Annotated[str, option("SIGN", "Sign between the tags of a cell (default: a cell is one tag).")]
+Image = Annotated[str, option("COL", "Column of picture files, relative to the table's folder.")]
+_EMBED = "Embed text with this sentence-transformers model, pictures with timm:MODEL (name or path); repeatable."
+Embed = Annotated[list[str] | None, option("MODEL", _EMBED)]
+AllowEmpty = Annotated[bool, flag("--allow-empty", "Leave a set empty if no label reaches the threshold.")]
 EscapeFormulas = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--escape-formulas/--no-escape-formulas",
-        help="Put an apostrophe before texts of CSV and TSV files that a spreadsheet would compute.",
+        "Put an apostrophe before texts of CSV and TSV files that a spreadsheet would compute.",
         rich_help_panel="Spreadsheets",  # of its own: the long name would narrow the other help texts
     ),
 ]
-Threshold = Annotated[
-    float | None,
-    option(
-        "--threshold",
-        "P",
-        "Probability from which a label is in the set (default: the model's thresholds).",
-        min=0.0,
-        max=1.0,
-    ),
-]
-Top = Annotated[int | None, option("--top", "K", "Write sets of the K best labels instead.", min=1)]
-Report = Annotated[Path | None, option("--report", "HTML", "Also write a page about the model.")]
+_THRESHOLD = "Probability from which a label is in the set (default: the model's thresholds)."
+Threshold = Annotated[float | None, option("P", _THRESHOLD, min=0.0, max=1.0)]
+Top = Annotated[int | None, option("K", "Write sets of the K best labels instead.", min=1)]
+Report = Annotated[Path | None, option("HTML", "Also write a page about the model.")]
+_SEED = "Random seed; equal seeds give equal results (auto: if time suffices)."
+_METHOD = typer.Option(help="Key from `onepos methods`; auto combines several.", autocompletion=_methods)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,59 +70,39 @@ class TrainingOptions:
 
     data: Data
     label: Label = ""
-    labels: Annotated[str, option("--labels", "COL,…", "Use these 0/1 columns, one per label, instead of --label.")] = (
-        ""
-    )
+    labels: Annotated[str, option("COL,…", "Use these 0/1 columns, one per label, instead of --label.")] = ""
     text: Text = ""
     image: Image = ""
     embed: Embed = None
     id: Id = ""
     drop: Drop = ""
-    categories: Annotated[str, option("--categories", "COL,…", "Treat these number columns as categories.")] = ""
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            help="Key from `onepos methods`; auto combines several.",
-            autocompletion=_methods,
-        ),
-    ] = "auto"
+    categories: Annotated[str, option("COL,…", "Treat these number columns as categories.")] = ""
+    method: Annotated[str, _METHOD] = "auto"
     settings: Annotated[
-        list[str] | None, option("--set", "NAME=VALUE", "Set a parameter of the method; repeatable.")
+        list[str] | None, option("NAME=VALUE", "Set a parameter of the method; repeatable.", "--set")
     ] = None
-    n_positives: Annotated[float | None, option("--n-positives", "M", "Mean number of labels per row.")] = None
+    n_positives: Annotated[float | None, option("M", "Mean number of labels per row.")] = None
     allow_empty: AllowEmpty = False
     validation_fraction: Annotated[
-        float | None,
-        option("--validation-fraction", "F", "Share of rows to hold out for scoring (default: 0.1; 0 with auto)."),
+        float | None, option("F", "Share of rows to hold out for scoring (default: 0.1; 0 with auto).")
     ] = None
-    decisions: Annotated[
-        Path | None, option("--decisions", "CSV", "Learn from reviewed labels (id,label,decision).")
-    ] = None
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="N", min=0, help="Random seed; equal seeds give equal results (auto: if time suffices)."
-        ),
-    ] = 0
-    tune: Annotated[bool, typer.Option("--tune", help="Search the method's settings on held-out tags first.")] = False
-    trials: Annotated[int | None, option("--trials", "N", "Settings to try with --tune (default: 20).", min=1)] = None
+    decisions: Annotated[Path | None, option("CSV", "Learn from reviewed labels (id,label,decision).")] = None
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help=_SEED)] = 0
+    tune: Annotated[bool, flag("--tune", "Search the method's settings on held-out tags first.")] = False
+    trials: Annotated[int | None, option("N", "Settings to try with --tune (default: 20).", min=1)] = None
     budget: Annotated[
-        float | None,
-        option("--budget", "SECONDS", "Time limit of auto (default: 60), or of --tune including the final training."),
+        float | None, option("SECONDS", "Time limit of auto (default: 60), or of --tune including the final training.")
     ] = None
     sample: Annotated[
-        Path | None, option("--sample", "FILE", "Calibrate probabilities on these rows, which have all their tags.")
+        Path | None, option("FILE", "Calibrate probabilities on these rows, which have all their tags.")
     ] = None
-    sample_label: Annotated[
-        str, option("--sample-label", "COL", "Column of --sample that holds all tags (default: as --label).")
-    ] = ""
+    sample_label: Annotated[str, option("COL", "Column of --sample that holds all tags (default: as --label).")] = ""
     separator: Separator = ""
     checkpoint: Annotated[
-        Path | None, option("--checkpoint", "DIR", "Save the run here after each epoch; the same command resumes it.")
+        Path | None, option("DIR", "Save the run here after each epoch; the same command resumes it.")
     ] = None
     cache: Annotated[
-        Path | None, option("--cache", "DIR", "Folder for temporary features, if the data is a folder of shards.")
+        Path | None, option("DIR", "Folder for temporary features, if the data is a folder of shards.")
     ] = None
 
 
@@ -141,23 +111,14 @@ def expanded(command: Callable[..., None], without: Collection[str] = ()) -> Cal
 
     The fields of ``without`` are no options of this command; they have their defaults.
     """
-    hints = get_type_hints(TrainingOptions, include_extras=True)
-    used = [field for field in fields(TrainingOptions) if field.name not in without]
-    parameters = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in used
-    ]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    used = {name: each for name, each in inspect.signature(TrainingOptions).parameters.items() if name not in without}
     own = inspect.signature(command, eval_str=True).parameters.values()
-    parameters += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own if each.name != "options"]
+    parameters = [*used.values(), *(each.replace(kind=keyword) for each in own if each.name != "options")]
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
-        command(TrainingOptions(**{field.name: values.pop(field.name) for field in used}), **values)
+        command(TrainingOptions(**{name: values.pop(name) for name in used}), **values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -194,13 +155,7 @@ def names(text: str) -> list[str]:
 
 
 def settings(pairs: list[str] | None) -> dict[str, Any]:
-    """Return the method's settings from ``name=value`` options.
-
-    Examples
-    --------
-    >>> settings(["max_epochs=5", "network=[64, 32]", "scale=minmax", "patience=none"])
-    {'max_epochs': 5, 'network': [64, 32], 'scale': 'minmax', 'patience': None}
-    """
+    """Return the method's settings from ``name=value`` options."""
     made: dict[str, Any] = {}
     for pair in pairs or ():
         name, sign, value = pair.partition("=")

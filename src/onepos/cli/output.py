@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,6 +54,19 @@ def show(thing: RenderableType) -> None:
     Console(highlight=False).print(thing)
 
 
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> None:
+    """Print a table; the columns named in ``numbers`` are set flush right."""
+    made = Table(box=None, padding=(0, 1), header_style="bold", show_edge=False)
+    for name in columns:
+        flush = name in numbers
+        made.add_column(
+            name, justify="right" if flush else "left", no_wrap=flush, overflow="ellipsis" if flush else "fold"
+        )
+    for row in rows:
+        made.add_row(*row)
+    show(made)
+
+
 def print_json(value: Any) -> None:
     """Print JSON that any parser reads: ASCII only, null for what is not a number."""
     sys.stdout.write(json.dumps(_plain(value), indent=2, allow_nan=False) + "\n")
@@ -65,17 +78,6 @@ def answer(as_json: bool, value: dict[str, Any], line: str) -> None:
         print_json(value)
     else:
         print_line(line)
-
-
-def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
-    """Return an empty table; the columns named in ``numbers`` are set flush right."""
-    made = Table(box=None, padding=(0, 1), header_style="bold", show_edge=False)
-    for name in columns:
-        if name in numbers:
-            made.add_column(name, justify="right", no_wrap=True)
-        else:
-            made.add_column(name, overflow="fold")
-    return made
 
 
 @contextmanager

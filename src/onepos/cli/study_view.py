@@ -36,18 +36,9 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class Clock:
-    """Estimates the time left from the cells finished in this run."""
-
-    def __init__(self, finished: int, total: int) -> None:
-        self.started, self.before, self.total = time.monotonic(), finished, total
-
-    def left(self, finished: int) -> str:
-        """Return the time left in words, or a question mark before the first cell."""
-        here = finished - self.before
-        if not here:
-            return "?"
-        return _duration((time.monotonic() - self.started) / here * (self.total - finished))
+def _left(started: float, here: int, rest: int) -> str:
+    """Estimate the time left from the cells finished in this run; a question mark before the first."""
+    return _duration((time.monotonic() - started) / here * rest) if here else "?"
 
 
 class Lines(Observer):
@@ -55,13 +46,14 @@ class Lines(Observer):
 
     def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
         """Write how many cells are done."""
-        self.clock = Clock(done, total)
+        self.started, self.before = time.monotonic(), done
         again = f", {failed} failed before and are tried again" if failed else ""
         self.on_notice(f"study {study.name} ({study.content_hash}): {done} of {total} cells done{again}")
 
     def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
         """Write the outcome of a cell."""
-        self.on_notice(f"[{done + failed}/{total}, {self.clock.left(done + failed)} left] {outcome(row)}")
+        left = _left(self.started, done + failed - self.before, total - done - failed)
+        self.on_notice(f"[{done + failed}/{total}, {left} left] {outcome(row)}")
 
     def on_notice(self, text: str) -> None:
         """Write a notice."""
@@ -83,11 +75,11 @@ class LiveView(Observer):
     def __init__(self, folder: ResultsFolder) -> None:
         self.folder = folder
         self.last: list[Text] = []
-        self.name, self.counts, self.clock = "", (0, 0, 0), Clock(0, 0)
+        self.name, self.counts, self.started, self.before = "", (0, 0, 0), 0.0, 0
 
     def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
         """Show how many cells are done; failed ones are tried again."""
-        self.name, self.counts, self.clock = study.name, (done, 0, total), Clock(done, total)
+        self.name, self.counts, self.started, self.before = study.name, (done, 0, total), time.monotonic(), done
 
     def on_cell(self, row: dict[str, Any], done: int, failed: int, total: int) -> None:
         """Add a line and move the bar."""
@@ -100,7 +92,7 @@ class LiveView(Observer):
 
     def __rich__(self) -> Group:
         done, failed, total = self.counts
-        left = self.clock.left(done + failed)
+        left = _left(self.started, done + failed - self.before, total - done - failed)
         running = [
             Text(f"running {_duration(time.time() - note['started'])}  {note['cell']}", style="cyan", no_wrap=True)
             for note in self.folder.running()

@@ -13,17 +13,7 @@ from onepos._utils.files import write_durably
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.calibration import Calibration
 from onepos.methods.registry import installed_methods
-from onepos.persistence.schema import (
-    FORMAT,
-    FORMAT_VERSION,
-    MOST_ARRAYS,
-    NOTES,
-    NUMBER_TYPES,
-    TABLE_PREFIX,
-    check,
-    class_array,
-    too_deep,
-)
+from onepos.persistence import schema
 
 if TYPE_CHECKING:
     from onepos.methods._base import OnePositiveClassifier
@@ -45,8 +35,8 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
     arrays, facts = estimator._state()
     names = getattr(estimator, "feature_names_in_", None)
     header = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format": schema.FORMAT,
+        "format_version": schema.FORMAT_VERSION,
         "onepos_version": onepos.__version__,
         "class": type(estimator).__name__,
         "params": {name: _plain(value, name) for name, value in estimator.get_params(deep=False).items()},
@@ -56,7 +46,7 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
         "n_features_in": estimator.n_features_in_,
         "feature_names_in": None if names is None else [str(name) for name in names],
         "facts": _plain(facts, "facts"),
-        "notes": {name: _plain(getattr(estimator, name), name) for name in NOTES if hasattr(estimator, name)},
+        "notes": {name: _plain(getattr(estimator, name), name) for name in schema.NOTES if hasattr(estimator, name)},
     }
     if hasattr(estimator, "thresholds_"):
         header["thresholds"] = {"values": estimator.thresholds_.tolist(), "at_least_one": estimator.at_least_one_}
@@ -64,13 +54,13 @@ def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:
         header["calibration"] = vars(estimator.calibration_) | {"offsets": estimator.calibration_.offsets.tolist()}
     if model is not estimator:
         table_arrays, table = model._state()
-        arrays |= {f"{TABLE_PREFIX}{name}": array for name, array in table_arrays.items()}
+        arrays |= {f"{schema.TABLE_PREFIX}{name}": array for name, array in table_arrays.items()}
         header["table"] = _plain(table, "table")
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     try:
-        if len(arrays) > MOST_ARRAYS:
-            raise ValueError(f"it has {len(arrays):,} arrays, and a file holds at most {MOST_ARRAYS:,}")
-        check(type(estimator), header, arrays)
+        if len(arrays) > schema.MOST_ARRAYS:
+            raise ValueError(f"it has {len(arrays):,} arrays, and a file holds at most {schema.MOST_ARRAYS:,}")
+        schema.check(type(estimator), header, arrays)
     except ValueError as error:
         raise ModelFileError(f"the {type(model).__name__} cannot be saved: {error}. Train it again.") from error
     header["checksum"] = _checksum(header, arrays)
@@ -101,7 +91,7 @@ def load(path: str | Path) -> Any:
         raise ModelFileError(f"{path} holds a model of class {name!r}, which this version of onepos does not know.")
     try:
         kind = classes[name].load_class()
-        check(kind, header, arrays)
+        schema.check(kind, header, arrays)
         return _built(kind._unfitted(header["params"]), header, arrays)
     except (TypeError, ValueError) as error:
         raise ModelFileError(
@@ -111,7 +101,7 @@ def load(path: str | Path) -> Any:
 
 def _built(estimator: "OnePositiveClassifier", header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     """Fill an unfitted estimator from a header and arrays that were checked; return the model."""
-    estimator.classes_ = class_array(header["classes"], header["classes_dtype"])
+    estimator.classes_ = schema.class_array(header["classes"], header["classes_dtype"])
     estimator.single_label_, estimator.n_features_in_ = header["single_label"], header["n_features_in"]
     if header["feature_names_in"] is not None:
         estimator.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
@@ -123,13 +113,13 @@ def _built(estimator: "OnePositiveClassifier", header: dict[str, Any], arrays: d
         estimator.calibration_ = Calibration(**header["calibration"] | {"offsets": offsets})
     for name, value in header.get("notes", {}).items():
         setattr(estimator, name, value)
-    starts = {name: name.startswith(TABLE_PREFIX) for name in arrays}
-    estimator._restore({name: array for name, array in arrays.items() if not starts[name]}, header["facts"])
+    columns = {name: arrays[name] for name in arrays if name.startswith(schema.TABLE_PREFIX)}
+    estimator._restore({name: array for name, array in arrays.items() if name not in columns}, header["facts"])
     if "table" not in header:
         return estimator
     from onepos.table import TableModel
 
-    columns = {name.removeprefix(TABLE_PREFIX): array for name, array in arrays.items() if starts[name]}
+    columns = {name.removeprefix(schema.TABLE_PREFIX): array for name, array in columns.items()}
     return TableModel._restored(estimator, columns, header["table"])
 
 
@@ -141,25 +131,25 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata, arrays, names = file.metadata() or {}, {}, list(file.keys())
-            if len(names) > MOST_ARRAYS:
-                raise ValueError(f"it holds {len(names):,} arrays; a model has at most {MOST_ARRAYS:,}")
+            if len(names) > schema.MOST_ARRAYS:
+                raise ValueError(f"it holds {len(names):,} arrays; a model has at most {schema.MOST_ARRAYS:,}")
             for name in names:
                 found = file.get_slice(name).get_dtype()
-                if found not in NUMBER_TYPES:
+                if found not in schema.NUMBER_TYPES:
                     raise ValueError(f"the array {name[:80]} has numbers of type {found}, which no model has")
                 arrays[name] = file.get_tensor(name)
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(f"{path} is not a onepos model, or is truncated or corrupt ({error}).") from error
     try:
         header = json.loads(metadata["onepos"])
-        if not isinstance(header, dict) or header.get("format") != FORMAT or too_deep(header):
+        if not isinstance(header, dict) or header.get("format") != schema.FORMAT or schema.too_deep(header):
             raise ValueError("the header is that of another program")
     except (KeyError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is a safetensors file, but not a onepos model.") from error
     version = header.get("format_version")
-    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= schema.FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} has model format {str(version)[:80]}; this version of onepos reads 1 to {FORMAT_VERSION}. "
+            f"{path} has model format {str(version)[:80]}; this version of onepos reads 1 to {schema.FORMAT_VERSION}. "
             "Update onepos, or save the model again with the version that wrote it."
         )
     if "checksum" not in header and version > 1:

@@ -34,9 +34,7 @@ Precision: TypeAlias = Literal["double", "single"]
 Array: TypeAlias = NDArray[Any]
 
 #: Read by every runtime since the middle of 2022; nothing here needs a newer one.
-OPSET = 17
-IR_VERSION = 8
-
+OPSET, IR_VERSION = 17, 8
 #: A protobuf message, and so an ONNX file with its weights inside, cannot be larger.
 LARGEST_FILE = (1 << 31) - 1
 
@@ -81,16 +79,14 @@ class Graph:
     def model(self, n_features: int, n_labels: int, facts: dict[str, str]) -> bytes:
         """Return the content of the file, checked against the rules of ONNX."""
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
+        describe = helper.make_tensor_value_info
         if sum(len(constant.raw_data) for constant in self.constants) >= LARGEST_FILE - (1 << 20):
             raise ValueError("the model's weights take 2 GiB or more, which one ONNX file cannot hold; save() can.")
         graph = helper.make_graph(
             self.nodes,
             "onepos",
-            [helper.make_tensor_value_info("features", kinds.FLOAT, ["N", n_features])],
-            [
-                helper.make_tensor_value_info("probabilities", kinds.FLOAT, ["N", n_labels]),
-                helper.make_tensor_value_info("sets", kinds.INT64, ["N", n_labels]),
-            ],
+            [describe("features", kinds.FLOAT, ["N", n_features])],
+            [describe("probabilities", kinds.FLOAT, ["N", n_labels]), describe("sets", kinds.INT64, ["N", n_labels])],
             self.constants,
         )
         model = helper.make_model(
@@ -102,8 +98,7 @@ class Graph:
         )
         helper.set_model_props(model, facts)
         self.onnx.checker.check_model(model, full_check=True)
-        content: bytes = model.SerializeToString()
-        return content
+        return bytes(model.SerializeToString())
 
 
 def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Precision = "double") -> Path:
@@ -208,15 +203,14 @@ def _scoring(kind: Any) -> Any:
 
 
 def _scaled(graph: Graph, scaler: FeatureScaler) -> str:
-    values = "features" if graph.dtype == np.float32 else graph.cast("features", graph.dtype)
+    single = graph.dtype == np.float32
+    values = "features" if single else graph.cast("features", graph.dtype)
     if scaler.shift is None or scaler.factor is None:
         return values
     shifted = graph.apply("Sub", values, graph.numbers("shift", scaler.shift))
     scaled = graph.apply("Mul", shifted, graph.numbers("factor", scaler.factor))
-    if graph.dtype == np.float32:
-        return scaled
     # The library keeps scaled features in float32; rounding them here too keeps ties where they are.
-    return graph.cast(graph.cast(scaled, np.float32), graph.dtype)
+    return scaled if single else graph.cast(graph.cast(scaled, np.float32), graph.dtype)
 
 
 def _network(graph: Graph, model: Any) -> str:

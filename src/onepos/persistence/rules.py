@@ -2,11 +2,11 @@
 
 A rule says what a JSON value must be:
 
-- ``Kind``: one value that passes a test.
+- ``Kind``, or its name in ``KINDS``: one value that passes a test.
 - ``[rule]``: a list of any length.
 - ``(None, rule)``: null, or what the rule says.
-- ``{"name": rule, …}``: an object with these fields and no others. ``"name?"`` may be missing. ``"name?1"`` may be
-  missing in files of format 1. ``"start*"`` stands for all other names that begin so, ``"*"`` for all other names.
+- ``{"name other": rule, …}``: an object with these fields and no others. ``"name?"`` may be missing. ``"name?1"`` may
+  be missing in files of format 1. ``"start*"`` stands for all other names that begin so, ``"*"`` for all other names.
 
 An ``Array`` says which shape, type and range an array must have.
 """
@@ -52,17 +52,20 @@ def _are_distinct_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value) and len(set(value)) == len(value)
 
 
-TEXT = Kind("a text", lambda value: isinstance(value, str))
-TEXTS = Kind("a list of texts with different values", _are_distinct_texts)
-TRUTH = Kind("true or false", lambda value: isinstance(value, bool))
-COUNT = Kind("a whole number of at least 0", lambda value: type(value) is int and 0 <= value < 1 << 53)
-SIZE = Kind("a whole number of at least 1", lambda value: type(value) is int and 1 <= value < 1 << 53)
-#: A number that training noted; it may be NaN.
-MEASURED = Kind("a number", _is_number)
-FINITE = Kind("a finite number", lambda value: _is_number(value) and math.isfinite(value))
-POSITIVE, NOT_NEGATIVE, SHARE = between(TINY, HUGE), between(0, HUGE), between(0, 1)
-NAME = Kind("a truth value, a number or a text", lambda value: isinstance(value, str | bool) or _is_number(value))
-ANY = Kind("JSON", lambda value: True)
+KINDS = {
+    "any": Kind("JSON", lambda value: True),
+    "text": Kind("a text", lambda value: isinstance(value, str)),
+    "texts": Kind("a list of texts with different values", _are_distinct_texts),
+    "truth": Kind("true or false", lambda value: isinstance(value, bool)),
+    "name": Kind("a truth value, a number or a text", lambda value: isinstance(value, str | bool) or _is_number(value)),
+    "count": Kind("a whole number of at least 0", lambda value: type(value) is int and 0 <= value < 1 << 53),
+    "size": Kind("a whole number of at least 1", lambda value: type(value) is int and 1 <= value < 1 << 53),
+    "measured": Kind("a number", _is_number),  # training noted it; it may be NaN
+    "finite": Kind("a finite number", lambda value: _is_number(value) and math.isfinite(value)),
+    "positive": between(TINY, HUGE),
+    "not negative": between(0, HUGE),
+    "share": between(0, 1),
+}
 
 
 def wrong(path: str, expected: str, found: Any) -> ValueError:
@@ -78,14 +81,16 @@ def check_json(rule: Rule, value: Any, path: str, version: int) -> None:
     if isinstance(rule, tuple):
         if value is not None:
             check_json(rule[1], value, path, version)
-    elif isinstance(rule, Kind):
-        if not rule.fits(value):
-            raise wrong(path, rule.what, value)
+    elif isinstance(rule, Kind | str):
+        kind = KINDS[rule] if isinstance(rule, str) else rule
+        if not kind.fits(value):
+            raise wrong(path, kind.what, value)
     elif isinstance(rule, list):
         if not isinstance(value, list):
             raise wrong(path, "a list", value)
+        fits = KINDS[rule[0]].fits if isinstance(rule[0], str) else lambda item: False
         for number, item in enumerate(value):
-            if not (isinstance(rule[0], Kind) and rule[0].fits(item)):  # no path for each of a million that fit
+            if not fits(item):  # no path for each of a million that fit
                 check_json(rule[0], item, f"{path}.{number}", version)
     else:
         _check_object(rule, value, path, version)
@@ -96,7 +101,7 @@ def _check_object(rule: dict[str, Rule], value: Any, path: str, version: int) ->
         raise wrong(path, "an object", value)
     start = f"{path}." if path else ""
     fields = {}
-    for key, inner in rule.items():
+    for key, inner in ((key, inner) for keys, inner in rule.items() for key in keys.split()):
         name, may_miss, only_in = key.partition("?")
         fields[name] = inner
         required = not may_miss or (only_in == "1" and version != 1)
@@ -112,21 +117,13 @@ def _check_object(rule: dict[str, Rule], value: Any, path: str, version: int) ->
 
 @dataclass(frozen=True)
 class Array:
-    """Shape, types and range of an array.
+    """What an array must be. Infinity and NaN are refused in any case."""
 
-    Attributes
-    ----------
-    shape : str
-        One word per axis: ``features`` and ``labels`` have the sizes of the header; a number stands for itself; any
-        other word stands for one size, the same wherever it occurs in the model. ``rows+1`` is one more than ``rows``.
-        Only axes called ``…entries`` may be empty.
-    types : str
-        Types of numbers, as ``dtype.str`` writes them without the order of bytes.
-    low, high : float
-        Bounds of the values. Infinity and NaN are refused in any case.
-    """
-
+    #: One word per axis: ``features`` and ``labels`` have the sizes of the header; a number stands for itself; any
+    #: other word stands for one size, the same wherever it occurs in the model. ``rows+1`` is one more than ``rows``.
+    #: Only axes called ``…entries`` may be empty.
     shape: str
+    #: Types of numbers, as ``dtype.str`` writes them without the order of bytes.
     types: str = "f4 f8"
     low: float = -math.inf
     high: float = math.inf

@@ -8,7 +8,7 @@ To store more:
 
 - A fact: add a line to the rule of its class in ``STORED``; ``rules`` explains the notation. Write ``"name?1"`` if
   files of format 1 lack it, and give the code that restores it a default.
-- An array: add an ``Array`` to the function that checks the class.
+- An array: add an ``Array`` to the entry of its class in ``STORED``, or to the function named there.
 - A method that stores more than its network: add an entry to ``STORED``.
 - Something of a table: see ``table_schema``.
 """
@@ -21,28 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.persistence.rules import (
-    ANY,
-    COUNT,
-    FINITE,
-    MEASURED,
-    NAME,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
-    SIZE,
-    TEXT,
-    TINY,
-    TRUTH,
-    Array,
-    Arrays,
-    Part,
-    Rule,
-    between,
-    check_json,
-    one_of,
-    wrong,
-)
+from onepos.persistence.rules import TINY, Array, Arrays, Part, Rule, between, check_json, one_of, wrong
 
 FORMAT = "onepos-model"
 #: Format 1 is that of onepos 0.1. Its files may lack a checksum and the fields marked ``?1``.
@@ -64,16 +43,15 @@ _FREQUENCY = {"frequency": Array("labels", "f8", TINY, 1)}
 
 
 def _history(records: Rule) -> Rule:
-    return {"records": [records], "facts": {"best_*": MEASURED, "*": ANY}}
+    return {"records": [records], "facts": {"best_*": "measured", "*": "any"}}
 
 
 def _scaler(part: Part) -> dict[str, Array]:
-    if part.facts["scale"] == "none":
-        return {}
-    return {"scaler.shift": Array("features", "f8"), "scaler.factor": Array("features", "f8")}
+    scaled = part.facts.get("scale", "none") != "none"
+    return {name: Array("features", "f8") for name in ("scaler.shift", "scaler.factor") if scaled}
 
 
-def _layers(part: Part) -> dict[str, Array]:
+def _network(part: Part, own: dict[str, Array] | None = None) -> None:
     facts = part.facts
     sizes, dropped = facts["sizes"], bool(facts["dropout"])
     if not 2 <= len(sizes) <= _MOST_LAYERS + 1:
@@ -82,20 +60,16 @@ def _layers(part: Part) -> dict[str, Array]:
         ends = f"{part.sizes['features']:,} features to {part.sizes['labels']:,} labels"
         raise part.wrong("sizes", f"sizes from {ends}", f"from {sizes[0]:,} to {sizes[-1]:,}")
     first = int(bool(facts.get("input_dropout", 0.0)))
-    expected = _scaler(part)
+    expected = _scaler(part) | (own or {})
     for layer, (n_inputs, n_outputs) in enumerate(pairwise(sizes)):
         name = f"network.{first + (2 + dropped) * layer}"
         expected[f"{name}.weight"] = Array(f"{n_outputs} {n_inputs}", "f2 f4")
         expected[f"{name}.bias"] = Array(f"{n_outputs}", "f2 f4")
-    return expected
-
-
-def _network(part: Part) -> None:
-    part.expect(_layers(part))
+    part.expect(expected)
 
 
 def _crisp(part: Part) -> None:
-    part.expect(_layers(part) | {"class_priors": Array("labels", "f8", 0, 1)})
+    _network(part, {"class_priors": Array("labels", "f8", 0, 1)})
 
 
 def _capped(part: Part) -> None:
@@ -104,25 +78,11 @@ def _capped(part: Part) -> None:
     _network(part)
 
 
-def _frequency(part: Part) -> None:
-    part.expect({"frequency": Array("labels", "f8", TINY, 1 - 1e-16)})
-
-
-def _linear(part: Part) -> None:
-    part.expect(_scaler(part) | _WEIGHTS)
-
-
-def _glocal(part: Part) -> None:
-    own = {"labels": Array("labels rank"), "correlations": Array("groups labels correlation_rank")}
-    part.expect(_scaler(part) | _WEIGHTS | own)
-
-
 def _d2ml(part: Part) -> None:
-    if part.facts["gamma"] is None:
-        _linear(part)
-    else:
-        weights = {"coef": Array("landmarks labels"), "intercept": Array("labels")}
-        part.expect(_scaler(part) | weights | part.matrix("landmarks", "landmarks", "features"))
+    own = _WEIGHTS
+    if part.facts["gamma"] is not None:
+        own = own | {"coef": Array("landmarks labels")} | part.matrix("landmarks", "landmarks", "features")
+    part.expect(_scaler(part) | own)
 
 
 def _mlml(part: Part) -> None:
@@ -130,11 +90,6 @@ def _mlml(part: Part) -> None:
     part.sizes["columns"] = part.sizes["features"] + (part.facts["metric"] == "cosine")
     own = {"scales": Array("rows", low=0), "soft": Array("rows labels")}
     part.expect(_scaler(part) | own | part.matrix("features", "rows", "columns"))
-
-
-def _kernel(part: Part) -> None:
-    own = {"landmarks": Array("landmarks features"), "weights": Array("landmarks labels")}
-    part.expect(_scaler(part) | _FREQUENCY | own)
 
 
 def _forest(part: Part) -> None:
@@ -191,77 +146,66 @@ def _auto(part: Part) -> None:
 
 
 _SCALE: Rule = {"scale": one_of("standard", "minmax", "none")}
-_LINEAR: Rule = _SCALE | {"l2": NOT_NEGATIVE, "n_iter": COUNT}
-_CLASSICAL: Rule = _SCALE | {"n_iter": COUNT, "history": _history({"*": MEASURED})}
-NETWORK: Rule = _SCALE | {
-    "sizes": [SIZE],
-    "dropout": SHARE,
-    "input_dropout?1": SHARE,
-    "history": _history({"*": MEASURED}),
-}
+_LINEAR: Rule = _SCALE | {"l2": "not negative", "n_iter": "count"}
+_CLASSICAL: Rule = _SCALE | {"n_iter": "count", "history": _history({"*": "measured"})}
+NETWORK: Rule = _SCALE | {"sizes": ["size"], "dropout input_dropout?1": "share", "history": _history({"*": "measured"})}
 
-#: By name of a class: the rule of its facts, and the function that checks its arrays and how facts and arrays fit.
-#: A class that is not here stores what the nearest of its bases stores.
-STORED: dict[str, tuple[Rule, Callable[[Part], None]]] = {
+#: By name of a class: the rule of its facts; and its arrays beside those of the scaler, or the function that checks
+#: its arrays and how facts and arrays fit. A class that is not here stores what the nearest of its bases stores.
+STORED: dict[str, tuple[Rule, dict[str, Array] | Callable[[Part], None]]] = {
     "NeuralClassifier": (NETWORK, _network),
-    "CappedSoftmaxClassifier": (NETWORK | {"n_positives": POSITIVE}, _capped),
+    "CappedSoftmaxClassifier": (NETWORK | {"n_positives": "positive"}, _capped),
     "CRISPClassifier": (NETWORK, _crisp),
-    "FrequencyClassifier": ({}, _frequency),
-    "LinearClassifier": (_LINEAR, _linear),
-    "LogisticClassifier": (_LINEAR | {"n_positives": POSITIVE}, _linear),
-    "ForestClassifier": ({"prior_weight": POSITIVE, "min_samples_leaf": SIZE, "n_positives": POSITIVE}, _forest),
-    "KernelClassifier": (_SCALE | {"gamma": POSITIVE, "ridge": POSITIVE, "n_positives": POSITIVE}, _kernel),
-    "GLOCALClassifier": (_CLASSICAL | {"feature_l2": NOT_NEGATIVE}, _glocal),
+    "FrequencyClassifier": ({}, {"frequency": Array("labels", "f8", TINY, 1 - 1e-16)}),
+    "LinearClassifier": (_LINEAR, _WEIGHTS),
+    "LogisticClassifier": (_LINEAR | {"n_positives": "positive"}, _WEIGHTS),
+    "ForestClassifier": ({"prior_weight n_positives": "positive", "min_samples_leaf": "size"}, _forest),
+    "KernelClassifier": (
+        _SCALE | {"gamma ridge n_positives": "positive"},
+        _FREQUENCY | {"landmarks": Array("landmarks features"), "weights": Array("landmarks labels")},
+    ),
+    "GLOCALClassifier": (
+        _CLASSICAL | {"feature_l2": "not negative"},
+        _WEIGHTS | {"labels": Array("labels rank"), "correlations": Array("groups labels correlation_rank")},
+    ),
     "MLMLClassifier": (
         _CLASSICAL
-        | {
-            "instance_smoothness": NOT_NEGATIVE,
-            "n_neighbors": SIZE,
-            "weight": SHARE,
-            "metric": one_of("euclidean", "cosine"),
-        },
+        | {"instance_smoothness": "not negative", "n_neighbors": "size", "weight": "share"}
+        | {"metric": one_of("euclidean", "cosine")},
         _mlml,
     ),
-    "D2MLClassifier": (
-        _CLASSICAL | {"gamma": (None, POSITIVE), "rank_weight": NOT_NEGATIVE, "ridge": NOT_NEGATIVE},
-        _d2ml,
-    ),
+    "D2MLClassifier": (_CLASSICAL | {"gamma": (None, "positive"), "rank_weight ridge": "not negative"}, _d2ml),
     "AutoClassifier": (
         {
-            "members": [{"class": TEXT, "params": {"*": ANY}, "facts": ANY}],
-            "weights": [SHARE],
-            "sharpness": [NOT_NEGATIVE],
+            "members": [{"class": "text", "params": {"*": "any"}, "facts": "any"}],
+            "weights": ["share"],
+            "sharpness": ["not negative"],
             "links?1": [one_of("shares", "probability", "odds", "standardized")],
-            "n_positives": POSITIVE,
-            "comparison?1": {"rows?": COUNT, "methods?": {"*": {"*": MEASURED}}},
-            "history": _history({"method": TEXT, "settings": {"*": ANY}, "weight": MEASURED, "*": MEASURED}),
+            "n_positives": "positive",
+            "comparison?1": {"rows?": "count", "methods?": {"*": {"*": "measured"}}},
+            "history": _history({"method": "text", "settings": {"*": "any"}, "weight *": "measured"}),
         },
         _auto,
     ),
 }
 
 #: What a fit noted about its label sets.
-NOTES: Rule = {"thresholds_from_": TEXT, "n_positives_": POSITIVE, "n_positives_from_": TEXT}
+NOTES: Rule = {"thresholds_from_": "text", "n_positives_": "positive", "n_positives_from_": "text"}
 #: Start of the names of a table's arrays.
 TABLE_PREFIX = "table."
 
 HEADER: Rule = {
     "format": one_of(FORMAT),
-    "format_version": SIZE,
-    "onepos_version": TEXT,
-    "class": TEXT,
-    "params": {"*": ANY},
-    "classes": [NAME],
-    "classes_dtype": TEXT,
-    "single_label": TRUTH,
-    "n_features_in": SIZE,
-    "feature_names_in": (None, [TEXT]),
-    "facts": ANY,
+    "onepos_version class classes_dtype checksum?": "text",
+    "format_version n_features_in": "size",
+    "single_label": "truth",
+    "params": {"*": "any"},
+    "classes": ["name"],
+    "feature_names_in": (None, ["text"]),
+    "facts table?": "any",
     "notes?1": {f"{name}?": rule for name, rule in NOTES.items()},
-    "thresholds?": {"values": [FINITE], "at_least_one": TRUTH},
-    "calibration?": {"slope": POSITIVE, "offsets": [FINITE], "n_rows": COUNT, "spread": POSITIVE},
-    "table?": ANY,
-    "checksum?": TEXT,
+    "thresholds?": {"values": ["finite"], "at_least_one": "truth"},
+    "calibration?": {"slope spread": "positive", "offsets": ["finite"], "n_rows": "count"},
 }
 
 
@@ -301,9 +245,12 @@ def check_part(kind: type, part: Part) -> None:
     """Check facts and arrays of one estimator. A class outside this library checks what it alone stores."""
     name = next((base.__name__ for base in kind.__mro__ if base.__name__ in STORED), None)
     if name is not None:
-        rule, check_arrays = STORED[name]
+        rule, arrays = STORED[name]
         check_json(rule, part.facts, part.path, part.version)
-        check_arrays(part)
+        if callable(arrays):
+            arrays(part)
+        else:
+            part.expect(_scaler(part) | arrays)
 
 
 def too_deep(value: Any) -> bool:

@@ -7,23 +7,8 @@ number of features in ``_n_features``. To store one more array, add it to ``expe
 import json
 from typing import Any
 
-from onepos.persistence.rules import (
-    ANY,
-    COUNT,
-    FINITE,
-    MEASURED,
-    NOT_NEGATIVE,
-    POSITIVE,
-    TEXT,
-    TEXTS,
-    TRUTH,
-    Array,
-    Kind,
-    Part,
-    Rule,
-    check_json,
-    one_of,
-)
+from onepos.persistence import rules
+from onepos.persistence.rules import Array, Kind, Part, Rule, check_json, one_of
 from onepos.table.encoder import KINDS
 from onepos.table.features import HASHED, BagColumn, CategoryColumn, FittedColumn, TextColumn
 from onepos.table.kinds import BOOLEAN, IMAGE, NUMBER
@@ -32,94 +17,65 @@ from onepos.table.measures import FORMATS, DateColumn, MeasureColumn
 
 def _is_fingerprint(value: Any) -> bool:
     """Whether a value may be the hash of an embedder, or its vector of a sample."""
-    return isinstance(value, str) or (isinstance(value, list) and all(map(FINITE.fits, value)))
+    return isinstance(value, str) or (isinstance(value, list) and all(map(rules.KINDS["finite"].fits, value)))
 
 
 ENCODER: Rule = {
     "settings": {
-        "text": [TEXT],
-        "categories": [TEXT],
-        "drop": [TEXT],
-        "max_categories": COUNT,
-        "max_values?1": COUNT,
-        "max_terms": COUNT,
-        "image?1": (None, TEXT),
+        "text categories drop": ["text"],
+        "max_categories max_values?1 max_terms": "count",
+        "image?1": (None, "text"),
     },
     "kinds": {"*": one_of(NUMBER, BOOLEAN, IMAGE, *(kind for column in KINDS for kind in column.kinds))},
-    "left_out": {"*": TEXT},
-    "numbers": {"names": [TEXT], "boolean": [TRUTH]},
-    "weights?1": [NOT_NEGATIVE],
+    "left_out": {"*": "text"},
+    "numbers": {"names": ["text"], "boolean": ["truth"]},
+    "weights?1": ["not negative"],
     "embedded?1": [
         {
-            "columns": TEXTS,
-            "pictures": TRUTH,
-            "name": TEXT,
-            "own": TRUTH,
+            "columns": "texts",
+            "pictures own": "truth",
+            "name": "text",
             "fingerprint": Kind("a text or a list of finite numbers", _is_fingerprint),
-            "factor": POSITIVE,
-            "mean": [FINITE],
+            "factor": "positive",
+            "mean": ["finite"],
         }
     ],
-    "categories": {"*": TEXTS},
-    "bags?1": {"*": [ANY]},  # [values, sign, n_found, n_hashed]
-    "text?1": {"*": ANY},  # words and weights are arrays
-    "dates?1": {
-        "*": {"formats": [one_of(*FORMATS)], "first": FINITE, "last": FINITE, "mean": FINITE, "spread": POSITIVE}
-    },
-    "measures?1": {"*": {"units": TEXTS, "means": [FINITE], "spreads": [POSITIVE]}},
+    "categories": {"*": "texts"},
+    "bags?1": {"*": ["any"]},  # [values, sign, n_found, n_hashed]
+    "text?1": {"*": "any"},  # words and weights are arrays
+    "dates?1": {"*": {"formats": [one_of(*FORMATS)], "first last mean": "finite", "spread": "positive"}},
+    "measures?1": {"*": {"units": "texts", "means": ["finite"], "spreads": ["positive"]}},
 }
 
 _TUNING: Rule = {
-    "criterion": TEXT,
-    "score": (None, MEASURED),
-    "stopped": TEXT,
-    "chosen": {"*": ANY},
+    "criterion stopped": "text",
+    "score": (None, "measured"),
+    "chosen": {"*": "any"},
     "trials": [
-        {
-            "settings": {"*": ANY},
-            "score": (None, MEASURED),
-            "epochs": (None, MEASURED),
-            "seconds": (None, MEASURED),
-            "state": TEXT,
-            "error": (None, TEXT),
-        }
+        {"settings": {"*": "any"}, "state": "text", "score epochs seconds": (None, "measured"), "error": (None, "text")}
     ],
 }
 _HELD_OUT: Rule = {
-    "rows?1": COUNT,
-    "out_of_fold?1": TRUTH,
-    "methods?": {"*": {"*": MEASURED}},  # a model of format 1 that was saved again has none
-    "barely_beats_frequency?1": TRUTH,
-    "reciprocal_rank": MEASURED,
-    "*": MEASURED,
-}
-_CALIBRATION: Rule = {
-    "rows": COUNT,
-    "labels_per_row": MEASURED,
-    "expected_before": MEASURED,
-    "expected_after": MEASURED,
-    "slope": MEASURED,
+    "rows?1": "count",
+    "out_of_fold?1 barely_beats_frequency?1": "truth",
+    "methods?": {"*": {"*": "measured"}},  # a model of format 1 that was saved again has none
+    "reciprocal_rank *": "measured",
 }
 TABLE: Rule = {
-    "labels": [TEXT],
-    "label": (None, TEXT),
-    "id": (None, TEXT),
-    "separator?1": (None, TEXT),
-    "at_least_one?1": TRUTH,
+    "labels": ["text"],
+    "label id separator?1": (None, "text"),
+    "at_least_one?1": "truth",
     "encoder": ENCODER,
     "facts": {
-        "method": TEXT,
-        "rows": COUNT,
-        "rows_without_tag": COUNT,
-        "training_rows": COUNT,
-        "held_out_rows": COUNT,
-        "counts": {"*": COUNT},
-        "decisions": (None, {"accepted": COUNT, "rejected": COUNT, "elsewhere": COUNT}),
-        "notes": [TEXT],
+        "method": "text",
+        "rows rows_without_tag training_rows held_out_rows": "count",
+        "counts": {"*": "count"},
+        "decisions": (None, {"accepted rejected elsewhere": "count"}),
+        "notes": ["text"],
         "held_out": (None, _HELD_OUT),
-        "sets?1": (None, {"mean_size": MEASURED, "n_positives": (None, POSITIVE), "guessed": TRUTH}),
+        "sets?1": (None, {"mean_size": "measured", "n_positives": (None, "positive"), "guessed": "truth"}),
         "tuning": (None, _TUNING),
-        "calibration": (None, _CALIBRATION),
+        "calibration": (None, {"rows": "count", "labels_per_row expected_before expected_after slope": "measured"}),
     },
 }
 
@@ -147,7 +103,7 @@ def check_columns(part: Part) -> None:
     part.expect(expected)
     for j in range(n_texts):
         terms, n_weights = json.loads(part.arrays[f"text.{j}.terms"].tobytes().decode()), part.sizes[f"terms.{j}"]
-        check_json(TEXTS, terms, f"{part.path}.text.{j}.terms", part.version)
+        check_json("texts", terms, f"{part.path}.text.{j}.terms", part.version)
         if len(terms) != n_weights:
             raise part.wrong(f"text.{j}.terms", f"{n_weights:,} words, as many as weights", terms)
         n_features += len(terms)
@@ -177,7 +133,7 @@ def _n_features(part: Part, column: type[FittedColumn], name: str, stored: Any) 
     if column is BagColumn:
         if len(stored) != 4 or stored[3] not in (0, HASHED):
             raise part.wrong(place, f"values, the sign between them, their number, and 0 or {HASHED}", stored)
-        for rule, value in zip((TEXTS, TEXT, COUNT, COUNT), stored, strict=True):
+        for rule, value in zip(("texts", "text", "count", "count"), stored, strict=True):
             check_json(rule, value, f"{part.path}.{place}", part.version)
         return len(stored[0]) + 2 + int(stored[3])
     return 0

@@ -60,11 +60,7 @@ def make_parts(
 def split_rows(
     observed: NDArray[np.int8], labelled: Indices, generator: np.random.Generator
 ) -> list[tuple[Indices, Indices]]:
-    """Return one pair (train, held out), or five pairs if there are fewer than 2,000 labelled rows.
-
-    One row of each label is never held out, so that training sees every label. Rows without a label are always in
-    training.
-    """
+    """Return pairs (train, held out). Training always has a row of each label, and the rows without a label."""
     if len(labelled) >= SMALL:
         parts = [hold_out(observed, labelled, FRACTION, generator)[1]]
     else:

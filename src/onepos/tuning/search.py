@@ -4,8 +4,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -124,15 +123,22 @@ def tune(
     if time_budget is not None and not time_budget > 0:
         raise ValueError(f"time_budget is a number of seconds above 0, or None; got {time_budget}.")
     clock = _Clock(math.inf if time_budget is None else time_budget)
-    rows_seed, search_seed, model_seed = np.random.SeedSequence(seed_from(random_state)).spawn(3)
-    base = _prepare_estimator(method, _as_integer(model_seed))
+    rows_seed, *seeds = np.random.SeedSequence(seed_from(random_state)).spawn(3)
+    search_seed, model_seed = (int(sequence.generate_state(1)[0]) for sequence in seeds)
+    if isinstance(method, str):
+        method = make_classifier(method)
+    if not isinstance(method, OnePositiveClassifier):
+        raise ValueError(f"method must be the key of a method or a onepos classifier; got {type(method).__name__}.")
+    base: Any = clone(method)
+    if base.get_params(deep=False).get("random_state", 0) is None:
+        base.set_params(random_state=model_seed)  # trials differ by their settings and not by luck
     searched = check_space(space, base)
     parts = make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
     kind = "full" if validation_labels == "full" or (validation is None and base._y_is_full) else "single"
     if progress is None:
         progress = partial(_show, type(base).__name__) if verbose else lambda step, share: None
     search = _Search(optuna, base, searched, parts, kind, validation is not None, clock)
-    stopped = search.run(n_trials, _as_integer(search_seed), progress)
+    stopped = search.run(n_trials, search_seed, progress)
     if stopped == "interrupted":
         warnings.warn(
             f"tuning was interrupted in trial {len(search.trials) - 1}; the best setting so far is fitted and "
@@ -146,8 +152,7 @@ def tune(
         raise ValueError(f"none of {len(search.trials)} trials succeeded; the first error: {first}") from first
     params = dict((best or search.trials[0]).setting)
     if best is not None and best.epochs is not None and validation is None:
-        params["early_stopping"] = False
-        params["max_epochs"] = best.epochs
+        params |= {"early_stopping": False, "max_epochs": best.epochs}
     held = {} if validation is None else {"validation": validation, "validation_labels": validation_labels}
     return TuneResult(
         best_estimator=clone(base).set_params(**params).fit(X, Y, **held),
@@ -159,33 +164,15 @@ def tune(
     )
 
 
-def _prepare_estimator(method: Any, seed: int) -> Any:
-    """Return the estimator to copy, with a seed, so that trials differ by their settings and not by luck."""
-    if isinstance(method, str):
-        method = make_classifier(method)
-    if not isinstance(method, OnePositiveClassifier):
-        raise ValueError(f"method must be the key of a method or a onepos classifier; got {type(method).__name__}.")
-    base = clone(method)
-    if base.get_params(deep=False).get("random_state", 0) is None:
-        base.set_params(random_state=seed)
-    return base
-
-
-def _as_integer(sequence: np.random.SeedSequence) -> int:
-    """Return a seed of 32 bits, which everybody takes."""
-    return int(sequence.generate_state(1)[0])
-
-
-class _TimeUp(Exception):
-    """What is left of the time is needed for the last fit."""
+class _TimeUp(BaseException):
+    """What is left of the time is needed for the last fit; no error of a trial."""
 
 
 class _Clock:
     """A number of seconds from now on; ``reserve`` of them are kept for the last fit."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds, self.reserve = seconds, 0.0
-        self.started = time.monotonic()
+        self.started, self.seconds, self.reserve = time.monotonic(), seconds, 0.0
 
     def elapsed(self) -> float:
         return time.monotonic() - self.started
@@ -209,17 +196,14 @@ class Trial:
 
 @dataclass(eq=False)
 class _Search:
-    """Runs trials, copies of ``base`` with other parameters, one after the other.
-
-    ``kind`` of the labels to score on is "single" or "full"; ``given`` says that the user gave the rows to score on.
-    """
+    """Runs trials, copies of ``base`` with other parameters, one after the other."""
 
     optuna: Any
     base: Any
     space: Space
     parts: list[Part]
-    kind: str
-    given: bool
+    kind: str  # of the labels to score on: "single" or "full"
+    given: bool  # the user gave the rows to score on
     clock: _Clock
     trials: list[Trial] = field(default_factory=list)
 
@@ -233,44 +217,42 @@ class _Search:
         optuna, stopped = self.optuna, "n_trials"
         values = self.base.get_params(deep=False)
         defaults = {name: values[name] for name in self.space}
+        # Defaults such as "auto" lie outside their range: optuna then learns from the other parameters alone.
+        known = {name: code for name in defaults if (code := self.space[name].code(defaults[name])) is not None}
+
+        def objective(asked: Any) -> float:
+            number, best = asked.number, self.best
+            if number:
+                self.clock.check()
+            shown = f", best {best.score:.4f}" if best else ""
+            share = max(number / n_trials, min(1.0, self.clock.elapsed() / self.clock.seconds))
+            progress(f"tuning, trial {number + 1} of {n_trials}{shown}", share)
+            suggested = {name: self.space[name].suggest(asked, name) for name in (self.space if number else known)}
+            return self._run(suggested if number else defaults, asked)
+
+        level = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
         try:
-            with _silent(optuna):
-                pruner = optuna.pruners.MedianPruner(TRIALS_BEFORE_PRUNING, EPOCHS_BEFORE_PRUNING)
-                sampler = optuna.samplers.TPESampler(seed=seed)
-                study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
-                # Defaults such as "auto" lie outside their range: optuna then learns from the other parameters alone.
-                codes = {name: self.space[name].code(value) for name, value in defaults.items()}
-                known = {name: code for name, code in codes.items() if code is not None}
-                study.enqueue_trial(known)
-                for number in range(n_trials):
-                    if number:
-                        self.clock.check()
-                    best = self.best
-                    shown = f", best {best.score:.4f}" if best else ""
-                    share = max(number / n_trials, min(1.0, self.clock.elapsed() / self.clock.seconds))
-                    progress(f"tuning, trial {number + 1} of {n_trials}{shown}", share)
-                    asked = study.ask()
-                    suggested = {
-                        name: self.space[name].suggest(asked, name) for name in (self.space if number else known)
-                    }
-                    trial = self._run(suggested if number else defaults, asked)
-                    state = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}[trial.state]
-                    score = trial.score if trial.state == "complete" else None
-                    study.tell(asked, score, state=optuna.trial.TrialState[state])
-                    if best := self.best:
-                        # A fit on all rows takes somewhat longer than one on the training part.
-                        self.clock.reserve = 1.25 * best.seconds / len(self.parts)
+            study = optuna.create_study(
+                direction="maximize",
+                sampler=optuna.samplers.TPESampler(seed=seed),
+                pruner=optuna.pruners.MedianPruner(TRIALS_BEFORE_PRUNING, EPOCHS_BEFORE_PRUNING),
+            )
+            study.enqueue_trial(known)
+            study.optimize(objective, n_trials, catch=Exception)
         except _TimeUp:
             stopped = "time_budget"
         except KeyboardInterrupt:
             if not self.trials:
                 raise
             stopped = "interrupted"
+        finally:
+            optuna.logging.set_verbosity(level)
         progress("training with the best settings", 1.0)
         return stopped
 
-    def _run(self, setting: dict[str, Any], asked: Any) -> Trial:
-        """Fit and score a setting. An error is noted and does not end the search."""
+    def _run(self, setting: dict[str, Any], asked: Any) -> float:
+        """Fit and score a setting; note what came of it. An error does not end the search."""
         trial = Trial(setting)
         self.trials.append(trial)
         started = time.monotonic()
@@ -281,15 +263,18 @@ class _Search:
                 warnings.simplefilter("ignore", TrainingWarning)
                 trial.score, trial.epochs = self._score(setting, asked)
             trial.state = "complete"
-        except _TimeUp:
-            raise
         except self.optuna.TrialPruned:
             trial.state = "pruned"
+            raise
         except Exception as error:  # any setting may break any method in any way
             trial.state, trial.error = "failed", error
+            raise
         finally:
             trial.seconds = time.monotonic() - started
-        return trial
+            if best := self.best:
+                # A fit on all rows takes somewhat longer than one on the training part.
+                self.clock.reserve = 1.25 * best.seconds / len(self.parts)
+        return trial.score
 
     def _score(self, setting: dict[str, Any], asked: Any) -> tuple[float, int | None]:
         """Return the mean score over the parts, and the number of epochs for the last fit of a neural method."""
@@ -360,20 +345,7 @@ def _frame(trials: list[Trial]) -> "pd.DataFrame":
 
 def _show(label: str, step: str, share: float) -> None:
     """Draw a progress bar on standard error; without a terminal, write one line per step."""
-    live = sys.stderr.isatty()
-    filled = round(24 * share)
-    line = f"{label} {'█' * filled}{'░' * (24 - filled)} {step}"
+    live, bar = sys.stderr.isatty(), ("█" * round(24 * share)).ljust(24, "░")
     end = "\n" if share >= 1.0 or not live else ""
-    sys.stderr.write((f"\r\x1b[2K{line}" if live else line) + end)
+    sys.stderr.write("\r\x1b[2K" * live + f"{label} {bar} {step}{end}")
     sys.stderr.flush()
-
-
-@contextmanager
-def _silent(optuna: Any) -> Iterator[None]:
-    """Keep optuna from logging to standard error, and restore its level."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

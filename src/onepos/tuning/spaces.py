@@ -101,45 +101,24 @@ SPACES: dict[str, Space] = {
         "network": Choice("auto", (64,), (256,), (512,), (256, 256)),
         "scale": _SCALE,
     },
-    "AssumeNegativeClassifier": {
-        "unobserved_weight": LogUniform(0.01, 1.0),
-        "label_smoothing": Uniform(0.0, 0.3),
-    },
+    "AssumeNegativeClassifier": {"unobserved_weight": LogUniform(0.01, 1.0), "label_smoothing": Uniform(0.0, 0.3)},
     "SMILEClassifier": {
         "n_neighbors": Integer(3, 40, log=True),
         "elbo_weight": LogUniform(1e-5, 1e-1),
         "warm_up_epochs": Integer(0, 8),
     },
-    "SMILESIClassifier": {
-        "warm_up_epochs": Integer(1, 10),
-    },
+    "SMILESIClassifier": {"warm_up_epochs": Integer(1, 10)},
     "SMILEReleasedClassifier": {
         "unobserved_target": LogUniform(1e-3, 0.3),
         "enhancement_share": LogUniform(1e-3, 0.5),
         "unobserved_weight": LogUniform(0.01, 1.0),
         "n_neighbors": Integer(2, 20, log=True),
     },
-    "ROLEClassifier": {
-        "regularizer_weight": LogUniform(0.1, 10.0),
-        "label_rate_factor": LogUniform(1.0, 100.0),
-    },
-    "ForestClassifier": {
-        "min_samples_leaf": Integer(1, 30, log=True),
-        "max_features": LogUniform(0.02, 1.0),
-    },
-    "KernelClassifier": {
-        "width": LogUniform(0.05, 20.0),
-        "ridge": LogUniform(0.03, 300.0),
-        "scale": _SCALE,
-    },
-    "LogisticClassifier": {
-        "l2": LogUniform(0.03, 10_000.0),
-        "scale": _SCALE,
-    },
-    "LinearClassifier": {
-        "l2": LogUniform(0.1, 3000.0),
-        "scale": _SCALE,
-    },
+    "ROLEClassifier": {"regularizer_weight": LogUniform(0.1, 10.0), "label_rate_factor": LogUniform(1.0, 100.0)},
+    "ForestClassifier": {"min_samples_leaf": Integer(1, 30, log=True), "max_features": LogUniform(0.02, 1.0)},
+    "KernelClassifier": {"width": LogUniform(0.05, 20.0), "ridge": LogUniform(0.03, 300.0), "scale": _SCALE},
+    "LogisticClassifier": {"l2": LogUniform(0.03, 10_000.0), "scale": _SCALE},
+    "LinearClassifier": {"l2": LogUniform(0.1, 3000.0), "scale": _SCALE},
     "GLOCALClassifier": {
         "feature_l2": LogUniform(0.1, 1e4),
         "latent_weight": LogUniform(0.1, 10.0),
