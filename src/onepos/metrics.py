@@ -222,10 +222,7 @@ _CHUNK_ENTRIES = 1 << 19
 
 
 def _measures(scores: NDArray[Any], positives: IntArray, threshold: float) -> dict[str, NDArray[np.float64]]:
-    """Return the five measures of each row; NaN where a row is left out.
-
-    ``positives`` are flat positions in ``scores`` (row * c + column), ascending.
-    """
+    """Return the five measures of each row, NaN where it is left out; ``positives`` are flat positions, ascending."""
     n, c = scores.shape
     rows, values = positives // c, scores.ravel().take(positives)
     sizes = np.bincount(rows, minlength=n)

@@ -204,7 +204,9 @@ class TestRisk:
 class TestClassifier:
     def test_priors_are_estimated_when_due(self, data):
         rows = Rows.from_arrays(data.X, data.observed.astype(np.int8), np.arange(300))
-        objective = CRISPObjective(torch.nn.Linear(6, 5), rows, warm_up_epochs=2, refresh_epochs=3, batch_mean=True)
+        method = CRISPClassifier(warm_up_epochs=2, refresh_epochs=3)
+        method.single_label_ = False
+        objective = CRISPObjective(torch.nn.Linear(6, 5), rows, method)
         estimated = []
         for epoch in range(9):
             objective.priors.zero_()

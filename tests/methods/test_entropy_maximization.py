@@ -10,6 +10,7 @@ from torch.autograd import gradcheck
 
 from label_case import label_case
 from onepos.datasets import make_known_posterior
+from onepos.methods._neural import Context
 from onepos.methods.entropy_maximization import (
     EntropyMaximizationClassifier,
     EntropyMaximizationObjective,
@@ -17,7 +18,7 @@ from onepos.methods.entropy_maximization import (
     entropy_maximization,
     freeze_lowest,
 )
-from onepos.training import Callback, Rows
+from onepos.training import Callback, Rows, Schedule
 from onepos.training.losses import binary_cross_entropy
 
 NAN = math.nan
@@ -115,9 +116,8 @@ class TestPseudoLabels:
         observed = torch.ones(100, 3, dtype=torch.int8)
         observed[:, 0], observed[:11, 1] = 0, 0
         rows = Rows(torch.zeros(100, 2), observed, torch.arange(100))
-        objective = EntropyMaximizationObjective(
-            torch.nn.Linear(2, 3), rows, None, share=share, warm_up_epochs=warm_up, max_epochs=max_epochs
-        )
+        context = Context(rows, torch.nn.Linear(2, 3), None, torch.Generator(), Schedule(max_epochs, 16, 1e-3))
+        objective = EntropyMaximizationObjective(context, share=share, due=range(warm_up, max_epochs))
         assert list(objective.due) == list(due)
         if due:
             assert objective.portion.tolist() == [18, 1, 0]  # ⌊0.9·N/5⌋

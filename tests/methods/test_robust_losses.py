@@ -1,6 +1,7 @@
 """Hill, SPLC and GR: by hand, by a second implementation, by their limits, and their schedules."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from onepos.methods.generalized_robust import (
     generalized_robust,
     scheduled,
 )
-from onepos.methods.hill import SelfPacedCorrectionObjective, hill, self_paced_correction
+from onepos.methods.hill import SPLCClassifier, hill, self_paced_correction
 from onepos.training import Batch
 from onepos.training.losses import assume_negative
 
@@ -141,7 +142,8 @@ class TestHill:
 class TestSelfPacedCorrection:
     def _losses(self, epoch, warm_up_epochs=1):
         logits, observed = _case()
-        objective = SelfPacedCorrectionObjective(torch.nn.Identity(), 0.6, warm_up_epochs, margin=1.0, focusing=2.0)
+        context = SimpleNamespace(network=torch.nn.Identity())
+        objective = SPLCClassifier(threshold=0.6, warm_up_epochs=warm_up_epochs)._make_objective(context)
         objective.begin_epoch(epoch)
         ((_, loss),) = objective.losses(Batch(torch.arange(5), logits, observed))
         shape = {"margin": 1.0, "focusing": 2.0}

@@ -7,6 +7,7 @@ from scipy.special import log_softmax
 
 from onepos import AssumeNegativeClassifier, metrics
 from onepos.datasets import make_known_posterior
+from onepos.methods._neural_run import auto_batch_size, auto_learning_rate, auto_selection_metric
 from onepos.training.loop import SELECTION_METRICS, higher_is_better, selection_score
 
 
@@ -65,3 +66,11 @@ def test_a_classifier_restores_the_epoch_with_the_best_score(name):
     scores = [record[f"valid_{name}"] for record in model.history_.records]
     best = np.argmax(scores) if higher_is_better(name) else np.argmin(scores)
     assert model.history_.facts["best_epoch"] == best + 1
+
+
+def test_auto_means_the_documented_rules():
+    assert [auto_batch_size(n) for n in (100, 2000, 4000, 100_000)] == [16, 32, 64, 128]
+    assert auto_learning_rate(16, bags=False) == auto_learning_rate(64, bags=True) == 0.001
+    assert auto_learning_rate(64, bags=False) == 0.002
+    assert auto_selection_metric(100, 50) == "observed_likelihood"
+    assert auto_selection_metric(500, 50) == "average_precision"

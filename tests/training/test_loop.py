@@ -13,6 +13,7 @@ from onepos.exceptions import TrainingWarning
 from onepos.training import Batch, Callback, History, Objective, ProgressBar, Rows, Schedule, train
 from onepos.training.machine import limited_threads, useful_threads
 from onepos.training.networks import MLP, Dropout
+from onepos.training.steps import with_rate_factors
 
 
 class LeastSquares(Objective):
@@ -426,3 +427,9 @@ def test_stages_of_work_share_progress_and_time(monkeypatch):
             context.tell(0.5)
             assert context.time_left() == 10.0
     assert told == [0.25, 0.625]
+
+
+def test_the_longest_prefix_gives_the_rate_factor_and_frozen_parameters_go():
+    network = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1))
+    groups = with_rate_factors([(list(network.parameters()), 1.0)], network, {"0": 0.1, "1": 0.5, "1.bias": 0.0})
+    assert [(len(parameters), factor) for parameters, factor in groups] == [(1, 0.1), (1, 0.5)]

@@ -1,13 +1,9 @@
 """The approximate neighbour graph: a faiss index of cells, widened until its recall is enough.
 
-K-means divides the rows into about 4√n cells, and a row is compared with those of the nearest cells alone. The exact
-neighbours of a few hundred rows are known, and the number of cells is doubled until the index finds 95 in 100 of them.
-With all cells the search is exact. Unlike a graph index (HNSW), it gives the same answer whatever the order in which
-threads add rows.
-
-Every block of rows is read when it is needed, so the rows may be dense, sparse, or on disk. The index holds them dense
-in float32; beyond ``INDEX_LIMIT_BYTES`` it holds 128 singular directions of them instead, and four times the candidates
-are ranked by distances in full.
+K-means divides the rows into about 4√n cells, and a row is compared with those of the nearest cells alone, whose number
+is doubled until the index finds 95 in 100 exact neighbours of a few hundred rows. Unlike a graph index (HNSW), it gives
+the same answer whatever the order in which threads add rows. Blocks of rows are read when they are needed. Beyond
+``INDEX_LIMIT_BYTES`` the index holds 128 singular directions, and four times the candidates are ranked in full.
 """
 
 import warnings
@@ -51,9 +47,8 @@ def approximate_graph(
 ) -> ApproximateGraph | None:
     """Find k near other rows of every row; about 95 in 100 of them are among the k nearest.
 
-    Parameters as in ``nearest_neighbors``; X may also be DiskRows, and two rows of zeros are sought as if they were
-    equal. None if the search takes more than ``most`` of the cells. The recall is measured on the rows by which the
-    search was widened. The result is the same in every call with the same number of threads.
+    Parameters as in ``nearest_neighbors``; X may also be DiskRows. None if the search takes more than ``most`` of the
+    cells. The result is the same in every call with the same number of threads.
 
     Examples
     --------
@@ -66,12 +61,10 @@ def approximate_graph(
     sample = _sample(len(rows), SAMPLE)
     limits = rows.kth_squares(sample, n_neighbors)
     cells = min(_FIRST_CELLS, index.n_cells)
-    reached = _share_within(index.search(sample, cells)[1], limits)
-    while reached < ENOUGH and cells < index.n_cells:
+    while (reached := _share_within(index.search(sample, cells)[1], limits)) < ENOUGH and cells < index.n_cells:
         cells = min(2 * cells, index.n_cells)
         if cells > most * index.n_cells:
             return None
-        reached = _share_within(index.search(sample, cells)[1], limits)
     indices = np.empty((len(rows), n_neighbors), dtype=np.int64)
     for part in rows.parts():
         indices[part] = index.search(np.arange(part.start, part.stop), cells)[0]
@@ -99,8 +92,7 @@ def remembered_graph(X: MatrixLike, n_neighbors: int, metric: Metric, most: floa
 class GraphRows:
     """Rows between which squared Euclidean distances order as the metric does.
 
-    Under "cosine" these are the rows at unit length with one more column, 1 for rows of zeros and 0 for others: a row
-    of zeros is then as far from any other row as an orthogonal one. Squared distances are twice the cosine distances.
+    Under "cosine" these have unit length, and one more column, which is 1 for rows of zeros and 0 for others.
     """
 
     def __init__(self, X: MatrixLike, metric: Metric) -> None:

@@ -34,8 +34,7 @@ SEARCHES: tuple[str, ...] = ("auto", "exact", "approximate")
 #: "auto" compares all pairs of up to this many rows.
 EXACT_UP_TO = 30_000
 #: In data without clusters the approximate search has to look at most rows. From this share on, comparing all pairs in
-#: large matrix products is the faster way: for 50,000 rows of 128 features that takes about 36 s (seen on rows with
-#: clusters), and the index 120 s on rows without.
+#: large matrix products is faster: about 36 s for 50,000 rows of 128 features, where the index takes 120 s.
 _EXACT_ABOVE = 1 / 6
 #: Above this share of stored entries, a dense product beats a sparse one.
 _DENSE_ABOVE = 0.1
@@ -141,9 +140,7 @@ def nearest_neighbors(
 
     Notes
     -----
-    Equal float64 distances are ordered by lower index. Distances that are equal on paper may differ in
-    the last bit when the differences are not exact; duplicates, and small integers under the Euclidean
-    metric, are always tied. Rows tied at the k-th place are all examined, so data in which
+    Equal float64 distances are ordered by lower index. Rows tied at the k-th place are all examined, so data in which
     most rows are duplicates cost as much as brute force.
 
     Examples
@@ -192,12 +189,17 @@ def _search_all(X: Any, n_neighbors: int, metric: str) -> tuple[NDArray[np.int64
         rows, columns = np.nonzero(mask)
         exact = _squared_distances(X, rows + start, columns)
         exact[zero[rows + start] | zero[columns]] = 2.0
-        order = np.lexsort((columns, exact, rows))
-        sizes = np.bincount(rows)
-        first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(n_neighbors)
-        indices[block], squared[block] = columns[order][first], exact[order][first]
+        indices[block], squared[block] = ranked(rows, columns, exact, n_neighbors)
     # For unit vectors 1 − cos = ‖a − b‖² / 2.
     return indices, squared / 2 if metric == "cosine" else np.sqrt(squared)
+
+
+def ranked(rows: IntArray, columns: IntArray, squared: NDArray[np.float64], k: int) -> tuple[Any, Any]:
+    """Return the k columns of every row with the smallest values, ties by lower index, and these values, (n, k)."""
+    order = np.lexsort((columns, squared, rows))
+    sizes = np.bincount(rows)
+    first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(k)
+    return columns[order][first], squared[order][first]
 
 
 def checked_features(X: MatrixLike) -> Any:
@@ -224,11 +226,11 @@ def unit_rows(X: Any) -> tuple[Any, NDArray[np.bool_]]:
     X = X.astype(np.float64)
     dense = isinstance(X, np.ndarray)
     # Two steps, so that the squares of very large or small entries neither overflow nor vanish.
-    for power in (np.inf, 2):
-        if power == 2:
-            norms = np.sqrt((X * X).sum(axis=1)) if dense else np.sqrt(X.multiply(X).sum(axis=1))
-        else:
+    for largest in (True, False):
+        if largest:
             norms = np.abs(X).max(axis=1) if dense else abs(X).max(axis=1).toarray()
+        else:
+            norms = np.sqrt((X * X if dense else X.multiply(X)).sum(axis=1))
         norms = np.asarray(norms, dtype=np.float64).ravel()
         zero = norms == 0
         norms[zero] = 1
@@ -239,8 +241,7 @@ def unit_rows(X: Any) -> tuple[Any, NDArray[np.bool_]]:
 def _fast_copy(X: Any, metric: str) -> tuple[Any, FloatArray, FloatArray]:
     """Prepare for the product: a copy of X, its squared lengths, and the error bound's part of every row.
 
-    A dot product of length q in precision u errs by at most about q u ‖a‖ ‖b‖, and rounding the entries
-    adds a few u; since ‖a‖ ‖b‖ <= (‖a‖² + ‖b‖²) / 2, the bound on ‖a − b‖² splits into a part per row.
+    A dot product of length q in precision u errs by about q u ‖a‖ ‖b‖ <= q u (‖a‖² + ‖b‖²) / 2: a part per row.
     """
     n, q = X.shape
     if not isinstance(X, np.ndarray) and X.nnz > _DENSE_ABOVE * n * q:
@@ -302,10 +303,7 @@ def squared_lengths(values: Any) -> NDArray[Any]:
 
 
 def adjacency(indices: IntArray, n: int) -> Any:
-    """Adjacency of Eq. 7: a_ij = 1 if x_i is among the k nearest neighbours of x_j, else 0.
-
-    Row j of ``indices``, (n, k), lists the neighbours of x_j. The result is a float32 CSR array of shape (n, n), whose
-    columns have k ones each.
+    """Adjacency of Eq. 7, float32 CSR (n, n): a_ij = 1 if row j of ``indices``, (n, k), lists i, else 0.
 
     Examples
     --------
@@ -316,10 +314,7 @@ def adjacency(indices: IntArray, n: int) -> Any:
 
 
 def neighbor_means(indices: IntArray, n: int) -> Any:
-    """N, whose product with X is the mean over the neighbours of every row.
-
-    n_ij = 1/k if x_j is among the neighbours of x_i, which row i of ``indices``, (m, k), lists; else 0. The result is a
-    float32 CSR array of shape (m, n).
+    """N, float32 CSR (m, n), with mean neighbours NX: n_ij = 1/k if row i of ``indices``, (m, k), lists j, else 0.
 
     Examples
     --------
@@ -343,20 +338,10 @@ def _marks(indices: IntArray, n: int, value: float) -> Any:
 
 
 def aggregated_rows(X: Any, neighbors: IntArray, self_weight: float, folder: str | Path | None) -> Any:
-    """Return ``s·x_i + (1−s)·mean of the neighbours of x_i`` for every row.
+    """Return ``s·x_i + (1−s)·mean of the neighbours of x_i`` for every row of a float32 array, CSR array or DiskRows.
 
-    Parameters
-    ----------
-    X : float32 array, CSR array or DiskRows of shape (n_samples, n_features)
-    neighbors : int array of shape (n_samples, k)
-    self_weight : float
-        s.
-    folder : str, Path or None
-        Where to put a dense result as a ``.npy`` file, which is removed when nothing refers to it any more.
-
-    Returns
-    -------
-    float32 array, CSR array, or with a folder DiskRows, of shape (n_samples, n_features)
+    ``neighbors`` has shape (n_samples, k), ``self_weight`` is s. With a ``folder`` a dense result is put there as a
+    ``.npy`` file, which is removed when nothing refers to the DiskRows returned any more.
 
     Examples
     --------

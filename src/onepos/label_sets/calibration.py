@@ -32,24 +32,12 @@ _TOLERANCE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The map from a model's logits to calibrated ones.
+    """The map from a model's logits to calibrated ones."""
 
-    Attributes
-    ----------
-    slope : float
-        a, above 0; shared by all labels.
-    offsets : array of shape (n_labels,)
-        b + o_j.
-    n_rows : int
-        Rows of the sample.
-    spread : float
-        The standard deviation of o_j, learnt from the sample.
-    """
-
-    slope: float
-    offsets: Numbers
-    n_rows: int
-    spread: float
+    slope: float  #: a, above 0; shared by all labels
+    offsets: Numbers  #: b + o_j, shape (n_labels,)
+    n_rows: int  #: of the sample
+    spread: float  #: standard deviation of o_j, learnt from the sample
 
     def apply(self, logits: Numbers) -> Numbers:
         """Return calibrated logits, shape (n_samples, n_labels)."""
@@ -118,10 +106,7 @@ class _Solution(NamedTuple):
 
 
 def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _Solution:
-    """Minimise the penalised log-loss, which is convex, by Newton's method with halved steps.
-
-    The Hessian is diagonal but for the two shared numbers, so a step costs one pass over the sample.
-    """
+    """Minimise the penalised log-loss by Newton's method; the Hessian is diagonal but for two shared numbers."""
     rate = present.mean()
     shared, own = np.array([1.0, np.log(rate / (1.0 - rate))]), np.zeros(z.shape[1])
     slope_weight, own_weight = SLOPE_SPREAD**-2, width**-2
@@ -163,10 +148,7 @@ def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _Solution:
 def calibration_bins(
     soft: NDArray[np.float32], truth: NDArray[np.uint8], observed: NDArray[np.uint8], n_bins: int = 10
 ) -> dict[str, list[float]]:
-    """Return how often unobserved labels are present, in bins of equal width of their soft label D.
-
-    The dict has ``confidence`` (mean of D), ``frequency`` (share present) and ``count`` of each bin that is not empty.
-    """
+    """Return mean soft label, share present and count of unobserved labels, in bins of the soft label, if not empty."""
     hidden = np.asarray(observed) == 0
     values, present = np.asarray(soft)[hidden].astype(np.float64), np.asarray(truth)[hidden]
     bins = np.minimum((values * n_bins).astype(int), n_bins - 1)

@@ -35,8 +35,8 @@ def cardinality_threshold(probabilities: ArrayLike, n_positives: float, *, at_le
     n_positives : float
         Mean number of positive labels per row, m.
     at_least_one : bool
-        Whether each row has its most likely label in any case, as with ``label_sets(…, at_least_one=True)``. These
-        labels count, and the threshold is for the others. A mean below 1 is then taken as 1.
+        Whether each row has its most likely label in any case, as in ``label_sets``. These labels count, and the
+        threshold is for the others. A mean below 1 is then taken as 1.
 
     Examples
     --------
@@ -89,10 +89,9 @@ def label_rates(observed: ArrayLike, n_positives: float) -> Scores:
     [1.0, 0.5, 0.5]
     """
     counts = (np.asarray(observed) > 0).sum(axis=0).astype(np.float64)
-    if not 0 < n_positives <= len(counts):
-        raise ValueError(
-            f"n_positives must be above 0 and up to {len(counts)}, the number of labels; got {n_positives}."
-        )
+    n_labels = len(counts)
+    if not 0 < n_positives <= n_labels:
+        raise ValueError(f"n_positives must be above 0 and up to {n_labels}, the number of labels; got {n_positives}.")
     if not counts.any():
         raise ValueError("no label was observed in any row; rates cannot be estimated.")
     rates: Scores = n_positives * counts / counts.sum()
@@ -109,15 +108,9 @@ def label_rates(observed: ArrayLike, n_positives: float) -> Scores:
 def sample_thresholds(probabilities: ArrayLike, Y: Any, *, measure: Measure = "f1") -> Scores:
     """Return for each label the threshold that is best on a sample with complete labels.
 
-    A label with fewer than five positives or negatives in the sample gets the threshold that is best for all labels
-    together.
-
-    Parameters
-    ----------
-    probabilities, Y : arrays of shape (n_samples, n_labels)
-        The model's output for the sample, and its complete labels (0/1).
-    measure : {"f1", "hamming"}
-        What is best: the F1 of a label, or the number of wrong entries.
+    ``probabilities`` and complete labels ``Y`` have shape (n_samples, n_labels). Best is the F1 of a label, or the
+    number of wrong entries ("hamming"). A label with fewer than five positives or negatives in the sample gets the
+    threshold that is best for all labels together.
 
     Examples
     --------
@@ -201,9 +194,8 @@ def resolve_n_positives(
 ) -> tuple[float, str]:
     """Return m and where it came from.
 
-    The source is "given" (the user's ``n_positives``), "one class" (a 1-D y), "validation" (mean number of labels of
-    fully labelled validation rows) or "default": 2, the smallest number that makes the problem multi-label, or
-    (c + 1) / 2, the middle of 1 … c, if that is less.
+    That is "given", "one class" (a 1-D y), "validation" (mean number of labels of fully labelled validation rows) or
+    "default": 2, or (c + 1) / 2, the middle of 1 … c, if that is less.
     """
     if given is not None:
         if not 1 <= given <= n_labels:
@@ -223,11 +215,9 @@ def resolve_n_positives(
 
 
 def balanced_weight(n_positives: float) -> float:
-    """Weight w* = 1/(2m − 1) of unobserved entries.
+    """Weight w* = 1/(2m − 1) of unobserved entries, with which a label of p = ½ gets d = ½.
 
-    Under uniform selection a label with probability p is observed with probability about p/m. Minimising
-    ``(p/m)·(−log d) + w·(1 − p/m)·(−log(1 − d))`` gives d = (p/m) / (p/m + w(1 − p/m)). With w* the label with p = ½
-    has d = ½. At m = 1 the weight is 1 and nothing changes.
+    Under uniform selection (p/m)·(−log d) + w·(1 − p/m)·(−log(1 − d)) is least at d = (p/m) / (p/m + w(1 − p/m)).
     """
     return 1.0 / (2.0 * n_positives - 1.0)
 
@@ -235,14 +225,11 @@ def balanced_weight(n_positives: float) -> float:
 def estimate_n_positives(X: Any, observed: NDArray[np.int8]) -> float:
     """Estimate the mean number of positives per row between its two bounds: 1 and the inverse agreement.
 
-    Let S be a row's hidden label set and let the observed label be drawn from S uniformly. Two rows then show the
-    same label with probability |S ∩ S'| / (|S||S'|) ≤ 1/|S|. So for any pairing of rows the rate of agreement A has
-    E[A] ≤ E[1/|S|], and the harmonic mean of |S| lies between 1 and 1/A. The bound is sharp where paired rows have
-    equal sets. Nearest neighbours come closest to that. The data do not tell where between its bounds the number lies;
-    the geometric mean √(1/A) has the smallest worst-case ratio to it.
+    Two rows with label sets S and S' show the same label with probability |S ∩ S'| / (|S||S'|) ≤ 1/|S|, if it is drawn
+    uniformly. So the harmonic mean of |S| lies between 1 and 1/A, A the rate of agreement of nearest neighbours or of
+    random pairs, whichever is larger. Between these bounds the geometric mean √(1/A) has the smallest worst-case ratio.
 
-    X are scaled features; each row of ``observed`` has a positive. A is the agreement of nearest neighbours or that of
-    random pairs, whichever is larger. The result lies between 1 and √c.
+    X are scaled features; each row of ``observed`` has a positive.
 
     Examples
     --------
@@ -284,9 +271,12 @@ class LabelSetsMixin:
     n_positives_from_: str
     calibration_: Calibration
 
+    _check_features: Any
+    _logits: Any
+
     def _uncalibrated(self, X: Any) -> Scores:
         """Return the logits of features as given."""
-        raise NotImplementedError
+        return self._logits(self._check_features(X))  # type: ignore[no-any-return]
 
     def _final_logits(self, X: Any) -> Scores:
         """Return the logits, calibrated if ``calibrate`` was called."""
@@ -294,10 +284,7 @@ class LabelSetsMixin:
         return self.calibration_.apply(logits) if hasattr(self, "calibration_") else logits
 
     def _cut_at(self, logits: Scores, *, complete: NDArray[np.int8] | None = None, rows: str) -> None:
-        """Cut label sets so that rows with these logits have ``n_positives`` labels on average; ``rows`` names them.
-
-        Set ``n_positives_`` unless the method has: ``complete`` labels of validation rows give its default.
-        """
+        """Cut label sets so that rows with these logits, called ``rows``, have ``n_positives_`` labels on average."""
         if not hasattr(self, "n_positives_"):
             self.n_positives_, self.n_positives_from_ = resolve_n_positives(
                 self.n_positives, len(self.classes_), complete, one_class=self.single_label_
@@ -368,10 +355,9 @@ class LabelSetsMixin:
     def calibrate(self, X: Any, Y: Any) -> Self:
         """Calibrate probabilities on a small sample with complete labels; ``fit`` discards the calibration.
 
-        Logits z of label j become a·z + b + o_j. Labels share slope and intercept. A ridge keeps the offset o_j near 0
-        where the sample shows few positives of the label. The order of rows by one label stays; that of labels within
-        a row may change. Thresholds become ½, which gives the fewest wrong entries. A second call starts from the
-        uncalibrated model.
+        Logits z of label j become a·z + b + o_j, with o_j near 0 where the sample shows few positives of the label. The
+        order of rows by one label stays; that of labels within a row may change. Thresholds become ½, which gives the
+        fewest wrong entries. A second call starts from the uncalibrated model.
 
         Parameters
         ----------

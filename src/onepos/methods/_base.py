@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from inspect import get_annotations
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: What a method stores: arrays by name, and facts that JSON can hold.
 State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
+#: Validation rows and their labels, if there are any.
+Given = tuple[Any, NDArray[np.int8]] | None
 #: Constraints on parameters by name, as scikit-learn has them.
 Constraints = dict[str, list[Any]]
 
@@ -54,6 +57,8 @@ class _Fitted(LabelSetsMixin, ClassifierMixin, BaseEstimator):
     n_features_in_: int
     scaler_: FeatureScaler
     history_: "History"
+    n_iter_: int
+    validation_scores_: dict[float, float]
     soft_labels_: NDArray[np.float32]
 
 
@@ -63,9 +68,7 @@ _FORGOTTEN = ("thresholds_", "at_least_one_", "thresholds_from_", "n_positives_"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnePositiveClassifier(_Fitted):
-    """Base of all methods: validates, remembers names, turns logits into what the caller asked for.
-
-    Subclasses implement ``fit``, which ends with ``_cut_at``, and ``_logits(X)``.
+    """Base of all methods. Subclasses implement ``fit``, which ends with ``_cut_at``, and ``_logits(X)``.
 
     A 2-D indicator ``Y`` (1 observed, 0 unknown, −1 known absent) gives multi-label output: marginal probabilities and
     0/1 sets. A 1-D ``y`` follows scikit-learn's contract for one class per row: probabilities sum to one, and
@@ -83,7 +86,7 @@ class OnePositiveClassifier(_Fitted):
     n_positives: Any = None
     at_least_one: bool = True
 
-    #: Of parameters that several methods have. A subclass adds its own, and inherits these.
+    #: Of parameters that several methods have. A subclass adds its own, as ``name: Annotated[type, constraint]``.
     _parameter_constraints: ClassVar[Constraints] = {
         "validation_fraction": [FRACTION],
         "scale": [one_of(*SCALE_KINDS)],
@@ -93,26 +96,26 @@ class OnePositiveClassifier(_Fitted):
 
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
-
     #: Whether a large memory-mapped X is read row by row; otherwise it is loaded, as any array.
     _reads_from_disk: ClassVar[bool] = False
-
     #: Whether the processes that torchrun started train one model together.
     _trains_together: ClassVar[bool] = False
-
     #: Parameters that the class no longer has, and what holds instead. Model files may still have them.
     _retired: ClassVar[Mapping[str, str]] = {}
 
     def __new__(cls, **params: Any) -> Self:
         for name in cls._retired.keys() & params.keys():
             raise TypeError(f"{cls.__name__} no longer has the parameter {name}: {cls._retired[name]}. Leave it out.")
-        made: Self = super().__new__(cls)
-        return made
+        return super().__new__(cls)  # type: ignore[no-any-return]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        declared = get_annotations(cls)
+        noted = {name: kind for name, kind in declared.items() if hasattr(kind, "__metadata__")}
+        cls.__annotations__ = declared | {name: kind.__origin__ for name, kind in noted.items()}
+        own = {name: list(kind.__metadata__) for name, kind in noted.items()}
         inherited = super(cls, cls)._parameter_constraints
-        cls._parameter_constraints = {**inherited, **cls.__dict__.get("_parameter_constraints", {})}
+        cls._parameter_constraints = {**inherited, **own, **cls.__dict__.get("_parameter_constraints", {})}
         cls._retired = {**super(cls, cls)._retired, **cls.__dict__.get("_retired", {})}
         if "fit" in cls.__dict__:
             cls.fit = all_or_nothing(cls.__dict__["fit"])
@@ -133,15 +136,12 @@ class OnePositiveClassifier(_Fitted):
         labels = check_labels(y, complete=self._y_is_full)
         if len(labels.observed) != X.shape[0]:
             raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}.")
-        self.classes_ = labels.classes
-        self.single_label_ = labels.single_label
+        self.classes_, self.single_label_ = labels.classes, labels.single_label
         for name in _FORGOTTEN:
             self.__dict__.pop(name, None)
         return X, labels
 
-    def _check_fit(
-        self, X: Any, y: Any, validation: Any, kind: str
-    ) -> tuple[Any, Labels, tuple[Any, NDArray[np.int8]] | None, NDArray[np.int8] | None]:
+    def _check_fit(self, X: Any, y: Any, validation: Any, kind: str) -> tuple[Any, Labels, Given, Any]:
         """Validate the arguments of ``fit``: X, labels, validation rows, and the labels of these if complete."""
         X, labels = self._check_training(X, y)
         given = self._check_validation(validation, kind, labels)
@@ -170,14 +170,11 @@ class OnePositiveClassifier(_Fitted):
             rows = DiskRows(validate_data(self, X, reset=reset, skip_check_array=True))
             check_finite(rows)
             return rows
-        least = 2 if reset else 1
+        kinds: Any = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_min_samples": 1 + reset}
         with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up all entries
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset, ensure_min_samples=least
-            )
-        return check_magnitude(X)
+            return check_magnitude(validate_data(self, X, reset=reset, **kinds))
 
-    def _check_validation(self, validation: Any, kind: str, labels: Labels) -> tuple[Any, NDArray[np.int8]] | None:
+    def _check_validation(self, validation: Any, kind: str, labels: Labels) -> Given:
         """Validate a validation set, a pair or a Dataset, against the training set; None when there is none."""
         if kind not in ("single", "full"):
             raise ValueError(f'validation_labels must be "single" or "full"; got {kind!r}.')
@@ -199,9 +196,6 @@ class OnePositiveClassifier(_Fitted):
         """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
         raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
 
-    def _uncalibrated(self, X: Any) -> NDArray[np.float64]:
-        return self._logits(self._check_features(X))
-
     def decision_function(self, X: Any) -> Any:
         """Logits, shape (n_samples, n_labels); for a 1-D y of two classes the difference, shape (n_samples,)."""
         logits = self._final_logits(X)
@@ -210,18 +204,14 @@ class OnePositiveClassifier(_Fitted):
         return self._wrap(logits, X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the probability of each label, shape (n_samples, n_labels).
-
-        Marginal probabilities of a multi-label problem do not sum to one; those of a 1-D y do.
-        """
+        """Return the probability of each label, (n_samples, n_labels); only those of a 1-D y sum to one."""
         logits = self._final_logits(X)
         return self._wrap(softmax(logits, axis=1) if self.single_label_ else expit(logits), X)
 
     def predict(self, X: Any) -> Any:
         """Predicted label sets as a 0/1 indicator (n_samples, n_labels), or classes (n_samples,) for a 1-D y.
 
-        A label is in the set if its probability reaches ``thresholds_``. ``fit`` chooses them so that rows have
-        ``n_positives`` labels on average; ``choose_thresholds`` chooses others.
+        A label is in the set if its probability reaches ``thresholds_``, chosen by ``fit`` or ``choose_thresholds``.
         """
         logits = self._final_logits(X)
         if self.single_label_:
@@ -231,10 +221,7 @@ class OnePositiveClassifier(_Fitted):
         return self._wrap((logits >= 0).astype(np.int64), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Average precision on fully labelled rows; for a 1-D y the accuracy, as scikit-learn has it.
-
-        ``sample_weight`` has one weight per row. Rows without a positive label do not count.
-        """
+        """Average precision on fully labelled rows that have a label; for a 1-D y the accuracy, as in scikit-learn."""
         check_is_fitted(self)
         if self.single_label_:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
@@ -251,10 +238,7 @@ class OnePositiveClassifier(_Fitted):
         return float(np.average(values[counted], weights=weights[counted]))
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose the container of predictions: ``transform="pandas"`` for DataFrames with the label names as columns.
-
-        ``"default"`` returns to NumPy arrays; None changes nothing.
-        """
+        """Choose the container of predictions: "pandas" for DataFrames, "default" for arrays, None changes nothing."""
         if transform not in (None, "default", "pandas"):
             raise ValueError(f'transform must be "pandas", "default" or None; got {transform!r}.')
         if transform is not None:
@@ -271,10 +255,9 @@ class OnePositiveClassifier(_Fitted):
 
     # scikit-learn has two ways to a notebook; both show what was learnt above its own diagram.
     def _repr_html_inner(self) -> str:
-        diagram: str = super()._repr_html_inner()
-        if not hasattr(self, "classes_"):
-            return diagram
-        return facts_html(f"{type(self).__name__}, fitted", fitted_facts(self)) + diagram
+        fitted = hasattr(self, "classes_")
+        facts = facts_html(f"{type(self).__name__}, fitted", fitted_facts(self)) if fitted else ""
+        return f"{facts}{super()._repr_html_inner()}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
@@ -329,18 +312,16 @@ def fitted_facts(estimator: Any) -> dict[str, str]:
     """Return what is worth seeing at a glance of a fitted classifier."""
     names = [str(name) for name in estimator.classes_[:_SHOWN]]
     more = ", …" if len(estimator.classes_) > _SHOWN else ""
-    facts = {
-        "labels": f"{len(estimator.classes_):,}: {', '.join(names)}{more}",
-        "features": f"{estimator.n_features_in_:,}",
-    }
+    labels = f"{len(estimator.classes_):,}: {', '.join(names)}{more}"
+    facts = {"labels": labels, "features": f"{estimator.n_features_in_:,}"}
     history = getattr(estimator, "history_", None)
     if history is not None and len(history):
         facts["epochs" if "epoch" in history.records[0] else "iterations"] = f"{len(history):,}"
-        best = history.facts.get("best_epoch")
-        score = next((name for name in history.facts if name.startswith("best_") and name != "best_epoch"), None)
-        if best is not None and score is not None:
-            metric = score.removeprefix("best_").replace("_", " ")
-            facts["best validation score"] = f"{metric} {history.facts[score]:.4f} in epoch {best}"
+        best = {name.removeprefix("best_"): fact for name, fact in history.facts.items() if name.startswith("best_")}
+        epoch = best.pop("epoch", None)
+        if epoch is not None and best:
+            metric, score = next(iter(best.items()))
+            facts["best validation score"] = f"{metric.replace('_', ' ')} {score:.4f} in epoch {epoch}"
     if hasattr(estimator, "thresholds_"):
         low, high = estimator.thresholds_.min(), estimator.thresholds_.max()
         facts["thresholds"] = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
@@ -360,13 +341,14 @@ def facts_html(title: str, facts: Mapping[str, str]) -> str:
     return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'
 
 
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 #: With fewer rows there are so many folds instead of one part that is held out.
 FEW_ROWS, N_FOLDS = 2000, 5
 
 
 def hold_out(
     observed: NDArray[np.int8], labelled: NDArray[np.intp], fraction: float, generator: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+) -> Split:
     """Split ``labelled`` row numbers at random into (train, held out); every label keeps a row to train on."""
     shuffled = generator.permutation(labelled)
     first_label = observed[shuffled].argmax(axis=1)
@@ -382,9 +364,7 @@ def hold_out(
     return np.setdiff1d(labelled, held, assume_unique=True), held
 
 
-def splits(
-    observed: NDArray[np.int8], fraction: float, generator: np.random.Generator
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def splits(observed: NDArray[np.int8], fraction: float, generator: np.random.Generator) -> list[Split]:
     """Split all rows into (train, held out): once, or into folds if a part of the rows were too few to choose by."""
     rows = np.arange(len(observed))
     if len(rows) >= FEW_ROWS:
@@ -397,9 +377,7 @@ def splits(
 class SharesClassifier(OnePositiveClassifier):
     """Subclasses implement ``fit``, which begins with ``_begin``, and ``_log_shares``."""
 
-    def _begin(
-        self, X: Any, y: Any, validation: Any, kind: str
-    ) -> tuple[Any, Labels, tuple[Any, NDArray[np.int8]] | None]:
+    def _begin(self, X: Any, y: Any, validation: Any, kind: str) -> tuple[Any, Labels, Given]:
         """Validate the arguments of ``fit`` and set the number of positives."""
         X, labels, given, complete = self._check_fit(X, y, validation, kind)
         self.n_positives_, self.n_positives_from_ = resolve_n_positives(

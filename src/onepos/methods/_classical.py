@@ -1,7 +1,7 @@
 """What the classical missing-label methods share: one fit that scales, chooses one strength, and keeps the winner."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,7 @@ from onepos import metrics
 from onepos._utils.context import recall
 from onepos._utils.validation import MatrixLike, seed_from
 from onepos.methods._base import (
-    COUNT,
-    POSITIVE_OR_ZERO,
     PROBABILITY,
-    Constraints,
     OnePositiveClassifier,
     State,
     hold_out,
@@ -27,10 +24,13 @@ from onepos.training import History
 
 Matrix = NDArray[np.float64]
 
+#: What an entry that was not observed is: a negative, nothing, or a negative of that weight.
+Unobserved = Annotated[str | float, one_of("negative", "ignore"), PROBABILITY]
+
 #: Training rows that label sets are cut by where none are held out.
 _CUT_ROWS = 2000
 
-#: The value of the constant feature.
+#: The value of the constant feature: the ridge on its weight is a hundredth of the others'.
 CONSTANT = 10.0
 
 #: A score F about ±1 stands for the probability (1 + F)/2; the logit of that has slope 2 at F = 0. Unlike the logit
@@ -38,6 +38,7 @@ CONSTANT = 10.0
 LOGIT_SLOPE = 2.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ClassicalClassifier(OnePositiveClassifier):
     """Base of methods without a network.
 
@@ -48,25 +49,18 @@ class ClassicalClassifier(OnePositiveClassifier):
     #: Name of the parameter that may be a sequence.
     _strength: ClassVar[str]
     _solution_type: ClassVar[Any]
-    _parameter_constraints: ClassVar[Constraints] = {
-        "unobserved": [one_of("negative", "ignore"), PROBABILITY],
-        "max_iter": [COUNT],
-        "tol": [POSITIVE_OR_ZERO],
-    }
-    scale: str
-    validation_fraction: float
-    random_state: Any
-    n_iter_: int
-    validation_scores_: dict[float, float]
-    _solution: Any
+
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    random_state: Any = None
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
         """Fit on observed labels; arguments as in ``NeuralClassifier.fit``.
 
-        ``validation`` are rows to choose a strength on when a sequence of them was given. Without it
-        ``validation_fraction`` of the rows is held out and the winner refitted on all rows.
+        Rows of ``validation`` choose among several strengths. Without them ``validation_fraction`` of the rows is held
+        out and the winner refitted on all rows.
         """
         X, labels, given, complete = self._check_fit(X, y, validation, validation_labels)
         seed = seed_from(self.random_state)
@@ -103,17 +97,16 @@ class ClassicalClassifier(OnePositiveClassifier):
         seed: int,
     ) -> tuple[float, Any, History]:
         """Fit every strength; return the best one on held-out rows, its solution and history."""
-        best: tuple[float, Any, History] | None = None
+        best: Any = None
         for value in strengths:
-            solution, history = self._solve_once(features, observed, value, seed)
+            found = (value, *self._solve_once(features, observed, value, seed))
             if len(strengths) == 1 or held is None:
-                return value, solution, history
-            score = metrics.average_precision(held[1], self._scores(solution, held[0]))
+                return found
+            score = metrics.average_precision(held[1], self._scores(found[1], held[0]))
             if best is None or score > max(self.validation_scores_.values()):
-                best = (value, solution, history)
+                best = found
             self.validation_scores_[value] = score
-        assert best is not None
-        return best
+        return best  # type: ignore[no-any-return]
 
     def _solve_once(self, features: Any, observed: NDArray[np.int8], strength: float, seed: int) -> tuple[Any, History]:
         """``_solve``, unless the same was solved before within ``remember_work``."""
@@ -154,24 +147,23 @@ class ClassicalClassifier(OnePositiveClassifier):
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
         self.scaler_ = stored_scaler(arrays, facts)
         self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
-        self.n_iter_ = facts["n_iter"]
-        self.validation_scores_ = {}
+        self.n_iter_, self.validation_scores_ = facts["n_iter"], {}
         stored = {name.partition(".")[0] for name in arrays}
         names = self._solution_type._fields
-        parts = {name: unpack(name, arrays) if name in stored else facts.get(name) for name in names}
-        self._keep(self._solution_type(**parts))
+        self._keep(self._solution_type(*(unpack(n, arrays) if n in stored else facts.get(n) for n in names)))
 
 
 def with_constant(features: Any) -> Any:
-    """Scaled features in float64 with a constant last column: the intercept is one more row of the weights.
-
-    The constant is ``CONSTANT``, not 1: the ridge on its weight is then a hundredth of the others', as an intercept
-    should hardly be shrunk.
-    """
+    """Scaled features in float64 and a last column of ``CONSTANT``: the ridge hardly shrinks the intercept."""
     if sparse.issparse(features):
         constant = sparse.csr_array(np.full((features.shape[0], 1), CONSTANT))
         return sparse.csr_array(sparse.hstack([features.astype(np.float64), constant]))
     return np.column_stack([features.astype(np.float64), np.full(features.shape[0], CONSTANT)])
+
+
+def as_dense(matrix: Any) -> Matrix:
+    """Return a product, which is sparse if both factors were, as an array."""
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
 
 
 def unobserved_weight(unobserved: str | float) -> float:
@@ -183,10 +175,7 @@ def unobserved_weight(unobserved: str | float) -> float:
 
 @dataclass(frozen=True)
 class WeightedLabels:
-    """J and Y of ½ Σ_ij J_ij (Y_ij − F_ij)², in row layout (n_samples, n_labels).
-
-    Listed entries, row by row, have weight 1 and target +1 or −1. All others have weight w and target −1.
-    """
+    """J and Y of ½ Σ_ij J_ij (Y_ij − F_ij)²: listed entries have J = 1 and Y = ±1, all others J = w and Y = −1."""
 
     weight: float  # w
     rows: NDArray[np.intp]
@@ -218,9 +207,7 @@ class WeightedLabels:
 
     def transposed_times(self, matrix: Any) -> Matrix:
         """Return (J∘Y)ᵀ B for B of shape (n_samples, k), dense or CSR."""
-        product = self._excess.T @ matrix
-        dense = product.toarray() if sparse.issparse(product) else np.asarray(product)
-        return np.asarray(dense - self.weight * np.asarray(matrix.sum(axis=0)).ravel())
+        return as_dense(self._excess.T @ matrix) - self.weight * np.asarray(matrix.sum(axis=0)).ravel()
 
     def masked(self, scores: Matrix) -> Any:
         """Return S∘F as CSR for F of shape (n_samples, n_labels)."""

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.metrics.pairwise import rbf_kernel
 
-from onepos.methods._classical import Matrix, WeightedLabels
+from onepos.methods._classical import Matrix, WeightedLabels, as_dense
 from onepos.training import History
 
 #: Below this part of ‖M‖ a threshold needs singular values that the Gram matrix has lost; then the SVD is taken.
@@ -25,10 +25,7 @@ _CHUNK = 4096
 
 
 def threshold_singular_values(matrix: Matrix, threshold: float) -> Matrix:
-    """SVT_τ(M) = P (Σ − τ)₊ Qᵀ, which minimises τ‖Z‖_* + ½‖Z − M‖².
-
-    The eigenvalues of the smaller of MMᵀ and MᵀM take about half the time of an SVD.
-    """
+    """SVT_τ(M) = P (Σ − τ)₊ Qᵀ, from eigenvalues of the smaller of MMᵀ and MᵀM: half the time of an SVD."""
     if threshold < _GRAM_ACCURACY * float(np.linalg.norm(matrix)):
         left, values, right = np.linalg.svd(matrix, full_matrices=False)
         return np.asarray((left * np.maximum(values - threshold, 0.0)) @ right)
@@ -43,8 +40,8 @@ def threshold_singular_values(matrix: Matrix, threshold: float) -> Matrix:
 class Problem:
     """The data of one fit, and what is computed once: XᵀX, its root R (RᵀR = XᵀX), Σ_k X_kᵀX_k and Xᵀ(J∘Y).
 
-    ``ridge`` is ε of all columns of X, or of each: 0 leaves an intercept's weights free. XᵀX + ε must be positive
-    definite. Stacked rows are those of block after block; block k has the rows with observed label k.
+    ``ridge`` is ε of all columns of X, or of each; XᵀX + ε must be positive definite. Stacked rows are those of block
+    after block; block k has the rows with observed label k.
     """
 
     def __init__(
@@ -101,8 +98,7 @@ class Problem:
     def bound_at(self, weights: Matrix) -> Matrix:
         """Return T = XᵀỸ + λ_d G_t, the linear part of the convex bound that touches the objective at W_t.
 
-        The bound replaces −‖XW‖_* by its tangent, and a loss with J < 1 by the full square loss: as 0 ≤ J ≤ 1,
-        ½ Σ J(F − Y)² ≤ ½‖F − Ỹ‖² + const with Ỹ = F_t + J∘(Y − F_t), equal at F_t.
+        The bound replaces −‖XW‖_* by its tangent, and ½ Σ J(F − Y)² by ½‖F − Ỹ‖² with Ỹ = F_t + J∘(Y − F_t).
         """
         linear, weight = self.pulled, self.targets.weight
         if weight < 1.0:
@@ -123,11 +119,6 @@ def gram_of(features: Any) -> Matrix:
     return as_dense(features.T @ features)
 
 
-def as_dense(matrix: Any) -> Matrix:
-    """Return a product, which is sparse if both factors were, as an array."""
-    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
-
-
 class Splitting:
     """ADMM on Z_k = X_k W for one bound after another; the scaled multipliers Λ carry over as a warm start."""
 
@@ -139,7 +130,7 @@ class Splitting:
     def minimise(
         self, linear: Matrix, weights: Matrix, max_iter: int, early: float, enough: float
     ) -> tuple[Matrix, int]:
-        """Lower the bound with T = ``linear`` from W: the best iterate, never worse than the start, and the iterations.
+        """Lower the bound with T = ``linear`` from W: the best iterate and the number of iterations.
 
         Stops when five iterations lower the bound by no more than ``enough`` + ``early`` · (what was reached so far).
         """
@@ -172,8 +163,7 @@ def fit_d2ml(
 ) -> tuple[Matrix, History]:
     """Run the procedure from ridge regression; the objective never rises. Weights are (n_features, n_labels).
 
-    Stops when a step lowers the objective by no more than ``tolerance`` times all that it was lowered by: the part of
-    the objective that no weights can remove says nothing about progress.
+    Stops when a step lowers the objective by no more than ``tolerance`` times all that it was lowered by.
     """
     history = History()
     splitting = Splitting(problem, penalty)
@@ -198,8 +188,7 @@ def fit_d2ml(
 def cross_validated_ridge(features: Any, positive: NDArray[np.bool_]) -> float:
     """Return the ε that minimises GCV(ε) = RSS(ε) / (1 − df(ε)/n)² for targets ±1 and free intercepts.
 
-    df is the trace of the smoother of ridge regression (Golub, Heath, Wahba 1979). Everything comes from the
-    eigenvalues of the centred XᵀX, so all ε together cost no more than one. No row needs to be held out.
+    df is the trace of the smoother of ridge regression (Golub, Heath, Wahba 1979). All ε share one eigendecomposition.
     """
     n = features.shape[0]
     mean = np.asarray(features.mean(axis=0)).ravel()
@@ -231,10 +220,7 @@ def kernel_product(features: Any, landmarks: Any, gamma: float, matrix: Matrix) 
 
 
 def choose_landmarks(features: Any, gamma: float, most: int, generator: np.random.Generator) -> tuple[Any, Matrix]:
-    """Return landmarks, all rows or ``most`` random ones, and the matrix P of the map φ(x) = k(x, landmarks) · P.
-
-    K = k(landmarks, landmarks) = EΓEᵀ and P = EΓ^{-1/2}, so that φ(x)·φ(x') = k(x, x') on the landmarks' span.
-    """
+    """Return landmarks, all rows or ``most`` random ones, and P = EΓ^{-1/2} of k(landmarks, landmarks) = EΓEᵀ."""
     n = features.shape[0]
     chosen = np.arange(n) if n <= most else np.sort(generator.choice(n, most, replace=False))
     landmarks = features[chosen]

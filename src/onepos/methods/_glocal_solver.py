@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
-from onepos.methods._classical import Matrix, WeightedLabels
+from onepos.methods._classical import Matrix, WeightedLabels, as_dense
 from onepos.training import History
 
 Map: TypeAlias = Callable[[Matrix], Matrix]
@@ -37,10 +37,7 @@ class Coefficients(NamedTuple):
     feature_ridge: float  # λ₅
 
     def normalised(self, targets: WeightedLabels, n_features: int, rank: int, n_groups: int) -> "Coefficients":
-        """Scale as published, with o = Σ J, so that the coefficients mean the same for any n, c, q and k.
-
-        λ·o/(kn), λ₁·o/(n/g)², λ₂·o/n², λ₃·o/(nk), λ₄·o/(ck), λ₅·o/(qk).
-        """
+        """Scale as published, with o = Σ J: λ·o/(kn), λ₁·o/(n/g)², λ₂·o/n², λ₃·o/(nk), λ₄·o/(ck), λ₅·o/(qk)."""
         n, c = targets.shape
         units = (rank * n, (n / n_groups) ** 2, n**2, n * rank, c * rank, n_features * rank)
         return Coefficients(*(raw * targets.total_weight / unit for raw, unit in zip(self, units, strict=True)))
@@ -66,7 +63,7 @@ class Design:
         self.spectrum: tuple[Matrix, Matrix] | None = None  # eigenvalues and eigenvectors of XᵀX
         if self.n_features <= GRAM_LIMIT:
             products = [features[rows].T @ features[rows] for rows in groups]
-            self._grams = [np.asarray(gram.toarray() if sparse.issparse(gram) else gram) for gram in products]
+            self._grams = [as_dense(gram) for gram in products]
             values, vectors = np.linalg.eigh(np.sum(self._grams, axis=0))
             self.spectrum = np.maximum(values, 0.0), vectors
 
@@ -138,11 +135,7 @@ def latent_step(design: Design, targets: WeightedLabels, coefficients: Coefficie
 def label_step(
     design: Design, targets: WeightedLabels, coefficients: Coefficients, factors: Factors, tolerance: float
 ) -> Matrix:
-    """U: (J∘(UVᵀ))V + λ₄U + Σ_m Z_m Z_mᵀ U A_m = (J∘Y)ᵀV, by conjugate gradients.
-
-    The preconditioner inverts the diagonal blocks, which are exact because diag(Z_m Z_mᵀ) = 1; without
-    correlations it is the solution.
-    """
+    """U: (J∘(UVᵀ))V + λ₄U + Σ_m Z_m Z_mᵀ U A_m = (J∘Y)ᵀV; the preconditioner inverts the diagonal blocks."""
     latent, labels, weights, correlations = factors
     mixtures = design.mixtures(weights, coefficients)
     shared = targets.weight * (latent.T @ latent) + coefficients.label_ridge * np.eye(labels.shape[1])
@@ -169,9 +162,7 @@ def label_step(
 def weight_step(design: Design, coefficients: Coefficients, factors: Factors, tolerance: float) -> Matrix:
     """W: λXᵀXW + λ₅W + Σ_m (λ₂β_m XᵀX + λ₁X_mᵀX_m) W B_m = λXᵀV with B_m = UᵀZ_mZ_mᵀU, by conjugate gradients.
 
-    With X_mᵀX_m ≈ β_m XᵀX the equation is XᵀX W S + λ₅W = R for a k×k matrix S, solved exactly in the eigenbases of
-    XᵀX and S: that is the preconditioner, and the solution itself when there is one group or λ₁ = 0. With too many
-    features for XᵀX there is none.
+    The preconditioner solves it with X_mᵀX_m ≈ β_m XᵀX in eigenbases; with too many features for XᵀX there is none.
     """
     latent, labels, weights, correlations = factors
     inner = [labels.T @ z @ z.T @ labels for z in correlations]  # B_m
@@ -202,9 +193,7 @@ def weight_step(design: Design, coefficients: Coefficients, factors: Factors, to
 def correlation_step(mixture: Matrix, labels: Matrix, correlation: Matrix, max_iter: int, tolerance: float) -> Matrix:
     """Z_m: lower ½ tr(ZᵀNZ), N = U A_m Uᵀ, over rows of unit length.
 
-    With L ≥ ‖N‖ and ‖Z‖² = c fixed, the objective is ½ tr(Zᵀ(N − L I)Z) plus a constant, concave, so its tangent is
-    an upper bound, whose minimiser is Z ← (LZ − NZ) with rows normalised: a gradient step retracted, which never
-    raises the objective. N is never formed.
+    With L ≥ ‖N‖, ½ tr(Zᵀ(N − L I)Z) is concave; its tangent has the minimiser LZ − NZ with rows normalised.
     """
     values, vectors = np.linalg.eigh((mixture + mixture.T) / 2)
     root = labels @ (vectors * np.sqrt(np.maximum(values, 0.0)))  # N = root rootᵀ
@@ -248,10 +237,7 @@ def fit_glocal(
     limits: Limits,
     generator: np.random.Generator,
 ) -> tuple[Factors, History]:
-    """Minimise GLOCAL's objective from U, V, Z ~ U(0, 1) and W = 0.
-
-    ``features`` has a constant column if an intercept is wanted; ``raw`` are λ … λ₅ before normalisation.
-    """
+    """Minimise GLOCAL's objective from U, V, Z ~ U(0, 1) and W = 0; ``raw`` are λ … λ₅ before normalisation."""
     design = Design(features, groups)
     coefficients = raw.normalised(targets, design.n_features, rank, len(groups))
     n_labels = targets.shape[1]

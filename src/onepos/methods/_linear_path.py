@@ -6,6 +6,7 @@ of the one before takes a few iterations. The logits of a point on the search li
 so that an iteration takes two products with the features however many steps its line search tries.
 """
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from onepos._utils.context import tell, time_left
 from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
 
 #: What a step promises per row when a strength is solved: well enough to choose between strengths, and to keep.
-PATH_TOLERANCE, FINAL_TOLERANCE = 3e-4, 3e-6
+PATH_TOLERANCE, _FINAL_TOLERANCE = 3e-4, 3e-6
 #: Pairs of steps and changes of the gradient that L-BFGS remembers.
 _MEMORY = 8
 #: What a step must gain, as a part of what the slope promises, and what rounding of a sum of logits may hide.
@@ -31,14 +32,19 @@ class Fit(NamedTuple):
     n_iter: int
 
 
-class LinearWeights(OnePositiveClassifier):
-    """Base of methods that are linear in the scaled features."""
-
+class _FittedWeights(OnePositiveClassifier):
     coef_: NDArray[Any]  # (q, c)
     intercept_: NDArray[Any]  # (c,)
     l2_: float
-    n_iter_: int
-    validation_scores_: dict[float, float]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearWeights(_FittedWeights):
+    """Base of methods that are linear in the scaled features."""
+
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    random_state: Any = None
 
     def _keep(self, weights: NDArray[Any], fit: Fit) -> None:
         self.coef_, self.intercept_ = weights[:-1], weights[-1]
@@ -48,7 +54,7 @@ class LinearWeights(OnePositiveClassifier):
     def _weights(self) -> NDArray[Any]:
         return np.vstack([self.coef_, self.intercept_])
 
-    def _linear(self, X: Any) -> NDArray[np.float64]:
+    def _logits(self, X: Any) -> NDArray[np.float64]:
         features = self.scaler_.transform(X).astype(np.float64)
         return np.asarray(features @ self.coef_.astype(np.float64) + self.intercept_)
 
@@ -142,7 +148,7 @@ class LinearProblem:
         weights[-1] = bias
         return weights
 
-    def solve(self, l2: float, start: NDArray[Any], *, max_iter: int, tolerance: float) -> Fit:
+    def solve(self, l2: float, start: NDArray[Any], max_iter: int, tolerance: float = _FINAL_TOLERANCE) -> Fit:
         """Weights from ``start`` until a step promises less than ``tolerance`` per row, or the time is up."""
         n_rows = self.features.shape[0]
         diagonal = np.vstack([np.outer(self.squares, self.curvature) + l2, n_rows * self.curvature])

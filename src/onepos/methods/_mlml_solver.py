@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from onepos.graph.neighbors import Metric, nearest_neighbors
+from onepos.graph.neighbors import Metric, nearest_neighbors, ranked
 from onepos.methods._classical import Matrix
 
 #: Columns solved at once: enough for the sparse product to reuse the graph, few enough for the arrays to stay in cache.
@@ -39,11 +39,7 @@ def objective(soft: Matrix, targets: Matrix, rows: Any, labels: Matrix | None, i
 def solve_decoupled(
     targets: Matrix, rows: Any, labels: Matrix | None, instance: float, label: float, tolerance: float
 ) -> Matrix:
-    """L_C = QΛQᵀ; then ((1 + λ_C Λ_j) I + λ_X L_X) z̃_j = (YQ)_j for every j, and Z = Z̃Qᵀ.
-
-    The systems share L_X, so conjugate gradients run on many columns at once, each with its own shift and step. Their
-    condition is at most 1 + 2λ_X. No preconditioner: the diagonal of a normalised Laplacian is constant.
-    """
+    """L_C = QΛQᵀ; then ((1 + λ_C Λ_j) I + λ_X L_X) z̃_j = (YQ)_j for every j, by conjugate gradients, and Z = Z̃Qᵀ."""
     if labels is not None:
         values, vectors = np.linalg.eigh(labels)
         shifts, solution = 1.0 + label * np.maximum(values, 0.0), np.asarray(targets @ vectors)
@@ -79,10 +75,7 @@ def _solve_columns(right: Matrix, matrix: Any, shifts: Matrix, tolerance: float)
 
 
 def kernel_exponents(distances: Matrix, scales: Matrix, metric: Metric) -> Matrix:
-    """d²/(σ_i σ_j), finite: 0 for equal rows even where σ is 0, and a very large number for others there.
-
-    The same large number, so no weight at all, for rows at cosine distance 1 or more.
-    """
+    """d²/(σ_i σ_j), finite: 0 for equal rows; a very large number for others where σ is 0, and for strangers."""
     squared = distances**2
     ratio = np.divide(squared, scales, out=np.full_like(squared, _FAR), where=scales > 0)
     ratio[strangers(distances, metric)] = _FAR
@@ -100,10 +93,7 @@ def local_scales(distances: Matrix, scale_neighbor: int) -> Matrix:
 
 
 def instance_weights(features: Any, n_neighbors: int, scale_neighbor: int, metric: Metric) -> tuple[Any, Matrix]:
-    """V_X, sparse, and σ: exp(−d²(x_i, x_j)/(σ_i σ_j)) where either row is among the k nearest of the other, else 0.
-
-    Rows at cosine distance 1 or more have no edge.
-    """
+    """V_X, sparse, and σ: exp(−d²(x_i, x_j)/(σ_i σ_j)) where either row is among the k nearest of the other, else 0."""
     indices, distances = nearest_neighbors(features, n_neighbors, metric=metric)
     n = len(indices)
     scales = local_scales(distances, scale_neighbor)
@@ -126,10 +116,7 @@ def label_weights(columns: Matrix, sharpness: float) -> Matrix:
 
 
 def laplacian(weights: Any) -> Any:
-    """L = I − D^{-1/2} V D^{-1/2}, sparse for sparse; a vertex without edges has a row of zeros.
-
-    Eigenvalues lie in [0, 2]. D^{1/2}1 is in the null space.
-    """
+    """L = I − D^{-1/2} V D^{-1/2}, sparse for sparse; a vertex without edges has a row of zeros."""
     degrees = np.asarray(weights.sum(axis=1)).ravel()
     joined = degrees > 0
     root = np.where(joined, 1.0 / np.sqrt(np.where(joined, degrees, 1.0)), 0.0)
@@ -147,11 +134,7 @@ def chosen_metric(metric: str, n_features: int) -> Metric:
 
 
 def on_sphere(features: Any, metric: Metric) -> Any:
-    """Rows of length one for cosine, rows as they are otherwise.
-
-    A row of zeros has no direction. It gets one of its own, in a column more: distance 1 to all other rows, 0 to its
-    like, in the graph and for new rows.
-    """
+    """Rows of length one for cosine, with a column more, 1 in rows of zeros; rows as they are otherwise."""
     if metric == "euclidean":
         return features
     unit = normalize(features)
@@ -172,9 +155,7 @@ def kernel_average(
 ) -> Matrix:
     """z(x) = Σ_i v_i Z_i / Σ_i v_i over the k training rows nearest to x, v_i = exp(−d²(x, x_i)/(σ_x σ_i)).
 
-    Training rows have features, scales σ_i and soft labels Z_i; σ_x is the distance from x to its
-    ``scale_neighbor``-th nearest training row. The weights are a softmax of −d²/(σ_x σ_i), so they never vanish all
-    together. A row that has nothing in common with any training row gets the mean of all soft labels.
+    A row that has nothing in common with any training row gets the mean of all soft labels.
     """
     n = features.shape[0]
     result = np.empty((queries.shape[0], soft.shape[1]))
@@ -197,9 +178,7 @@ def kernel_average(
 def nearest_rows(queries: Any, features: Any, n_neighbors: int) -> tuple[NDArray[np.intp], Matrix]:
     """Find the k rows of ``features`` nearest to each query, exactly; squared distances, nearest first.
 
-    One product gives all distances up to rounding; whatever could be among the k nearest within the bound on that
-    rounding is measured again from direct differences, so the answer for a row does not depend on its batch. Ties go to
-    the lower index. Memory: a few arrays of (n_queries, n_features_rows); the caller chunks.
+    Whatever one product leaves among the k nearest, within its rounding, is measured again from direct differences.
     """
     queries, features = queries.astype(np.float64), features.astype(np.float64)
     own, lengths = row_norms(queries, squared=True), row_norms(features, squared=True)
@@ -212,7 +191,4 @@ def nearest_rows(queries: Any, features: Any, n_neighbors: int) -> tuple[NDArray
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         exact[part] = row_norms(queries[rows[part]] - features[columns[part]], squared=True)
-    order = np.lexsort((columns, exact, rows))
-    sizes = np.bincount(rows, minlength=len(kth))
-    first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(n_neighbors)
-    return columns[order][first], exact[order][first]
+    return ranked(rows, columns, exact, n_neighbors)

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from onepos.methods._base import (
     COUNT_OR_ZERO,
     POSITIVE,
     POSITIVE_OR_ZERO,
-    Constraints,
     OnePositiveClassifier,
     State,
     below,
@@ -33,19 +32,8 @@ from onepos.methods._base import (
 )
 from onepos.methods._neural_run import N_FOLDS, Context, Run, Task, choose_epochs
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
-from onepos.training import (
-    PRECISIONS,
-    SELECTION_METRICS,
-    Batch,
-    Callback,
-    Checkpoint,
-    History,
-    Objective,
-    Processes,
-    ProgressBar,
-    join,
-)
-from onepos.training.machine import check_device, limited_threads
+from onepos.training import PRECISIONS, SELECTION_METRICS, Batch, Callback, Checkpoint, History, Objective, ProgressBar
+from onepos.training.machine import Processes, check_device, join, limited_threads
 from onepos.training.networks import MLP, forward_all, is_own
 
 __all__ = ["Context", "GraphClassifier", "LossObjective", "NeuralClassifier"]
@@ -57,7 +45,7 @@ _CUT_ROWS = 2000
 
 
 class _FittedNetwork(OnePositiveClassifier):
-    """Learnt attributes, declared apart from the parameters that the dataclass below turns into ``__init__``."""
+    """Learnt attributes, apart from the parameters of the dataclass below."""
 
     network_: nn.Module
     _item_shape: tuple[int, ...]
@@ -66,8 +54,6 @@ class _FittedNetwork(OnePositiveClassifier):
 @dataclass(kw_only=True, eq=False, repr=False)
 class NeuralClassifier(_FittedNetwork):
     """Shared parameters of the neural methods; subclasses implement ``_make_objective``.
-
-    Being a dataclass, each parameter is written once, here, and every method inherits it in its signature.
 
     Parameters
     ----------
@@ -128,24 +114,24 @@ class NeuralClassifier(_FittedNetwork):
         1 shows a progress bar on standard error.
     """
 
-    network: Any = "auto"
-    start: str = "frequencies"
-    dropout: float = 0.0
-    input_dropout: float = 0.0
-    pretraining_epochs: int = 0
-    learning_rate: float | str = "auto"
-    learning_rate_factors: Mapping[str, float] | None = None
-    weight_decay: float = 0.0
-    batch_size: int | str = "auto"
-    max_epochs: int = 25
-    gradient_accumulation: int = 1
-    early_stopping: bool | str = "auto"
-    selection_metric: str = "auto"
-    patience: int | None = 10
+    network: Annotated[Any, one_of("auto"), "array-like", nn.Module, callable] = "auto"
+    start: Annotated[str, one_of("frequencies", "random")] = "frequencies"
+    dropout: Annotated[float, below(1)] = 0.0
+    input_dropout: Annotated[float, below(1)] = 0.0
+    pretraining_epochs: Annotated[int, COUNT_OR_ZERO] = 0
+    learning_rate: Annotated[float | str, one_of("auto"), POSITIVE] = "auto"
+    learning_rate_factors: Annotated[Mapping[str, float] | None, dict, None] = None
+    weight_decay: Annotated[float, POSITIVE_OR_ZERO] = 0.0
+    batch_size: Annotated[int | str, one_of("auto"), COUNT] = "auto"
+    max_epochs: Annotated[int, COUNT] = 25
+    gradient_accumulation: Annotated[int, COUNT] = 1
+    early_stopping: Annotated[bool | str, one_of("auto"), "boolean"] = "auto"
+    selection_metric: Annotated[str, one_of("auto", *SELECTION_METRICS)] = "auto"
+    patience: Annotated[int | None, COUNT, None] = 10
     validation_fraction: float = 0.1
     scale: str = "auto"
-    device: str = "cpu"
-    precision: str = "float32"
+    device: Annotated[str, str] = "cpu"
+    precision: Annotated[str, one_of(*PRECISIONS)] = "float32"
     random_state: Any = None
     verbose: int = 0
 
@@ -158,25 +144,6 @@ class NeuralClassifier(_FittedNetwork):
 
     #: Factor on the rule for the learning rate, for bags of rare features.
     _bag_rate_factor: ClassVar[float] = 1.0
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "network": [one_of("auto"), "array-like", nn.Module, callable],
-        "start": [one_of("frequencies", "random")],
-        "dropout": [below(1)],
-        "input_dropout": [below(1)],
-        "pretraining_epochs": [COUNT_OR_ZERO],
-        "learning_rate": [one_of("auto"), POSITIVE],
-        "learning_rate_factors": [dict, None],
-        "weight_decay": [POSITIVE_OR_ZERO],
-        "batch_size": [one_of("auto"), COUNT],
-        "max_epochs": [COUNT],
-        "gradient_accumulation": [COUNT],
-        "early_stopping": [one_of("auto"), "boolean"],
-        "selection_metric": [one_of("auto", *SELECTION_METRICS)],
-        "patience": [COUNT, None],
-        "device": [str],
-        "precision": [one_of(*PRECISIONS)],
-    }
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -216,15 +183,13 @@ class NeuralClassifier(_FittedNetwork):
             Where to keep the run, after each epoch. If one with the same arguments and data is there, training goes on
             from it, to the same model as without a break.
         """
-        how: dict[str, Any] = {"validation_labels": validation_labels, "callbacks": callbacks, "checkpoint": checkpoint}
-        return self._fit(X, y, {}, validation=validation, **how)
+        return self._fit(X, y, {}, validation, validation_labels, callbacks, checkpoint)
 
     def _fit(
         self,
         X: Any,
         y: Any,
         further: Mapping[str, Any],
-        *,
         validation: Any = None,
         validation_labels: str = "single",
         callbacks: Sequence[Callback] = (),
@@ -243,9 +208,11 @@ class NeuralClassifier(_FittedNetwork):
         generator = spawn(seed)[0]
         given = self._check_validation(validation, validation_labels, labels)
         full = validation_labels == "full" if given is not None else self._y_is_full
-        trainable, held_out = self._split(labels, given is not None, generator)
-        chosen = None
-        if given is None and self.early_stopping == "auto" and not held_out.size and not is_own(self.network):
+        trainable, held_out = np.flatnonzero(labels.labelled), np.empty(0, dtype=np.intp)
+        chosen, auto = None, self.early_stopping == "auto"
+        if given is None and (len(trainable) >= _ENOUGH_TO_HOLD_OUT if auto else self.early_stopping):
+            trainable, held_out = hold_out(labels.observed, trainable, self.validation_fraction, generator)
+        elif given is None and auto and not is_own(self.network):
             chosen = choose_epochs(self, task, trainable, generator)
         with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
             Run(
@@ -259,9 +226,7 @@ class NeuralClassifier(_FittedNetwork):
                 checkpoint=checkpoint,
             ).train()
         if chosen is not None:
-            self.history_.facts["epochs_from"] = f"{N_FOLDS} folds"
-            if chosen.interrupted:
-                self.history_.facts["stopped"] = "interrupted"
+            self.history_.facts |= {"epochs_from": f"{N_FOLDS} folds"} | chosen.facts
         with limited_threads(1):
             if chosen is not None and chosen.n_epochs:
                 logits, where = self._from_network(chosen.logits.astype(np.float64)), "rows left out of folds"
@@ -276,16 +241,6 @@ class NeuralClassifier(_FittedNetwork):
         tell(1.0)
         return self
 
-    def _split(
-        self, labels: Labels, validation_given: bool, generator: np.random.Generator
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows to train on, rows held out (empty when a validation set was given or none is wanted)."""
-        labelled = np.flatnonzero(labels.labelled)
-        wanted = len(labelled) >= _ENOUGH_TO_HOLD_OUT if self.early_stopping == "auto" else bool(self.early_stopping)
-        if validation_given or not wanted:
-            return labelled, np.empty(0, dtype=np.intp)
-        return hold_out(labels.observed, labelled, self.validation_fraction, generator)
-
     def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
         """Build the library's own network."""
         hidden = [max(128, n_labels)] if isinstance(self.network, str) else [int(size) for size in self.network]
@@ -299,10 +254,7 @@ class NeuralClassifier(_FittedNetwork):
         raise NotImplementedError(f"{type(self).__name__} must say what it minimises.")
 
     def _set_n_positives(self, context: Context) -> float:
-        """Set and return the number of positives, for methods that train towards it.
-
-        Without time to look for neighbours, "estimate" means the same as None.
-        """
+        """Set and return the number of positives; without time left "estimate" means the same as None."""
         rows, number = context.rows, self.n_positives
         if number == "estimate" and not self.single_label_ and not rows.processes.agree(time_left() <= 0):
             index = rows.trainable.cpu().numpy()
@@ -383,32 +335,33 @@ class NeuralClassifier(_FittedNetwork):
 
 
 class LossObjective(Objective):
-    """One loss per batch, a function of logits and observed labels, (batch, n_labels) each."""
+    """One loss per batch, of logits and observed labels, (batch, n_labels) each, and the numbers of the epoch."""
 
-    def __init__(self, network: nn.Module, name: str, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def __init__(
+        self, network: nn.Module, name: str, loss: Callable[..., Tensor], by_epoch: Callable[[int], Any] = lambda _: {}
+    ) -> None:
         super().__init__(network)
-        self.name, self.loss = name, loss
+        self.name, self.loss, self.by_epoch = name, loss, by_epoch
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
-        yield self.name, self.loss(self.network(batch.features), batch.observed)
+        yield self.name, self.loss(self.network(batch.features), batch.observed, **self.by_epoch(self.epoch))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GraphClassifier(NeuralClassifier):
     """Base of neural methods that look for similar rows."""
 
-    #: Of ``n_positives``, for methods that can estimate it from similar rows.
-    _parameter_constraints: ClassVar[Constraints] = {"n_positives": [AT_LEAST_ONE, one_of("estimate"), None]}
+    #: May be estimated from similar rows.
+    n_positives: Annotated[Any, AT_LEAST_ONE, one_of("estimate"), None] = None
 
     def fit(self, X: Any, y: Any = None, *, graph_features: Any = None, **arguments: Any) -> Self:
-        """Train on observed labels.
+        """Train on observed labels; see ``NeuralClassifier.fit`` for the other arguments.
 
         Parameters
         ----------
         graph_features : array or CSR matrix of shape (n_samples, q), optional
             What to find similar rows by, instead of X. Needed if X is a Dataset.
-        X, y, **arguments
-            See ``NeuralClassifier.fit``.
         """
         return self._fit(X, y, {"graph_features": graph_features}, **arguments)
 

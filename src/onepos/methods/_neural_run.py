@@ -7,7 +7,7 @@ import copy
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,27 +22,10 @@ from onepos._utils.validation import Labels, spawn
 from onepos.methods._pretraining import pretrain
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.stored import DatasetRows, take
-from onepos.training import (
-    Batch,
-    Callback,
-    Checkpoint,
-    Processes,
-    Rows,
-    Schedule,
-    check_rate_factors,
-    forward_precision,
-    train,
-)
+from onepos.training import Batch, Callback, Checkpoint, Processes, Rows, Schedule, check_rate_factors, train
 from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
-from onepos.training.machine import limited_threads, useful_threads
-from onepos.training.networks import (
-    forward_all,
-    is_own,
-    own_network,
-    seeded_globals,
-    start_at_frequencies,
-    try_network,
-)
+from onepos.training.machine import forward_precision, limited_threads, useful_threads
+from onepos.training.networks import forward_all, is_own, own_network, seeded_globals, start_at_frequencies, try_network
 from onepos.training.objective import as_features, gather, on_device
 
 if TYPE_CHECKING:
@@ -61,46 +44,25 @@ _NO_MATTER = ("verbose", "random_state", "device", "cache_folder")
 
 
 def are_bags(rows: Rows) -> bool:
-    """Whether features are counts or weights of rare things, such as words: none negative, few not zero.
-
-    Items of a Dataset are not looked at, since many of them would have to be read.
-    """
-    if isinstance(rows.features, DatasetRows):
+    """Whether features are counts or weights of rare things, such as words: none negative, few not zero."""
+    if isinstance(rows.features, DatasetRows):  # many items would have to be read
         return False
     sample = rows.gather(rows.trainable[:_KIND_ROWS])
     return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
 
 
 def auto_batch_size(n_rows: int) -> int:
-    """Return the power of 2 that is nearest to a fiftieth of the rows, from 16 to 128.
-
-    Examples
-    --------
-    >>> [auto_batch_size(n) for n in (100, 2000, 4000, 100_000)]
-    [16, 32, 64, 128]
-    """
+    """Return the power of 2 that is nearest to a fiftieth of the rows, from 16 to 128."""
     return int(min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128))
 
 
 def auto_learning_rate(batch_size: int, *, bags: bool) -> float:
-    """Return 1e-3 at batches of 16, growing with the root of the batch size; half of it for bags of rare features.
-
-    Examples
-    --------
-    >>> auto_learning_rate(16, bags=False), auto_learning_rate(64, bags=False), auto_learning_rate(64, bags=True)
-    (0.001, 0.002, 0.001)
-    """
+    """Return 1e-3 at batches of 16, growing with the root of the batch size; half of it for bags of rare features."""
     return (0.5e-3 if bags else 1e-3) * math.sqrt(batch_size / 16)
 
 
 def auto_selection_metric(n_judging: int, n_labels: int) -> str:
-    """Return what chooses the epoch on single positives: the likelihood if there are few judging rows per label.
-
-    Examples
-    --------
-    >>> auto_selection_metric(100, 50), auto_selection_metric(500, 50)
-    ('observed_likelihood', 'average_precision')
-    """
+    """Return what chooses the epoch on single positives: the likelihood if there are few judging rows per label."""
     return OBSERVED_LIKELIHOOD if n_judging < _ROWS_PER_LABEL * n_labels else "average_precision"
 
 
@@ -185,10 +147,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Run:
-    """One network trained on some rows of a task.
+    """One network trained on some rows of a task; ``model`` gets what it learns.
 
-    ``model`` gets ``scaler_``, ``history_`` and, unless ``told`` is given, ``network_`` and what the method learns
-    besides. The epoch is chosen on the rows ``held_out``, or on ``given``: features, labels, whether they are complete.
+    The epoch is chosen on the rows ``held_out``, or on ``given``: features, labels, whether they are complete.
     ``told`` collects the logits of ``held_out``, before the first epoch and after each: for folds.
     """
 
@@ -214,10 +175,8 @@ class Run:
             similar = on_device(as_features(self._fit_scaler(similar).transform(similar)), device)
         # A user's network and Dataset may draw from torch's global generators, which then follow the seed as well.
         foreign = is_own(model.network) or isinstance(task.X, DatasetRows)
-        checkpoint = None
-        if self.checkpoint is not None:
-            checkpoint = Checkpoint(self.checkpoint, self._identity(), draws_globally=foreign)
-        held = self._held(scaled)
+        held, folder = self._held(scaled), self.checkpoint
+        checkpoint = None if folder is None else Checkpoint(folder, self._identity(), draws_globally=foreign)
         with seeded_globals(generator) if foreign else nullcontext():
             context = Context(
                 rows,
@@ -273,8 +232,7 @@ class Run:
         return made.to(model.device)
 
     def _schedule(self, rows: Rows) -> Schedule:
-        model = self.model
-        batch, rate = model.batch_size, model.learning_rate
+        model, batch, rate = self.model, self.model.batch_size, self.model.learning_rate
         if isinstance(batch, str):
             batch = auto_batch_size(len(rows.trainable))
         if isinstance(rate, str):
@@ -306,11 +264,8 @@ class Run:
             schedule = replace(schedule, max_epochs=0)
         objective = model._make_objective(context).to(model.device)
         processes.same_state(objective)
-        n_threads = useful_threads(
-            schedule.batch_size // processes.size,
-            sum(p.numel() for p in objective.parameters()),
-            own=is_own(model.network),
-        )
+        n_parameters = sum(p.numel() for p in objective.parameters())
+        n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters, own=is_own(model.network))
         metric = self._metric(held, context.n_labels)
         precision = forward_precision(objective.network, model.precision, model.device)
         with limited_threads(n_threads), precision, stage(share, 1.0):
@@ -327,11 +282,8 @@ class Run:
         model.history_.facts |= before
         if self.told is not None:
             return
-        model.history_.facts |= {
-            "scale": model.scaler_.kind,
-            "batch_size": schedule.batch_size,
-            "learning_rate": schedule.learning_rate,
-        }
+        facts = {"batch_size": schedule.batch_size, "learning_rate": schedule.learning_rate}
+        model.history_.facts |= {"scale": model.scaler_.kind, **facts}
         if processes.size > 1:
             model.history_.facts["processes"] = processes.size
         model.network_ = objective.network.cpu().eval()
@@ -364,11 +316,11 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """The number of epochs that did best, and the logits after so many, of shape (n_labelled, n_labels)."""
+    """The number of epochs that did best, the logits after so many, (n_labelled, n_labels), facts for the history."""
 
     n_epochs: int
     logits: NDArray[np.float32]
-    interrupted: bool = False
+    facts: dict[str, str] = field(default_factory=dict)
 
 
 def choose_epochs(
@@ -388,7 +340,7 @@ def choose_epochs(
         # With several processes, process 0 scores.
         logits, interrupted = task.processes.agree((logits, one.history_.facts["stopped"] == "interrupted"))
         if interrupted:  # one Ctrl-C, one end
-            return OutOfFold(0, np.empty((0, n_labels), dtype=np.float32), interrupted=True)
+            return OutOfFold(0, np.empty((0, n_labels), dtype=np.float32), {"stopped": "interrupted"})
         told.append(logits)
     truth = task.labels.observed[np.concatenate(folds)]
     sign = 1.0 if higher_is_better(metric) else -1.0

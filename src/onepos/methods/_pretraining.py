@@ -1,13 +1,14 @@
 """Hidden layers that first learn to reconstruct features: ``pretraining_epochs`` of the neural methods."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from onepos._utils.context import setting
 from onepos.training import Batch, Objective, Rows, Schedule, train
 from onepos.training.losses import feature_reconstruction, softmax_cross_entropy
 from onepos.training.machine import limited_threads, useful_threads
@@ -20,17 +21,9 @@ _HIDDEN_SHARE = 0.5
 _SHARED: ContextVar[dict[Any, Any] | None] = ContextVar("onepos_shared_pretraining", default=None)
 
 
-@contextmanager
-def shared_pretraining() -> Iterator[None]:
-    """Pretrain once inside: later networks of the same sizes start with the hidden layers of the first.
-
-    For networks that are trained on different parts of the same rows. These layers do not depend on labels.
-    """
-    token = _SHARED.set({})
-    try:
-        yield
-    finally:
-        _SHARED.reset(token)
+def shared_pretraining() -> AbstractContextManager[None]:
+    """Pretrain once in the body, without labels: later networks of the same sizes start with the first's layers."""
+    return setting(_SHARED, {})
 
 
 class _FeatureObjective(Objective):
@@ -47,10 +40,7 @@ class _FeatureObjective(Objective):
 def pretrain(
     network: nn.Module, rows: Rows, schedule: Schedule, n_epochs: int, generator: torch.Generator, *, bags: bool
 ) -> dict[str, Any]:
-    """Train the hidden layers of ``network`` in place, and return facts for the history.
-
-    The schedule is that of the training that follows. Several processes each do all of it, with the same result.
-    """
+    """Train the hidden layers of ``network`` in place, in every process alike, and return facts for the history."""
     if type(network) is not MLP or len(network.sizes) < 3:
         found = "a network without one" if type(network) is MLP else f"a network of your own ({type(network).__name__})"
         raise ValueError(

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import Tensor
 
-from onepos.methods._base import POSITIVE_OR_ZERO, Constraints, below, one_of
+from onepos.methods._base import POSITIVE_OR_ZERO, below, one_of
 from onepos.methods._neural import Context, LossObjective, NeuralClassifier
 from onepos.training import Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy
@@ -17,20 +17,14 @@ class AssumeNegativeClassifier(NeuralClassifier):
     """Assume-negative learning: every label that was not observed counts as absent.
 
     Keys: ``an`` (the defaults), ``an-ls`` (``label_smoothing=0.1``), ``wan`` (``unobserved_weight="auto"``).
+    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
 
     Parameters
     ----------
     unobserved_weight : float or "auto"
-        Weight of unobserved entries in the loss; "auto" is WAN's 1/(c−1), which balances one positive against all
-        the others.
+        Weight of unobserved entries in the loss; "auto" is WAN's 1/(c−1): one positive balances all other labels.
     label_smoothing : float
-        ε of AN-LS: targets are 1−ε where observed and ε elsewhere.
-    network, learning_rate, … :
-        See ``NeuralClassifier``.
-
-    References
-    ----------
-    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
+        ε of AN-LS: targets are 1−ε where observed and ε elsewhere. Other parameters: ``NeuralClassifier``.
 
     Examples
     --------
@@ -42,13 +36,8 @@ class AssumeNegativeClassifier(NeuralClassifier):
     (200, 4)
     """
 
-    unobserved_weight: float | str = 1.0
-    label_smoothing: float = 0.0
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "unobserved_weight": [one_of("auto"), POSITIVE_OR_ZERO],
-        "label_smoothing": [below(0.5)],
-    }
+    unobserved_weight: Annotated[float | str, one_of("auto"), POSITIVE_OR_ZERO] = 1.0
+    label_smoothing: Annotated[float, below(0.5)] = 0.0
 
     def _make_objective(self, context: Context) -> Objective:
         weight = self.unobserved_weight
@@ -67,9 +56,7 @@ class FullySupervisedClassifier(NeuralClassifier):
     """Binary cross-entropy on *complete* labels: every 0 in y is a true negative. Key: ``bce``.
 
     Not a single-positive method: trained on complete labels, it shows what they are worth. Trained on single positives
-    it equals ``an``.
-
-    Parameters are those of ``NeuralClassifier``.
+    it equals ``an``. Parameters are those of ``NeuralClassifier``.
 
     Examples
     --------

@@ -1,16 +1,16 @@
 """CRISP: class priors estimated from single positives, and the risk that they make computable (Liu et al., 2025)."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, State, one_of
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, State, one_of
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative
@@ -25,10 +25,10 @@ def class_prior(
     confidence: float = 0.01,
     slack: float = 0.01,
 ) -> float:
-    """Estimate the share of rows that have a label from rows on which it was observed: the top-bin estimator of CRISP.
+    """Estimate the share of rows that have a label, from f(x) of all rows and the rows on which it was observed.
 
-    ``scores`` are f(x) of all rows; ``weights`` are 1/e(x) of the observed rows, up to a factor. ``confidence`` is δ,
-    ``slack`` is τ. The estimate is at least the share of rows on which the label was observed, and 0 if on none.
+    ``weights`` are 1/e(x) of the observed rows, up to a factor; ``confidence`` is δ, ``slack`` is τ of the paper. The
+    estimate is at least the share of rows on which the label was observed.
     """
     n_samples, n_positive = len(scores), int(positive.sum())
     if n_positive == 0:
@@ -55,13 +55,9 @@ def class_prior_risk(
 ) -> Tensor:
     """R̂ = Σ_j [ (2π_j/n_j) Σ_{i∈S_j} (1 − f_ij) + | mean_i f_ij − π_j | ], on a batch; f = σ(logits).
 
-    With the absolute loss |y − f| the risk of a label is 2π E₊[1−f] + (E[f] − π). The bracket is
-    (1−π) E₋[f] − π E₊[1−f]; its modulus keeps a network that overfits from driving it below zero. Entries known to be
-    absent add their own absolute loss f; the paper has none.
-
-    ``weights``, (batch, n_labels), are 2π̂_j·n/n_j at the observed entries and 0 elsewhere. ``means``, (n_labels,), are
-    the means of f over all rows. If given, they tell on which side of π̂ the mean is, and the batch gives only the
-    direction: a rare label is in few batches, and the modulus of their own means has another minimum.
+    Entries known to be absent add their own absolute loss f; the paper has none. ``weights``, (batch, n_labels), are
+    2π̂_j·n/n_j at the observed entries and 0 elsewhere. ``means`` of f over all rows, if given, tell on which side of π̂
+    the mean is, and the batch gives only the direction: a rare label is in few batches.
     """
     scores = torch.sigmoid(logits)
     found = (weights * torch.sigmoid(-logits)).sum() / logits.shape[0]
@@ -80,13 +76,8 @@ def selection_propensity(
 ) -> NDArray[np.float64]:
     """e_j(x) = E[ 1/|Y| | x, y_j = 1 ] at the given entries, labels independent given x, shape (n_entries,).
 
-    The observed label is a uniform draw from the row's labels. With label j there, |Y| = 1 + N, N a sum of independent
-    indicators with the other labels' ``probabilities`` p_k. Since 1/(1+N) = ∫₀¹ u^N du,
-
-        e_j(x) = ∫₀¹ Π_{k≠j} (1 − p_k + p_k·u) du,
-
-    a polynomial of degree c − 1: Gauss and Legendre's rule with 32 nodes is exact up to 64 labels. With a thousand
-    labels it is off by less than 1e-9 of its value if 50 are expected in a row, by 1e-5 if 300 are.
+    As 1/(1+N) = ∫₀¹ u^N du, e_j(x) = ∫₀¹ Π_{k≠j} (1 − p_k + p_k·u) du, a polynomial of degree c − 1: Gauss and
+    Legendre's rule with 32 nodes is exact up to 64 labels, and off by less than 1e-9 at a thousand if 50 are expected.
     """
     result = np.zeros(len(rows))
     others = np.asarray(probabilities, dtype=np.float64)[rows]
@@ -104,23 +95,17 @@ _MEAN_ROWS = 1000
 class CRISPObjective(Objective):
     """After an AN warm-up: estimate π̂ from the network's scores, then minimise the risk that π̂ gives."""
 
+    running = ("weights", "means")
     priors: Tensor
     weights: Tensor
     means: Tensor
 
-    def __init__(
-        self,
-        network: nn.Module,
-        rows: Rows,
-        *,
-        warm_up_epochs: int,
-        refresh_epochs: int,
-        batch_mean: bool,
-        **estimator: Any,
-    ) -> None:
+    def __init__(self, network: nn.Module, rows: Rows, method: "CRISPClassifier") -> None:
         super().__init__(network)
-        self.rows, self.batch_mean, self.estimator = rows, batch_mean, estimator
-        self.warm_up_epochs, self.refresh_epochs = warm_up_epochs, refresh_epochs
+        self.rows, self.batch_mean = rows, method.mean == "batch"
+        self.warm_up_epochs, self.refresh_epochs = method.warm_up_epochs, method.refresh_epochs
+        names = ("confidence", "slack", "selection_correction")
+        self.estimator: Any = {name: getattr(method, name) for name in names} | {"known": method.single_label_}
         zeros = torch.zeros(rows.observed.shape[1], device=rows.observed.device)
         #: Part of the state, so that the restored epoch has its own.
         self.register_buffer("priors", zeros)
@@ -144,14 +129,6 @@ class CRISPObjective(Objective):
         everywhere[trainable] = torch.from_numpy(weights).to(everywhere)
         self.weights, self.means = everywhere, scores.mean(dim=0)
         self.priors = torch.from_numpy(priors).to(everywhere)
-
-    def running_state(self) -> dict[str, Tensor]:
-        """What the last estimate gave beside the priors."""
-        return {"weights": self.weights, "means": self.means}
-
-    def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Take it back."""
-        self.weights, self.means = state["weights"].to(self.weights), state["means"].to(self.means)
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
@@ -181,8 +158,8 @@ def estimate_priors(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Priors of all labels, shape (n_labels,), and the risk's weights 2π̂·n/n_j of entries, (n_samples, n_labels).
 
-    With ``selection_correction`` an observed entry counts by 1/e_j(x), in the prior and in the risk; its weights still
-    sum to 2π̂_j·n over a label's rows. ``known``: rows have one class, so that counting is enough.
+    With ``selection_correction`` an observed entry counts by 1/e_j(x). ``known``: rows have one class, so that counting
+    is enough.
     """
     n_samples, n_labels = scores.shape
     rows, columns = np.nonzero(positive)
@@ -202,6 +179,10 @@ def estimate_priors(
 class CRISPClassifier(NeuralClassifier):
     """CRISP: estimate how often each label is there, then minimise the risk that this makes computable. Key: ``crisp``.
 
+    Liu et al., "Can Class-Priors Help Single-Positive Multi-Label Learning?", arXiv 2309.13886, NeurIPS 2025. Its
+    Equation (8), a bias on the logits of rare labels, is left out: its form is not public. For a 1-D y, where each row
+    has one class, the priors are the observed shares.
+
     Parameters
     ----------
     warm_up_epochs : int
@@ -216,25 +197,13 @@ class CRISPClassifier(NeuralClassifier):
         for a random sample of all.
     mean : {"batch", "set"}
         Whose mean of f the risk compares with π̂: the batch's, as the formula reads on mini-batches, or a running
-        mean over about 1000 rows, of which a batch gives the direction only.
-    network, learning_rate, … :
-        See ``NeuralClassifier``.
+        mean over about 1000 rows, of which a batch gives the direction only. Other parameters: ``NeuralClassifier``.
 
     Attributes
     ----------
     class_priors_ : float64 array of shape (n_labels,)
-        π̂ of the restored epoch; of the trained network if that epoch lies in the warm-up.
-    history_ : History
-        Losses and validation scores by epoch; ``n_positives`` is the sum of the priors.
-
-    Notes
-    -----
-    The paper's Equation (8), a bias on the logits of rare labels, is left out: its form is not public. For a 1-D y,
-    where each row has one class, the priors are the observed shares.
-
-    References
-    ----------
-    Liu et al., "Can Class-Priors Help Single-Positive Multi-Label Learning?", arXiv 2309.13886, NeurIPS 2025.
+        π̂ of the restored epoch; of the trained network if that epoch lies in the warm-up. ``n_positives`` in
+        ``history_`` is their sum.
 
     Examples
     --------
@@ -246,34 +215,15 @@ class CRISPClassifier(NeuralClassifier):
     True
     """
 
-    warm_up_epochs: int = 3
-    refresh_epochs: int = 1
-    confidence: float = 0.01
-    slack: float = 0.01
-    selection_correction: bool = False
-    mean: str = "batch"
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "warm_up_epochs": [COUNT_OR_ZERO],
-        "refresh_epochs": [COUNT],
-        "confidence": [FRACTION],
-        "slack": [POSITIVE_OR_ZERO],
-        "selection_correction": ["boolean"],
-        "mean": [one_of("batch", "set")],
-    }
+    warm_up_epochs: Annotated[int, COUNT_OR_ZERO] = 3
+    refresh_epochs: Annotated[int, COUNT] = 1
+    confidence: Annotated[float, FRACTION] = 0.01
+    slack: Annotated[float, POSITIVE_OR_ZERO] = 0.01
+    selection_correction: Annotated[bool, "boolean"] = False
+    mean: Annotated[str, one_of("batch", "set")] = "batch"
 
     def _make_objective(self, context: Context) -> Objective:
-        return CRISPObjective(
-            context.network,
-            context.rows,
-            warm_up_epochs=self.warm_up_epochs,
-            refresh_epochs=self.refresh_epochs,
-            batch_mean=self.mean == "batch",
-            confidence=self.confidence,
-            slack=self.slack,
-            selection_correction=self.selection_correction,
-            known=self.single_label_,
-        )
+        return CRISPObjective(context.network, context.rows, self)
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, CRISPObjective)

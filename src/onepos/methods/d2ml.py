@@ -1,21 +1,14 @@
 """D2ML (DM2L): predictions of low rank within each label's rows and of high rank over all rows."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.methods._base import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, State, one_of
-from onepos.methods._classical import CONSTANT, ClassicalClassifier, Matrix, with_constant
-from onepos.methods._d2ml_solver import (
-    Problem,
-    choose_landmarks,
-    cross_validated_ridge,
-    default_gamma,
-    fit_d2ml,
-    kernel_product,
-)
+from onepos.methods import _d2ml_solver as solver
+from onepos.methods._base import COUNT, POSITIVE, POSITIVE_OR_ZERO, State, one_of
+from onepos.methods._classical import CONSTANT, ClassicalClassifier, Matrix, Unobserved, with_constant
 from onepos.training import History
 from onepos.training.machine import limited_threads
 
@@ -51,22 +44,16 @@ class D2MLClassifier(ClassicalClassifier):
     kernel : {"linear", "rbf"}
         "rbf" replaces XW by KA. Up to ``n_landmarks`` training rows it is exact; above, Nyström's approximation from so
         many random rows, as K itself would be n×n.
-    gamma : float, optional
-        Of the RBF kernel exp(−γ‖x − x'‖²); None for 1 / (n_features · variance).
-    n_landmarks : int
-        See ``kernel``.
+    gamma, n_landmarks
+        γ of the RBF kernel exp(−γ‖x − x'‖²), None for 1 / (n_features · variance); and see ``kernel``.
     unobserved : {"negative", "ignore"} or float
         What an unobserved entry is: a negative of weight 1, nothing, or a negative of that weight.
     max_iter, inner_iter : int
         Steps of the concave-convex procedure, and of ADMM in each.
-    penalty : float
-        ρ of ADMM.
-    tol : float
-        Stop when a step lowers the objective by less than this part of all that it was lowered by.
-    validation_fraction : float
-        Share of rows held out when ``rank_weight`` is a sequence and ``fit`` gets no validation set.
-    scale, random_state
-        As in ``NeuralClassifier``.
+    penalty, tol : float
+        ρ of ADMM; stop when a step lowers the objective by less than this part of all that it was lowered by.
+    validation_fraction, scale, random_state
+        As in ``NeuralClassifier``; rows are held out if ``rank_weight`` is a sequence and ``fit`` gets no others.
 
     Attributes
     ----------
@@ -87,32 +74,19 @@ class D2MLClassifier(ClassicalClassifier):
     True
     """
 
-    rank_weight: Any = (3.0, 1.0, 0.3, 0.1)
-    ridge: float | None = None
-    kernel: str = "linear"
-    gamma: float | None = None
-    n_landmarks: int = 1000
-    unobserved: str | float = "negative"
-    max_iter: int = 20
-    inner_iter: int = 50
-    penalty: float = 1.0
-    tol: float = 1e-2
-    validation_fraction: float = 0.1
-    scale: str = "auto"
-    random_state: Any = None
+    rank_weight: Annotated[Any, "array-like", POSITIVE_OR_ZERO] = (3.0, 1.0, 0.3, 0.1)
+    ridge: Annotated[float | None, POSITIVE, None] = None
+    kernel: Annotated[str, one_of("linear", "rbf")] = "linear"
+    gamma: Annotated[float | None, POSITIVE, None] = None
+    n_landmarks: Annotated[int, COUNT] = 1000
+    unobserved: Unobserved = "negative"
+    max_iter: Annotated[int, COUNT] = 20
+    inner_iter: Annotated[int, COUNT] = 50
+    penalty: Annotated[float, POSITIVE] = 1.0
+    tol: Annotated[float, POSITIVE_OR_ZERO] = 1e-2
 
     _strength: ClassVar[str] = "rank_weight"
     _solution_type: ClassVar[Any] = _Solution
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "rank_weight": ["array-like", POSITIVE_OR_ZERO],
-        "ridge": [None, POSITIVE],
-        "kernel": [one_of("linear", "rbf")],
-        "gamma": [None, POSITIVE],
-        "n_landmarks": [COUNT],
-        "inner_iter": [COUNT],
-        "penalty": [POSITIVE],
-    }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
@@ -131,23 +105,24 @@ class D2MLClassifier(ClassicalClassifier):
             landmarks = gamma = projection = None
             design = features
             if self.kernel == "rbf":
-                gamma = self.gamma if self.gamma is not None else default_gamma(features)
-                landmarks, projection = choose_landmarks(features, gamma, self.n_landmarks, generator)
-                design = kernel_product(features, landmarks, gamma, projection)
+                gamma = self.gamma if self.gamma is not None else solver.default_gamma(features)
+                landmarks, projection = solver.choose_landmarks(features, gamma, self.n_landmarks, generator)
+                design = solver.kernel_product(features, landmarks, gamma, projection)
             design = with_constant(design)
-            ridge = self.ridge if self.ridge is not None else cross_validated_ridge(design[:, :-1], observed > 0)
+            ridge = self.ridge
+            if ridge is None:
+                ridge = solver.cross_validated_ridge(design[:, :-1], observed > 0)
             ridges = np.append(np.full(design.shape[1] - 1, ridge), 0.0)
-            problem = Problem(design, observed, self.unobserved, strength, ridges)
-            weights, history = fit_d2ml(
-                problem, max_iter=self.max_iter, inner_iter=self.inner_iter, penalty=self.penalty, tolerance=self.tol
-            )
+            problem = solver.Problem(design, observed, self.unobserved, strength, ridges)
+            limits: Any = {"max_iter": self.max_iter, "inner_iter": self.inner_iter}
+            weights, history = solver.fit_d2ml(problem, **limits, penalty=self.penalty, tolerance=self.tol)
         coef = weights[:-1] if projection is None else projection @ weights[:-1]
         return _Solution(coef, CONSTANT * weights[-1], landmarks, gamma, strength, ridge), history
 
     def _scores(self, solution: _Solution, features: Any) -> Matrix:
         if solution.gamma is None:
             return super()._scores(solution, features)
-        return kernel_product(features, solution.landmarks, solution.gamma, solution.coef) + solution.intercept
+        return solver.kernel_product(features, solution.landmarks, solution.gamma, solution.coef) + solution.intercept
 
     def _state(self) -> State:
         arrays, facts = super()._state()

@@ -1,16 +1,16 @@
 """EM and EM+APL: unknown labels are kept undecided, later given pseudo-labels (Zhou et al., ECCV 2022)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from onepos.methods._base import COUNT_OR_ZERO, POSITIVE_OR_ZERO, PROBABILITY, Constraints
+from onepos.methods._base import COUNT_OR_ZERO, POSITIVE_OR_ZERO, PROBABILITY
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Objective, Rows
+from onepos.training import Batch, Objective
 from onepos.training.networks import outputs_of_all
 
 
@@ -29,10 +29,8 @@ def entropy_maximization(
 ) -> Tensor:
     """EM: −log p where observed, −α·H(p) where unknown. EM+APL: β·BCE(p, ŷ) where there is a pseudo-label ŷ.
 
-    Entries known to be absent add −log(1−p); the paper has none. Without entropy (α = 0) unknown entries are ignored.
-
-    α is ``entropy_weight``, β is ``pseudo_label_weight``. ``pseudo_labels`` are ŷ in [0, 1], NaN where an unknown entry
-    has none; what is known goes before it.
+    Entries known to be absent add −log(1−p); the paper has none. ``pseudo_labels`` are ŷ in [0, 1], NaN where an
+    unknown entry has none; what is known goes before it.
     """
     known, unknown = observed != 0, observed == 0
     targets = (observed > 0).to(logits.dtype)
@@ -55,28 +53,19 @@ def freeze_lowest(pseudo_labels: Tensor, probabilities: Tensor, open_entries: Te
 
 
 class EntropyMaximizationObjective(Objective):
-    """−log p where observed, −α·H(p) where unknown, β·BCE(p, ŷ) where there is a pseudo-label ŷ.
+    """EM+APL. Each epoch that is due gives pseudo-labels to ⌊``share`` · N_j/(number of such epochs)⌋ rows of label j.
 
-    From epoch T_w on, each epoch of T gives pseudo-labels to ⌊``share`` · N_j/(T − T_w)⌋ rows of every label j, N_j its
-    unknown rows at the start.
+    N_j is the number of its unknown rows at the start.
     """
 
+    running = ("pseudo_labels",)
     pseudo_labels: Tensor | None
 
-    def __init__(
-        self,
-        network: nn.Module,
-        rows: Rows,
-        label_scores: Tensor | None,
-        *,
-        share: float,
-        warm_up_epochs: int,
-        max_epochs: int,
-        **weights: float,
-    ) -> None:
-        super().__init__(network)
+    def __init__(self, context: Context, *, share: float, due: range, **weights: float) -> None:
+        super().__init__(context.network)
+        rows, label_scores = context.rows, context.label_scores
         self.rows, self.weights = rows, weights
-        self.due = range(warm_up_epochs, max_epochs) if share > 0 else range(0)
+        self.due = due if share > 0 else range(0)
         pseudo_labels = None if label_scores is None else label_scores.clone()  # further ones are written into them
         if pseudo_labels is None and share > 0:
             pseudo_labels = torch.full(rows.observed.shape, torch.nan, device=rows.observed.device)
@@ -97,15 +86,6 @@ class EntropyMaximizationObjective(Objective):
         freeze_lowest(labels, probabilities, unlabelled, self.portion)
         self.pseudo_labels[trainable] = labels
 
-    def running_state(self) -> dict[str, Tensor]:
-        """The pseudo-labels so far."""
-        return {} if self.pseudo_labels is None else {"pseudo_labels": self.pseudo_labels}
-
-    def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Take the pseudo-labels back."""
-        if self.pseudo_labels is not None:
-            self.pseudo_labels = state["pseudo_labels"].to(self.pseudo_labels)
-
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss, one step."""
         logits = self.network(batch.features)
@@ -119,7 +99,8 @@ class EntropyMaximizationClassifier(NeuralClassifier):
     """Entropy maximisation: keep the probability of an unknown label undecided.
 
     Keys: ``em`` (the defaults), ``em-apl`` (``pseudo_label_share=0.9``: after a warm-up, each label's least likely rows
-    get the network's p for a pseudo-label, a portion per epoch).
+    get the network's p for a pseudo-label, a portion per epoch). Zhou et al., "Acknowledging the Unknown for
+    Multi-Label Learning with Single Positive Labels", ECCV 2022.
 
     Parameters
     ----------
@@ -130,48 +111,30 @@ class EntropyMaximizationClassifier(NeuralClassifier):
     pseudo_label_weight : float
         β, weight of entries with a pseudo-label.
     warm_up_epochs : int
-        T_w, epochs before the first pseudo-labels.
-    network, learning_rate, … :
-        See ``NeuralClassifier``.
-
-    References
-    ----------
-    Zhou et al., "Acknowledging the Unknown for Multi-Label Learning with Single Positive Labels", ECCV 2022.
+        T_w, epochs before the first pseudo-labels. Other parameters: ``NeuralClassifier``.
     """
 
-    entropy_weight: float = 0.1
-    pseudo_label_share: float = 0.0
-    pseudo_label_weight: float = 0.4
-    warm_up_epochs: int = 5
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "entropy_weight": [POSITIVE_OR_ZERO],
-        "pseudo_label_share": [PROBABILITY],
-        "pseudo_label_weight": [POSITIVE_OR_ZERO],
-        "warm_up_epochs": [COUNT_OR_ZERO],
-    }
+    entropy_weight: Annotated[float, POSITIVE_OR_ZERO] = 0.1
+    pseudo_label_share: Annotated[float, PROBABILITY] = 0.0
+    pseudo_label_weight: Annotated[float, POSITIVE_OR_ZERO] = 0.4
+    warm_up_epochs: Annotated[int, COUNT_OR_ZERO] = 5
 
     def fit(self, X: Any, y: Any = None, *, label_scores: Any = None, **arguments: Any) -> Self:
-        """Train on observed labels.
+        """Train on observed labels; see ``NeuralClassifier.fit`` for the other arguments.
 
         Parameters
         ----------
         label_scores : array or DataFrame of shape (n_samples, n_labels), optional
             What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
             it says nothing. They are pseudo-labels from the beginning.
-        X, y, **arguments
-            See ``NeuralClassifier.fit``.
         """
         return self._fit(X, y, {"label_scores": label_scores}, **arguments)
 
     def _make_objective(self, context: Context) -> Objective:
         return EntropyMaximizationObjective(
-            context.network,
-            context.rows,
-            context.label_scores,
+            context,
             share=self.pseudo_label_share,
-            warm_up_epochs=self.warm_up_epochs,
-            max_epochs=self.max_epochs,
+            due=range(self.warm_up_epochs, self.max_epochs),
             entropy_weight=self.entropy_weight,
             pseudo_label_weight=self.pseudo_label_weight,
         )

@@ -18,10 +18,7 @@ class FrequencyClassifier(OnePositiveClassifier):
     The score of a label is its share among the observed positives, smoothed by half a count. Labels that were observed
     equally often differ by a negligible amount, in column order, because the metrics count a tie as a mistake.
 
-    Parameters
-    ----------
-    random_state : int, RandomState, Generator or None
-        Not used, as nothing is random. All methods have this parameter.
+    ``random_state``, which all methods have, is not used, as nothing is random.
 
     Examples
     --------

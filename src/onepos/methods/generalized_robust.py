@@ -1,17 +1,17 @@
 """GR: the generalised robust loss (Chen et al., IJCAI 2024)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from onepos.methods._base import POSITIVE_OR_ZERO, Constraints
-from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Objective
+from onepos.methods._base import POSITIVE_OR_ZERO
+from onepos.methods._neural import Context, LossObjective, NeuralClassifier
+from onepos.training import Objective
 
 
 def generalized_cross_entropy(log_probability: Tensor, power: float) -> Tensor:
@@ -32,9 +32,8 @@ def generalized_robust(
 ) -> Tensor:
     """GR: −log p where observed, V·[ K·(1−p^q2)/q2 + (1−K)·(1−(1−p)^q3)/q3 ] where unknown (Chen et al., IJCAI 2024).
 
-    K = σ(w p + b), the probability that an unknown label is there, and V = exp(−(p−μ)²/(2σ²)), the trust in it, are
-    made of p without gradient. The numbers w, b, μ, σ, q2 and q3 come in this order. With K = 0, V = 1, q3 → 0 it is
-    assume-negative. Entries known to be absent add −log(1−p); the paper has none.
+    K = σ(w p + b) and V = exp(−(p−μ)²/(2σ²)) carry no gradient. The numbers w, b, μ, σ, q2 and q3 come in this order.
+    Entries known to be absent add −log(1−p); the paper has none.
     """
     with torch.no_grad():
         p = torch.sigmoid(logits)
@@ -56,25 +55,13 @@ def scheduled(ends: dict[str, Ends], epoch: int, max_epochs: int) -> dict[str, f
     return {name: first + progress[name] / max_epochs * (last - first) for name, (first, last) in ends.items()}
 
 
-class GeneralizedRobustObjective(Objective):
-    """The GR loss of the epoch."""
-
-    def __init__(self, network: nn.Module, ends: dict[str, Ends], max_epochs: int, **powers: float) -> None:
-        super().__init__(network)
-        self.ends, self.max_epochs, self.powers = ends, max_epochs, powers
-
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
-        """One loss, one step."""
-        shape = scheduled(self.ends, self.epoch, self.max_epochs)
-        yield "robust", generalized_robust(self.network(batch.features), batch.observed, **shape, **self.powers)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class GeneralizedRobustClassifier(NeuralClassifier):
     """Generalised robust loss: unknown labels get a soft label and a weight from the network's own p. Key: ``gr``.
 
     The soft label is K = σ(w p + b), the weight V = exp(−(p − μ)²/(2σ²)). Each of the four numbers goes from a first to
-    a last value over the epochs.
+    a last value over the epochs. Chen et al., "Boosting Single Positive Multi-label Classification with Generalized
+    Robust Loss", IJCAI 2024.
 
     Parameters
     ----------
@@ -83,37 +70,23 @@ class GeneralizedRobustClassifier(NeuralClassifier):
     center, width : (float, float)
         μ and σ at the beginning and the end.
     positive_power, negative_power : float
-        q2 and q3 of the generalised cross-entropies (1 − p^q)/q; 0 is the cross-entropy itself.
-    network, learning_rate, … :
-        See ``NeuralClassifier``.
-
-    References
-    ----------
-    Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss", IJCAI 2024.
+        q2 and q3 of the generalised cross-entropies (1 − p^q)/q; 0 is the cross-entropy itself. Other parameters:
+        ``NeuralClassifier``.
     """
 
-    slope: Ends = (0.0, 2.0)
-    offset: Ends = (-2.0, -2.0)
-    center: Ends = (0.5, 0.8)
-    width: Ends = (2.0, 0.5)
-    positive_power: float = 0.01
-    negative_power: float = 1.0
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "slope": ["array-like"],
-        "offset": ["array-like"],
-        "center": ["array-like"],
-        "width": ["array-like"],
-        "positive_power": [POSITIVE_OR_ZERO],
-        "negative_power": [POSITIVE_OR_ZERO],
-    }
+    slope: Annotated[Ends, "array-like"] = (0.0, 2.0)
+    offset: Annotated[Ends, "array-like"] = (-2.0, -2.0)
+    center: Annotated[Ends, "array-like"] = (0.5, 0.8)
+    width: Annotated[Ends, "array-like"] = (2.0, 0.5)
+    positive_power: Annotated[float, POSITIVE_OR_ZERO] = 0.01
+    negative_power: Annotated[float, POSITIVE_OR_ZERO] = 1.0
 
     def _make_objective(self, context: Context) -> Objective:
         ends = {name: _ends(name, getattr(self, name)) for name in ("slope", "offset", "center", "width")}
         if min(ends["width"]) <= 0:
             raise ValueError(f"width must be above 0 at both ends; got {self.width!r}.")
-        powers = {"positive_power": self.positive_power, "negative_power": self.negative_power}
-        return GeneralizedRobustObjective(context.network, ends, self.max_epochs, **powers)
+        loss = partial(generalized_robust, positive_power=self.positive_power, negative_power=self.negative_power)
+        return LossObjective(context.network, "robust", loss, partial(scheduled, ends, max_epochs=self.max_epochs))
 
 
 def _ends(name: str, value: Any) -> Ends:

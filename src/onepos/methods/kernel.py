@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 
 from onepos._utils.context import tell, time_left
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import (
-    COUNT,
-    POSITIVE,
-    Constraints,
-    SharesClassifier,
-    State,
-    one_of,
-    scaler_state,
-    stored_scaler,
-)
+from onepos.methods._base import COUNT, POSITIVE, SharesClassifier, State, one_of, scaler_state, stored_scaler
 from onepos.rows.scaling import fit_scaler
 
 #: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
@@ -36,23 +27,19 @@ _FARTHEST = 1e15
 
 
 class _Problem(NamedTuple):
-    """Rows (n, q), observed labels (n, c), label frequencies (c,), landmarks (m, q), unit of squared distances."""
-
-    rows: Any
-    positives: NDArray[np.float32]
-    frequency: NDArray[np.float64]
-    landmarks: NDArray[np.float32]
-    unit: float
+    rows: Any  # (n, q)
+    positives: NDArray[np.float32]  # observed labels (n, c)
+    frequency: NDArray[np.float64]  # of the labels (c,)
+    landmarks: NDArray[np.float32]  # (m, q)
+    unit: float  # of squared distances
 
 
 class _Fit(NamedTuple):
-    """Kernel width, ridge, weights (m, c), log of the leave-one-out shares (n, c) and the likelihood they reach."""
-
     width: float
     ridge: float
-    weights: NDArray[np.float32]
-    left_out: NDArray[np.float32]
-    likelihood: float
+    weights: NDArray[np.float32]  # (m, c)
+    left_out: NDArray[np.float32]  # log of the leave-one-out shares (n, c)
+    likelihood: float  # that these reach
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,19 +59,15 @@ class KernelClassifier(SharesClassifier):
         Ridge λ; "auto" chooses from 0.03 to 300.
     n_landmarks : int
         Most rows that others are compared with. The cost grows with n · n_landmarks².
-    n_positives, at_least_one
-        See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
-        ranking.
-    scale, random_state
-        As in ``NeuralClassifier``.
+    n_positives, at_least_one, scale, random_state
+        As in ``NeuralClassifier``. ``n_positives`` also sets the level of the probabilities, not the ranking.
 
     Attributes
     ----------
     gamma_, ridge_ : float
         Chosen factor of the squared distance, and ridge.
     left_out_ : float32 array of shape (n_samples, n_labels)
-        Log of the leave-one-out estimates of P(observed = j | x) for the training rows that have a label, in their
-        order. Not stored in the model file.
+        Log of the leave-one-out estimates of P(observed = j | x) for the training rows that have a label. Not stored.
 
     Examples
     --------
@@ -96,17 +79,11 @@ class KernelClassifier(SharesClassifier):
     (300, 4)
     """
 
-    width: float | str = "auto"
-    ridge: float | str = "auto"
-    n_landmarks: int = 2000
+    width: Annotated[float | str, one_of("auto"), POSITIVE] = "auto"
+    ridge: Annotated[float | str, one_of("auto"), POSITIVE] = "auto"
+    n_landmarks: Annotated[int, COUNT] = 2000
     scale: str = "auto"
     random_state: Any = None
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "width": [one_of("auto"), POSITIVE],
-        "ridge": [one_of("auto"), POSITIVE],
-        "n_landmarks": [COUNT],
-    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
@@ -156,8 +133,7 @@ class KernelClassifier(SharesClassifier):
         return arrays, facts | {"gamma": self.gamma_, "ridge": self.ridge_, "n_positives": self.n_positives_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.landmarks_, self.weights_ = arrays["landmarks"], arrays["weights"]
-        self.frequency_ = arrays["frequency"]
+        self.landmarks_, self.weights_, self.frequency_ = (arrays[n] for n in ("landmarks", "weights", "frequency"))
         self.gamma_, self.ridge_, self.n_positives_ = facts["gamma"], facts["ridge"], facts["n_positives"]
         self.scaler_ = stored_scaler(arrays, facts)
 
@@ -211,9 +187,10 @@ def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
         leverage = squares @ (1.0 / (values + ridge)).astype(np.float32)
         # The leave-one-out residual of least squares is the residual divided by 1 − leverage.
         left_out = others + targets - (targets - phi @ shrunk) / np.maximum(1.0 - leverage, 1e-3)[:, None]
-        score = float(np.mean(log_shares(left_out, others)[seen]))
+        shares = log_shares(left_out, others)
+        score = float(np.mean(shares[seen]))
         if best is None or score > best.likelihood:
-            best = _Fit(width, ridge, shrunk, log_shares(left_out, others).astype(np.float32), score)
+            best = _Fit(width, ridge, shrunk, shares.astype(np.float32), score)
     assert best is not None
     weights = solve_triangular(root, vectors @ best.weights, lower=True, trans="T")
     return best._replace(weights=np.ascontiguousarray(weights, dtype=np.float32))  # as a stored model has them

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from onepos import metrics
 from onepos._utils.context import recall, stage, tell
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints, splits
-from onepos.methods._linear_path import FINAL_TOLERANCE, BernoulliLoss, Fit, LinearProblem, LinearWeights, linear_logits
+from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, splits
+from onepos.methods._linear_path import BernoulliLoss, Fit, LinearProblem, LinearWeights, linear_logits
 from onepos.rows.scaling import fit_scaler
 
 
@@ -28,11 +28,8 @@ class LinearClassifier(LinearWeights):
         Strengths to try. A single one is used without validation.
     max_iter : int
         L-BFGS iterations for each strength.
-    validation_fraction : float
-        Share of rows held out when ``fit`` gets no validation set; the winner is then refitted on all rows. With fewer
-        than 2,000 rows there are five folds instead.
-    scale, random_state
-        As in ``NeuralClassifier``.
+    validation_fraction, scale, random_state
+        As in ``NeuralClassifier``. With fewer than 2,000 rows there are five folds instead of rows held out.
 
     Examples
     --------
@@ -44,13 +41,8 @@ class LinearClassifier(LinearWeights):
     (5, 4)
     """
 
-    l2: Any = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
-    max_iter: int = 100
-    validation_fraction: float = 0.1
-    scale: str = "auto"
-    random_state: Any = None
-
-    _parameter_constraints: ClassVar[Constraints] = {"l2": ["array-like", POSITIVE_OR_ZERO], "max_iter": [COUNT]}
+    l2: Annotated[Any, "array-like", POSITIVE_OR_ZERO] = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+    max_iter: Annotated[int, COUNT] = 100
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
@@ -94,7 +86,7 @@ class LinearClassifier(LinearWeights):
         weights = problem.constant_model() if start is None else start
         path: list[Fit] = []
         for place, l2 in enumerate(strengths):
-            path.append(problem.solve(l2, weights, max_iter=self.max_iter, tolerance=FINAL_TOLERANCE))
+            path.append(problem.solve(l2, weights, self.max_iter))
             weights = path[-1].weights
             tell((place + 1) / (len(strengths) + 1))
         return path
@@ -103,11 +95,8 @@ class LinearClassifier(LinearWeights):
         """Return the first path's fit of the strength that is best on all held-out rows."""
         truth = np.concatenate([labels for _, labels in held])
         for fits in zip(*paths, strict=True):
-            parts = [linear_logits(rows, fit.weights) for fit, (rows, _) in zip(fits, held, strict=True)]
-            logits = np.concatenate(parts)
+            pairs = zip(fits, held, strict=True)
+            logits = np.concatenate([linear_logits(rows, fit.weights) for fit, (rows, _) in pairs])
             score = metrics.average_precision(truth, logits) if complete else -BernoulliLoss(truth > 0)(logits)[0]
             self.validation_scores_[fits[0].l2] = score
         return max(paths[0], key=lambda fit: self.validation_scores_[fit.l2])
-
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        return self._linear(X)

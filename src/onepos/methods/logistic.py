@@ -1,7 +1,7 @@
 """Multinomial logistic regression of the observed label, its L2 strength chosen by held-out likelihood."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,16 +9,8 @@ from scipy.special import log_softmax, logsumexp
 
 from onepos._utils.context import tell, time_left
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, Constraints, SharesClassifier, State, one_of, splits
-from onepos.methods._linear_path import (
-    FINAL_TOLERANCE,
-    PATH_TOLERANCE,
-    Fit,
-    LinearProblem,
-    LinearWeights,
-    SoftmaxLoss,
-    linear_logits,
-)
+from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, SharesClassifier, State, one_of, splits
+from onepos.methods._linear_path import PATH_TOLERANCE, Fit, LinearProblem, LinearWeights, SoftmaxLoss, linear_logits
 from onepos.rows.scaling import fit_scaler
 
 #: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
@@ -42,23 +34,16 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
         9·‖X‖²·max_j f_j(1 − f_j) down, each a third of the one before; f are the observed frequencies.
     max_iter : int
         L-BFGS iterations for each strength.
-    n_positives, at_least_one
-        See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
-        ranking.
-    validation_fraction : float
-        Share of rows held out when ``fit`` gets no validation set. With fewer than 2,000 rows there are five folds
-        instead.
-    scale, random_state
-        As in ``NeuralClassifier``.
+    n_positives, at_least_one, validation_fraction, scale, random_state
+        As in ``NeuralClassifier``. With fewer than 2,000 rows there are five folds instead of rows held out.
+        ``n_positives`` also sets the level of the probabilities, not the ranking.
 
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (n_features, n_labels) and (n_labels,)
         Of the scaled features.
-    l2_ : float
-        The strength that was chosen.
-    n_iter_ : int
-        L-BFGS iterations of the last fit.
+    l2_, n_iter_ : float and int
+        The strength that was chosen, and L-BFGS iterations of the last fit.
     validation_scores_ : dict of float to float
         Mean log-likelihood of a held-out row by strength; empty if there was nothing to choose.
     n_positives_ : float
@@ -74,16 +59,8 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
     ((5, 4), True)
     """
 
-    l2: Any = "auto"
-    max_iter: int = 200
-    validation_fraction: float = 0.1
-    scale: str = "auto"
-    random_state: Any = None
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "l2": [one_of("auto"), "array-like", POSITIVE_OR_ZERO],
-        "max_iter": [COUNT],
-    }
+    l2: Annotated[Any, one_of("auto"), "array-like", POSITIVE_OR_ZERO] = "auto"
+    max_iter: Annotated[int, COUNT] = 200
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
@@ -111,7 +88,7 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
             judges, rows = held[0][0], "held-out rows"
             told = linear_logits(judges, parts[0].complete(best.weights))
         start = best.weights if best.weights.shape == whole.start.shape else whole.start
-        fit = whole.problem.solve(best.l2, start, max_iter=self.max_iter, tolerance=FINAL_TOLERANCE)
+        fit = whole.problem.solve(best.l2, start, self.max_iter)
         self._keep(whole.complete(fit.weights), fit)
         if rows != "held-out rows":
             told = linear_logits(judges, self._weights())
@@ -132,10 +109,8 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
         weights = [part.start for part in parts]
         best, worse = Fit(weights[0], strengths[0], 0), 0
         for place, l2 in enumerate(strengths):
-            fits = [
-                part.problem.solve(l2, start, max_iter=self.max_iter, tolerance=PATH_TOLERANCE)
-                for part, start in zip(parts, weights, strict=True)
-            ]
+            pairs = zip(parts, weights, strict=True)
+            fits = [part.problem.solve(l2, start, self.max_iter, PATH_TOLERANCE) for part, start in pairs]
             if place and time_left() <= 0:
                 break  # these did not converge
             weights = [fit.weights for fit in fits]
@@ -151,7 +126,7 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
         return best
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
-        return self._linear(X)
+        return LinearWeights._logits(self, X)
 
     def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
         return super()._marginal(log_shares if self.single_label_ else log_softmax(log_shares, axis=1))

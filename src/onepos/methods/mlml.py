@@ -2,24 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onepos.graph.neighbors import Metric, usable_neighbors
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos.methods._classical import ClassicalClassifier, Matrix, unobserved_weight
-from onepos.methods._mlml_solver import (
-    chosen_metric,
-    instance_weights,
-    kernel_average,
-    label_weights,
-    laplacian,
-    objective,
-    on_sphere,
-    solve_decoupled,
-)
+from onepos.methods import _mlml_solver as solver
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, one_of
+from onepos.methods._classical import ClassicalClassifier, Matrix, Unobserved, unobserved_weight
 from onepos.training import History
 
 
@@ -75,10 +66,9 @@ class MLMLClassifier(ClassicalClassifier):
         Y of an unobserved entry: 0 for "ignore", as published, −1 for "negative", −w for a number w.
     tol : float
         Relative residual of the conjugate gradients; Z is kept in float32, which rounds as coarsely.
-    validation_fraction : float
-        Share of rows held out when ``instance_smoothness`` is a sequence and ``fit`` gets no validation set.
-    scale, random_state
-        As in ``NeuralClassifier``; only holding out is random.
+    validation_fraction, scale, random_state
+        As in ``NeuralClassifier``; rows are held out if ``instance_smoothness`` is a sequence and ``fit`` gets no
+        others. Nothing else is random.
 
     Attributes
     ----------
@@ -96,33 +86,19 @@ class MLMLClassifier(ClassicalClassifier):
     (300, 4)
     """
 
-    instance_smoothness: Any = (100.0, 10.0, 3.0, 1.0, 0.3)
-    label_smoothness: float = 0.0
-    label_updates: int = 1
-    label_sharpness: float = 10.0
-    n_neighbors: int = 20
-    scale_neighbor: int = 7
-    graph_metric: str = "auto"
-    unobserved: str | float = "ignore"
-    tol: float = 1e-7
-    validation_fraction: float = 0.1
-    scale: str = "auto"
-    random_state: Any = None
+    instance_smoothness: Annotated[Any, "array-like", POSITIVE_OR_ZERO] = (100.0, 10.0, 3.0, 1.0, 0.3)
+    label_smoothness: Annotated[float, POSITIVE_OR_ZERO] = 0.0
+    label_updates: Annotated[int, COUNT_OR_ZERO] = 1
+    label_sharpness: Annotated[float, POSITIVE_OR_ZERO] = 10.0
+    n_neighbors: Annotated[int, COUNT] = 20
+    scale_neighbor: Annotated[int, COUNT] = 7
+    graph_metric: Annotated[str, one_of("auto", "euclidean", "cosine")] = "auto"
+    unobserved: Unobserved = "ignore"
+    tol: Annotated[float, POSITIVE] = 1e-7
 
     _strength: ClassVar[str] = "instance_smoothness"
     _solution_type: ClassVar[Any] = _Solution
     _retired: ClassVar[Mapping[str, str]] = {"solver": "sparse conjugate gradients solve every problem"}
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "instance_smoothness": ["array-like", POSITIVE_OR_ZERO],
-        "label_smoothness": [POSITIVE_OR_ZERO],
-        "label_updates": [COUNT_OR_ZERO],
-        "label_sharpness": [POSITIVE_OR_ZERO],
-        "n_neighbors": [COUNT],
-        "scale_neighbor": [COUNT],
-        "graph_metric": [one_of("auto", "euclidean", "cosine")],
-        "tol": [POSITIVE],
-    }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
@@ -141,10 +117,10 @@ class MLMLClassifier(ClassicalClassifier):
         graph: _RowGraph | None = getattr(self, "_graph", None)
         if graph is None or graph.source is not features:
             n_neighbors = usable_neighbors(self.n_neighbors, features.shape[0])
-            metric = chosen_metric(self.graph_metric, features.shape[1])
-            placed = on_sphere(features, metric)
-            weights, scales = instance_weights(placed, n_neighbors, self.scale_neighbor, metric)
-            graph = _RowGraph(features, placed, laplacian(weights), scales, n_neighbors, metric)
+            metric = solver.chosen_metric(self.graph_metric, features.shape[1])
+            placed = solver.on_sphere(features, metric)
+            weights, scales = solver.instance_weights(placed, n_neighbors, self.scale_neighbor, metric)
+            graph = _RowGraph(features, placed, solver.laplacian(weights), scales, n_neighbors, metric)
             self._graph: _RowGraph | None = graph
         return graph
 
@@ -153,20 +129,23 @@ class MLMLClassifier(ClassicalClassifier):
         history = History()
         soft, labels = targets, None
         if self.label_smoothness and not self.label_updates:
-            labels = laplacian(label_weights(np.maximum(targets, 0.0), self.label_sharpness))
+            labels = self._label_graph(np.maximum(targets, 0.0))
         for _ in range(1 + (self.label_updates if self.label_smoothness else 0)):
             setting = (rows, labels, instance, self.label_smoothness)
-            start = objective(soft, targets, *setting)
-            soft = solve_decoupled(targets, *setting, self.tol)
-            history.append({"start": start, "objective": objective(soft, targets, *setting)})
+            start = solver.objective(soft, targets, *setting)
+            soft = solver.solve_decoupled(targets, *setting, self.tol)
+            history.append({"start": start, "objective": solver.objective(soft, targets, *setting)})
             if self.label_smoothness:
-                labels = laplacian(label_weights(soft, self.label_sharpness))
+                labels = self._label_graph(soft)
         return soft, history
+
+    def _label_graph(self, columns: Matrix) -> Matrix:
+        return np.asarray(solver.laplacian(solver.label_weights(columns, self.label_sharpness)))
 
     def _scores(self, solution: _Solution, features: Any) -> Matrix:
         # One more neighbour than the graph has: a training row finds itself.
-        average = kernel_average(
-            on_sphere(features, solution.metric),
+        average = solver.kernel_average(
+            solver.on_sphere(features, solution.metric),
             *solution[:3],
             n_neighbors=solution.n_neighbors + 1,
             scale_neighbor=self.scale_neighbor,

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from onepos.methods._base import POSITIVE_OR_ZERO, Constraints
+from onepos.methods._base import POSITIVE_OR_ZERO
 from onepos.methods._neural import Context, GraphClassifier, LossObjective
-from onepos.training import Batch, Objective, Rows, Schedule
+from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import binary_cross_entropy
 
 _MEAN_DECAY, _SQUARE_DECAY = 0.9, 0.999  # β₁, β₂
@@ -54,11 +54,7 @@ class LabelMatrix(nn.Module):
 
     @torch.no_grad()
     def step(self, rows: Tensor, gradient_at: Callable[[Tensor], Tensor], rate: float, now: int) -> Tensor:
-        """Take Adam's step number ``now``; return the rows' Θ as it was before.
-
-        The gradient is a function of the rows' Θ, and zero outside these (distinct) rows. Portions of a batch take the
-        same step.
-        """
+        """Take Adam's step number ``now``, of a gradient that is zero in other rows; return the rows' Θ before it."""
         logits, mean, square = self._present(rows, now - 1).unbind(dim=1)
         gradient = gradient_at(logits)
         while now >= len(self.pull):
@@ -103,8 +99,7 @@ def _ratio(mean: Tensor, square: Tensor) -> Tensor:
 def expected_positive(logits: Tensor, observed: Tensor, n_positives: float, weight: float) -> Tensor:
     """EPR(a) = −Σ_{s=1} log a / B + λ·(k̂ − k)²/c, with a = σ(logits) and k̂ the batch's mean of Σ_j a_j.
 
-    The published loss, (1/(Bc))·Σ + λ·((k̂ − k)/c)², times c. Entries known to be absent (s = −1) add −log(1 − a) as
-    the positives add −log a; the paper has none. ``n_positives`` is k, ``weight`` is λ.
+    This is the published loss times c. Entries known to be absent add −log(1 − a); the paper has none.
     """
     known = observed.to(logits.dtype)
     seen = binary_cross_entropy(logits, known.clamp(min=0), known.abs())
@@ -128,10 +123,7 @@ def role(logits: Tensor, label_logits: Tensor, observed: Tensor, n_positives: fl
 def label_gradient(
     label_logits: Tensor, probabilities: Tensor, observed: Tensor, n_positives: float, weight: float
 ) -> Tensor:
-    """∂L/∂Θ on the batch's rows, in closed form, shape (batch, n_labels).
-
-    With ŷ = σ(Θ): ``½/B · [ (ŷ − p) + |s|·(ŷ − 1[s=1]) + 2λ(k̂ − k)/c · ŷ(1 − ŷ) ]``.
-    """
+    """∂L/∂Θ on the batch's rows: ½/B · [ (ŷ − p) + |s|·(ŷ − 1[s=1]) + 2λ(k̂ − k)/c · ŷ(1 − ŷ) ] with ŷ = σ(Θ)."""
     estimate = torch.sigmoid(label_logits)
     excess = estimate.sum() / estimate.shape[0] - n_positives
     gradient = estimate - probabilities
@@ -147,17 +139,9 @@ _SPREAD = math.log(0.6 / 0.4)  # … and uniformly within ± this where it is no
 class ROLEObjective(Objective):
     """L = ½·[ ℓ(p | sg ŷ) + ℓ(ŷ | sg p) ]: the network learns from the labels, the labels from the network."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        labels: LabelMatrix,
-        schedule: Schedule,
-        label_rate_factor: float,
-        **settings: float,
-    ) -> None:
+    def __init__(self, network: nn.Module, labels: LabelMatrix, label_rate: float, **settings: float) -> None:
         super().__init__(network)
-        self.labels, self.settings = labels, settings
-        self.label_rate = schedule.learning_rate * label_rate_factor
+        self.labels, self.label_rate, self.settings = labels, label_rate, settings
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """One loss; the loop steps the network on it, and Θ takes its own step here, both from the same values."""
@@ -197,10 +181,7 @@ class ROLEObjective(Objective):
 
 
 def initial_label_logits(observed: Tensor, generator: torch.Generator, scores: Tensor | None = None) -> Tensor:
-    """Θ as published: logit .995 where observed, logit .005 where known absent, else Uniform(−logit .6, logit .6).
-
-    Where there are scores of unknown labels (not NaN), Θ starts at their logit, within ± logit .995.
-    """
+    """Θ as published: ± logit .995 where known, else uniform within ± logit .6, or at the logit of a score."""
     logits = torch.empty(observed.shape, device=observed.device).uniform_(-_SPREAD, _SPREAD, generator=generator)
     if scores is not None:
         logits = torch.where(torch.isnan(scores), logits, torch.logit(scores).clamp(-_KNOWN, _KNOWN))
@@ -211,25 +192,19 @@ def initial_label_logits(observed: Tensor, generator: torch.Generator, scores: T
 class ExpectedPositiveClassifier(GraphClassifier):
     """Expected positive regularisation: fit what was observed, keep k positives per row on average. Key: ``epr``.
 
+    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
+
     Parameters
     ----------
     n_positives : float, "estimate" or None
         k, the mean number of positive labels per row; see ``ROLEClassifier``.
     regularizer_weight : float
-        λ of ((k̂ − k)/c)².
-    network, learning_rate, … :
-        See ``NeuralClassifier``.
+        λ of ((k̂ − k)/c)². Other parameters: ``NeuralClassifier``.
 
     Attributes
     ----------
     n_positives_ : float
         The k that was used; ``history_.facts`` says where it came from.
-    history_ : History
-        Losses and validation scores by epoch.
-
-    References
-    ----------
-    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
 
     Examples
     --------
@@ -241,9 +216,7 @@ class ExpectedPositiveClassifier(GraphClassifier):
     2.0
     """
 
-    regularizer_weight: float = 1.0
-
-    _parameter_constraints: ClassVar[Constraints] = {"regularizer_weight": [POSITIVE_OR_ZERO]}
+    regularizer_weight: Annotated[float, POSITIVE_OR_ZERO] = 1.0
 
     def _make_objective(self, context: Context) -> Objective:
         number = self._set_n_positives(context)
@@ -256,7 +229,8 @@ class ROLEClassifier(ExpectedPositiveClassifier):
     """ROLE: estimate every training label online, together with the network, under an expected number of positives.
 
     Key: ``role``. A matrix Θ holds one logit for each training entry. Network and Θ are each pulled towards the other's
-    sigmoid, towards what was observed, and towards k positives per row on average.
+    sigmoid, towards what was observed, and towards k positives per row on average. From the paper of
+    ``ExpectedPositiveClassifier``.
 
     Parameters
     ----------
@@ -268,21 +242,16 @@ class ROLEClassifier(ExpectedPositiveClassifier):
     regularizer_weight : float
         λ of ((k̂ − k)/c)²; 0 leaves the number of positives free.
     label_rate_factor : float
-        Learning rate of Θ over that of the network.
-    network, learning_rate, … :
-        See ``NeuralClassifier``. Weight decay acts on the network only.
+        Learning rate of Θ over that of the network. Other parameters: ``NeuralClassifier``. Weight decay acts on the
+        network only.
 
     Attributes
     ----------
     soft_labels_ : float32 array of shape (n_samples, n_labels)
         σ(Θ) at the restored epoch. Rows held out for validation or without an observed positive have no trained Θ. They
         get the network's probability, with 0.995 and 0.005 at known entries.
-    n_positives_, history_
+    n_positives_ : float
         See ``ExpectedPositiveClassifier``.
-
-    References
-    ----------
-    Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021.
 
     Examples
     --------
@@ -294,40 +263,29 @@ class ROLEClassifier(ExpectedPositiveClassifier):
     ((200, 4), True)
     """
 
-    label_rate_factor: float = 10.0
+    label_rate_factor: Annotated[float, POSITIVE_OR_ZERO] = 10.0
 
     # Its estimated labels pull away from the observed ones, as those of SMILE do.
     _judged_by_likelihood: ClassVar[bool] = False
 
-    _parameter_constraints: ClassVar[Constraints] = {"label_rate_factor": [POSITIVE_OR_ZERO]}
-
     def fit(
         self, X: Any, y: Any = None, *, label_scores: Any = None, graph_features: Any = None, **arguments: Any
     ) -> Self:
-        """Train on observed labels.
+        """Train on observed labels; see ``GraphClassifier.fit`` for the other arguments.
 
         Parameters
         ----------
         label_scores : array or DataFrame of shape (n_samples, n_labels), optional
             What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
             it says nothing. Θ starts at their logits.
-        graph_features : array or CSR matrix of shape (n_samples, q), optional
-            See ``GraphClassifier.fit``.
-        X, y, **arguments
-            See ``NeuralClassifier.fit``.
         """
         return self._fit(X, y, {"label_scores": label_scores, "graph_features": graph_features}, **arguments)
 
     def _make_objective(self, context: Context) -> Objective:
         labels = LabelMatrix(initial_label_logits(context.rows.observed, context.generator, context.label_scores))
-        return ROLEObjective(
-            context.network,
-            labels,
-            context.schedule,
-            self.label_rate_factor,
-            n_positives=self._set_n_positives(context),
-            weight=self.regularizer_weight,
-        )
+        rate = context.schedule.learning_rate * self.label_rate_factor
+        settings = {"n_positives": self._set_n_positives(context), "weight": self.regularizer_weight}
+        return ROLEObjective(context.network, labels, rate, **settings)
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, ROLEObjective)

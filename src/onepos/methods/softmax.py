@@ -23,9 +23,8 @@ class SoftmaxClassifier(NeuralClassifier):
     """Learn which label would be *observed*, and rank the others by the same scores. Key: ``softmax``.
 
     It models P(observed = j | x), which is all that single positives determine. The ranking is good; the
-    "probabilities" sum to one over the labels, so that sets cut at ½ hold at most one label.
-
-    Parameters are those of ``NeuralClassifier``.
+    "probabilities" sum to one over the labels, so that sets cut at ½ hold at most one label. Parameters are those of
+    ``NeuralClassifier``.
 
     Examples
     --------
@@ -52,8 +51,7 @@ class SoftmaxClassifier(NeuralClassifier):
 def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> Tensor:
     """L = −1/B Σ_i log f_iγ(i), with f = σ(z + b(z)) and Σ_j f_ij = m; a row's several observed labels share it.
 
-    Labels known to be absent have no part in the sum. For m → 0 this is the cross-entropy of a softmax, less log m.
-    ``n_positives`` is m, at least half a label less than a row may have.
+    Labels known to be absent have no part in the sum. ``n_positives`` is m, at least half a label less than a row has.
     """
     value, slopes = likelihood_and_slopes(logits.detach(), observed, n_positives)
     return with_gradients(value, {logits: slopes})
@@ -61,10 +59,7 @@ def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> T
 
 @torch.no_grad()
 def likelihood_and_slopes(logits: Tensor, observed: Tensor, n_positives: float) -> tuple[Tensor, Tensor]:
-    """L and its derivative by the logits, of the same arguments.
-
-    ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k), from the derivative of Σ f = m.
-    """
+    """L and its derivative by the logits, with ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k)."""
     positives = observed.clamp(min=0).to(logits.dtype)
     share = positives / positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
     possible = observed >= 0
@@ -87,16 +82,12 @@ class CappedSoftmaxClassifier(GraphClassifier):
     Parameters
     ----------
     n_positives : float, "estimate" or None
-        m, the mean number of positive labels per row; see ``ROLEClassifier``.
-    network, learning_rate, … :
-        See ``NeuralClassifier``.
+        m, the mean number of positive labels per row; see ``ROLEClassifier``. Other parameters: ``NeuralClassifier``.
 
     Attributes
     ----------
     n_positives_ : float
         The m that was used; ``history_.facts`` says where it came from.
-    history_ : History
-        Losses and validation scores by epoch.
 
     Examples
     --------

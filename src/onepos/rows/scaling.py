@@ -14,15 +14,7 @@ SCALE_KINDS: tuple[str, ...] = ("auto", "standard", "minmax", "none")
 
 @dataclass(frozen=True)
 class FeatureScaler:
-    """``(x − shift) · factor`` per column; ``kind`` says how both were chosen.
-
-    Parameters
-    ----------
-    kind : {"standard", "minmax", "none"}
-        What was applied ("auto" has been decided by then).
-    shift, factor : arrays of shape (n_features,), or None for "none"
-        A column without spread is divided by its magnitude, so that a constant becomes zero, not NaN or noise.
-    """
+    """``(x − shift) · factor`` per column; ``kind`` is "standard", "minmax", or "none", which has neither."""
 
     kind: str
     shift: NDArray[np.float64] | None = None
@@ -60,9 +52,7 @@ def check_magnitude(X: Any) -> Any:
 def single_precision(scaled: Any) -> Any:
     """Return scaled features in float32, in which networks are trained; all are finite."""
     with np.errstate(over="ignore"):
-        values = (
-            scaled.astype(np.float32) if sparse.issparse(scaled) else np.ascontiguousarray(scaled, dtype=np.float32)
-        )
+        values = scaled.astype(np.float32) if sparse.issparse(scaled) else np.ascontiguousarray(scaled, np.float32)
     finite = np.isfinite(values.data if sparse.issparse(values) else values)
     if not finite.all():
         raise ValueError(
@@ -73,10 +63,7 @@ def single_precision(scaled: Any) -> Any:
 
 
 def choose_kind(X: Any) -> str:
-    """Decide "auto": leave sparse and 0/1 features alone, standardise everything else.
-
-    Standardised, each occurrence in a rare binary column is many standard deviations, which hurts bags of words.
-    """
+    """Decide "auto": leave sparse and 0/1 features, such as bags of words, alone, and standardise everything else."""
     if sparse.issparse(X):
         return "none"
     blocks = (values for _, values in X.blocks()) if isinstance(X, DiskRows) else [X]
@@ -101,9 +88,8 @@ def fit_scaler(X: Any, kind: str) -> FeatureScaler:
         kind = choose_kind(X)
     if kind == "none":
         return FeatureScaler("none")
-    n_features = X.shape[1]
     if sparse.issparse(X):
-        shift = np.zeros(n_features)
+        shift = np.zeros(X.shape[1])
         if kind == "standard":
             spread = np.sqrt(np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel())
         else:
@@ -112,8 +98,7 @@ def fit_scaler(X: Any, kind: str) -> FeatureScaler:
         mean, deviation, low, high = column_statistics(X)
         shift, spread = (mean, deviation) if kind == "standard" else (low, high - low)
     elif kind == "standard":
-        shift = X.mean(axis=0, dtype=np.float64)
-        spread = X.std(axis=0, dtype=np.float64)
+        shift, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     else:
         shift = X.min(axis=0).astype(np.float64)
         spread = X.max(axis=0).astype(np.float64) - shift

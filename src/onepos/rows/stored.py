@@ -52,10 +52,7 @@ def on_disk(X: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DiskRows(_Part):
-    """Some rows of a memory-mapped matrix, scaled as they are read.
-
-    ``source`` is a memory-mapped array of shape (n, n_features), ``rows`` says which of its rows these are (None: all),
-    and ``scale`` is applied to what is read.
+    """Rows of a memory-mapped matrix (None: all), scaled as they are read.
 
     Examples
     --------
@@ -101,10 +98,7 @@ class DiskRows(_Part):
 
 
 def column_statistics(rows: DiskRows) -> tuple[NDArray[np.float64], ...]:
-    """Mean, standard deviation, smallest and largest value of each column, (n_features,) each, in one pass.
-
-    Means and squares of the blocks are merged so that no large sums cancel (Chan et al.).
-    """
+    """Mean, standard deviation, smallest and largest value of each column, in one pass without cancellation."""
     n_features = rows.shape[1]
     count, mean, squares = 0, np.zeros(n_features), np.zeros(n_features)
     low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
@@ -150,8 +144,7 @@ def to_memmap(
 
     Returns
     -------
-    read-only memory-mapped array of float32, shape (rows of all shards, number of columns)
-        What ``numpy.load(out, mmap_mode="r")`` gives, too. ``fit`` and ``predict_proba`` take it as X.
+    read-only array of float32, as ``numpy.load(out, mmap_mode="r")`` gives it; ``fit`` takes it as X
 
     Examples
     --------
@@ -190,12 +183,10 @@ def to_memmap(
 
 
 def _paths(shards: str | Path | Sequence[str | Path]) -> list[Path]:
-    if not isinstance(shards, str | Path):
-        paths = [Path(path) for path in shards]
-    elif Path(shards).is_dir():
-        paths = sorted(Path(shards).glob("*.parquet"))
+    if isinstance(shards, str | Path):
+        paths = sorted(Path(shards).glob("*.parquet")) if Path(shards).is_dir() else [Path(shards)]
     else:
-        paths = [Path(shards)]
+        paths = [Path(path) for path in shards]
     if not paths:
         raise FileNotFoundError(f"expected at least one parquet file; found none in {shards}: check the folder")
     return paths
@@ -223,11 +214,10 @@ def is_dataset(X: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DatasetRows(_Part):
-    """Some items of a map-style Dataset, as features.
+    """Items of a map-style Dataset, all or those that ``rows`` lists, as features.
 
-    ``source`` has ``__len__`` and ``__getitem__``; its items are x, or tuples (x, …), and x is an array or tensor of
-    ``given_shape`` in all items. ``flat`` makes every x a vector of float32; otherwise x keeps its shape, and integers,
-    such as tokens, their type. ``rows`` says which items these are (None: all), and ``scale`` is applied to them.
+    Items are x, or tuples (x, …), and x is an array or tensor of ``given_shape`` in all of them. ``flat`` makes every x
+    a vector of float32; otherwise x keeps its shape, and integers, such as tokens, their type.
 
     Examples
     --------

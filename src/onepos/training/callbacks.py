@@ -33,15 +33,14 @@ class ProgressBar(Callback):
     """
 
     def __init__(self, label: str = "", stream: TextIO | None = None) -> None:
-        self.label = label
-        self.stream = stream
+        self.label, self.stream = label, stream
 
     def on_train_begin(self, objective: "Objective", max_epochs: int) -> None:
         """Start the clock."""
         self._out = self.stream or sys.stderr
         self._live = self._out.isatty()
-        self._max_epochs, self._epoch, self._started, self._painted = max_epochs, 0, time.monotonic(), 0.0
-        self._summary = ""
+        self._max_epochs, self._epoch, self._summary = max_epochs, 0, ""
+        self._started, self._painted = time.monotonic(), 0.0
 
     def on_batch_end(self, done: int, total: int) -> None:
         """Repaint at most ten times per second."""

@@ -1,7 +1,7 @@
 """Checkpoints: one file after each epoch, from which a run continues as if it had not stopped.
 
-The file holds safetensors and a JSON header: numbers and text, no code. It is replaced as a whole, so a run that is
-killed while it writes leaves the checkpoint of the epoch before.
+The file holds safetensors and a JSON header, no code. It is replaced as a whole: a run that is killed while it writes
+leaves the checkpoint of the epoch before.
 """
 
 import json
@@ -23,16 +23,10 @@ FILE = "checkpoint.safetensors"
 
 
 class Checkpoint:
-    """A folder in which a run is kept.
+    """A folder, made when it is first written to, in which a run is kept.
 
-    Parameters
-    ----------
-    folder : Path
-        Made when it is first written to.
-    run : mapping of str to JSON-able values
-        Identifies the run: method, settings, data. A checkpoint of another run is refused.
-    draws_globally : bool
-        Whether the run draws from torch's global generators too, as networks of the user's own do.
+    ``run`` are JSON-able values that identify it: method, settings, data. A checkpoint of another run is refused.
+    ``draws_globally``: the run draws from torch's global generators too, as networks of the user's own do.
     """
 
     def __init__(self, folder: str | Path, run: Mapping[str, Any], *, draws_globally: bool = False) -> None:

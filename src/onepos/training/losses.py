@@ -1,8 +1,7 @@
 """Losses as pure functions of logits, (batch, labels) → ().
 
-All sum over labels and average over rows, as the paper's risks do: with an adaptive optimiser the
-constant factor c against an entry-wise mean changes nothing, and one convention keeps sums of losses readable.
-``observed`` is 1 observed, 0 unknown, −1 known to be absent.
+All sum over labels and average over rows, as the paper's risks do. ``observed`` is 1 observed, 0 unknown, −1 known to
+be absent.
 """
 
 import math
@@ -25,8 +24,7 @@ def assume_negative(
 ) -> Tensor:
     """AN: unknown counts as negative. With ``unobserved_weight`` 1/(c−1): WAN; with ``label_smoothing`` ε: AN-LS.
 
-    Smoothed targets are 1−ε where observed and ε elsewhere (Cole et al., CVPR 2021). Entries known to be
-    absent keep full weight.
+    Smoothed targets are 1−ε where observed and ε elsewhere. Entries known to be absent keep full weight.
     """
     targets = (observed > 0).to(logits.dtype)
     if label_smoothing:
@@ -50,9 +48,8 @@ def softmax_cross_entropy(logits: Tensor, observed: Tensor) -> Tensor:
 def risk_weights(logits: Tensor, observed: Tensor, bound: float) -> Tensor:
     """w_i = min( 1 / (f_γ(x_i) · c), κ ), shape (batch, 1), without gradient.
 
-    f_γ, the classifier's own confidence in the observed label, stands for p(y^γ=1|x). Theorem 1 needs the weights
-    bounded by κ (``bound``). Rows with several observed positives use the mean confidence. ``observed`` may also be
-    ``Batch.positives``, which has no −1.
+    f_γ, the classifier's own confidence in the observed label (the mean of several), stands for p(y^γ=1|x). Theorem 1
+    needs the bound κ. ``observed`` may also be ``Batch.positives``, which has no −1.
     """
     with torch.no_grad():
         positives = observed if observed.dtype == logits.dtype else (observed > 0).to(logits.dtype)
@@ -77,13 +74,7 @@ def feature_reconstruction(reconstruction: Tensor, features: Tensor) -> Tensor:
 
 
 def with_gradients(value: Tensor, gradients: Mapping[Tensor, Tensor]) -> Tensor:
-    """Return a loss with the given value, which automatic differentiation gives the given derivatives.
-
-    Parameters
-    ----------
-    value : Tensor of shape ()
-    gradients : mapping of Tensor to Tensor
-        For each tensor that the loss depends on: the derivative of the loss with respect to it.
+    """Return a loss with the given value, and its derivative by each tensor that it depends on.
 
     Examples
     --------
@@ -112,10 +103,7 @@ _MOST_STEPS = 100
 
 
 def cardinality_shift(logits: Tensor, possible: Tensor, n_positives: float) -> Tensor:
-    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1).
-
-    Newton's steps for log Σ σ = log m, which is nearly linear in b while most f are small, with halves of the bracket
-    where they leave it. They start from a bound, or where logits are far apart from the m-th largest of a row.
+    """b with Σ_j σ(z_j + b) = m in every row, (batch, 1), by Newton's steps for log Σ σ = log m inside a bracket.
 
     ``possible`` marks the labels that count; rows without any get a shift that means nothing. Rows with fewer than
     m + ½ possible labels (``n_positives`` is m) get half a label less than they may have.

@@ -1,9 +1,8 @@
 """How a training run uses the machine: devices, threads, precision, and the other processes of a torchrun.
 
 torchrun starts the same program several times. Every process holds the same weights and computes the loss of its own
-portion of each batch. The gradients are averaged by ``torch.distributed.all_reduce``, so that all processes take the
-same step. DistributedDataParallel is no option: it expects one backward pass through one module, and an objective may
-yield several losses, each for its own parameters. Without torchrun there is one process and no communication.
+portion of each batch; ``all_reduce`` averages the gradients, so that all take the same step. DistributedDataParallel is
+no option: an objective may yield several losses, each for its own parameters.
 """
 
 import atexit
@@ -22,19 +21,16 @@ from torch import Tensor, distributed, nn
 from onepos._utils.machine import launched, launched_rank
 from onepos.exceptions import LostProcessError
 
-#: Below this many floating-point operations per step, a second thread costs more than it computes. Two epochs on 6,287
-#: rows of 10,000 words in batches of 128 (2.5e9 operations), on two cores with other work: ``smile`` 4.7 s of CPU time
-#: with one thread and 28.6 s with two, ``capped`` 1.0 s and 7.6 s.
+#: Below this many floating-point operations per step, a second thread costs more than it computes: at 2.5e9, ``smile``
+#: takes 4.7 s of CPU time with one thread and 28.6 s with two.
 SERIAL_WORK = 1e10
 #: How often a network of the user's own is taken to use each weight: convolutions use theirs many times.
 _REUSE = 10
 
 
 def useful_threads(batch_size: int, n_parameters: int, *, own: bool = False) -> int:
-    """One thread for small steps, torch's own number for large ones; ``own``: the user brought the network.
-
-    A forward and backward pass of a dense network costs about six operations per parameter and row.
-    """
+    """One thread for small steps, torch's own number for large ones; ``own``: the user brought the network."""
+    # A forward and backward pass of a dense network costs about six operations per parameter and row.
     work = 6.0 * batch_size * n_parameters * (_REUSE if own else 1)
     return 1 if work < SERIAL_WORK else torch.get_num_threads()
 
@@ -62,11 +58,7 @@ def _computes(device: str) -> bool:
 
 
 class _Bodies:
-    """The bodies of ``limited_threads`` that run now, in all Python threads.
-
-    NumPy and SciPy have one number for all Python threads. A body that begins beside another would take the other's
-    number for the usual one, so the last to end sets the usual one again.
-    """
+    """Bodies of ``limited_threads`` that run now: of several beside each other, the last sets the usual numbers."""
 
     lock = threading.Lock()
     running = 0
@@ -123,13 +115,6 @@ def forward_precision(network: nn.Module, precision: str, device: str) -> Iterat
     """Run the network's forward passes of the body under autocast, with logits in float32; float32 changes nothing.
 
     Losses see float32: sums over labels and logarithms of small probabilities have no digits left in eight bits.
-
-    Examples
-    --------
-    >>> network = nn.Linear(1, 1)
-    >>> with forward_precision(network, "bfloat16", "cpu"):
-    ...     network(torch.ones(1, 1)).dtype
-    torch.float32
     """
     if precision == "float32":
         yield

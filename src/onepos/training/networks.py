@@ -69,14 +69,8 @@ class Dropout(nn.Module):
 class MLP(nn.Sequential):
     """Linear layers with ReLU between them: ``sizes[0] → sizes[1] → … → sizes[-1]``.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Width of every layer from input to output; two sizes make a linear model.
-    dropout, input_dropout : float
-        Probability of dropping a hidden unit, and an input.
-    generator : torch.Generator, optional
-        Source of the initial weights and of the dropout masks.
+    ``dropout`` and ``input_dropout`` are probabilities of dropping a hidden unit, and an input. The ``generator`` gives
+    the initial weights and the dropout masks.
     """
 
     def __init__(
@@ -116,11 +110,7 @@ def is_own(network: Any) -> bool:
 
 @contextmanager
 def seeded_globals(generator: torch.Generator) -> Iterator[None]:
-    """Run the body with torch's global generators seeded from ``generator``, and restore their states.
-
-    A user's modules draw their first weights and their dropout from the global generators. Nothing is drawn from
-    ``generator`` itself.
-    """
+    """Run the body with torch's global generators, from which a user's modules draw, seeded as ``generator`` was."""
     seed = int(np.random.SeedSequence(generator.initial_seed()).generate_state(1, np.uint64)[0] >> np.uint64(1))
     kind = generator.device.type
     device = None if kind == "cpu" else getattr(torch, kind)

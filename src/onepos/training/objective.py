@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -51,10 +51,8 @@ class Batch:
     Attributes
     ----------
     rows : int64 Tensor of shape (batch,)
-    features : Tensor of shape (batch, n_features)
-        Items of a Dataset may have more dimensions.
-    observed : int8 Tensor of shape (batch, n_labels)
-        1 observed, 0 unknown, −1 known absent.
+    features : Tensor of shape (batch, n_features), or with more dimensions for items of a Dataset
+    observed : int8 Tensor of shape (batch, n_labels), 1 observed, 0 unknown, −1 known absent
     number : int
         How many batches came before this one, from the first epoch on. All portions of a batch have the same number.
     """
@@ -75,14 +73,8 @@ class Batch:
 class Rows:
     """Features and observed labels of all rows, and the index of those that may be trained on.
 
-    Attributes
-    ----------
-    features : float32 Tensor (n_samples, n_features), a CSR array too large to expand, rows on disk or in a Dataset
-    observed : int8 Tensor (n_samples, n_labels)
-    trainable : int64 Tensor
-        Rows that carry an observed positive and are not held out.
-    processes : Processes
-        The processes that train on them. Each has all labels and reads the features that it needs.
+    Features are a float32 Tensor, a CSR array too large to expand, or rows on disk or in a Dataset; labels are int8.
+    Rows to train on carry an observed positive and are not held out. Each of the processes has all labels.
     """
 
     features: Any
@@ -128,6 +120,9 @@ class Objective(nn.Module):
     such as a mean number of positives, looks at the portion that it is given.
     """
 
+    #: Names of the tensors that ``running_state`` returns.
+    running: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
@@ -150,18 +145,17 @@ class Objective(nn.Module):
         return False
 
     def row_state(self) -> list[Tensor]:
-        """Return tensors with one entry per training row that ``losses`` writes for the rows of its batch.
-
-        Several processes exchange these entries after each epoch, in which each row is seen once.
-        """
+        """Return tensors with an entry per row that ``losses`` writes for its batch; processes exchange them."""
         return []
 
     def running_state(self) -> dict[str, Tensor]:
         """Return what training needs beside ``state_dict`` to go on from a checkpoint as if it had not stopped."""
-        return {}
+        return {name: getattr(self, name) for name in self.running if getattr(self, name, None) is not None}
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
         """Take back what ``running_state`` gave, on the CPU, after ``load_state_dict``."""
+        for name, value in Objective.running_state(self).items():
+            setattr(self, name, state[name].to(value))
 
     def describe_epoch(self) -> dict[str, float]:
         """Return further numbers for the history, evaluated once per epoch."""

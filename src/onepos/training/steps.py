@@ -1,11 +1,9 @@
 """The schedule of a run, the optimiser, and the steps that it takes for one batch.
 
 The optimiser is AdamW with one fused kernel call per group of parameters: at batches of 16 rows, a step with
-``torch.optim`` takes half as long again.
-
-A batch is computed in portions: ``gradient_accumulation`` of them in each process. The gradients of all portions are
-averaged before each step, weighted by their rows. So k processes take the steps of one process with k portions. Each
-portion has random numbers of its own, which depend on its number and not on the process that computes it.
+``torch.optim`` takes half as long again. A batch is computed in portions, ``gradient_accumulation`` in each process,
+whose gradients are averaged. So k processes take the steps of one process with k portions. Each portion has random
+numbers of its own, which depend on its number and not on the process that computes it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +24,10 @@ Groups = list[tuple[list[nn.Parameter], float]]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train.
+    """How long and how fast to train; names as in ``NeuralClassifier``.
 
-    ``patience`` epochs without a better validation score end training; None never stops early. The weights of the
-    best epoch are restored whenever there is a scorer. ``rate_factors`` multiply the learning rate of those parameters
-    of the network whose names begin so. ``accumulation`` is the number of portions that a batch is computed in.
-    ``stop_after`` ends training after so many of the ``max_epochs``.
+    ``accumulation`` is the number of portions that a batch is computed in. ``stop_after`` ends training after so many
+    of the ``max_epochs``, from which schedules are computed.
     """
 
     max_epochs: int
@@ -71,17 +67,7 @@ def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:
 
 
 def with_rate_factors(groups: Groups, network: nn.Module, factors: Mapping[str, float]) -> Groups:
-    """Split groups by the factors of the network's parameters; frozen ones are left out, and cost no gradient.
-
-    The longest prefix counts. Parameters of other modules stay as they are.
-
-    Examples
-    --------
-    >>> network = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1))
-    >>> groups = with_rate_factors([(list(network.parameters()), 1.0)], network, {"0": 0.1, "1.bias": 0.0})
-    >>> [(len(parameters), factor) for parameters, factor in groups]
-    [(1, 0.1), (1, 1.0)]
-    """
+    """Split groups by the factors of the network's parameters, of which the longest prefix counts; frozen ones go."""
     own = {id(p): _factor_of(name, factors) for name, p in network.named_parameters()}
     result: Groups = []
     for parameters, factor in groups:
@@ -178,9 +164,8 @@ class Steps:
     def optimizer(self, loss: str) -> FusedAdam:
         """Return the optimiser of the named loss, made when it is first asked for."""
         if loss not in self.optimizers:
-            groups = with_rate_factors(
-                self.objective.trained_by(loss), self.objective.network, self.schedule.rate_factors
-            )
+            objective, factors = self.objective, self.schedule.rate_factors
+            groups = with_rate_factors(objective.trained_by(loss), objective.network, factors)
             self.optimizers[loss] = FusedAdam(groups, self.schedule.weight_decay)
         return self.optimizers[loss]
 
@@ -201,10 +186,7 @@ class Steps:
         return [(p, rows) for p, rows in portions[first : first + self.schedule.accumulation] if len(rows)]
 
     def _in_portions(self, index: Tensor, number: int, rate: float) -> Iterator[tuple[str, Tensor]]:
-        """Advance all portions to their next loss, take one step from all of them, and so on.
-
-        After a step all portions see the parameters that it updated, as a whole batch would.
-        """
+        """Advance all portions to their next loss, take one step from all of them, and so on."""
         # A process without rows repeats the first row with weight 0: it must take part in every exchange.
         own = self.own_portions(index) or [(0, index[:0])]
         portions = [
@@ -248,14 +230,14 @@ class _Stream:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Let the generators give these numbers inside, and go on as before afterwards."""
-        outside = [g.get_state() for g in self._generators]
-        self._put(self._states)
+        self._swap()
         try:
             yield
         finally:
-            self._states = [g.get_state() for g in self._generators]
-            self._put(outside)
+            self._swap()
 
-    def _put(self, states: list[Tensor]) -> None:
-        for generator, state in zip(self._generators, states, strict=True):
+    def _swap(self) -> None:
+        before = [g.get_state() for g in self._generators]
+        for generator, state in zip(self._generators, self._states, strict=True):
             generator.set_state(state)
+        self._states = before
