@@ -47,12 +47,9 @@ METHOD = "epr"
 BASELINES = ("logistic", "forest")
 #: Chosen on the seeds 101 to 105, by the hidden labels of their training pictures.
 SETTINGS = {"batch_size": 128, "learning_rate": 1e-2, "scale": "none", "early_stopping": False}
-FILES = ("table", "completed", "review", "report")
 _TITLE = "Digits in pictures"
-_FOLDS = 3
-_EXAMPLES = 12
-#: Pictures on the review page.
-_REVIEWED = 300
+#: Folds of a baseline, pictures to show, and pictures on the review page.
+_FOLDS, _EXAMPLES, _REVIEWED = 3, 12, 300
 
 
 def digit_network(n_features: int, n_labels: int) -> "nn.Module":
@@ -89,22 +86,11 @@ class Example:
 class DemoResult:
     """What the demo found.
 
-    Attributes
-    ----------
-    scores : DataFrame
-        One row per method. ``suggested`` counts the labels that it adds to the training table, ``precision`` is the
-        share of them that is true and ``recall`` the share of the hidden labels that is among them.
-        ``average_precision`` is that of new pictures.
-    diagnosis : Diagnosis
-        The doctor's findings about the table.
-    examples : tuple of Example
-        The first training pictures that hide a label.
-    facts : dict
-        Sizes and settings.
-    files : dict
-        Paths of the ``table``, the ``completed`` table, the ``review`` page and the ``report``.
-    seconds : float
-        Total time without imports.
+    ``scores`` has one row per method: ``suggested`` counts the labels that it adds to the training table,
+    ``precision`` is the share of them that is true, ``recall`` the share of the hidden labels that is among them, and
+    ``average_precision`` that of new pictures. ``diagnosis`` is what the doctor says of the table. ``examples`` are the
+    first training pictures that hide a label, ``facts`` sizes and settings, ``files`` the paths of the ``table``, the
+    ``completed`` table, the ``review`` page and the ``report``. ``seconds`` is the total time without imports.
     """
 
     scores: pd.DataFrame
@@ -157,7 +143,7 @@ def run_demo(
     started = time.perf_counter()
     tell: Progress = progress or (lambda step, share: None)
     out.mkdir(parents=True, exist_ok=True)
-    paths = {name: out / f"{name}.{'csv' if name in ('table', 'completed') else 'html'}" for name in FILES}
+    paths = {Path(name).stem: out / name for name in ("table.csv", "completed.csv", "review.html", "report.html")}
     tell("making a table", 0.0)
     seeds = [int(seed) for seed in np.random.SeedSequence(random_state).generate_state(4)]
     seen = make_digit_scenes(n_train, random_state=seeds[0], scans="train")
@@ -192,9 +178,8 @@ def run_demo(
         }
         tell("writing pages", 0.9)
         completed = np.maximum(sets, observed)
-        joined = {"completed": _joined(completed), "truth": _joined(seen.Y)}
         with TableWriter(paths["completed"]) as writer:
-            writer.write(table[["id", "tag"]].assign(**joined))
+            writer.write(table[["id", "tag"]].assign(completed=_joined(completed), truth=_joined(seen.Y)))
         worth = informativeness(probabilities, model.thresholds_, observed.argmax(axis=1))
         shown = most_informative(worth, _REVIEWED)  # chosen here: pictures of the others need not be drawn
         write_review(
@@ -258,11 +243,8 @@ def _fit(pixels: pd.DataFrame, tags: pd.DataFrame, max_epochs: int, seed: int) -
 
 
 def _baseline(key: str, seen: Any, observed: NDArray[np.integer], unseen: Any, seed: int) -> dict[str, float]:
-    """Score a method that sees the pixels as plain columns.
-
-    It predicts the training rows out of fold: on the rows that it was fitted on, a forest only returns the tag that it
-    saw.
-    """
+    """Score a method that sees the pixels as plain columns."""
+    # Training rows are predicted out of fold: on the rows that it was fitted on, a forest only returns the tag it saw.
     sets = np.zeros_like(seen.Y)
     fold = np.random.default_rng(seed).permutation(len(sets)) % _FOLDS
     model = make_classifier(key, n_positives=N_POSITIVES, random_state=seed)
@@ -289,13 +271,12 @@ def compare(
     >>> compare(truth, observed, np.array([[1, 1, 1], [1, 0, 0]]), truth, truth)
     {'suggested': 2, 'precision': 0.5, 'recall': 0.5, 'average_precision': 1.0}
     """
-    suggested = (sets == 1) & (observed == 0)
-    hidden = (truth == 1) & (observed == 0)
-    right = int((suggested & hidden).sum())
+    unseen = observed == 0
+    suggested, hidden, right = (int((labels & unseen).sum()) for labels in (sets == 1, truth == 1, (sets & truth) == 1))
     return {
-        "suggested": int(suggested.sum()),
-        "precision": right / max(int(suggested.sum()), 1),
-        "recall": right / max(int(hidden.sum()), 1),
+        "suggested": suggested,
+        "precision": right / max(suggested, 1),
+        "recall": right / max(hidden, 1),
         "average_precision": float(average_precision(new_truth, np.asarray(new_probabilities, dtype=np.float64))),
     }
 
@@ -306,24 +287,18 @@ def _joined(labels: NDArray[np.integer]) -> list[str]:
 
 def _examples(seen: Any, observed: NDArray[np.integer], completed: NDArray[np.integer]) -> tuple[Example, ...]:
     """Take the first pictures that hide a label, as they come: a choice could flatter."""
-    rows = np.flatnonzero(seen.Y.sum(axis=1) > 1)[:_EXAMPLES]
-    names = seen.label_names
+
+    def named(labels: NDArray[Any]) -> tuple[str, ...]:
+        return tuple(seen.label_names[j] for j in np.flatnonzero(labels))
+
     return tuple(
-        Example(
-            seen.images[row],
-            names[int(observed[row].argmax())],
-            tuple(names[j] for j in np.flatnonzero(completed[row] > observed[row])),
-            tuple(names[j] for j in np.flatnonzero(seen.Y[row])),
-        )
-        for row in rows
+        Example(seen.images[row], named(observed[row])[0], named(completed[row] > observed[row]), named(seen.Y[row]))
+        for row in np.flatnonzero(seen.Y.sum(axis=1) > 1)[:_EXAMPLES]
     )
 
 
 def png_address(image: NDArray[np.floating]) -> str:
-    """Return a picture with values from 0 (white) to 1 (black) as ``data:image/png;base64,…``.
-
-    Each pixel becomes a square of 12, so that browsers do not blur it.
-    """
+    """Return a picture with values from 0 (white) to 1 (black) as ``data:image/png;base64,…``, enlarged 12 times."""
     pillow = require("PIL.Image", extra="plot", purpose="writing the review page")
     grey = np.round(255 * (1 - np.clip(image, 0, 1))).astype(np.uint8)
     stream = BytesIO()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,20 +12,8 @@ from onepos._utils.files import write_durably
 from onepos._utils.validation import FloatArray
 from onepos.label_sets.calibration import calibration_bins
 from onepos.metrics import METRIC_TITLES
+from onepos.pages import style
 from onepos.pages.model_summary import Scored, summarise_model
-from onepos.pages.style import (
-    INK,
-    Look,
-    add_legend,
-    embed_svg,
-    figure_svg,
-    label_axes,
-    looks,
-    new_figure,
-    render_page,
-    require_report,
-    use_log_scale,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,45 +29,40 @@ _LOSSES = ("loss", "objective")
 N_BINS = 10
 
 
-class Drawing(NamedTuple):
-    """A name, what is to be seen, and the SVG."""
-
-    name: str
-    caption: str
-    svg: str
+#: A figure and its caption; None if the model has no data for it.
+Drawing: TypeAlias = "tuple[Figure, str] | None"
 
 
-def model_figures(scored: Scored) -> list[Drawing]:
-    """Return the drawings that the model has data for."""
-    drawn = [_draw_history(getattr(scored.estimator, "history_", None)), _draw_probabilities(scored)]
-    return [drawing for drawing in drawn if drawing is not None]
+def model_figures(scored: Scored) -> dict[str, Drawing]:
+    """Return the drawings of a page by name."""
+    history = getattr(scored.estimator, "history_", None)
+    return {"history": _draw_history(history), "reliability": _draw_probabilities(scored)}
 
 
-def _draw_history(history: Any) -> Drawing | None:
+def _draw_history(history: Any) -> Drawing:
     """Draw the loss, and the validation score if there is one, by epoch; None for a training without epochs."""
     if history is None or len(history) < 2:
         return None
-    loss = next((name for name in _LOSSES if name in history.records[0]), None)
-    score = next((name for name in history.records[0] if name.startswith("valid_")), None)
-    names = [name for name in (loss, score) if name is not None]
+    names = [name for name in _LOSSES if name in history.records[0]][:1]
+    names += [name for name in history.records[0] if name.startswith("valid_")][:1]
     if not names:
         return None
-    figure, panels = new_figure(0.6 + 1.2 * len(names), rows=[1.0] * len(names))
-    look = looks(["smile"])["smile"]
+    figure, panels = style.new_figure(0.6 + 1.2 * len(names), rows=[1.0] * len(names))
+    look = style.looks(["smile"])["smile"]
     steps = np.arange(1, len(history) + 1)
     best = history.facts.get("best_epoch")
     for axes, name in zip(panels, names, strict=True):
         values = np.array([np.nan if value is None else value for value in history[name]], dtype=float)
         axes.plot(steps, values, **look.line(marker="o" if len(steps) <= 30 else ""))
         if best is not None:
-            axes.axvline(best, color=INK, linewidth=0.8, dashes=(1, 2))
-        label_axes(axes, None, _title(name))
-    is_epoch = "epoch" in history.records[0]
-    label_axes(panels[-1], "epoch" if is_epoch else "iteration", _title(names[-1]))
+            axes.axvline(best, color=style.INK, linewidth=0.8, dashes=(1, 2))
+        style.label_axes(axes, None, _title(name))
+    step = "epoch" if "epoch" in history.records[0] else "iteration"
+    style.label_axes(panels[-1], step, _title(names[-1]))
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
     kept = f" The dotted line is epoch {best}, whose weights were kept." if best is not None else ""
     shown = "Loss and validation score" if len(names) > 1 else _title(names[0]).replace("\n", " ").capitalize()
-    return Drawing("history", f"{shown} by {'epoch' if is_epoch else 'iteration'}.{kept}", figure_svg(figure))
+    return figure, f"{shown} by {step}.{kept}"
 
 
 def _title(name: str) -> str:
@@ -89,7 +72,7 @@ def _title(name: str) -> str:
     return f"training {name}" if name == "loss" else name
 
 
-def _draw_probabilities(scored: Scored) -> Drawing | None:
+def _draw_probabilities(scored: Scored) -> Drawing:
     """Draw the reliability of the probabilities, before calibration too if there was one; needs complete labels."""
     if not scored.complete or not len(scored.measured):
         return None
@@ -99,24 +82,19 @@ def _draw_probabilities(scored: Scored) -> Drawing | None:
         before = expit((logit(after) - found.offsets) / found.slope)
         lines = {"before calibration": before, "calibrated": after}
     caption = "Share of true labels by predicted probability. On the dotted line, probabilities are right."
-    figure = reliability(lines, scored.known[scored.measured])
-    return Drawing("reliability", caption, figure_svg(figure))
+    return reliability(lines, scored.known[scored.measured]), caption
 
 
 def reliability(probabilities: Mapping[str, ArrayLike], truth: ArrayLike) -> "Figure":
     """Reliability of predicted probabilities: above, probability against truth; below, how many labels got it.
 
-    Parameters
-    ----------
-    probabilities : mapping of name to array of shape (n_samples, n_labels)
-        One line each, for instance before and after ``calibrate``.
-    truth : array of shape (n_samples, n_labels)
-        Complete labels of the rows.
+    ``probabilities`` maps a name per line, for instance before and after ``calibrate``, to an array of shape
+    (n_samples, n_labels). ``truth`` has the same shape: the complete labels of the rows.
     """
     present = (np.asarray(truth) > 0).astype(np.uint8)
-    style = looks([f"line {number}" for number in range(len(probabilities))])
+    line_looks = style.looks([f"line {number}" for number in range(len(probabilities))])
     lines = {}
-    for look, (name, values) in zip(style.values(), probabilities.items(), strict=True):
+    for look, (name, values) in zip(line_looks.values(), probabilities.items(), strict=True):
         scores = np.asarray(values)
         if scores.shape != present.shape:
             raise ValueError(f"probabilities and truth must have one shape; got {scores.shape} and {present.shape}.")
@@ -125,34 +103,35 @@ def reliability(probabilities: Mapping[str, ArrayLike], truth: ArrayLike) -> "Fi
 
 
 def draw_reliability(
-    lines: Mapping[str, tuple[Look, tuple[FloatArray, FloatArray, FloatArray]]], meaning: str, *, legend: bool = True
+    lines: Mapping[str, tuple[style.Look, tuple[FloatArray, FloatArray, FloatArray]]],
+    meaning: str,
+    *,
+    legend: bool = True,
 ) -> "Figure":
     """Draw each line's bins above and their counts below."""
-    figure, (upper, lower) = new_figure(3.3, rows=(3.0, 1.1))
-    upper.plot([0, 1], [0, 1], color=INK, linewidth=0.8, dashes=(1, 2), zorder=1)
+    figure, (upper, lower) = style.new_figure(3.3, rows=(3.0, 1.1))
+    upper.plot([0, 1], [0, 1], color=style.INK, linewidth=0.8, dashes=(1, 2), zorder=1)
     handles = []
     for look, (confidence, frequency, count) in lines.values():
         handles += upper.plot(confidence, frequency, zorder=3, **look.line())
         lower.plot(confidence, count, zorder=3, **look.line())
     upper.set(xlim=(0, 1), ylim=(0, 1))
-    use_log_scale(lower)
+    style.use_log_scale(lower)
     lower.margins(y=0.2)
     # Markers of a confidence or share of exactly 0 or 1 sit on the frame.
     for line in (*upper.lines, *lower.lines):
         line.set_clip_on(False)
-    label_axes(upper, None, "share that is truly present\n(below the dotted line: too sure)")
-    label_axes(lower, meaning, "labels\n(log scale)")
+    style.label_axes(upper, None, "share that is truly present\n(below the dotted line: too sure)")
+    style.label_axes(lower, meaning, "labels\n(log scale)")
     figure.align_ylabels()
     if legend:
-        add_legend(figure, handles, list(lines))
+        style.add_legend(figure, handles, list(lines))
     return figure
 
 
 def pool_bins(trials: Sequence[dict[str, Any]]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return confidence, frequency and count of each bin that holds a label in any trial.
-
-    A trial may leave its empty bins out, so bins are known by where their confidence lies, not by their number.
-    """
+    """Return confidence, frequency and count of each bin that holds a label in any trial."""
+    # A trial may leave its empty bins out, so bins are known by where their confidence lies, not by their number.
     columns = ("confidence", "frequency", "count")
     points = np.concatenate([np.array([trial[name] for name in columns], dtype=float) for trial in trials], axis=1)
     confidence, frequency, count = points[:, points[2] > 0]
@@ -207,13 +186,14 @@ def model_report(
     Path
         The file.
     """
-    require_report()
+    style.require_report()
     scored = Scored(model, X, Y, complete=complete, measured=measured)
     summary = summarise_model(scored, ids=ids, texts=texts)
-    drawings: dict[str, Any] = {"history": None, "reliability": None}
-    for name, caption, svg in model_figures(scored):
-        drawings[name] = {"caption": caption, "svg": embed_svg(svg, name, caption)}
-    page = render_page(
+    drawings = {
+        name: drawn and {"caption": drawn[1], "svg": style.embed_svg(style.figure_svg(drawn[0]), name, drawn[1])}
+        for name, drawn in model_figures(scored).items()
+    }
+    page = style.render_page(
         "model",
         "writing the model's report",
         title=title or f"Model: {summary['facts']['method']}",
@@ -222,7 +202,6 @@ def model_report(
         diagnosis=diagnosis,
         **summary,
     )
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     # A label from a broken file may hold half a character, which UTF-8 cannot write.
-    return write_durably(target, page.encode("utf-8", "replace"))
+    return write_durably(Path(path), page.encode("utf-8", "replace"))

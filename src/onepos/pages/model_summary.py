@@ -79,13 +79,9 @@ def _settings(estimator: Any) -> dict[str, str]:
     """Return every parameter and its value as text, thresholds and calibration in a few words."""
     settings = {name: in_words(value) for name, value in estimator.get_params(deep=False).items()}
     if hasattr(estimator, "thresholds_"):
-        values = estimator.thresholds_
-        settings["thresholds"] = (
-            f"{values[0]:.4g} for every label"
-            if (values == values[0]).all()
-            else f"{values.min():.4g} to {values.max():.4g}, by label"
-        )
-        settings["thresholds"] += ", at least one label per row" if estimator.at_least_one_ else ""
+        low, high = estimator.thresholds_.min(), estimator.thresholds_.max()
+        words = f"{low:.4g} for every label" if low == high else f"{low:.4g} to {high:.4g}, by label"
+        settings["thresholds"] = words + (", at least one label per row" if estimator.at_least_one_ else "")
     if hasattr(estimator, "calibration_"):
         found = estimator.calibration_
         settings["calibration"] = (
@@ -97,7 +93,7 @@ def _settings(estimator: Any) -> dict[str, str]:
 
 def _training_facts(scored: Scored) -> dict[str, str]:
     """Return what is known about the training, as words."""
-    facts: dict[str, str] = {}
+    facts = {}
     if table := scored.facts:
         facts["rows trained on"] = f"{table['training_rows']:,} of {table['rows']:,}"
         facts["rows without a tag"] = f"{table['rows_without_tag']:,}"
@@ -133,9 +129,8 @@ def _in_short(value: Any, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-#: Rows in the list of the most confident completions.
-_MOST_COMPLETIONS = 20
-_LONGEST_TEXT = 160
+#: Rows in the list of the most confident completions, and characters of the text of each.
+_MOST_COMPLETIONS, _LONGEST_TEXT = 20, 160
 
 #: What each measure of complete labels means, in a few words.
 _MEANING = {
@@ -196,20 +191,18 @@ def advice(set_size: float, expected: float, true: float | None) -> str | None:
     >>> advice(2.0, 2.1, None) is None
     True
     """
-    if true is not None and abs(set_size - true) > _AGREE * true:
-        word = "more" if set_size > true else "fewer"
-        return (
-            f"Sets hold {set_size:.2f} labels per row, {word} than the {true:.2f} that are true. Unless this is "
-            f"intended, fit with n_positives={true:.2f} (--n-positives {true:.2f})."
-        )
-    if true is None and abs(set_size - expected) > _AGREE * expected:
-        word = "more" if set_size > expected else "fewer"
-        return (
-            f"Sets hold {set_size:.2f} labels per row, {word} than the {expected:.2f} that the probabilities add up "
-            "to. If you know the mean number of labels per row, fit with n_positives=M (--n-positives M). If you have "
-            "rows with complete labels, calibrate on them (--sample)."
-        )
-    return None
+    goal = expected if true is None else true
+    if not abs(set_size - goal) > _AGREE * goal:
+        return None
+    found = (
+        f"Sets hold {set_size:.2f} labels per row, {'more' if set_size > goal else 'fewer'} than the {goal:.2f} that"
+    )
+    if true is not None:
+        return f"{found} are true. Unless this is intended, fit with n_positives={true:.2f} (--n-positives {true:.2f})."
+    return (
+        f"{found} the probabilities add up to. If you know the mean number of labels per row, fit with n_positives=M "
+        "(--n-positives M). If you have rows with complete labels, calibrate on them (--sample)."
+    )
 
 
 def _comparison(found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -240,7 +233,7 @@ def _tuning(found: dict[str, Any] | None) -> dict[str, Any] | None:
     if found is None:
         return None
     trials = sorted(found["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
-    words = [{name: in_words(value) for name, value in trial["settings"].items()} for trial in trials]
+    words = ({name: in_words(value) for name, value in trial["settings"].items()} for trial in trials)
     return found | {"trials": [trial | {"settings": said} for trial, said in zip(trials, words, strict=True)]}
 
 
@@ -261,20 +254,17 @@ def _measures(scored: Scored) -> list[dict[str, Any]]:
     if scored.complete:
         at_least_one = bool(getattr(scored.model, "at_least_one_", False))
         values = complete_values(truth, scores, scored.thresholds.tolist(), at_least_one=at_least_one)
-        titles, meaning = METRIC_TITLES, _MEANING
     else:
         values = single_positive_values(truth, scores)
-        titles, meaning = SINGLE_POSITIVE_TITLES, {}
-    found = bootstrap_intervals(values)
     return [
         {
             "key": name,
-            "name": titles[name],
-            "meaning": meaning.get(name, ""),
+            "name": (METRIC_TITLES if scored.complete else SINGLE_POSITIVE_TITLES)[name],
+            "meaning": _MEANING[name] if scored.complete else "",
             "higher": not scored.complete or higher_is_better(name),
-            **{part: value if np.isfinite(value) else None for part, value in found[name].items()},
+            **{part: value if np.isfinite(value) else None for part, value in found.items()},
         }
-        for name in values
+        for name, found in bootstrap_intervals(values).items()
     ]
 
 

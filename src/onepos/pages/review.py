@@ -17,20 +17,7 @@ import numpy as np
 
 from onepos._utils.files import write_durably
 from onepos.exceptions import DataFileError
-from onepos.pages.review_payload import (
-    SCALE,
-    check_names,
-    check_probabilities,
-    check_thresholds,
-    feature_table,
-    image_addresses,
-    informativeness,
-    most_informative,
-    number_given,
-    plain_texts,
-    scale_thresholds,
-    suggest,
-)
+from onepos.pages import review_payload
 from onepos.pages.style import content_hash, load_templates
 
 if TYPE_CHECKING:
@@ -98,41 +85,42 @@ def write_review(
     Path
         The file.
     """
-    ids, labels = check_names(ids, "ids"), check_names(labels, "labels")
+    ids, labels = review_payload.check_names(ids, "ids"), review_payload.check_names(labels, "labels")
     if not ids:
         raise ValueError("ids must name at least one example; got none: there is nothing to review")
     shown: dict[str, Any] = {"titles": titles, "texts": texts, "images": images, "features": features}
     for name, values in (("observed", observed), *shown.items()):
         if values is not None and len(values) != len(ids):
             raise ValueError(f"{name} must have one entry for each of the {len(ids)} ids; got {len(values)}")
-    scores = check_probabilities(probabilities, len(ids), len(labels))
-    thresholds = check_thresholds(threshold, len(labels))
+    scores = review_payload.check_probabilities(probabilities, len(ids), len(labels))
+    thresholds = review_payload.check_thresholds(threshold, len(labels))
     likely = scores >= thresholds.astype(scores.dtype) if sets is None else np.asarray(sets) > 0
     if likely.shape != scores.shape:
         raise ValueError(f"sets must have the shape {scores.shape}; got {likely.shape}")
-    given = number_given(observed, labels)
-    worth = informativeness(scores, thresholds, given)
-    rows = most_informative(worth, limit)
+    given = review_payload.number_given(observed, labels)
+    worth = review_payload.informativeness(scores, thresholds, given)
+    rows = review_payload.most_informative(worth, limit)
     order = np.argsort(-scores, axis=1, kind="stable")
     payload: dict[str, Any] = {
         "ids": [ids[row] for row in rows],
         "labels": labels,
         # In thousandths, as all probabilities of the page.
-        "thresholds": scale_thresholds(thresholds).tolist(),
+        "thresholds": review_payload.scale_thresholds(thresholds).tolist(),
         # The number of the observed label, or -1.
         "given": given[rows].tolist(),
-        "suggestions": suggest(scores[rows], thresholds, given[rows]),
+        "suggestions": review_payload.suggest(scores[rows], thresholds, given[rows]),
         # The numbers of the labels in each set, best first, without the given one.
         "sets": [[j for j in order[row].tolist() if likely[row, j] and j != given[row]] for row in rows],
         # In thousandths of a bit.
-        "worth": np.rint(SCALE * worth[rows]).astype(np.int64).tolist(),
+        "worth": np.rint(review_payload.SCALE * worth[rows]).astype(np.int64).tolist(),
     }
-    for name, convert in (("titles", plain_texts), ("texts", plain_texts), ("images", image_addresses)):
+    for name in ("titles", "texts", "images"):
         if shown[name] is not None:
+            convert = review_payload.image_addresses if name == "images" else review_payload.plain_texts
             values = list(shown[name])  # a pandas column is indexed by its own labels, a list is not
             payload[name] = convert([values[row] for row in rows])
     if features is not None:
-        payload["features"] = feature_table(features.iloc[rows])
+        payload["features"] = review_payload.feature_table(features.iloc[rows])
     return write_durably(Path(path), _render(payload, title).encode("utf-8"))
 
 
@@ -142,19 +130,20 @@ def _render(payload: Mapping[str, Any], title: str) -> str:
     # Nothing in the data can end the script element, whatever the texts say.
     content = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
     template = load_templates("writing the review page").get_template("review/review.html.j2")
-    page: str = template.render(
-        title=title.encode("utf-8", "replace").decode("utf-8"),
-        script=script,
-        script_hash=content_hash(script),
-        style=style,
-        style_hash=content_hash(style),
-        image_files=any(image and not image.startswith("data:") for image in payload.get("images", ())),
-        data=content,
-        # Decisions are stored under this name: another page with other data has another one.
-        fingerprint=sha256(content.encode("utf-8")).hexdigest()[:20],
-        n_examples=len(payload["ids"]),
+    return str(
+        template.render(
+            title=title.encode("utf-8", "replace").decode("utf-8"),
+            script=script,
+            script_hash=content_hash(script),
+            style=style,
+            style_hash=content_hash(style),
+            image_files=any(image and not image.startswith("data:") for image in payload.get("images", ())),
+            data=content,
+            # Decisions are stored under this name: another page with other data has another one.
+            fingerprint=sha256(content.encode("utf-8")).hexdigest()[:20],
+            n_examples=len(payload["ids"]),
+        )
     )
-    return page
 
 
 def _part(name: str) -> str:
@@ -166,24 +155,11 @@ DECISIONS = ("accept", "reject")
 
 
 def read_decisions(path: str | PathLike[str]) -> "pd.DataFrame":
-    """Read the decisions that a review page saved.
+    """Read the decisions that a review page saved, a CSV file in UTF-8 with the header ``id,label,decision``.
 
-    Parameters
-    ----------
-    path : str or path
-        A CSV file in UTF-8 with the header ``id,label,decision``. Ids and labels are taken as they are: text, with
-        every blank and every leading zero.
-
-    Returns
-    -------
-    DataFrame
-        Columns id, label and decision (``"accept"`` or ``"reject"``), one row for each id and label. Where a pair comes
-        more than once, its last row counts.
-
-    Raises
-    ------
-    DataFileError
-        A ValueError that names the line, if the file is not of this form.
+    Ids and labels are taken as they are: text, with every blank and every leading zero. The frame has one row for each
+    id and label; where a pair comes more than once, its last row counts. A decision is ``"accept"`` or ``"reject"``. A
+    file that is not of this form raises DataFileError, a ValueError that names the line.
     """
     import pandas as pd
 

@@ -90,8 +90,7 @@ def informativeness(
     bits = (entr(p) + entr(1 - p)) / np.log(2)
     known = np.flatnonzero(given >= 0)
     bits[known, given[known]] = 0.0
-    total: NDArray[np.float64] = bits.sum(axis=1)
-    return total
+    return np.asarray(bits.sum(axis=1))
 
 
 def most_informative(worth: NDArray[np.float64], limit: int | None) -> NDArray[np.int64]:

@@ -39,10 +39,7 @@ VARIABLES: dict[str, str] = {INK: "--figure-ink", FAINT: "--figure-faint", PAPER
 }
 
 _SOLID: tuple[float, ...] = ()
-_DASHED = (4.0, 1.6)
-_LONG = (8.0, 2.0)
-_DOTTED = (1.0, 1.4)
-_DASHDOT = (6.0, 1.5, 1.0, 1.5)
+_DASHED, _LONG, _DOTTED, _DASHDOT = (4.0, 1.6), (8.0, 2.0), (1.0, 1.4), (6.0, 1.5, 1.0, 1.5)
 
 
 @dataclass(frozen=True)
@@ -117,10 +114,8 @@ def looks(methods: Sequence[str]) -> dict[str, Look]:
 
 
 def new_figure(height: float, rows: Sequence[float] = (1.0,)) -> tuple["Figure", list[Any]]:
-    """Return a figure one column wide and its axes, one below the other with these relative heights.
-
-    The figure is made without pyplot: no global state, no display.
-    """
+    """Return a figure one column wide and its axes, one below the other with these relative heights."""
+    # Without pyplot: no global state, no display.
     module = require("matplotlib.figure", extra="plot", purpose="drawing figures")
     figure: Figure = module.Figure(figsize=(WIDTH, height), layout="constrained", facecolor=PAPER)
     panels = figure.subplots(len(rows), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": list(rows)})
@@ -180,24 +175,13 @@ def figure_svg(figure: "Figure") -> str:
 
 
 def save_figure(figure: "Figure", path: str | Path) -> tuple[Path, Path]:
-    """Write ``path`` + ``.svg`` and ``path`` + ``.png``, each whole or not at all.
+    """Write ``path`` + ``.svg`` and ``path`` + ``.png``, each whole or not at all, and return the two paths.
 
-    Parameters
-    ----------
-    figure : Figure
-    path : str or Path
-        Without suffix; its folder must exist.
-
-    Returns
-    -------
-    tuple of Path
-        The SVG and the PNG.
+    The folder must exist.
     """
-    base = Path(path)
     # Draw both before writing either, so that the two files match.
-    drawn = ((".svg", figure_svg(figure).encode("utf-8")), (".png", _draw(figure, "png", {"Software": None})))
-    svg, png = (write_durably(base.with_name(base.name + suffix), content) for suffix, content in drawn)
-    return svg, png
+    svg, png = figure_svg(figure).encode("utf-8"), _draw(figure, "png", {"Software": None})
+    return write_durably(Path(f"{path}.svg"), svg), write_durably(Path(f"{path}.png"), png)
 
 
 def _draw(figure: Any, kind: str, metadata: dict[str, None]) -> bytes:
@@ -224,10 +208,8 @@ def render_page(name: str, purpose: str, **values: Any) -> str:
     """Return the page of a template; its policy lets the browser load nothing and run only the script of that name."""
     templates = load_templates(purpose)
     script = templates.get_template(f"{name}.js").render()
-    page: str = templates.get_template(f"{name}.html.j2").render(
-        script=script, script_hash=content_hash(script), **values
-    )
-    return page
+    page = templates.get_template(f"{name}.html.j2")
+    return str(page.render(script=script, script_hash=content_hash(script), **values))
 
 
 def require_report() -> None:
@@ -257,8 +239,7 @@ def embed_svg(svg: str, name: str, description: str) -> str:
     element = _NAMESPACES.sub("", _UNWANTED.sub("", svg)).strip()
     if not element.startswith("<svg"):
         raise ValueError(f"expected the text of an SVG file; got {svg[:40]!r}")
-    forbidden = _FORBIDDEN.search(element)
-    if forbidden:
+    if forbidden := _FORBIDDEN.search(element):
         raise ValueError(f"expected a drawing only; got {forbidden.group().strip()!r} in the SVG: take it out")
     element = re.sub(r'\bid="', f'id="{name}-', element)
     element = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", element)

@@ -25,15 +25,7 @@ from onepos.datasets._fetch import sha256_of
 from onepos.datasets._load import find_reader
 from onepos.exceptions import StudyError
 from onepos.methods.registry import get_method, make_classifier
-from onepos.study.spec import (
-    Parameters,
-    Rule,
-    Study,
-    accepted_parameters,
-    digest,
-    settings_of,
-    without_place,
-)
+from onepos.study.spec import Parameters, Rule, Study, accepted_parameters, digest, settings_of, without_place
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.files import PARQUET, SEPARATED, read_table
 from onepos.table.tags import LabelColumns
@@ -335,11 +327,9 @@ def cells_of(study: Study) -> list[Cell]:
 
 
 def run_together(cells: list[Cell]) -> list[list[Cell]]:
-    """Group the cells that one process runs: those that differ in their rule only and can share fits.
-
-    Rules share fits where validation labels only choose among finished fits, or are complete under either rule.
-    """
+    """Group the cells that one process runs: those that differ in their rule only and can share fits."""
     groups: dict[Any, list[Cell]] = {}
+    # Rules share fits where validation labels only choose among finished fits, or are complete under either rule.
     for cell in cells:
         shares = "max_epochs" not in accepted_parameters(cell.key) or cell.sees_all_labels
         rule = None if shares else cell.rule

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -79,9 +79,9 @@ class Cluster:
         self.client, self.where = client, where
         #: Workers that cannot run the cells of a data set, by data set.
         self.unfit: defaultdict[str, set[str]] = defaultdict(set)
-        self.waiting: dict[Any, Task] = {}
+        #: Tasks under way, and the workers that may run each; None: any worker.
+        self.waiting: dict[Any, tuple[Task, frozenset[str] | None]] = {}
         self.finished: SimpleQueue[Any] = SimpleQueue()
-        self.restricted: dict[Any, frozenset[str]] = {}
 
     def run(
         self, tasks: list[Task], folder: ResultsFolder, notice: Callable[[str], None]
@@ -99,7 +99,7 @@ class Cluster:
                 notice(f"{self.where} has no worker yet; waiting for one")
             while self.waiting:
                 future = self._next_finished(folder)
-                task = self.waiting.pop(future)
+                task, _ = self.waiting.pop(future)
                 answer = self._answer(future)
                 if isinstance(answer, Unfit):
                     unfit = self.unfit[task[0][0].dataset]
@@ -148,9 +148,7 @@ class Cluster:
         unfit = frozenset(self.unfit[cells[0].dataset])
         fit = self.workers() - unfit if unfit else None
         future = self.submit(cells[0].id, fit, cells, choices, folder)
-        if fit is not None:
-            self.restricted[future] = fit
-        self.waiting[future] = task
+        self.waiting[future] = task, fit
         future.add_done_callback(self.finished.put)
 
     def _next_finished(self, folder: ResultsFolder) -> Any:
@@ -168,15 +166,14 @@ class Cluster:
     def _submit_stranded(self, folder: ResultsFolder) -> None:
         """Submit tasks again whose permitted workers have all left."""
         there = self.workers()
-        restricted = [future for future in self.waiting if future in self.restricted]
-        stranded = [future for future in restricted if not self.restricted[future] & there]
+        stranded = [future for future, (_, fit) in self.waiting.items() if fit is not None and not fit & there]
         self.cancel(stranded)
         for future in stranded:
-            self._submit(self.waiting.pop(future), folder)
+            self._submit(self.waiting.pop(future)[0], folder)
 
     def _answer(self, future: Any) -> list[Row] | Unfit | str:
         try:
-            answer: list[Row] | Unfit = future.result()
+            return cast("list[Row] | Unfit", future.result())
         except Exception as error:
             if self.is_death(error):
                 return DIED
@@ -186,7 +183,6 @@ class Cluster:
                 f"{self.where} could not run a cell: {type(error).__name__}: {error} Workers need the same onepos and "
                 "packages as the runner. Finished cells are stored; the same command runs the rest."
             ) from error
-        return answer
 
     def _gone(self) -> StudyError:
         return StudyError(f"{self.where} is gone. Finished cells are stored; the same command runs the rest.")
@@ -198,8 +194,7 @@ def work_on_cluster(cells: list[Cell], choices: list[Parameters | None], folder:
     The runner stores the rows. The worker only notes which cells are running, if it sees the results folder.
     """
     worker, threads = _this_worker()
-    reason = _unfit(cells[0], threads)
-    if reason:
+    if reason := _unfit(cells[0], threads):
         return Unfit(worker, socket.gethostname(), reason)
     if folder.is_within_reach():
         for cell in cells:

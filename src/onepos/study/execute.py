@@ -58,10 +58,7 @@ def run_cells(cells: list[Cell], choices: list[Parameters | None]) -> list[Row]:
 
 
 def run_cell(cell: Cell, choice: Parameters | None = None) -> Row:
-    """Return the row of a cell; an error gives a row with ``status`` "failed".
-
-    ``choice`` is the setting chosen by the trial that this cell takes over, if it does.
-    """
+    """Return the row of a cell; an error gives a row with ``status`` "failed". ``choice`` is a setting taken over."""
     reset_peak_memory()
     started = time.perf_counter()
     row = _identity(cell)
@@ -148,10 +145,7 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
 
 
 def _choose(cell: Cell, trial: Trial, tried: list[dict[str, Any]]) -> _Fit:
-    """Choose the best setting on validation rows; ties go to the first in the grid.
-
-    With screening, settings are first compared after a few epochs, and only the best train to the end.
-    """
+    """Choose the best setting on validation rows, after screening if there are many; ties go to the first."""
     settings = list(cell.settings)
     groups = [tuple(setting.get(name) for name in cell.keep_each) for setting in settings]
     survivors = cell.keep * len(set(groups))

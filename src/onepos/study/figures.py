@@ -13,22 +13,11 @@ import numpy as np
 import pandas as pd
 
 from onepos._utils.machine import require
+from onepos._utils.validation import FloatArray
 from onepos.methods.registry import METHODS
+from onepos.pages import style
 from onepos.pages.model_page import draw_reliability, pool_bins, reliability
-from onepos.pages.style import (
-    INK,
-    PAPER,
-    TEXT,
-    WIDTH,
-    add_legend,
-    figure_svg,
-    label_axes,
-    looks,
-    new_figure,
-    plain,
-    save_figure,
-    use_log_scale,
-)
+from onepos.pages.style import INK, PAPER, TEXT, WIDTH, figure_svg, label_axes, looks, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,12 +49,8 @@ def method_name(key: str) -> str:
 
 
 def order_methods(keys: Iterable[str]) -> list[str]:
-    """Return each key once: registered methods in the registry's order, then the others by name.
-
-    Rows are written as cells finish, so their own order would differ from run to run.
-    """
-    place = {key: number for number, key in enumerate(METHODS)}
-    return sorted(set(keys), key=lambda key: (place.get(key, len(place)), key))
+    """Return each key once: registered methods in the registry's order, then the others by name."""
+    return [key for key in METHODS if key in set(keys)] + sorted(set(keys) - set(METHODS))
 
 
 def _finished(frame: pd.DataFrame) -> pd.DataFrame:
@@ -92,16 +77,14 @@ def sufficiency(frame: pd.DataFrame) -> "Figure":
     runs: Runs = {}
     for (method, _), part in rows.groupby(["method", "trial"]):
         runs.setdefault(str(method), []).append(part.set_index("n_train")["average_precision"])
-    figure, (axes,) = new_figure(2.5)
-    _draw(figure, axes, runs)
+    figure, axes, _ = _draw(2.5, runs, "number of training examples", "test average precision\n(higher is better)")
     sizes = sorted({int(size) for size in rows["n_train"]})
     if sizes[-1] > _WIDE * sizes[0]:
         axes.set_xscale("log")
         _name_sizes(axes, sizes)
     else:
-        axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
+        axes.xaxis.get_major_locator().set_params(nbins=6)
         axes.xaxis.set_major_formatter("{x:,.0f}")
-    label_axes(axes, "number of training examples", "test average precision\n(higher is better)")
     return figure
 
 
@@ -122,11 +105,8 @@ def epochs(frame: pd.DataFrame) -> "Figure":
         if curve.get(measured_on):
             runs.setdefault(method, []).append(pd.Series(curve[measured_on], index=curve["epoch"], dtype=float))
     # The legend takes a row for every three names, and many lines need height to part.
-    figure, (axes,) = new_figure(2.1 + 0.13 * ceil(len(runs) / 3) + (0.6 if len(runs) > _MOST_BANDS else 0.0))
-    _draw(figure, axes, runs)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    label_axes(axes, "epoch", f"{measured_on} average precision\n(higher is better)")
-    return figure
+    height = 2.1 + 0.13 * ceil(len(runs) / 3) + (0.6 if len(runs) > _MOST_BANDS else 0.0)
+    return _draw(height, runs, "epoch", f"{measured_on} average precision\n(higher is better)")[0]
 
 
 def convergence(frame: pd.DataFrame) -> "Figure":
@@ -134,24 +114,18 @@ def convergence(frame: pd.DataFrame) -> "Figure":
 
     Mean over trials and a band of one standard deviation; lines end with the shortest trial.
     """
-    rows = _finished(frame)
-    changes = _recorded(rows, "soft_label_change")
     # The first change is that from the first epoch to the second.
     runs = {
         method: [pd.Series(one, index=range(2, len(one) + 2), dtype=float) for one in found]
-        for method, found in changes.items()
+        for method, found in _recorded(_finished(frame), "soft_label_change").items()
     }
-    figure, (axes,) = new_figure(2.3)
-    means = _draw(figure, axes, runs)
-    drawn = np.concatenate(list(means.values()))
-    note = ""
+    title = "mean change of a soft label\n(lower is steadier"
+    figure, axes, drawn = _draw(2.3, runs, "epoch", f"{title})")
     if drawn.min() > 0 and drawn.max() > _WIDE * drawn.min():
-        use_log_scale(axes)
-        note = ", log scale"
+        style.use_log_scale(axes)
+        label_axes(axes, "epoch", f"{title}, log scale)")
     else:
         axes.set_ylim(bottom=0)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    label_axes(axes, "epoch", f"mean change of a soft label\n(lower is steadier{note})")
     return figure
 
 
@@ -166,12 +140,12 @@ def _recorded(rows: pd.DataFrame, name: str) -> dict[str, list[Any]]:
     return found
 
 
-def _draw(figure: Any, axes: Any, runs: Runs) -> dict[str, Any]:
-    """Draw a line per method, with a band where there is room, and the legend; return the means."""
+def _draw(height: float, runs: Runs, x_title: str, y_title: str) -> tuple["Figure", Any, FloatArray]:
+    """Draw a line per method, with a band where there is room; return the figure, its axes, and all means."""
+    figure, (axes,) = new_figure(height)
     methods = order_methods(runs)
-    style = looks(methods)
-    means: dict[str, Any] = {}
-    handles = []
+    look_of = looks(methods)
+    means, handles = [], []
     for place, method in enumerate(methods):
         # Places that all trials have: a mean over whichever are left would jump where one of them stops.
         common = pd.concat(runs[method], axis=1, join="inner").dropna().sort_index()
@@ -181,15 +155,16 @@ def _draw(figure: Any, axes: Any, runs: Runs) -> dict[str, Any]:
         # Markers at other places for each line, so that lines that coincide still show theirs.
         step = max(1, round(x.size / 6))
         shift = (place * step) // len(methods) if step > 1 else 0
-        handles += axes.plot(x, mean, markevery=(shift, step), zorder=3, **style[method].line())
+        handles += axes.plot(x, mean, markevery=(shift, step), zorder=3, **look_of[method].line())
         if len(runs[method]) > 1 and len(methods) <= _MOST_BANDS:
             spread = common.std(axis=1, ddof=1).to_numpy()
-            axes.fill_between(
-                x, mean - spread, mean + spread, color=style[method].colour, alpha=0.18, linewidth=0, zorder=2
-            )
-        means[method] = mean
-    add_legend(figure, handles, [method_name(method) for method in methods])
-    return means
+            band = {"color": look_of[method].colour, "alpha": 0.18, "linewidth": 0, "zorder": 2}
+            axes.fill_between(x, mean - spread, mean + spread, **band)
+        means.append(mean)
+    style.add_legend(figure, handles, [method_name(method) for method in methods])
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    label_axes(axes, x_title, y_title)
+    return figure, axes, np.concatenate(means)
 
 
 def _name_sizes(axes: Any, sizes: Sequence[int]) -> None:
@@ -208,17 +183,16 @@ def calibration(frame: pd.DataFrame) -> "Figure":
 
     Trials are pooled: each of ten equal bins of confidence holds the labels of all of them.
     """
-    rows = _finished(frame)
-    bins = _recorded(rows, "calibration")
-    order = order_methods(bins)
-    style = looks(order)
-    lines = {method_name(method): (style[method], pool_bins(bins[method])) for method in order}
+    bins = _recorded(_finished(frame), "calibration")
+    look_of = looks(order_methods(bins))
+    lines = {method_name(method): (look, pool_bins(bins[method])) for method, look in look_of.items()}
     return draw_reliability(lines, "confidence in the label, D")
 
 
 # Demšar's diagram. All in inches, so that text keeps its distance whatever the number of methods.
 _TITLE, _RULER, _AXIS = 0.10, 0.30, 0.62
 _BAR_STEP, _LABEL_STEP, _GAP = 0.08, 0.155, 0.05
+_WORDS: dict[str, Any] = {"fontsize": TEXT, "color": INK}
 
 
 def critical_difference(
@@ -229,11 +203,16 @@ def critical_difference(
     ``average_ranks`` are by method key (1 is best). The critical difference is drawn to scale as a ruler. ``cliques``
     are groups of keys without a significant difference inside. It is Figure 1 of Demšar (JMLR 7, 2006).
     """
-    _check(average_ranks, critical_difference, cliques)
+    if len(average_ranks) < 2:
+        raise ValueError(f"expected the ranks of at least two methods; got {len(average_ranks)}")
+    if not critical_difference > 0:
+        raise ValueError(f"expected a critical difference above 0; got {critical_difference}")
+    if strangers := sorted({key for clique in cliques for key in clique} - set(average_ranks)):
+        raise ValueError(f"these methods of a clique have no rank: {', '.join(strangers)}")
     order = sorted(average_ranks, key=lambda key: (average_ranks[key], key))
     half = ceil(len(order) / 2)
     sides = (order[:half], order[half:][::-1])
-    texts = {key: f"{plain(method_name(key))} {average_ranks[key]:.2f}" for key in order}
+    texts = {key: f"{style.plain(method_name(key))} {average_ranks[key]:.2f}" for key in order}
 
     low = floor(min(average_ranks.values()))
     high = max(ceil(max(average_ranks.values())), ceil(low + critical_difference), low + 1)
@@ -244,7 +223,11 @@ def critical_difference(
     bars = _stack_bars([[place[key] for key in clique] for clique in cliques if len(clique) > 1])
     first_label = _AXIS + _BAR_STEP * (1 + max((row for row, _, _ in bars), default=-1)) + 0.16
     height = first_label + _LABEL_STEP * (half - 1) + 0.12
-    figure, axes = _canvas(height)
+    module = require("matplotlib.figure", extra="plot", purpose="drawing figures")
+    figure: Figure = module.Figure(figsize=(WIDTH, height), facecolor=PAPER)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, WIDTH), ylim=(height, 0))
+    axes.set_axis_off()
     _draw_axis(axes, low, high, left, scale)
     _draw_ruler(axes, critical_difference, left, scale)
     for row, start, end in bars:
@@ -256,27 +239,14 @@ def critical_difference(
             width = _text_width(texts[key]) + _GAP
             end = edge + width if direction == "left" else edge - width
             axes.plot([place[key], place[key], end], [_AXIS, y, y], color=INK, linewidth=0.7)
-            axes.text(edge, y, texts[key], ha=direction, va="center", fontsize=TEXT, color=INK)
+            axes.text(edge, y, texts[key], ha=direction, va="center", **_WORDS)
     return figure
-
-
-def _check(ranks: Mapping[str, float], difference: float, cliques: Sequence[Sequence[str]]) -> None:
-    if len(ranks) < 2:
-        raise ValueError(f"expected the ranks of at least two methods; got {len(ranks)}")
-    if not difference > 0:
-        raise ValueError(f"expected a critical difference above 0; got {difference}")
-    strangers = sorted({key for clique in cliques for key in clique} - set(ranks))
-    if strangers:
-        raise ValueError(f"these methods of a clique have no rank: {', '.join(strangers)}")
 
 
 def _fit(
     left: Sequence[tuple[float, float]], right: Sequence[tuple[float, float]], low: int, high: int
 ) -> tuple[float, float]:
-    """Return where the axis starts and how long a rank is, in inches: as long as the labels leave room for.
-
-    A label, given by its width and its rank, must end before that rank; the lines of later rows lie further in.
-    """
+    """Return where the axis starts and how long a rank is, in inches. Labels are given by their width and rank."""
     start, end = 0.15, 0.15
     scale = (WIDTH - start - end) / (high - low)
     # Each pass gives the labels the room that they lack at the present scale; margins only grow, so it settles.
@@ -285,16 +255,6 @@ def _fit(
         end = max([end, *(width - (high - rank) * scale for width, rank in right)])
         scale = (WIDTH - start - end) / (high - low)
     return start, scale
-
-
-def _canvas(height: float) -> tuple["Figure", Any]:
-    """Return a figure and axes measured in inches from the upper left corner."""
-    module = require("matplotlib.figure", extra="plot", purpose="drawing figures")
-    figure: Figure = module.Figure(figsize=(WIDTH, height), facecolor=PAPER)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, WIDTH), ylim=(height, 0))
-    axes.set_axis_off()
-    return figure, axes
 
 
 def _draw_axis(axes: Any, low: int, high: int, left: float, scale: float) -> None:
@@ -306,8 +266,8 @@ def _draw_axis(axes: Any, low: int, high: int, left: float, scale: float) -> Non
         named = (rank - low) % step == 0
         axes.plot([x, x], [_AXIS - (0.06 if named else 0.03), _AXIS], color=INK, linewidth=0.8)
         if named:
-            axes.text(x, _AXIS - 0.075, str(rank), ha="center", va="bottom", fontsize=TEXT, color=INK)
-    axes.text(WIDTH / 2, _TITLE, "average rank (lower is better)", ha="center", va="center", fontsize=TEXT, color=INK)
+            axes.text(x, _AXIS - 0.075, str(rank), ha="center", va="bottom", **_WORDS)
+    axes.text(WIDTH / 2, _TITLE, "average rank (lower is better)", ha="center", va="center", **_WORDS)
 
 
 def _draw_ruler(axes: Any, difference: float, left: float, scale: float) -> None:
@@ -317,11 +277,11 @@ def _draw_ruler(axes: Any, difference: float, left: float, scale: float) -> None
         axes.plot([x, x], [_RULER - 0.035, _RULER + 0.035], color=INK, linewidth=1)
     text = f"critical difference {difference:.2f}"
     if end + _GAP + _text_width(text) < WIDTH:
-        axes.text(end + _GAP, _RULER, text, ha="left", va="center", fontsize=TEXT, color=INK)
+        axes.text(end + _GAP, _RULER, text, ha="left", va="center", **_WORDS)
     else:
         # A ruler that leaves no room beside it is long enough to be interrupted.
         gap = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
-        axes.text((left + end) / 2, _RULER, text, ha="center", va="center", fontsize=TEXT, color=INK, bbox=gap)
+        axes.text((left + end) / 2, _RULER, text, ha="center", va="center", **_WORDS, bbox=gap)
 
 
 def _stack_bars(groups: Sequence[Sequence[float]]) -> list[tuple[int, float, float]]:

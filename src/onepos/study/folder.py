@@ -152,12 +152,7 @@ COLUMNS = ("dataset", "method", "trial", "selection", "status", "average_precisi
 
 
 def load_results(path: str | Path) -> pd.DataFrame:
-    """Return one row per finished cell, good or failed.
-
-    Parameters
-    ----------
-    path : a results folder, or a parquet file from ``export_results``
-    """
+    """Return one row per finished cell, good or failed, of a results folder or of a file from ``export_results``."""
     path = Path(path)
     if path.is_dir():
         return ResultsFolder.open(path).frame()

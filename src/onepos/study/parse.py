@@ -10,19 +10,9 @@ from typing import Any
 from onepos.datasets._fetch import sha256_of
 from onepos.exceptions import DataFileError, StudyError
 from onepos.methods.registry import get_method
+from onepos.study import spec
 from onepos.study.cells import check_options, known_datasets
-from onepos.study.spec import (
-    DataGroup,
-    MethodEntry,
-    Record,
-    Study,
-    Tuning,
-    accepted_parameters,
-    build,
-    check_names,
-    grid,
-    settings,
-)
+from onepos.study.spec import DataGroup, MethodEntry, Study, accepted_parameters
 
 #: The file of a data set: where it is, and its sha256.
 Place = tuple[str, str]
@@ -41,8 +31,7 @@ def shipped_studies() -> dict[str, str]:
 def read_study(name_or_path: str | Path) -> tuple[Study, str]:
     """Return a study and its text: a shipped one by name, else a TOML file."""
     shipped = shipped_studies()
-    if str(name_or_path) in shipped:
-        text = shipped[str(name_or_path)]
+    if text := shipped.get(str(name_or_path), ""):
         return parse_study(text), text
     path = Path(name_or_path)
     if not path.is_file():
@@ -57,13 +46,8 @@ def read_study(name_or_path: str | Path) -> tuple[Study, str]:
 def parse_study(text: str, *, folder: Path | None = None, places: Mapping[str, Place] | None = None) -> Study:
     """Read a study from TOML.
 
-    Parameters
-    ----------
-    text : str
-    folder : Path, optional
-        Where relative paths of data files start; default: the working folder.
-    places : mapping, optional
-        Data files found before, by name of the data set; these are not looked at again.
+    Relative paths of data files start at ``folder``, by default the working folder. ``places`` are data files found
+    before, by name of the data set; these are not looked at again.
 
     Examples
     --------
@@ -84,19 +68,21 @@ def parse_study(text: str, *, folder: Path | None = None, places: Mapping[str, P
     except (ValueError, RecursionError) as error:  # besides TOML's own: numbers of thousands of digits, deep nesting
         raise StudyError(f"the study is not valid TOML: {error}.") from error
     _check_plain(content)
-    check_names(content, {"study", "data", "common", "tuning", "method", "record"}, "the study file")
-    tables = {name: settings(content.get(name, {}), f"[{name}]") for name in ("study", "common", "tuning", "record")}
+    spec.check_names(content, {"study", "data", "common", "tuning", "method", "record"}, "the study file")
+    tables = {
+        name: spec.settings(content.get(name, {}), f"[{name}]") for name in ("study", "common", "tuning", "record")
+    }
     common = tables["common"]
-    study: Study = build(
+    study: Study = spec.build(
         Study,
         tables["study"],
         "[study]",
         data=tuple(_group(entry, folder or Path(), places or {}) for entry in _list_of_tables(content, "data")),
         methods=tuple(_method(entry) for entry in _list_of_tables(content, "method")),
-        common_grid=grid(common.pop("grid", {}), "[common.grid]"),
+        common_grid=spec.grid(common.pop("grid", {}), "[common.grid]"),
         common=common,
-        tuning=build(Tuning, tables["tuning"], "[tuning]"),
-        record=build(Record, tables["record"], "[record]"),
+        tuning=spec.build(spec.Tuning, tables["tuning"], "[tuning]"),
+        record=spec.build(spec.Record, tables["record"], "[record]"),
     )
     _check_whole(study)
     return study
@@ -110,7 +96,7 @@ def _list_of_tables(content: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _group(entry: Any, folder: Path, places: Mapping[str, Place]) -> DataGroup:
-    group: DataGroup = build(DataGroup, entry, "[[data]]")
+    group: DataGroup = spec.build(DataGroup, entry, "[[data]]")
     if not group.file:
         if group.name or group.read or group.sha256:
             raise StudyError("[[data]] name, read and sha256 describe a file; this group has none.")
@@ -144,7 +130,7 @@ def _group(entry: Any, folder: Path, places: Mapping[str, Place]) -> DataGroup:
 def _method(entry: Any) -> MethodEntry:
     key = entry.get("key")
     name = f"{key}-full" if entry.get("complete") and isinstance(key, str) else key
-    method: MethodEntry = build(MethodEntry, {"name": name, **entry}, "[[method]]")
+    method: MethodEntry = spec.build(MethodEntry, {"name": name, **entry}, "[[method]]")
     if method.complete != method.name.endswith("-full"):
         raise StudyError(
             f'[[method]] {method.name!r}: names that end with "-full" are those of methods with complete = true, and '

@@ -125,8 +125,8 @@ def data_version(source: Source) -> str:
     return made.hexdigest()[:16]
 
 
-#: How far a metric, all of which lie between 0 and 1, may be from its row: where the processor and all versions are
-#: those of the row, and elsewhere. Other processors round differently, and training makes more of it.
+#: How far a metric may be from its row: with the processor and all versions of the row, and elsewhere, where numbers
+#: are rounded differently and training makes more of it.
 SAME_MACHINE, OTHER_MACHINE = 1e-9, 5e-3
 
 
@@ -156,16 +156,15 @@ def made_by_this_code(frame: "pd.DataFrame") -> Any:
     """Return a boolean array: which rows were made by the code that runs now. Old rows do not name their code."""
     if not len(frame) or "code" not in frame:
         return np.zeros(len(frame), dtype=bool)
-    pairs = zip(frame["key"], frame["code"], strict=True)
-    return np.array([_is_known(key) and code == code_version(key) for key, code in pairs], dtype=bool)
+    versions_now = {key: _code_now(key) for key in frame["key"].unique()}
+    return (frame["code"] == frame["key"].map(versions_now)).to_numpy(dtype=bool)
 
 
-def _is_known(key: str) -> bool:
+def _code_now(key: str) -> str | None:
     try:
-        get_method(key).load_class()
+        return code_version(key)
     except ValueError:  # a method of a package that is not installed
-        return False
-    return True
+        return None
 
 
 def repeat_rows(

@@ -11,26 +11,14 @@ from onepos._utils.files import write_durably
 from onepos.metrics import METRIC_TITLES, METRICS, higher_is_better
 from onepos.pages.style import embed_svg, render_page
 from onepos.study import ResultsFolder, load_results
-from onepos.study.figures import (
-    calibration,
-    convergence,
-    critical_difference,
-    epochs,
-    figure_svg,
-    method_name,
-    read_json,
-    save_figure,
-    sufficiency,
-)
+from onepos.study import figures as draw
+from onepos.study.figures import method_name, read_json
 from onepos.study.spec import is_full_supervision
 from onepos.study.tables import MainTable, main_table, rank_table
 from onepos.study.tables.formats import arrow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-_PURPOSE = "writing the study's report"
 
 
 def render_study_report(
@@ -43,29 +31,25 @@ def render_study_report(
     study_file: str = "",
     environment: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the page.
-
-    Every value is escaped; the drawings are the only markup passed through, and only if they are nothing but drawings.
-    The page's own policy lets the browser load nothing and run one script, the one it was written with.
+    """Return the page. Every value is escaped; drawings are the only markup passed through, if they are only drawings.
 
     ``figures`` are pairs of a caption and an SVG text. An empty line in the description starts a new paragraph.
     ``reproduce`` has the commands that make the results, ``study_file`` is the study's text, ``environment`` are facts
     to show beside the versions and machines that the results themselves record.
     """
-    summary = summarise_study(frame, study_tables(frame), environment or {})
     drawings = [
         {"caption": caption, "svg": embed_svg(svg, f"figure-{number}", caption)}
         for number, (caption, svg) in enumerate(figures, start=1)
     ]
     return render_page(
         "study",
-        _PURPOSE,
+        "writing the study's report",
         title=title,
         paragraphs=[part.strip() for part in description.split("\n\n") if part.strip()],
         figures=drawings,
         reproduce=reproduce,
         study_file=study_file,
-        **summary,
+        **summarise_study(frame, study_tables(frame), environment or {}),
     )
 
 
@@ -88,7 +72,7 @@ def study_figures(frame: pd.DataFrame) -> Iterator[StudyFigure]:
         for name, part in rows.groupby("dataset", sort=False):
             if part["train_fraction"].nunique() > 1:
                 caption = f"Average precision on {name} by number of training examples{chosen}."
-                yield StudyFigure(f"sufficiency-{name}{by_rule}", caption, sufficiency(part))
+                yield StudyFigure(f"sufficiency-{name}{by_rule}", caption, draw.sufficiency(part))
         yield from _by_dataset(whole, by_rule, chosen)
         yield from _ranks(whole, str(rule), by_rule, chosen)
 
@@ -97,16 +81,16 @@ def _by_dataset(rows: pd.DataFrame, by_rule: str, chosen: str) -> Iterator[Study
     for name, part in rows.groupby("dataset", sort=False):
         if len(traced := _recorded(part, "curve", "test")):
             caption = f"Test average precision on {name} by epoch{chosen}. Nothing was chosen by this curve."
-            yield StudyFigure(f"epochs-{name}{by_rule}", caption, epochs(traced))
+            yield StudyFigure(f"epochs-{name}{by_rule}", caption, draw.epochs(traced))
         if len(settled := _recorded(part, "extra", "soft_label_change")):
             caption = f"How much the recovered soft labels D change from epoch to epoch on {name}{chosen}."
-            yield StudyFigure(f"convergence-{name}{by_rule}", caption, convergence(settled))
+            yield StudyFigure(f"convergence-{name}{by_rule}", caption, draw.convergence(settled))
         if len(recovered := _recorded(part, "extra", "calibration")):
             caption = (
                 f"Calibration of the recovered soft labels D on {name}: how often an unobserved label is there, by how "
                 f"sure the method is of it{chosen}."
             )
-            yield StudyFigure(f"calibration-{name}{by_rule}", caption, calibration(recovered))
+            yield StudyFigure(f"calibration-{name}{by_rule}", caption, draw.calibration(recovered))
 
 
 def _ranks(rows: pd.DataFrame, rule: str, by_rule: str, chosen: str) -> Iterator[StudyFigure]:
@@ -119,7 +103,7 @@ def _ranks(rows: pd.DataFrame, rule: str, by_rule: str, chosen: str) -> Iterator
             f"do not differ at .05 (Nemenyi){chosen}."
         )
         groups = [list(group) for group in ranks.cliques]
-        figure = critical_difference(ranks.average_ranks, ranks.critical_difference, groups)
+        figure = draw.critical_difference(ranks.average_ranks, ranks.critical_difference, groups)
         yield StudyFigure(f"ranks-{metric}{by_rule}", caption, figure)
 
 
@@ -133,16 +117,10 @@ _ON_PAGE = 12
 
 
 def report_study(results: str | Path, out: str | Path | None = None, figures: str | Path | None = None) -> Path:
-    """Write the report of a results folder or file.
+    """Write the report of a results folder, or of a parquet file of results, and return its path.
 
-    Parameters
-    ----------
-    results : path
-        A results folder, or a parquet file of results.
-    out : path, optional
-        The HTML file; default ``report.html`` in the folder, or beside the file.
-    figures : path, optional
-        A folder that gets every figure as SVG and PNG.
+    The HTML file is ``out``, by default ``report.html`` in the folder, or beside the file. ``figures`` is a folder that
+    gets every figure as SVG and PNG.
     """
     results = Path(results)
     frame = load_results(results)
@@ -150,22 +128,22 @@ def report_study(results: str | Path, out: str | Path | None = None, figures: st
         raise ValueError(f"{results} has no finished cell to report on; run the study first.")
     name, text, description = str(frame["study"].iloc[0]), "", ""
     if results.is_dir():
-        study = ResultsFolder.open(results).study()
-        text, description = (results / "study.toml").read_text(encoding="utf-8"), study.description
+        description = ResultsFolder.open(results).study().description
+        text = (results / "study.toml").read_text(encoding="utf-8")
     target = Path(out) if out else (results if results.is_dir() else results.parent) / "report.html"
     target.parent.mkdir(parents=True, exist_ok=True)
     drawn = list(study_figures(frame))
     if figures:
         Path(figures).mkdir(parents=True, exist_ok=True)
         for drawing in drawn:
-            save_figure(drawing.figure, Path(figures) / drawing.name)
+            draw.save_figure(drawing.figure, Path(figures) / drawing.name)
     shown = [drawing for drawing in drawn if not drawing.name.startswith("ranks-") or "precision" in drawing.name]
     shown = sorted(shown, key=lambda drawing: drawing.name.startswith("calibration"))[:_ON_PAGE]
     page = render_study_report(
         frame,
         title=f"Study {name}",
         description=description,
-        figures=[(drawing.caption, figure_svg(drawing.figure)) for drawing in shown],
+        figures=[(drawing.caption, draw.figure_svg(drawing.figure)) for drawing in shown],
         reproduce=f"onepos bench run {name} --out results\nonepos bench report results",
         study_file=text,
         environment={"study hash": str(frame["study_hash"].iloc[0])},
@@ -179,19 +157,6 @@ def report_study(results: str | Path, out: str | Path | None = None, figures: st
 _SURROUNDINGS = ("versions", "machine")
 
 
-def study_cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return one record per cell in the order of the results, but failed ones first."""
-    usual = {column: next(iter(common_values(frame, column)), None) for column in _SURROUNDINGS}
-    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    return sorted((_cell(record, usual) for record in records), key=lambda cell: not cell["failed"])
-
-
-def common_values(frame: pd.DataFrame, column: str) -> dict[str, int]:
-    """Return the distinct texts of a column and in how many cells each stands, most frequent first."""
-    counts = frame[column].dropna().astype(str).value_counts()
-    return {str(text): int(count) for text, count in counts.items()}
-
-
 def setting_words(setting: Any) -> str:
     """Return a setting in one line: ``learning_rate 0.001 · weight_decay 0.01``."""
     if not isinstance(setting, Mapping):
@@ -199,11 +164,13 @@ def setting_words(setting: Any) -> str:
     return " · ".join(f"{name} {value}" for name, value in setting.items())
 
 
-def _cell(row: dict[Hashable, Any], usual: Mapping[str, str | None]) -> dict[str, Any]:
+def _cell(row: dict[Hashable, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with what the page shows in words; the rest stays as it is."""
     is_failed = row["status"] != "ok"
     error = str(row["error"] or "") if is_failed else ""
-    cell = {str(name): value for name, value in row.items()} | {
+    return {str(name): value for name, value in row.items()} | {
+        # A cell that failed before its rows were drawn has none.
+        "n_train": row["n_train"] or None,
         "method": method_name(str(row["method"])),
         "failed": is_failed,
         "error": error,
@@ -217,8 +184,6 @@ def _cell(row: dict[Hashable, Any], usual: Mapping[str, str | None]) -> dict[str
             if isinstance(row[column], str) and row[column] != usual[column]
         },
     }
-    # A cell that failed before its rows were drawn has none.
-    return cell | {"n_train": cell["n_train"] or None}
 
 
 def study_tables(frame: pd.DataFrame) -> list[MainTable]:
@@ -265,7 +230,11 @@ SELECTION_TEXT = {
 
 def summarise_study(frame: pd.DataFrame, tables: Sequence[MainTable], environment: Mapping[str, Any]) -> dict[str, Any]:
     """Gather what the page shows; ``environment`` are facts to show as they are, a mapping inside becomes one line."""
-    cells = study_cells(frame)
+    # The distinct texts of these columns, and in how many cells each stands, most frequent first.
+    counts = {column: frame[column].dropna().astype(str).value_counts().to_dict() for column in _SURROUNDINGS}
+    usual = {column: next(iter(found), None) for column, found in counts.items()}
+    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    cells = sorted((_cell(record, usual) for record in records), key=lambda cell: not cell["failed"])
     methods = dict.fromkeys([*(key for table in tables for key in table.methods), *frame["method"].astype(str)])
     return {
         "facts": _facts(frame),
@@ -287,8 +256,8 @@ def summarise_study(frame: pd.DataFrame, tables: Sequence[MainTable], environmen
         "failed": [cell for cell in cells if cell["failed"]],
         "environment": {str(name): setting_words(value) for name, value in environment.items()},
         "recorded": {
-            column: {setting_words(read_json(text)): count for text, count in common_values(frame, column).items()}
-            for column in _SURROUNDINGS
+            column: {setting_words(read_json(text)): count for text, count in found.items()}
+            for column, found in counts.items()
         },
     }
 

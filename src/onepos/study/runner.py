@@ -82,11 +82,8 @@ def run_study(
         if reuse is not None:
             # All cells, whatever is run now: an export of the folder must not lose what went into it.
             _take_over(reuse, cells, folder)
-        wanted = [
-            cell
-            for cell in cells
-            if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
-        ]
+        wanted = [cell for cell in cells if cell.dataset in (datasets or study.datasets)]
+        wanted = [cell for cell in wanted if not methods or cell.method in methods]
         frame = folder.frame(study)
         current = made_by_this_code(frame)
         state = _State(frame[current] if recompute else frame, wanted)
@@ -97,7 +94,9 @@ def run_study(
                 f"{len(frame) - sum(current)} rows in {folder.path} were made by other versions of the code, and are "
                 "kept; --recompute runs their cells again."
             )
-        while tasks := [(task, state.choices_for(task)) for task in run_together(state.ready())]:
+        while groups := run_together(state.ready()):
+            # With each cell the setting that it takes over; None for a cell that chooses itself.
+            tasks: list[Task] = [(group, [state.choices.get(cell.chooser) for cell in group]) for group in groups]
             if cluster is not None:
                 rows = cluster.run(tasks, folder, observer.on_notice)
             else:
@@ -178,10 +177,6 @@ class _State:
             if cell.id not in self.done | self.attempted and (cell.takes_over is None or cell.chooser in self.choices)
         ]
 
-    def choices_for(self, task: list[Cell]) -> list[Parameters | None]:
-        """Return the settings that cells take over; None for a cell that chooses itself."""
-        return [self.choices.get(cell.chooser) for cell in task]
-
     def note(self, row: Row) -> None:
         """Take a finished cell into account."""
         self.attempted.add(row["cell"])
@@ -203,10 +198,7 @@ class _State:
 def _run_here(
     tasks: list[Task], folder: ResultsFolder, jobs: int, notice: Callable[[str], None]
 ) -> Generator[Row, None, None]:
-    """Yield rows as they come. When a worker is killed, the tasks that were running are tried again one at a time.
-
-    The death of one worker ends the others too. Only a task that dies alone is known to be the cause.
-    """
+    """Yield rows as they come. When a worker is killed, and all others with it, running tasks are tried one by one."""
     left = tasks
     while left:
         try:

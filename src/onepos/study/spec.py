@@ -29,23 +29,23 @@ Grid = dict[str, tuple[Any, ...]]
 # of a dataclass below names its check in its type; fields without one are not set by their name.
 
 
-def refuse_unless(holds: Any, where: str, expected: str, value: Any) -> None:
-    """Raise StudyError unless ``holds``."""
+def _need(holds: Any, where: str, expected: str, value: Any) -> Any:
+    """Return the value if the check holds."""
     if not holds:
         raise StudyError(f"{where} must be {expected}; got {value!r}.")
+    return value
 
 
 def settings(value: Any, where: str) -> Parameters:
     """Check a table."""
-    refuse_unless(isinstance(value, dict), where, "a table of settings", value)
-    return dict(value)
+    return dict(_need(isinstance(value, dict), where, "a table of settings", value))
 
 
 def grid(value: Any, where: str) -> Grid:
     """Check a table of lists."""
     lists = settings(value, where)
     good = all(isinstance(values, list) and values for values in lists.values())
-    refuse_unless(good, where, "lists of values to try, each with at least one", value)
+    _need(good, where, "lists of values to try, each with at least one", value)
     return {name: tuple(values) for name, values in lists.items()}
 
 
@@ -54,60 +54,54 @@ def _by_dataset(value: Any, where: str) -> dict[str, Parameters]:
 
 
 def _text(value: Any, where: str, *, empty: bool = False) -> str:
-    refuse_unless(isinstance(value, str) and (value or empty), where, "a text", value)
-    return str(value)
+    return str(_need(isinstance(value, str) and (value or empty), where, "a text", value))
 
 
 def _whole(value: Any, where: str, least: int = 0, most: int = 2**63 - 1) -> int:
     good = isinstance(value, int) and not isinstance(value, bool)
-    refuse_unless(good and value >= least, where, f"a whole number of at least {least}", value)
-    refuse_unless(value <= most, where, f"at most {most}", value)
-    return int(value)
+    _need(good and value >= least, where, f"a whole number of at least {least}", value)
+    return int(_need(value <= most, where, f"at most {most}", value))
 
 
 def _one_of(value: Any, where: str, known: tuple[str, ...]) -> str:
-    refuse_unless(value in known, where, f"one of {', '.join(known)}", value)
-    return str(value)
+    return str(_need(value in known, where, f"one of {', '.join(known)}", value))
 
 
 def _flag(value: Any, where: str) -> bool:
-    refuse_unless(isinstance(value, bool), where, "true or false", value)
-    return bool(value)
+    return bool(_need(isinstance(value, bool), where, "true or false", value))
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
     good = isinstance(value, list) and all(isinstance(name, str) for name in value)
-    refuse_unless(good, where, "a list of names in quotes", value)
-    return tuple(value)
+    return tuple(_need(good, where, "a list of names in quotes", value))
 
 
 def _distinct(value: Any, where: str, known: tuple[str, ...]) -> tuple[str, ...]:
     found = tuple(_one_of(item, where, known) for item in _names(value, where))
     good = found and len(set(found)) == len(found)
-    refuse_unless(good, where, f"one or more distinct ones of {', '.join(known)}", value)
+    _need(good, where, f"one or more distinct ones of {', '.join(known)}", value)
     return found
 
 
-def _numbers(values: Any, least: float, most: float) -> bool:
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    return len(numbers) == len(values) > 0 and all(least <= value <= most for value in numbers)
+def _numbers(values: Any, most: float = 1.0) -> bool:
+    good = [type(value) in (int, float) and 0 <= value <= most for value in values]
+    return len(good) > 0 and all(good)
 
 
-def _shares(value: Any, where: str) -> tuple[float, ...]:
-    good = isinstance(value, list) and _numbers(value, 0, 1) and all(value)
-    refuse_unless(good, where, "numbers above 0 and up to 1", value)
-    return tuple(map(float, value))
+def _shares(value: Any, where: str, expected: str = "numbers above 0 and up to 1") -> tuple[float, ...]:
+    return tuple(map(float, _need(isinstance(value, list) and _numbers(value) and all(value), where, expected, value)))
 
 
 def _fractions(value: Any, where: str) -> tuple[float, ...]:
-    good = isinstance(value, list) and len(value) == 3 and _numbers(value, 0, 1) and all(value)
-    refuse_unless(good and abs(sum(value) - 1.0) <= 1e-9, where, "three positive numbers that sum to 1", value)
-    return tuple(map(float, value))
+    expected = "three positive numbers that sum to 1"
+    found = _shares(value, where, expected)
+    _need(len(found) == 3 and abs(sum(found) - 1.0) <= 1e-9, where, expected, value)
+    return found
 
 
 def _weights(value: Any, where: str) -> dict[str, float]:
-    good = isinstance(value, dict) and _numbers(value.values(), 0, 1e308)
-    refuse_unless(good, where, "a table of label names and weights, at least 0", value)
+    good = isinstance(value, dict) and _numbers(value.values(), 1e308)
+    _need(good, where, "a table of label names and weights, at least 0", value)
     return {name: float(weight) for name, weight in value.items()}
 
 
@@ -291,11 +285,7 @@ def settings_of(study: Study, group: DataGroup, method: MethodEntry, dataset: st
     accepted = accepted_parameters(method.key)
     fixed: Parameters = {}
     tried: Grid = {}
-    own = {
-        **method.fixed,
-        **method.per_dataset.get(dataset.partition(":")[0], {}),
-        **method.per_dataset.get(dataset, {}),
-    }
+    own = method.fixed | method.per_dataset.get(dataset.partition(":")[0], {}) | method.per_dataset.get(dataset, {})
     for new_fixed, new_grid in ((study.common, study.common_grid), (group.fixed, group.grid), (own, method.grid)):
         for name, value in new_fixed.items():
             if name in accepted:

@@ -1,10 +1,8 @@
 """Tests for comparing methods over data sets, as Demšar (JMLR 7, 2006) recommends them.
 
-Two methods: :func:`signed_rank`, with :func:`holm` where one method meets several rivals. Several methods:
-:func:`friedman`, then :func:`critical_difference` and :func:`cliques` for the diagram.
-
-A value is one method's mean over its trials on a data set. Trials of one data set share its rows and are no
-independent evidence, so they never enter as pairs of their own.
+Two methods: :func:`signed_rank`, with :func:`holm` for several rivals. Several methods: :func:`friedman`, then
+:func:`critical_difference` and :func:`cliques`. A value is one method's mean over its trials on a data set. Trials of
+one data set share its rows and are no independent evidence, so they never enter as pairs of their own.
 """
 
 import math
@@ -73,10 +71,8 @@ def signed_rank(
 ) -> SignedRank:
     """Wilcoxon's signed-rank test of two methods over data sets, two-sided.
 
-    The p-value is exact: it counts the combinations of signs of the ranks at hand. Without ties that is
-    ``scipy.stats.wilcoxon(method="exact")``. With ties SciPy takes the normal approximation for more than 13 pairs.
-
-    ``first`` and ``second`` hold one value per data set, in the same order; ``alpha`` is the level of ``outcome``.
+    The p-value is exact: it counts the combinations of signs of the ranks at hand. SciPy does so only without ties, or
+    for up to 13 pairs. ``first`` and ``second`` hold one value per data set, in the same order.
     Fewer pairs than ``fewest_pairs(alpha)`` raise :class:`TooFewPairsError`.
 
     Examples
@@ -96,8 +92,7 @@ def signed_rank(
             f"expected at least {needed} pairs; got {len(ours)}: with n pairs the smallest possible p-value is "
             f"2^(1-n), so that p < {alpha:g} cannot be reached. Compare on more data sets, or give no test"
         )
-    largest = max(np.abs(ours).max(), np.abs(theirs).max())
-    better = _round(ours - theirs if higher_is_better else theirs - ours, largest)
+    better = _round(ours - theirs if higher_is_better else theirs - ours, np.abs([ours, theirs]).max())
     ranked = better[better != 0]
     ranks = stats.rankdata(np.abs(ranked))
     sums = float(ranks[ranked > 0].sum()), float(ranks[ranked < 0].sum())
@@ -118,8 +113,7 @@ def _p_value(ranks: NDArray[np.float64], statistic: float) -> float:
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     """Return Holm's step-down corrected p-values, in the order given.
 
-    The i-th smallest of m is multiplied by m - i + 1, raised to its predecessor and clipped at 1. Rejecting what is
-    below alpha keeps the chance of any false rejection at alpha or less, whatever the dependence.
+    Rejecting what is below alpha keeps the chance of any false rejection at alpha or less, whatever the dependence.
 
     Examples
     --------
@@ -155,9 +149,7 @@ class Friedman:
 
 
 def average_ranks(values: ArrayLike, *, higher_is_better: bool = True) -> tuple[float, ...]:
-    """Rank the methods on each data set (1 is best, ties share the mean rank) and average over data sets.
-
-    ``values`` has the shape (n_datasets, n_methods).
+    """Rank the methods on each data set (1 is best, ties share the mean rank) and average over the rows of ``values``.
 
     Examples
     --------
@@ -187,17 +179,11 @@ def friedman(values: ArrayLike, *, higher_is_better: bool = True) -> Friedman:
     ties = float(np.mean([stats.tiecorrect(row) for row in ranks]))
     # All methods tied everywhere: 0/0, and no sign of a difference. Rounding must not lift χ² over its maximum.
     spread = 12 * n / (k * (k + 1)) * float(((means - (k + 1) / 2) ** 2).sum())
-    chi_square = min(spread / ties, n * (k - 1.0)) if ties else 0.0
-    rest = n * (k - 1) - chi_square
-    f_statistic = math.inf if rest <= 1e-12 * n * k else (n - 1) * chi_square / rest
-    return Friedman(
-        average_ranks=tuple(means.tolist()),
-        datasets=n,
-        chi_square=chi_square,
-        chi_square_p=float(stats.chi2.sf(chi_square, k - 1)),
-        f_statistic=f_statistic,
-        f_p=float(stats.f.sf(f_statistic, k - 1, (k - 1) * (n - 1))),
-    )
+    chi = min(spread / ties, n * (k - 1.0)) if ties else 0.0
+    rest = n * (k - 1) - chi
+    f = math.inf if rest <= 1e-12 * n * k else (n - 1) * chi / rest
+    p_values = float(stats.chi2.sf(chi, k - 1)), float(stats.f.sf(f, k - 1, (k - 1) * (n - 1)))
+    return Friedman(tuple(means.tolist()), n, chi, p_values[0], f, p_values[1])
 
 
 def _ranks(values: ArrayLike, higher_is_better: bool) -> NDArray[np.float64]:
@@ -237,8 +223,7 @@ def nemenyi_quantile(methods: int, alpha: float = 0.05) -> float:
 def critical_difference(methods: int, datasets: int, alpha: float = 0.05) -> float:
     """By how much two average ranks must differ for a significant difference: q_α √( k (k+1) / (6 N) ).
 
-    ``methods`` and ``datasets`` are k and N; ``alpha`` is the chance that any two of k equal methods are found to
-    differ.
+    k is ``methods``, N ``datasets``; ``alpha`` is the chance that any two of k equal methods are found to differ.
 
     Examples
     --------
@@ -253,8 +238,7 @@ def critical_difference(methods: int, datasets: int, alpha: float = 0.05) -> flo
 def cliques(average_ranks: Sequence[float], difference: float) -> tuple[tuple[int, ...], ...]:
     """Find the largest groups in which no two average ranks differ by more than ``difference``.
 
-    A group holds positions in ``average_ranks``, best first. Groups may overlap, none holds another, and a method that
-    differs from all others is in none.
+    A group holds positions in ``average_ranks``, best first. Groups may overlap; none holds another or has one method.
 
     Examples
     --------

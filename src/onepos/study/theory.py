@@ -20,10 +20,7 @@ def cross_entropy_rows(targets: Array, probabilities: Array) -> Array:
 
 
 def full_risk(posterior: Array, probabilities: Array) -> float:
-    """R(f), Eq. (1): the fully supervised risk, with the expectation over Y taken exactly from the posterior.
-
-    The mean over rows stands for the expectation over x; f_j(x) is between 0 and 1 wherever the posterior is.
-    """
+    """R(f), Eq. (1): the fully supervised risk; Y's expectation is exact, the mean over rows stands for that over x."""
     return float(cross_entropy_rows(posterior, probabilities).mean())
 
 
@@ -132,12 +129,7 @@ def theorem1_bound(
 
 
 def repaired_bound(
-    complexities: Array,
-    *,
-    n_samples: int,
-    weight_bound: float,
-    loss_bound: float,
-    failure_probability: float = 0.05,
+    complexities: Array, *, n_samples: int, weight_bound: float, loss_bound: float, failure_probability: float = 0.05
 ) -> float:
     """Bound the same gap by 2κ·Σ_j ℜ_n(H_j) + 2M·√(log(1/δ)/(2n)), whose proof has no gap.
 

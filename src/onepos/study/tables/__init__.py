@@ -30,24 +30,8 @@ from onepos.study.tables.compare import (
     load_published,
     published_value,
 )
-from onepos.study.tables.formats import (
-    FORMATS,
-    Cell,
-    Grid,
-    Table,
-    render,
-    to_latex,
-    to_markdown,
-    to_terminal,
-)
-from onepos.study.tables.main_table import (
-    SELECTIONS,
-    MainTable,
-    Summary,
-    Which,
-    example_results,
-    main_table,
-)
+from onepos.study.tables.formats import FORMATS, Cell, Grid, Table, render, to_latex, to_markdown, to_terminal
+from onepos.study.tables.main_table import SELECTIONS, MainTable, Summary, Which, example_results, main_table
 from onepos.study.tables.selection import BothRules, SelectionTable, selection_table
 from onepos.study.tables.significance import MetricRanks, RankTable, Significance, Verdict, rank_table, significance
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
 from itertools import product
@@ -29,10 +29,7 @@ SUBSTITUTES: Mapping[str, str] = MappingProxyType(
 def load_published() -> pd.DataFrame:
     """Return the 540 means and standard deviations of Xu et al. (NeurIPS 2022), each over five trials.
 
-    Returns
-    -------
-    DataFrame
-        ``metric``, ``dataset``, ``method`` (a key), ``mean``, ``std`` and ``table`` ("comparison" or "ablation").
+    Columns: ``metric``, ``dataset``, ``method`` (a key), ``mean``, ``std`` and ``table`` ("comparison" or "ablation").
 
     Examples
     --------
@@ -61,8 +58,8 @@ def published_value(metric: str, dataset: str, method: str) -> tuple[float, floa
 
 @cache
 def _values() -> dict[tuple[str, str, str], tuple[float, float]]:
-    columns = load_published()[["metric", "dataset", "method", "mean", "std"]].itertuples(index=False, name=None)
-    return {(metric, dataset, method): (mean, std) for metric, dataset, method, mean, std in columns}
+    frame = load_published().set_index(["metric", "dataset", "method"])[["mean", "std"]]
+    return {key: (mean, std) for key, mean, std in frame.itertuples(name=None)}
 
 
 @dataclass(frozen=True)
@@ -97,8 +94,7 @@ class Comparison:
 
     def frame(self) -> pd.DataFrame:
         """One row per metric, data set and method; the fields of :class:`Pair`."""
-        names = [field.name for field in fields(Pair)]
-        frame = pd.DataFrame([asdict(pair) for pair in self.pairs], columns=names)
+        frame = pd.DataFrame(list(self.pairs), columns=[field.name for field in fields(Pair)])
         return frame.assign(selection=self.selection)
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
@@ -153,13 +149,9 @@ def compare(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which:
             if theirs is None or not ours.count:
                 continue
             difference = ours.mean - theirs[0]
-            pair = Pair(
-                *(metric, dataset, SUBSTITUTES.get(dataset, dataset), method, ours.mean, ours.std, ours.count, *theirs),
-                difference=difference,
-                in_stds=in_stds(difference, ours.std, theirs[1]),
-                same_features=values.features[dataset] == "paper",
-            )
-            pairs.append(pair)
+            known = (metric, dataset, SUBSTITUTES.get(dataset, dataset), method, ours.mean, ours.std, ours.count)
+            far, same = in_stds(difference, ours.std, theirs[1]), values.features[dataset] == "paper"
+            pairs.append(Pair(*known, theirs[0], theirs[1], difference, far, same))
     return Comparison(tuple(pairs), which.get("selection", "clean"), trials)
 
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Protocol
@@ -120,13 +120,8 @@ def render(table: Table, form: str = "markdown", *, names: Mapping[str, str] | N
 def to_markdown(table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
     """Write a Markdown table.
 
-    Parameters
-    ----------
-    table : MainTable, Significance, RankTable, Comparison or SelectionTable
-    names : mapping of str to str, optional
-        Names to show in place of the keys of methods.
-    bare : bool, default=False
-        Leave out the title and the notes.
+    ``table`` is what a function of this package returned. ``names`` are shown in place of the keys of methods. ``bare``
+    leaves out the title and the notes.
 
     Examples
     --------
@@ -141,9 +136,9 @@ def to_markdown(table: Table, *, names: Mapping[str, str] | None = None, bare: b
     """
     grid = table.grid(names)
     align = ["---" if column < grid.text_columns else "---:" for column in range(len(grid.header))]
-    lines = [[_markdown_escape(text) for text in grid.header], align]
     # Markdown has no foot of a table: its lines follow the others.
-    lines += [[_markdown_cell(cell) for cell in row] for row in (*grid.rows, *grid.footer)]
+    rows = [[_markdown_cell(cell) for cell in row] for row in (*grid.rows, *grid.footer)]
+    lines = [[_markdown_escape(text) for text in grid.header], align, *rows]
     parts = ["\n".join(f"| {' | '.join(line)} |" for line in lines)]
     if not bare:
         parts = [f"**{_markdown_escape(grid.title)}**", *parts, *(_markdown_escape(note) for note in grid.notes)]
@@ -163,10 +158,9 @@ def to_latex(table: Table, *, names: Mapping[str, str] | None = None, bare: bool
     grid = table.grid(names)
     numbers = len(grid.header) - grid.text_columns
     lines = [rf"\begin{{tabular}}{{{'l' * grid.text_columns}{'r' * numbers}}}", r"\toprule"]
-    lines += [_latex_line([_latex_escape(text) for text in grid.header]), r"\midrule"]
-    lines += [_latex_line([_latex_cell(cell) for cell in row]) for row in grid.rows]
+    lines += [_latex_line([Cell(text) for text in grid.header]), r"\midrule", *map(_latex_line, grid.rows)]
     if grid.footer:
-        lines += [r"\midrule", *(_latex_line([_latex_cell(cell) for cell in row]) for row in grid.footer)]
+        lines += [r"\midrule", *map(_latex_line, grid.footer)]
     lines += [r"\bottomrule", r"\end{tabular}"]
     if not bare:
         notes = [rf"\par\footnotesize {_latex_escape(note)}" for note in grid.notes]
@@ -196,8 +190,8 @@ def to_terminal(
     """
     grid = table.grid(names)
     cells = [[cell.text + "*" * cell.bold + cell.mark for cell in row] for row in (*grid.rows, *grid.footer)]
-    lines = [list(grid.header), *cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    columns = list(zip(grid.header, *cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
     words = list(range(grid.text_columns))
     blocks = [words]
     for column in range(grid.text_columns, len(widths)):
@@ -207,10 +201,8 @@ def to_terminal(
         blocks[-1] = [*blocks[-1], column]
     parts = []
     for block in blocks:
-        padded = [
-            [line[c].ljust(widths[c]) if c in words else line[c].rjust(widths[c]) for c in block] for line in lines
-        ]
-        texts = ["  " + (" " * _APART).join(line) for line in padded]
+        padded = [[f"{text:{'<' if c in words else '>'}{widths[c]}}" for text in columns[c]] for c in block]
+        texts = ["  " + (" " * _APART).join(line) for line in zip(*padded, strict=True)]
         texts.insert(1, " " + "─" * len(texts[0]))
         if grid.footer:
             texts.insert(2 + len(grid.rows), "")
@@ -234,8 +226,9 @@ _ADJACENT = re.compile(r"(?<!\\)\$\$")
 _MINUS = re.compile(r"(?<![\w-])-(?=[.\d∞])")
 
 
-def _latex_line(texts: list[str]) -> str:
+def _latex_line(cells: Iterable[Cell]) -> str:
     # An opening bracket at the start of a line would be read as the optional argument of the \\ before it.
+    texts = map(_latex_cell, cells)
     return " & ".join(f"{{}}{text}" if text.startswith("[") else text for text in texts) + r" \\"
 
 

@@ -70,9 +70,9 @@ class Summary:
     best: bool = False
 
     def shown(self, *, bold: bool = False) -> Cell:
-        """Return mean±std, with the number of trials as a mark if some are missing."""
+        """Return mean±std, the best in bold if ``bold``, with the number of trials as a mark if some are missing."""
         mark = f"†{self.count}" if self.count and not self.complete else ""
-        return Cell(mean_std(self.mean, self.std), bold, mark)
+        return Cell(mean_std(self.mean, self.std), bold and self.best, mark)
 
 
 @dataclass(frozen=True)
@@ -105,28 +105,22 @@ class MainTable:
 
     def frame(self) -> pd.DataFrame:
         """One row per data set and method: mean, std, count, best, incomplete, features."""
-        return pd.DataFrame(
-            {
-                "metric": self.metric,
-                "selection": self.selection,
-                "dataset": dataset,
-                "method": method,
-                "mean": cell.mean,
-                "std": cell.std,
-                "count": cell.count,
-                "best": cell.best,
-                "incomplete": not cell.complete,
-                "features": self.features.get(dataset),
-            }
-            for (dataset, method), cell in self.cells.items()
-        )
+        rows = [
+            (*key, cell.mean, cell.std, cell.count, cell.best, not cell.complete, self.features.get(key[0]))
+            for key, cell in self.cells.items()
+        ]
+        columns = ["dataset", "method", "mean", "std", "count", "best", "incomplete", "features"]
+        frame = pd.DataFrame(rows, columns=columns)
+        frame.insert(0, "selection", self.selection)
+        frame.insert(0, "metric", self.metric)
+        return frame
 
     def grid(self, names: Mapping[str, str] | None = None) -> Grid:
         """Data sets down, methods across; see :class:`onepos.study.tables.Table`."""
-        rows = []
-        for dataset in self.datasets:
-            cells = [self.cells[dataset, method] for method in self.methods]
-            rows.append((Cell(dataset), *(cell.shown(bold=cell.best) for cell in cells)))
+        rows = [
+            (Cell(dataset), *(self.cells[dataset, method].shown(bold=True) for method in self.methods))
+            for dataset in self.datasets
+        ]
         ranks = rank_cells([self.average_ranks.get(method) for method in self.methods])
         return Grid(
             title=metric_title(self.metric),
@@ -217,8 +211,7 @@ def main_table(
         shown = {method: round(row[method].mean, DIGITS) for method in competing if row[method].complete}
         best = (max if higher_is_better(metric) else min)(shown.values(), default=None)
         cells |= {(dataset, m): replace(cell, best=m in shown and shown[m] == best) for m, cell in row.items()}
-    features = dict(zip(rows["dataset"], rows["features"], strict=True))
-    features = {name: features[name] for name in down if name in features}
+    features = {name: kind for name, kind in zip(rows["dataset"], rows["features"], strict=True) if name in down}
     table = MainTable(metric, selection, down, across, cells, features, expected)
     # A method that was completed nowhere is not ranked; it must not take every data set out of the ranking.
     somewhere = [method for method in competing if any(cells[dataset, method].complete for dataset in down)]
@@ -248,13 +241,10 @@ def example_results() -> pd.DataFrame:
     """
     values = {"smile": (0.82, 0.84, 0.75, 0.76), "an": (0.80, 0.81, 0.74, None), "bce": (0.87, 0.88, 0.77, 0.78)}
     rows = []
-    for selection, loss in zip(SELECTIONS, (0.0, 0.01), strict=True):
-        for number, (dataset, trial) in enumerate(product(("scene", "yeast"), range(2))):
-            for method, of_method in values.items():
-                value = of_method[number]
-                key = {"dataset": dataset, "features": "paper", "method": method, "trial": trial}
-                state = {"selection": selection, "status": "failed" if value is None else "ok"}
-                precision = float("nan") if value is None else value - loss
-                measures = dict.fromkeys(METRICS, 1 - precision) | {"average_precision": precision}
-                rows.append(key | state | measures)
+    for selection, number, method in product(SELECTIONS, range(4), values):
+        value = values[method][number]
+        key = {"dataset": ("scene", "yeast")[number // 2], "features": "paper", "method": method, "trial": number % 2}
+        precision = math.nan if value is None else value - 0.01 * (selection != "clean")
+        state = {"selection": selection, "status": "failed" if value is None else "ok"}
+        rows.append(key | state | dict.fromkeys(METRICS, 1 - precision) | {"average_precision": precision})
     return pd.DataFrame(rows)

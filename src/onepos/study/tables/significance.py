@@ -74,11 +74,9 @@ class RankTable:
             f"at {ALPHA:g} if their ranks differ by more than CD (Nemenyi)."
         ]
         if not all(self.ranks.values()):
-            notes.append(
-                f"{NOTHING}: fewer than two data sets are complete for all these methods; choose fewer methods."
-            )
-        tests = ("data sets", "χ² [p]", "F [p]", "CD")
-        header = ("metric", *(name_of(method, names) for method in self.methods), *tests)
+            holes = "fewer than two data sets are complete for all these methods; choose fewer methods."
+            notes.append(f"{NOTHING}: {holes}")
+        header = ("metric", *(name_of(key, names) for key in self.methods), "data sets", "χ² [p]", "F [p]", "CD")
         return Grid("Average ranks", header, tuple(rows), notes=tuple(notes))
 
 
@@ -96,8 +94,8 @@ def _rank_cells(ranks: MetricRanks) -> list[Cell]:
 def rank_table(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which: Unpack[Which]) -> RankTable:
     """Rank the methods by each metric; the level of the critical difference is .05.
 
-    ``which`` are parameters of :func:`main_table`. By default ``methods`` are all but full
-    supervision. Only data sets on which all of them are complete count: leave out a method that has many holes.
+    ``which`` are parameters of :func:`main_table`. By default ``methods`` are all but full supervision. Only data sets
+    on which all of them are complete count: leave out a method that has many holes.
 
     Examples
     --------
@@ -117,15 +115,14 @@ def rank_table(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **whi
 
 
 def _metric_ranks(metric: str, means: pd.DataFrame) -> MetricRanks | None:
-    names, n_datasets = tuple(means.columns), len(means)
-    if n_datasets < 2 or len(names) < 2:
+    names = tuple(means.columns)
+    if min(means.shape) < 2:
         return None
     test = statistics.friedman(means.to_numpy(), higher_is_better=higher_is_better(metric))
-    difference = statistics.critical_difference(len(names), n_datasets, ALPHA)
+    difference = statistics.critical_difference(len(names), len(means), ALPHA)
+    groups = [tuple(names[i] for i in group) for group in statistics.cliques(test.average_ranks, difference)]
     ranks = dict(zip(names, test.average_ranks, strict=True))
-    groups = statistics.cliques(test.average_ranks, difference)
-    named = tuple(tuple(names[i] for i in group) for group in groups)
-    return MetricRanks(metric, tuple(means.index), ranks, test, difference, named)
+    return MetricRanks(metric, tuple(means.index), ranks, test, difference, tuple(groups))
 
 
 @dataclass(frozen=True)
@@ -171,8 +168,7 @@ class Significance:
         rows = []
         for metric in dict.fromkeys(metric for metric, _ in self.verdicts):
             verdicts = [self.verdicts[metric, rival] for rival in self.rivals]
-            tests = [verdict.test for verdict in verdicts]
-            plain = [_cell(test.outcome, test.p_value) if test else Cell(NOTHING) for test in tests]
+            plain = [_cell(test.outcome, test.p_value) if (test := one.test) else Cell(NOTHING) for one in verdicts]
             rows.append((Cell(metric_title(metric)), *plain))
             if len(self.rivals) > 1:
                 corrected = [_cell(verdict.corrected_outcome, verdict.corrected_p) for verdict in verdicts]
@@ -211,17 +207,8 @@ def significance(
 ) -> Significance:
     """Test one method against its rivals at .05, over the data sets on which both have all their trials.
 
-    Parameters
-    ----------
-    results : DataFrame
-    method : str, default="smile"
-        The method whose wins and losses are counted.
-    rivals : sequence of str, optional
-        By default all other methods but full supervision. The paper's ablation: ``("smile-si",)``.
-    metrics : sequence of str
-        One line each.
-    which
-        Parameters of :func:`main_table`.
+    ``method`` is the one whose wins and losses are counted. ``rivals`` are by default all other methods but full
+    supervision. ``which`` are parameters of :func:`main_table`.
 
     Examples
     --------
@@ -259,5 +246,4 @@ def _test(values: MainTable, method: str, rival: str) -> tuple[tuple[str, ...], 
     if len(means) < statistics.fewest_pairs(ALPHA):
         return tuple(means.index), None
     better = higher_is_better(values.metric)
-    test = statistics.signed_rank(means[method], means[rival], higher_is_better=better, alpha=ALPHA)
-    return tuple(means.index), test
+    return tuple(means.index), statistics.signed_rank(means[method], means[rival], higher_is_better=better, alpha=ALPHA)
