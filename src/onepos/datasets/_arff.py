@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos._utils.labels import check_distinct
-from onepos.datasets._table import Table, as_features, csr, stack_matrices, to_dense
+from onepos.datasets._table import Table, as_features, csr, first_illegal, stack_matrices, to_dense
 from onepos.exceptions import DataFileError
 
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
@@ -34,8 +34,7 @@ def read_arff(path: Path, *, labels: int | Sequence[str] | None = None, xml: Pat
     """Read a multi-label ARFF file; columns keep its order.
 
     Nominal features with the values 0 and 1 become one number, others one indicator per value, named
-    ``attribute=value``. A sparse file gives sparse features, in which a nominal value that is left out is the first one
-    declared, as ARFF demands.
+    ``attribute=value``. A sparse file gives sparse features.
 
     ``labels`` says which attributes are labels: the last n, the first n if negative, or their names. Without it Mulan's
     ``xml`` file decides, by default that of the same name, also without an ending ``-train``, ``-test`` or ``-sparse``;
@@ -75,9 +74,9 @@ class _Attribute:
 
     def code(self, token: str) -> float:
         """Return the code of a token: a number is itself, a nominal value its position, a missing one NaN."""
+        if token == "?":
+            return float("nan")
         try:
-            if token == "?":
-                return float("nan")
             return float(token) if self.values is None else self._position[token]
         except (ValueError, KeyError) as error:
             kind = "is numeric" if self.values is None else f"takes {{{', '.join(self.values[:6])}}}"
@@ -119,7 +118,7 @@ def _parse_attribute(line: str) -> _Attribute:
     name, kind = _unquote(found[1]), found[2].strip()
     if kind.startswith("{"):
         body, brace, rest = kind[1:].rpartition("}")
-        if not brace or not (rest.strip() == "" or rest.lstrip().startswith("%")):
+        if not brace or rest.strip()[:1] not in ("", "%"):
             raise ValueError(f"the values of {name!r} have no closing brace.")
         values = tuple(_split_values(body.strip()))
         if len(set(values)) != len(values):
@@ -167,25 +166,20 @@ def _label_mask(
         stems = [path.stem, *(path.stem.removesuffix(suffix) for suffix in _PART_SUFFIXES)]
         beside = (path.with_name(f"{stem}.xml") for stem in stems)
         source = xml or next((found for found in beside if found.is_file()), None)
-        meka = _MEKA.search(relation)
         if source is not None:
             labels = read_label_names(Path(source))
-        elif meka is not None:
+        elif meka := _MEKA.search(relation):
             labels = -int(meka[1]) or None
     if labels is None:
         raise DataFileError(
-            f"{path.name}: nothing says which attributes are the labels: there is no "
-            f"{path.with_suffix('.xml').name} beside it. Give xml=, or labels= as their "
-            "number (the last n; negative: the first n) or their names."
+            f"{path.name}: nothing says which attributes are the labels: there is no {path.with_suffix('.xml').name} "
+            "beside it. Give xml=, or labels= as their number (the last n; negative: the first n) or their names."
         )
-    mask = np.zeros(len(names), dtype=bool)
     if isinstance(labels, int):
         if not 0 < abs(labels) < len(names):
-            raise DataFileError(
-                f"{path.name}: labels={labels} leaves no feature or no label among {len(names)} attributes."
-            )
-        mask[slice(-labels, None) if labels > 0 else slice(None, -labels)] = True
-        return mask
+            raise DataFileError(f"{path.name}: labels={labels} leaves no feature or label of {len(names)} attributes.")
+        first = np.arange(len(names)) < (-labels % len(names))
+        return ~first if labels > 0 else first
     wanted = {labels} if isinstance(labels, str) else set(labels)
     missing = sorted(wanted - set(names))
     if missing:
@@ -193,8 +187,7 @@ def _label_mask(
             f"{path.name}: {len(missing)} label(s) are not among its attributes: {missing[:5]}. "
             "Do the ARFF and the XML file belong together?"
         )
-    mask[:] = [name in wanted for name in names]
-    return mask
+    return np.array([name in wanted for name in names])
 
 
 def read_label_names(path: Path) -> tuple[str, ...]:
@@ -212,8 +205,7 @@ def read_label_names(path: Path) -> tuple[str, ...]:
             raise DataFileError(f"{path.name}: root element must be <labels>; got <{tag}>. Is it a Mulan file?")
         if tags[-1] == "label":
             if "name" not in attributes:
-                line = parser.CurrentLineNumber
-                raise DataFileError(f"{path.name}, line {line}: a <label> has no name attribute.")
+                raise DataFileError(f"{path.name}, line {parser.CurrentLineNumber}: a <label> has no name attribute.")
             names.append(attributes["name"])
 
     def doctype(*_: object) -> NoReturn:
@@ -239,10 +231,7 @@ def read_label_names(path: Path) -> tuple[str, ...]:
 
 
 def _parse_rows(lines: list[str], start: int, path: Path, attributes: Sequence[_Attribute]) -> tuple[Any, list[int]]:
-    """Return the codes of all rows, dense or CSR as the file is, and the number of each row's line.
-
-    What a sparse row leaves out has code 0: the number 0 or the first declared value, as ARFF demands.
-    """
+    """Return the codes of all rows, dense or CSR as the file is (left out: 0), and the number of each row's line."""
     numbered = enumerate(map(str.strip, lines[start:]), start=start + 1)
     rows = [(number, line) for number, line in numbered if line and line[0] != "%"]
     if not rows:
@@ -255,8 +244,7 @@ def _parse_rows(lines: list[str], start: int, path: Path, attributes: Sequence[_
         try:
             if line.startswith("{") != is_thin:
                 raise ValueError("a file must be all dense or all sparse ({index value, ...}); this one mixes them.")
-            cells = _sparse_cells(line, len(attributes)) if is_thin else _dense_cells(line, len(attributes))
-            for column, token in cells:
+            for column, token in (_sparse_cells if is_thin else _dense_cells)(line, len(attributes)):
                 columns.append(column)
                 values.append(attributes[column].code(token))
         except ValueError as error:
@@ -283,8 +271,7 @@ def _sparse_cells(line: str, width: int) -> list[tuple[int, str]]:
         raise ValueError(f"'{{index value, ...}}' expected; got {line[:60]!r}. Is the file complete?")
     # Python refuses to convert thousands of digits.
     cells = [(int(index[:20]), _unquote(token)) for index, token in _PAIR.findall(line)]
-    counts = Counter(column for column, _ in cells)
-    for column, count in counts.items():
+    for column, count in Counter(column for column, _ in cells).items():
         if column >= width:
             raise ValueError(f"index {column} is outside the {width} attributes (counted from 0).")
         if count > 1:
@@ -326,12 +313,11 @@ def _labels(codes: Any, attributes: Sequence[_Attribute], path: Path, numbers: l
                 f"it declares {strange[0]!r}. Is it really a label?"
             )
         values[:, k] = _map(values[:, k], [float(value.lower() in _POSITIVE) for value in attribute.values])
-    legal = (values == 0) | (values == 1) | (values == -1)
-    if not legal.all():
-        row, k = (int(i) for i in np.argwhere(~legal)[0])
+    place = first_illegal(values)
+    if place is not None:
         raise DataFileError(
-            f"{path.name}, line {numbers[row]}: label {attributes[k].name!r} must be 0/1 or -1/1; got "
-            f"{values[row, k]}. Is it really a label?"
+            f"{path.name}, line {numbers[place[0]]}: label {attributes[place[1]].name!r} must be 0/1 or -1/1; got "
+            f"{values[place]}. Is it really a label?"
         )
     return (values > 0).astype(np.uint8)
 

@@ -80,9 +80,6 @@ def dataset_info(name: str) -> dict[str, Any]:
 
     The name is taken in any case; the entry ``"name"`` has the registry's spelling.
 
-    Examples
-    --------
-    >>> from onepos.datasets import dataset_info
     >>> dataset_info("cal500")["name"], dataset_info("cal500")["labels"]
     ('CAL500', 174)
     """

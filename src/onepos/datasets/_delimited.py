@@ -4,28 +4,26 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from onepos._utils.labels import cell_text, check_distinct, one_positive
 from onepos._utils.machine import require
 from onepos.datasets._table import Table, as_features, as_indicator
 from onepos.exceptions import DataFileError, MissingDependencyError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 #: What an empty cell of a CSV file may say.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
+
+
+OTHER_SEPARATOR = "The file looks separated by something else than a comma: save it with commas, or as .tsv."
 
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
     """Turn what pandas says about a broken file into one line that names it."""
-    import pandas as pd
-
     try:
         with warnings.catch_warnings():
             # Rows longer than the header: pandas warns, and drops the surplus cells.
@@ -38,17 +36,11 @@ def readable(path: Path) -> Iterator[None]:
     except UnicodeError as error:
         raise DataFileError(f"{path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
     except (ValueError, pd.errors.ParserWarning) as error:
-        advice = _advice_on_separator(path) or "Is the file complete?"
+        with path.open("rb") as file:  # the file may be no text at all
+            header = file.readline(1 << 20)
+        commas = path.suffix.lower() != ".csv" or max(map(header.count, (b";", b"\t"))) <= header.count(b",")
+        advice = "Is the file complete?" if commas else OTHER_SEPARATOR
         raise DataFileError(f"{path.name}: not a readable table ({str(error).strip()}). {advice}") from error
-
-
-def _advice_on_separator(path: Path) -> str:
-    """Say what to do if the header of a CSV file has more semicolons or tabs than commas; else nothing."""
-    with path.open("rb") as file:  # the file may be no text at all
-        header = file.readline(1 << 20)
-    if path.suffix.lower() != ".csv" or max(header.count(b";"), header.count(b"\t")) <= header.count(b","):
-        return ""
-    return "The file looks separated by something else than a comma: save it with commas, or as .tsv."
 
 
 def csv_frame(
@@ -64,8 +56,6 @@ def csv_frame(
     Columns of ``words`` and ``plain`` (None: all) are read as text. In ``plain`` only an empty cell is missing.
     ``column_name`` turns a name of the header into the one that the caller uses.
     """
-    import pandas as pd
-
     layout: dict[str, Any] = {"sep": "," if path.suffix.lower() == ".csv" else "\t", "index_col": False}
     with readable(path):
         head = pd.read_csv(path, **layout, header=None, nrows=1, dtype=str).iloc[0]
@@ -100,7 +90,7 @@ def parquet_file(path: Path) -> Iterator[Any]:
         ) from error
 
 
-def parquet_frame(path: Path) -> "pd.DataFrame":
+def parquet_frame(path: Path) -> pd.DataFrame:
     """Return a parquet file as a frame; one with implausibly many cells for its size is refused before it is read."""
     with parquet_file(path) as file:
         rows, columns, size = file.metadata.num_rows, file.metadata.num_columns, path.stat().st_size
@@ -113,39 +103,20 @@ def parquet_frame(path: Path) -> "pd.DataFrame":
         return frame
 
 
-def read_csv(
+def read_delimited(
     path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
 ) -> Table:
-    """Read a CSV or TSV file with a header line.
-
-    The labels are the 0/1 or −1/1 columns ``labels``, or the one column ``label`` that holds a tag per row. ``drop``
-    are columns to leave out.
-    """
-    return _to_table(csv_frame(path, plain=[] if label is None else [label]), path, labels, label, drop)
-
-
-def read_parquet(
-    path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
-) -> Table:
-    """Read a parquet file; the parameters are those of ``read_csv``."""
-    return _to_table(parquet_frame(path), path, labels, label, drop)
-
-
-def _to_table(
-    frame: "pd.DataFrame", path: Path, labels: Sequence[str] | None, label: str | None, drop: Sequence[str]
-) -> Table:
+    """Read a parquet, CSV or TSV file with 0/1 or −1/1 columns ``labels``, or one column ``label`` of tags."""
+    is_text = path.suffix.lower() in (".csv", ".tsv", ".tab")
+    frame = csv_frame(path, plain=[] if label is None else [label]) if is_text else parquet_frame(path)
     if (labels is None) == (label is None):
-        raise ValueError(
-            "say which columns are the labels: labels=[names] (indicator columns) or label=name (one tag per row)."
-        )
+        raise ValueError("say which columns are the labels: labels=[names] (0/1) or label=name (one tag per row).")
     if isinstance(labels, str):
         raise ValueError(f"labels= takes a list of column names; for one column of tags pass label={labels!r}.")
     chosen = [label] if label is not None else list(labels or ())
     missing = [name for name in (*chosen, *drop) if name not in frame.columns]
     if missing:
-        raise DataFileError(
-            f"{path.name}: has no column {missing[:5]}; its columns are {list(map(str, frame.columns[:10]))}…"
-        )
+        raise DataFileError(f"{path.name}: has no column {missing[:5]}; it has {list(map(str, frame.columns[:10]))}…")
     features = frame.drop(columns=[*chosen, *drop])
     X = _numbers(features, path, "feature columns must be numbers", "Encode them, or leave them out with drop=.")
     if label is not None:
@@ -156,7 +127,7 @@ def _to_table(
     return Table(as_features(X), Y, tuple(map(str, features.columns)), names)
 
 
-def _numbers(frame: "pd.DataFrame", path: Path, expected: str, advice: str) -> Any:
+def _numbers(frame: pd.DataFrame, path: Path, expected: str, advice: str) -> Any:
     words = [str(name) for name in frame.columns if frame[name].dtype.kind not in "biuf"]
     if words:
         raise DataFileError(f"{path.name}: {expected}; these are not: {words[:5]}. {advice}")

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,15 +36,12 @@ def fetch_dataset(
         Cache folder; default ``$ONEPOS_DATA``, else the user's cache. A read-only folder is never written.
     offline : bool, optional
         Never download; default: whether ``$ONEPOS_OFFLINE`` is set to something other than 0.
-    progress : bool, default=False
+    progress : bool
         Show a progress bar on standard error, if that is a terminal.
-    force : bool, default=False
+    force : bool
         Replace a file that is not intact; the old one stays until an intact new one is there.
 
-    Returns
-    -------
-    list of Path
-        The files, in the registry's order.
+    The files are returned in the registry's order.
 
     Raises
     ------
@@ -57,7 +53,7 @@ def fetch_dataset(
     entry = get_entry(name)
     home = data_folder(data_home)
     if entry.supplied:
-        found = [path for path in (locate(home, file) for file in entry.supplied) if path.is_file()]
+        found = [locate(home, file) for file in entry.supplied if locate(home, file).is_file()]
         if not found:
             raise DownloadError(
                 f"{entry.name} has no public direct source. {entry.obtain} Put it into {home} as "
@@ -86,9 +82,8 @@ def user_cache() -> Path:
 
 def is_available(entry: DataSetEntry, home: Path) -> bool:
     """Return whether the files of a data set are in the folder."""
-    if entry.supplied:
-        return any(locate(home, file).is_file() for file in entry.supplied)
-    return all(locate(home, file.file).is_file() for file in entry.files)
+    here = [locate(home, file).is_file() for file in entry.supplied or [file.file for file in entry.files]]
+    return any(here) if entry.supplied else all(here)
 
 
 def locate(home: Path, file: str) -> Path:
@@ -104,13 +99,10 @@ def locate(home: Path, file: str) -> Path:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether files may be created below the folder, judged by its nearest existing ancestor.
-
-    The mode bits count even for a user who could override them: the owner of a write-protected folder wants it kept.
-    """
+    """Whether files may be created below the folder, judged by its nearest existing ancestor."""
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    write_bits = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
-    return existing.is_dir() and bool(existing.stat().st_mode & write_bits) and os.access(existing, os.W_OK)
+    # The mode bits count even for a user who could override them: the owner of a protected folder wants it kept.
+    return existing.is_dir() and bool(existing.stat().st_mode & 0o222) and os.access(existing, os.W_OK)
 
 
 def sha256_of(path: Path) -> str:
@@ -155,22 +147,21 @@ def _fetch(file: RemoteFile, entry: DataSetEntry, home: Path, *, offline: bool, 
     for url in urls:
         try:
             _retrieve(url, path, file, progress)
+            return path
         except NoRoomError:
             raise  # no other source would help
         except (DownloadError, ChecksumError) as error:
             problems.append(error)
-        else:
-            return path
     kind = ChecksumError if any(isinstance(problem, ChecksumError) for problem in problems) else DownloadError
-    said = " ".join(map(str, problems))
     raise kind(
-        f"{file.file} could not be fetched. {said} Try again later, or name another source in ONEPOS_MIRRORS."
+        f"{file.file} could not be fetched. {' '.join(map(str, problems))} Try again later, or name another source in "
+        "ONEPOS_MIRRORS."
     ) from problems[-1]
 
 
 def _urls(file: RemoteFile) -> list[str]:
     bases = [base.strip().rstrip("/") for base in os.environ.get("ONEPOS_MIRRORS", "").split(",")]
-    return [f"{base}/{quote(file.file)}" for base in bases if base] + list(file.urls)
+    return [*(f"{base}/{quote(file.file)}" for base in bases if base), *file.urls]
 
 
 def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
@@ -179,24 +170,22 @@ def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     other_file = ChecksumError(f"{url}: the sha256 is not {file.sha256}: it is another file.")
     try:
-        with ExitStack() as responses, replaced_when_done(path) as part, _progress(file, progress) as advance:
+        with ExitStack() as stack:
+            part = stack.enter_context(replaced_when_done(path))
+            advance = stack.enter_context(_progress(file, progress))
 
             def close_at_the_end(response: Any, **_: Any) -> None:
-                responses.callback(response.close)  # pooch leaves it open
+                stack.callback(response.close)  # pooch leaves it open
 
-            download = pooch.HTTPDownloader(
-                timeout=TIMEOUT,
-                headers={"User-Agent": "onepos", "Accept-Encoding": "identity"},
-                hooks={"response": close_at_the_end},
-            )
+            def write(chunk: bytes) -> None:
+                if stream.tell() + len(chunk) > file.bytes:
+                    raise other_file
+                stream.write(chunk)
+                advance(len(chunk))
+
+            headers = {"User-Agent": "onepos", "Accept-Encoding": "identity"}
+            download = pooch.HTTPDownloader(timeout=TIMEOUT, headers=headers, hooks={"response": close_at_the_end})
             with part.open("wb") as stream:
-
-                def write(chunk: bytes) -> None:
-                    if stream.tell() + len(chunk) > file.bytes:
-                        raise other_file
-                    stream.write(chunk)
-                    advance(len(chunk))
-
                 download(url, SimpleNamespace(write=write, flush=stream.flush), None)
             if sha256_of(part) != file.sha256:
                 raise other_file
@@ -220,13 +209,11 @@ class NoRoomError(DownloadError):
 @contextmanager
 def _progress(file: RemoteFile, shown: bool) -> Iterator[Callable[[int], None]]:
     """Yield a function that counts bytes, on a bar if standard error is a terminal or FORCE_COLOR is set."""
-    if not shown or not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR")):
-        yield lambda count: None
-        return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    visible = shown and (sys.stderr.isatty() or os.environ.get("FORCE_COLOR"))
+    with Progress(*columns, console=Console(stderr=True), disable=not visible) as bar:
         task = bar.add_task(file.file, total=file.bytes)
         yield lambda count: bar.advance(task, count)

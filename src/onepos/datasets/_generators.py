@@ -30,14 +30,14 @@ def make_digit_scenes(
 
     Parameters
     ----------
-    n_samples : int, default=2000
-    grid : pair of int, default=(2, 2)
+    n_samples : int
+    grid : pair of int
         Rows and columns of cells of 10×10 pixels. Each digit is in a cell of its own, shifted by up to one pixel.
-    min_digits, max_digits : int, default=1 and 4
+    min_digits, max_digits : int
         The number of digits in a picture is uniform between the two.
-    noise : float, default=0.05
+    noise : float
         Standard deviation of Gaussian noise on every pixel, before clipping to [0, 1].
-    scans : {"all", "train", "test"}, default="all"
+    scans : {"all", "train", "test"}
         Which scans to use. "train" is the first two thirds of each digit's scans, "test" the rest: scenes
         from the two share no scan, and hardly a writer.
     random_state : None, int, Generator or RandomState
@@ -45,13 +45,11 @@ def make_digit_scenes(
     Returns
     -------
     sklearn.utils.Bunch
-        ``X`` float32 in [0, 1], shape (n_samples, height · width); ``Y`` uint8, shape (n_samples, 10);
-        ``images`` float32, shape (n_samples, height, width), a view of X; ``label_names`` "0" … "9";
-        ``feature_names`` "pixel_row_column".
+        ``X`` float32 in [0, 1], shape (n_samples, height · width); ``images``, a view of X of shape (n_samples, height,
+        width); ``Y`` uint8, shape (n_samples, 10); ``label_names`` "0" … "9"; ``feature_names`` "pixel_row_column".
 
     Examples
     --------
-    >>> from onepos.datasets import make_digit_scenes
     >>> scenes = make_digit_scenes(100, random_state=0)
     >>> scenes.X.shape, scenes.Y.shape
     ((100, 400), (100, 10))
@@ -63,8 +61,7 @@ def make_digit_scenes(
         raise ValueError(f"n_samples must be a whole number above 0; got {n_samples!r}.")
     if not 1 <= min_digits <= max_digits <= 10:
         raise ValueError(
-            f"1 <= min_digits <= max_digits <= 10 expected (digits of a picture differ); got {min_digits} "
-            f"and {max_digits}."
+            f"1 <= min_digits <= max_digits <= 10 expected (digits all differ); got {min_digits} and {max_digits}."
         )
     if grid[0] * grid[1] < max_digits:
         raise ValueError(f"a grid of {grid} must have at least {max_digits} cells (max_digits). Enlarge it.")
@@ -130,18 +127,17 @@ def make_known_posterior(
 ) -> Any:
     """Make data from a model in which every label's probability is known.
 
-    Features are standard normal. Given x, labels are independent, label j with probability
-    p_j(x) = sigmoid(w_j · x + b_j), but that at least one is positive. Their marginals are then
-    p_j / (1 − Π_k (1 − p_k)), which is the ``posterior`` returned. w_j is drawn with length about ``signal``, b_j
-    varies from label to label, and one shift of all b_j is calibrated on the drawn X so that a row has
-    ``n_positives`` positives on average.
+    Features are standard normal. Given x, labels are independent, label j with probability p_j(x) = sigmoid(w_j · x +
+    b_j), but that at least one is positive. Their marginals are then p_j / (1 − Π_k (1 − p_k)), which is the
+    ``posterior`` returned. w_j is drawn with length about ``signal``, b_j varies from label to label, and one shift of
+    all b_j is calibrated on the drawn X so that a row has ``n_positives`` positives on average.
 
     Parameters
     ----------
-    n_samples, n_features, n_labels : int, default=1000, 20, 10
-    n_positives : float, default=2.0
+    n_samples, n_features, n_labels : int
+    n_positives : float
         Mean number of positives per row, above 1 and below ``n_labels``.
-    signal : float, default=2.0
+    signal : float
         Standard deviation of w_j · x: how much the features tell.
     random_state : None, int, Generator or RandomState
 

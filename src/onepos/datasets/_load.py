@@ -16,15 +16,13 @@ from onepos.exceptions import DataFileError, LabelWarning
 if TYPE_CHECKING:
     import pandas as pd
 
-
 #: Suffix → module and function that read it; imported on use, so that a format costs nothing until it is read.
 FORMATS: dict[str, tuple[str, str]] = {
     ".arff": ("_arff", "read_arff"),
     ".mat": ("_matlab", "read_matlab"),
     ".npz": ("_npz", "read_npz"),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), ("_svmlight", "read_svmlight")),
-    **dict.fromkeys((".csv", ".tsv", ".tab"), ("_delimited", "read_csv")),
-    **dict.fromkeys((".parquet", ".pq"), ("_delimited", "read_parquet")),
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".pq"), ("_delimited", "read_delimited")),
 }
 
 
@@ -34,35 +32,34 @@ def read(path: str | Path, **options: Any) -> Table:
     Parameters
     ----------
     path : str or Path
-        ``.arff`` (Mulan, with its XML file beside it), ``.mat``, ``.npz``, ``.svm`` / ``.svmlight`` /
-        ``.libsvm``, ``.csv``, ``.tsv`` / ``.tab``, ``.parquet`` / ``.pq``.
+        ``.arff`` (Mulan, with its XML file beside it), ``.mat``, ``.npz``, ``.svm`` / ``.svmlight`` / ``.libsvm``,
+        ``.csv``, ``.tsv`` / ``.tab``, ``.parquet`` / ``.pq``.
     **options
-        Of the format: ARFF ``labels``, ``xml``; MATLAB ``features``, ``labels``, ``orientation``;
-        svmlight ``n_features``, ``zero_based``; CSV, TSV and parquet ``labels`` or ``label``, ``drop``.
-
-    Returns
-    -------
-    Table
-        With ``X`` (float32 ndarray or CSR), ``Y`` (uint8 ndarray), ``feature_names``, ``label_names``.
+        Of the format: ARFF ``labels``, ``xml``; MATLAB ``features``, ``labels``, ``orientation``; svmlight
+        ``n_features``, ``zero_based``; CSV, TSV and parquet ``labels`` or ``label``, ``drop``.
 
     Raises
     ------
     DataFileError
         The file is corrupt, truncated or of another format; the message names file and line.
     """
+    source = existing(path)
+    return find_reader(source)(source, **options)
+
+
+def existing(path: str | Path) -> Path:
+    """Return the path of a file that is there and has a known suffix."""
     source = Path(path)
-    reader = find_reader(source)
+    find_reader(source)
     if not source.is_file():
         raise FileNotFoundError(f"no such file: {source}. Check the path.")
-    return reader(source, **options)
+    return source
 
 
 def find_reader(path: Path) -> Callable[..., Table]:
     """Return the function that reads a file with this suffix."""
     if path.suffix.lower() not in FORMATS:
-        raise ValueError(
-            f"cannot tell the format of {path.name!r} from its suffix; expected one of {', '.join(FORMATS)}."
-        )
+        raise DataFileError(f"cannot tell the format of {path.name!r} by suffix; expected one of {', '.join(FORMATS)}.")
     module, function = FORMATS[path.suffix.lower()]
     reader: Callable[..., Table] = getattr(import_module(f"onepos.datasets.{module}"), function)
     return reader
@@ -80,14 +77,8 @@ def load_dataset(
 
     Parameters
     ----------
-    name : str
-        A name from ``list_datasets()``, in any case.
-    data_home : path, optional
-        Cache folder; default ``$ONEPOS_DATA``, else the user's cache.
-    offline : bool, optional
-        Never download; default: whether ``$ONEPOS_OFFLINE`` is set.
-    progress : bool, default=False
-        Show a progress bar while downloading.
+    name, data_home, offline, progress
+        As for ``fetch_dataset``.
     drop_unlabelled : bool, default=True
         Drop rows without any label, which no single-positive method can use, with a LabelWarning.
 
@@ -103,11 +94,6 @@ def load_dataset(
     ------
     DownloadError, ChecksumError, DataFileError
         The files are not available, are not the registry's, or do not have its dimensions.
-
-    Examples
-    --------
-    >>> from onepos.datasets import load_dataset
-    >>> yeast = load_dataset("yeast")  # doctest: +SKIP
     """
     from sklearn.utils import Bunch
 
@@ -137,7 +123,12 @@ def load_table(entry: DataSetEntry, **where: Any) -> Table:
     """Read all rows of a data set as the registry says, and check its dimensions."""
     paths = fetch_dataset(entry.name, **where)
     if "separator" in entry.options:
-        table = _read_tagged(paths[0], **{key: entry.options[key] for key in ("label", "separator", "drop")})
+        import pandas as pd
+
+        frame, label = pd.read_csv(paths[0]), entry.options["label"]
+        tags = frame[label].str.get_dummies(entry.options["separator"])
+        columns = frame.drop(columns=[label, *entry.options["drop"]])
+        table = Table(columns, tags.to_numpy(dtype=np.uint8), tuple(columns.columns), tuple(tags.columns))
     else:
         xml = [("xml", path) for path in paths if path.suffix == ".xml"]
         options = entry.options | dict(xml)
@@ -156,29 +147,11 @@ def load_table(entry: DataSetEntry, **where: Any) -> Table:
     return table
 
 
-def _read_tagged(path: Path, label: str, separator: str, drop: list[str]) -> Table:
-    """Read a table whose tags are joined in one column; the other columns stay as they are."""
-    import pandas as pd
-
-    frame = pd.read_csv(path)
-    Y = frame[label].str.get_dummies(separator)
-    X = frame.drop(columns=[label, *drop])
-    return Table(X, Y.to_numpy(dtype=np.uint8), tuple(X.columns), tuple(Y.columns))
-
-
 def list_datasets(*, data_home: str | Path | None = None) -> "pd.DataFrame":
     """List the data sets: the paper's twelve in its order, then three with other features and a table.
 
-    Parameters
-    ----------
-    data_home : path, optional
-        The cache folder in which ``available`` looks.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns name, instances, features, labels, cardinality, matches_paper, available (all files are
-        in the cache folder), note.
+    The columns are name, instances, features, labels, cardinality, matches_paper, available (all files are in the cache
+    folder ``data_home``), note.
     """
     import pandas as pd
 
@@ -196,14 +169,7 @@ def verify_dataset(
 ) -> "pd.DataFrame":
     """Recompute the facts of a data set and compare them with the registry.
 
-    Checksums are compared on the way: a file that differs raises ChecksumError, one with other
-    dimensions DataFileError.
-
-    Parameters
-    ----------
-    name : str
-    data_home, offline, progress
-        As for ``load_dataset``.
+    Parameters and errors are those of ``load_dataset``.
 
     Returns
     -------
@@ -216,28 +182,18 @@ def verify_dataset(
     entry = get_entry(name)
     table = load_table(entry, data_home=data_home, offline=offline, progress=progress)
     n, counts = len(table.Y), table.Y.sum(axis=1, dtype=np.int64)
-    # A user's copy without its unlabelled rows has all labels on fewer rows.
-    dropped = entry.instances - n
-    expected = {
-        "instances": n,
-        "features": entry.features,
-        "labels": entry.labels,
-        "rows_without_label": entry.rows_without_label - dropped,
-        "cardinality": entry.cardinality * entry.instances / n,
-        "feature_sum": np.nan if entry.feature_sum is None else entry.feature_sum,
+    total = np.nan if hasattr(table.X, "columns") else table.X.sum(dtype=np.float64)
+    # Expected, found, tolerance. A user's copy without its unlabelled rows has all labels on fewer rows. The registry
+    # rounds cardinality to four decimals (three for the authors' own files) and sums to three.
+    facts = {
+        "instances": (n, n, 0),
+        "features": (entry.features, table.X.shape[1], 0),
+        "labels": (entry.labels, table.Y.shape[1], 0),
+        "rows_without_label": (entry.rows_without_label - entry.instances + n, np.count_nonzero(counts == 0), 0),
+        "cardinality": (entry.cardinality * entry.instances / n, counts.mean(), 1e-3),
+        "feature_sum": (entry.feature_sum, total, 1e-5 * abs(entry.feature_sum or 0.0)),
     }
-    found = {
-        "instances": n,
-        "features": table.X.shape[1],
-        "labels": table.Y.shape[1],
-        "rows_without_label": np.count_nonzero(counts == 0),
-        "cardinality": counts.mean(),
-        "feature_sum": np.nan if hasattr(table.X, "columns") else table.X.sum(dtype=np.float64),
-    }
-    # The registry rounds cardinality to four decimals (three for the authors' own files) and sums to three.
-    tolerance = {"cardinality": 1e-3, "feature_sum": 1e-5 * abs(entry.feature_sum or 0.0)}
-    report = pd.DataFrame({"expected": expected, "found": found}, dtype=np.float64)
-    allowed = pd.Series(tolerance).reindex(report.index, fill_value=0.0)
+    report = pd.DataFrame(facts.values(), index=list(facts), columns=["expected", "found", "ok"], dtype=np.float64)
     off = (report["found"] - report["expected"]).abs()
-    report["ok"] = report["expected"].isna() | (off <= allowed)
+    report["ok"] = report["expected"].isna() | (off <= report["ok"])
     return report

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from onepos.datasets._table import Table, as_features, as_indicator, checked_csr, numbered, stack_matrices
 from onepos.exceptions import DataFileError
 
-#: Up to here a part may grow whatever its compressed size is.
-_FREE = 1 << 28
-#: Beyond, so many bytes for each compressed one. Real matrices reach this only if nearly all of them is zero.
-_RATIO = 100
+
+def _most_inflated(compressed: int) -> int:
+    """Return the bytes that so many compressed ones may become. Real matrices are denser unless nearly all is zero."""
+    return max(1 << 28, 100 * compressed)
 
 
 def check_inflation(compressed: int, inflated: int) -> None:
     """Raise ValueError if a part would grow beyond what its compressed size makes plausible; both are in bytes."""
-    if inflated > max(_FREE, _RATIO * compressed):
+    if inflated > _most_inflated(compressed):
         raise ValueError(
             f"{compressed} compressed bytes would become {inflated}, which looks like an attack; if the file is yours, "
             "save it without compression, or as a sparse matrix"
@@ -31,13 +31,8 @@ def check_inflation(compressed: int, inflated: int) -> None:
 
 # Our own reader of the MATLAB 5 container. scipy.io.loadmat (1.17) still ends the process (SIGSEGV, SIGBUS) on
 # damaged files: 79 of 3,000 files with one to four changed bytes. Here every length is checked before it is used.
-
-
-_HEADER = 128
-_MATRIX, _COMPRESSED = 14, 15
-_SPARSE_CLASS = 5
-_NUMERIC_CLASSES = range(6, 16)
-_COMPLEX_FLAG = 0x0800
+_HEADER, _MATRIX, _COMPRESSED = 128, 14, 15
+_SPARSE_CLASS, _NUMERIC_CLASSES, _COMPLEX_FLAG = 5, range(6, 16), 0x0800
 _DTYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 
 
@@ -60,11 +55,8 @@ class Variable:
             if values.size != math.prod(self.shape):
                 raise ValueError(f"{values.size} numbers do not fill shape {self.shape}")
             return np.array(values.reshape(self.shape, order="F"), dtype=values.dtype.newbyteorder("="))
-        if kind == _SPARSE_CLASS:
-            return self._decode_sparse()
-        raise ValueError(f"a matrix of numbers expected; got MATLAB class {kind} (text, cell, struct, …)")
-
-    def _decode_sparse(self) -> Any:
+        if kind != _SPARSE_CLASS:
+            raise ValueError(f"a matrix of numbers expected; got MATLAB class {kind} (text, cell, struct, …)")
         rows, at = _numbers(self.payload, 0, self.order)
         starts, at = _numbers(self.payload, at, self.order)
         values, _ = _numbers(self.payload, at, self.order)
@@ -84,9 +76,7 @@ def scan(path: Path) -> dict[str, Variable]:
     content = memoryview(path.read_bytes())
     order = {b"IM": "<", b"MI": ">"}.get(bytes(content[126:128]))
     if bytes(content[:10]) == b"MATLAB 7.3" or (order and _unpack(order + "H", content, 124) == 0x0200):
-        raise DataFileError(
-            f"{path.name}: is a MATLAB 7.3 (HDF5) file; version 5 to 7 expected. Save it again with save(..., '-v7')."
-        )
+        raise DataFileError(f"{path.name}: is a MATLAB 7.3 (HDF5) file; 5 to 7 expected. Use save(..., '-v7').")
     if order is None:
         raise DataFileError(f"{path.name}: is not a MATLAB file of version 5 to 7 (its header says so).")
     variables: dict[str, Variable] = {}
@@ -115,7 +105,7 @@ def scan(path: Path) -> dict[str, Variable]:
 
 def _inflate(body: memoryview) -> bytes:
     stream = zlib.decompressobj()
-    content = stream.decompress(body, max(_FREE, _RATIO * len(body)) + 1)
+    content = stream.decompress(body, _most_inflated(len(body)) + 1)
     check_inflation(len(body), len(content))
     if not stream.eof:
         raise ValueError("a compressed element ends early")
@@ -198,15 +188,12 @@ def read_matlab(
             decoded[name] = variables[name].decode()
         except (ValueError, struct.error) as error:
             raise DataFileError(f"{path.name}: variable {name}: {error}. Is it the right one?") from error
-    parts = [
-        (decoded[x], _labels(decoded[y], decoded[x].shape[0], path, y, orientation))
-        for x, y in zip(features, labels, strict=True)
-    ]
+    pairs = zip(features, labels, strict=True)
+    parts = [(decoded[x], _labels(decoded[y], decoded[x].shape[0], path, y, orientation)) for x, y in pairs]
     widths = {(X.shape[1], Y.shape[1]) for X, Y in parts}
     if len(widths) > 1:
         raise DataFileError(f"{path.name}: parts must have the same columns; got (features, labels) {sorted(widths)}.")
-    X = stack_matrices([X for X, _ in parts], axis=0)
-    Y = np.vstack([Y for _, Y in parts])
+    X, Y = stack_matrices([X for X, _ in parts], axis=0), np.vstack([Y for _, Y in parts])
     return Table(as_features(X), Y, numbered("feature", X.shape[1]), numbered("label", Y.shape[1]))
 
 

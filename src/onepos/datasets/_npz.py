@@ -22,9 +22,7 @@ def read_npz(path: Path) -> Table:
     """
     arrays = _load(path)
     if "Y" not in arrays or not ("X" in arrays or all(part in arrays for part in _CSR_PARTS)):
-        raise DataFileError(
-            f"{path.name}: arrays Y and X (or {', '.join(_CSR_PARTS)}) expected; it holds {sorted(arrays)}."
-        )
+        raise DataFileError(f"{path.name}: Y and X (or {', '.join(_CSR_PARTS)}) expected; it holds {sorted(arrays)}.")
     X = arrays["X"] if "X" in arrays else _csr(arrays, path)
     if X.ndim != 2 or X.dtype.kind not in "biuf" or arrays["Y"].ndim != 2:
         raise DataFileError(

@@ -48,8 +48,6 @@ def make_single_positive(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from onepos.datasets import make_single_positive
     >>> make_single_positive(np.array([[1, 0, 0], [0, 1, 0]]), random_state=0)
     array([[1, 0, 0],
            [0, 1, 0]], dtype=uint8)
@@ -152,19 +150,10 @@ def split(
 ) -> Any:
     """Split rows at random into training, validation and test set: 80/10/10, as in the paper.
 
-    Parameters
-    ----------
-    X : ndarray, sparse matrix or DataFrame of shape (n_samples, n_features)
-    Y : ndarray, sparse matrix, DataFrame or Series of shape (n_samples, n_labels) or (n_samples,)
-    fractions : three numbers, default=(0.8, 0.1, 0.1)
-        Of training, validation and test rows; they sum to 1, and 0 gives an empty part.
-    random_state : None, int, Generator or RandomState
-
-    Returns
-    -------
-    sklearn.utils.Bunch
-        ``X_train``, ``Y_train``, ``X_val``, ``Y_val``, ``X_test``, ``Y_test`` in the containers given, and
-        the row numbers ``train_indices``, ``val_indices``, ``test_indices``.
+    X and Y are arrays, sparse matrices or pandas objects with one row per example. ``fractions`` are those of training,
+    validation and test rows; they sum to 1, and 0 gives an empty part. The returned Bunch has ``X_train``, ``Y_train``,
+    ``X_val``, ``Y_val``, ``X_test``, ``Y_test`` in the containers given, and the row numbers ``train_indices``,
+    ``val_indices``, ``test_indices``.
     """
     from sklearn.utils import Bunch
 
@@ -182,15 +171,10 @@ def split(
 def split_indices(
     n: int, fractions: Sequence[float] = PAPER_FRACTIONS, random_state: Any = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Return the row numbers of training, validation and test set: disjoint, in random order, all rows.
+    """Return the row numbers of training, validation and test set of n rows: disjoint, in random order, all rows.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    fractions : three numbers, default=(0.8, 0.1, 0.1)
-        Sizes are rounded to whole rows; a fraction above 0 that gets no row is an error.
-    random_state : None, int, Generator or RandomState
+    Other parameters are those of ``split``. Sizes are rounded to whole rows; a fraction above 0 that gets no row is an
+    error.
     """
     shares = np.asarray(fractions, dtype=np.float64)
     if shares.shape != (3,) or not (shares >= 0).all() or not np.isclose(shares.sum(), 1.0) or shares[0] == 0:

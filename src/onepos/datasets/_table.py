@@ -1,5 +1,6 @@
 """What every reader returns, in one checked form, and the operations on dense or sparse matrices that it needs."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,12 @@ from onepos._utils.labels import check_distinct
 from onepos._utils.validation import MatrixLike
 from onepos.exceptions import DataFileError
 
-#: Columns that a sparse matrix from a file may have whatever its size, and from there on for each value in it.
-_WIDE, _WIDE_FOR_EACH = 1 << 20, 1000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def plausible_width(n_values: int) -> int:
     """Return how many columns a sparse matrix from a file may have: a few bytes can announce billions of empty ones."""
-    return max(_WIDE, _WIDE_FOR_EACH * n_values)
+    return max(1 << 20, 1000 * n_values)
 
 
 def to_dense(value: Any) -> NDArray[Any]:
@@ -29,8 +29,7 @@ def to_dense(value: Any) -> NDArray[Any]:
 
 def csr(*arguments: Any, **options: Any) -> Any:
     """Build a CSR array; arguments as for ``scipy.sparse.csr_array``."""
-    constructor: Any = sparse.csr_array
-    return short_indices(constructor(*arguments, **options))
+    return short_indices(sparse.csr_array(*arguments, **options))
 
 
 def short_indices(matrix: Any) -> Any:
@@ -74,14 +73,9 @@ def stack_matrices(blocks: Sequence[Any], *, axis: int) -> Any:
 class Table:
     """A multi-label data file in memory.
 
-    Attributes
-    ----------
-    X : float32 ndarray or CSR array of shape (n_samples, n_features)
-        Missing values are NaN: a reader reports what the file says and imputes nothing.
-    Y : uint8 ndarray of shape (n_samples, n_labels)
-        1 relevant, 0 not relevant (or unknown, where the file is single-positive).
-    feature_names : tuple of str, length n_features
-    label_names : tuple of str, length n_labels
+    ``X`` is a float32 ndarray or CSR array of shape (n_samples, n_features). Missing values are NaN: a reader reports
+    what the file says and imputes nothing. ``Y`` is a uint8 ndarray of shape (n_samples, n_labels): 1 relevant, 0 not
+    relevant (or unknown, where the file is single-positive).
     """
 
     X: MatrixLike
@@ -90,11 +84,9 @@ class Table:
     label_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        shapes = f"got X {self.X.shape} and Y {self.Y.shape}. Check"
         if self.X.shape[0] != self.Y.shape[0]:
-            raise DataFileError(
-                f"features and labels must have the same number of rows; got X {self.X.shape} and Y "
-                f"{self.Y.shape}. Check the orientation of both in the file."
-            )
+            raise DataFileError(f"X and Y must have the same number of rows; {shapes} the orientation of both.")
         if (self.X.shape[1], self.Y.shape[1]) != (len(self.feature_names), len(self.label_names)):
             raise DataFileError(
                 f"one name per column expected; got {len(self.feature_names)} feature names for "
@@ -102,29 +94,23 @@ class Table:
             )
         for what, names in (("feature", self.feature_names), ("label", self.label_names)):
             check_distinct(names, what=what)
-            for name in names:
-                try:
-                    name.encode()  # so that it can be written to a file
-                except UnicodeEncodeError as error:
-                    raise DataFileError(
-                        f"{what} names must be valid Unicode text; got {name!a}. Correct it in the file."
-                    ) from error
+            odd = next(filter(_SURROGATE.search, names), None)
+            if odd is not None:  # it could not be written to a file
+                raise DataFileError(f"{what} names must be valid Unicode text; got {odd!a}. Correct it in the file.")
         if 0 in self.Y.shape or self.X.shape[1] == 0:
             raise DataFileError(
-                f"a data file needs at least one row, one feature and one label; got X {self.X.shape} and "
-                f"Y {self.Y.shape}. Check the file and which of its columns are the labels."
+                f"a data file needs at least one row, one feature and one label; {shapes} the file and which of its "
+                "columns are the labels."
             )
 
 
 def stack(tables: Sequence[Table]) -> Table:
     """Put tables with the same columns below each other, in the order given."""
-    first = tables[0]
-    for other in tables[1:]:
-        if (other.feature_names, other.label_names) != (first.feature_names, first.label_names):
-            raise DataFileError("files to be stacked must have the same columns in the same order; these differ.")
+    columns = {(table.feature_names, table.label_names) for table in tables}
+    if len(columns) > 1:
+        raise DataFileError("files to be stacked must have the same columns in the same order; these differ.")
     X = stack_matrices([table.X for table in tables], axis=0)
-    Y = np.concatenate([table.Y for table in tables])
-    return Table(X, Y, first.feature_names, first.label_names)
+    return Table(X, np.concatenate([table.Y for table in tables]), *columns.pop())
 
 
 def as_features(values: MatrixLike) -> MatrixLike:
@@ -136,8 +122,7 @@ def as_features(values: MatrixLike) -> MatrixLike:
             return np.ascontiguousarray(values, dtype=np.float32)
     except FloatingPointError as error:
         raise DataFileError(
-            "a feature value is too large for a 32-bit number (above 3.4e38). Rescale the column, or check "
-            "that the file is intact."
+            "a feature value is too large for a 32-bit number (above 3.4e38). Rescale the column, or check the file."
         ) from error
 
 
@@ -146,16 +131,21 @@ def as_indicator(values: MatrixLike, path: Path, what: str) -> NDArray[np.uint8]
     dense = to_dense(values)
     if dense.dtype.kind not in "biuf":
         raise DataFileError(f"{path.name}: {what} must be numbers 0/1 or -1/1; got dtype {dense.dtype}.")
-    # A comparison with NaN is False, so a missing label is reported here and never read as "absent".
-    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
-        legal = (dense == 0) | (dense == 1) | (dense == -1)
-    if not legal.all():
-        row, column = (int(i) for i in np.argwhere(~legal)[0])
+    place = first_illegal(dense)
+    if place is not None:
         raise DataFileError(
-            f"{path.name}: {what} must be 0/1 or -1/1; got {dense[row, column]!s} in row {row}, "
-            f"label {column}. Check that these are the label columns."
+            f"{path.name}: {what} must be 0/1 or -1/1; got {dense[place]!s} in row {place[0]}, label {place[1]}. Check "
+            "that these are the label columns."
         )
     return (dense > 0).astype(np.uint8)
+
+
+def first_illegal(labels: NDArray[Any]) -> tuple[int, ...] | None:
+    """Return the place of the first entry that is not 0, 1 or −1; None if there is none."""
+    # A comparison with NaN is False, so a missing label is reported and never read as "absent".
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+        legal = (labels == 0) | (labels == 1) | (labels == -1)
+    return None if legal.all() else tuple(np.argwhere(~legal)[0].tolist())
 
 
 def numbered(prefix: str, count: int) -> tuple[str, ...]:

@@ -6,13 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onepos.doctor.cardinality import (
-    CardinalityEstimate,
-    cardinality_of,
-    check_cardinality,
-    check_exclusivity,
-    estimate_cardinality,
-)
+from onepos.doctor.cardinality import CardinalityEstimate, cardinality_of, check_cardinality, estimate_cardinality
 from onepos.doctor.columns import check_columns, check_scale
 from onepos.doctor.data import Table, Tags, read_table, read_tags
 from onepos.doctor.diagnosis import CODES, LEVELS, Diagnosis, Finding, Interface, Seen, Summary, name_of, worded
@@ -24,12 +18,7 @@ __all__ = ["CODES", "CardinalityEstimate", "Diagnosis", "Finding", "Summary", "d
 
 
 def diagnose(
-    features: Any,
-    tags: Any,
-    *,
-    text: Any = None,
-    test: tuple[Any, Any] | None = None,
-    interface: Interface = "python",
+    features: Any, tags: Any, *, text: Any = None, test: tuple[Any, Any] | None = None, interface: Interface = "python"
 ) -> Diagnosis:
     """Look for what commonly goes wrong with one observed label per row, before anything is fitted.
 
@@ -39,7 +28,6 @@ def diagnose(
     Parameters
     ----------
     features : DataFrame, 2-D array or sparse matrix of shape (n_rows, n_columns)
-        Columns of any type; missing values are allowed.
     tags : Series (or 1-D array) of shape (n_rows,), or indicator of shape (n_rows, n_labels)
         One tag per row, possibly missing; or 1 observed, 0 unknown, −1 known absent. Rows are matched by position.
     text : str or list of str, optional
@@ -48,11 +36,6 @@ def diagnose(
         Test rows; ``tags`` may be None.
     interface : {"python", "command line"}
         Whether advice names the parameters of ``TableModel`` or the options of ``onepos fit``.
-
-    Returns
-    -------
-    Diagnosis
-        With ``summary``, ``findings`` and ``worst``; ``to_text()``, ``to_dict()``.
 
     Raises
     ------
@@ -74,7 +57,6 @@ def diagnose(
     read = read_tags(tags, table.n_rows)
     leaks = find_leaks(table, read)
     guess = guess_tags(table, read, leaks)
-    cardinality = cardinality_of(table, read, guess)
     found = [
         *check_index(features, tags),
         *check_labels(read),
@@ -83,8 +65,7 @@ def diagnose(
         *check_scale(table),
         *check_rows(table, read),
         *(check_texts(table) if test is None else _across(table, read, test)),
-        *check_exclusivity(guess, cardinality),
-        *check_cardinality(cardinality),
+        *check_cardinality(cardinality_of(table, read, guess), guess),
     ]
     findings = sorted((worded(one, interface) for one in found), key=lambda finding: -LEVELS.index(finding.level))
     return Diagnosis(_summary(table, read), tuple(findings))
@@ -112,4 +93,5 @@ def _summary(table: Table, tags: Tags) -> Summary:
     missing = int((tags.per_row == 0).sum())
     columns = sorted(table.columns if table.named else (), key=lambda column: not column.choice.reason)
     became = tuple((name_of(column.name), column.choice.describe()) for column in columns)
-    return Summary(table.n_rows, dict(Counter(table.kinds)), len(tags.names), missing, counts, became)
+    kinds = Counter(column.kind for column in table.columns) if table.matrix is None else {"sparse": len(table.names)}
+    return Summary(table.n_rows, dict(kinds), len(tags.names), missing, counts, became)

@@ -13,37 +13,25 @@ from onepos.doctor.diagnosis import Seen, seen
 from onepos.doctor.guess import Guess, find_leaks, guess_tags
 from onepos.doctor.rows import chance_duplicates, comparable_rows, groups_of
 
-#: Fewest groups of identical rows to rely on; most to resample.
-FEWEST_GROUPS, MOST_GROUPS = 20, 5000
-#: A sparse row with fewer entries coincides with others by chance.
-FEWEST_ENTRIES = 3
+FEWEST_GROUPS, MOST_GROUPS = 20, 5000  # Fewest groups of identical rows to rely on; most to resample
+FEWEST_ENTRIES = 3  # A sparse row with fewer entries coincides with others by chance
 _RESAMPLES = 400
-#: Share of rows with one label only from which on labels are suspected to exclude each other.
-SUSPICIOUS = 0.8
+SUSPICIOUS = 0.8  # Share of rows with one label only from which on labels are suspected to exclude each other
 #: Share of the most frequent label's errors that guesses must avoid: one frequent label alone is no class structure.
 SKILL = 0.5
-#: Fewest rows from which to report that features tell nothing; a smaller edge, in standard errors, counts as nothing.
-FEWEST_ROWS, STANDARD_ERRORS = 200, 2.0
-#: Identical rows that agree in fewer than this share of pairs contradict the suspicion that labels are exclusive.
-AGREE = 0.9
-#: One-sided confidence of the lower bound.
-CONFIDENCE = 0.975
+FEWEST_ROWS, STANDARD_ERRORS = 200, 2.0  # From so many rows on, an edge of fewer standard errors counts as nothing
+AGREE = 0.9  # Identical rows that agree in fewer pairs contradict the suspicion that labels are exclusive
+CONFIDENCE = 0.975  # One-sided confidence of the lower bound
 
 
 @dataclass(frozen=True)
 class CardinalityEstimate:
     """What is known of the number of labels per row, |Y|.
 
-    Attributes
-    ----------
-    estimate : float or None
-        1 / P(two tags agree), between 1 and the number of labels; None if there is no evidence.
-    interval : (float, float) or None
-        95 % interval of ``estimate`` (Bayesian bootstrap): sampling error only, not the assumptions'.
-    basis : {"duplicates", "neighbours", "none"}
-        "duplicates": estimates the harmonic mean of |Y|, 1/E[1/|Y|]. "neighbours": an upper bound of it.
-    pairs : int
-        Groups of identical rows, or rows whose tag was guessed.
+    ``estimate`` is 1 / P(two tags agree), between 1 and the number of labels; None if there is no evidence.
+    ``interval`` is its 95 % interval (Bayesian bootstrap): sampling error only, not the assumptions'. With ``basis``
+    "duplicates" this estimates the harmonic mean of |Y|, 1/E[1/|Y|]; with "neighbours" it is an upper bound. ``pairs``
+    counts the groups of identical rows, or the rows whose tag was guessed.
     """
 
     estimate: float | None
@@ -61,13 +49,7 @@ def estimate_cardinality(features: Any, tags: Any, *, text: Any = None) -> Cardi
     not explain, the first gives an estimate of the harmonic mean of |Y|, which is at most m. Else, with 50 rows or
     more, the second gives an upper bound of it, from the best of three guesses. docs/doctor.md says when each is wrong.
 
-    Parameters
-    ----------
-    features : DataFrame, array or sparse matrix of shape (n_rows, n_columns)
-    tags : Series or indicator
-        As for :func:`onepos.doctor.diagnose`; rows with other than one observed label are left out.
-    text : str or list of str, optional
-        Columns that hold texts.
+    Parameters are those of :func:`onepos.doctor.diagnose`. Rows with other than one observed label are left out.
 
     Examples
     --------
@@ -87,33 +69,32 @@ def estimate_cardinality(features: Any, tags: Any, *, text: Any = None) -> Cardi
 def cardinality_of(table: Table, tags: Tags, guess: Guess | None) -> CardinalityEstimate:
     """Return the estimate of :func:`estimate_cardinality` from what has been read and guessed."""
     n_labels = int((tags.counts > 0).sum())
-    if n_labels < 2:
+    outcomes, weight = _agreements(table, tags)
+    basis: Literal["duplicates", "neighbours"] = "duplicates"
+    if len(outcomes) < FEWEST_GROUPS and guess is not None:
+        basis, outcomes = "neighbours", np.stack([guess.nearest, guess.vote, guess.right], axis=1).astype(np.float64)
+        weight = np.ones(len(outcomes))
+    elif n_labels < 2 or len(outcomes) < FEWEST_GROUPS:
         return CardinalityEstimate(None, None, "none", 0)
-    agreement, weight = _agreements(table, tags)
-    if len(agreement) >= FEWEST_GROUPS:
-        estimate = float(np.average(agreement, weights=weight))
-        means = _resampled(agreement[:, None], weight)[:, 0]
-        return _inverse(estimate, means, "duplicates", len(agreement), n_labels)
-    if guess is None:
-        return CardinalityEstimate(None, None, "none", 0)
-    outcomes = np.stack([guess.nearest, guess.vote, guess.right], axis=1).astype(np.float64)
-    means = _resampled(outcomes, np.ones(len(outcomes))).max(axis=1)
-    return _inverse(float(outcomes.mean(axis=0).max()), means, "neighbours", len(outcomes), n_labels)
+    agreement = float(np.average(outcomes, axis=0, weights=weight).max())
+    low, high = np.quantile(_resampled(outcomes, weight).max(axis=1), [0.025, 0.975])
+    found, least, most = (float(np.clip(1 / max(p, 1e-12), 1, n_labels)) for p in (agreement, high, low))
+    return CardinalityEstimate(found, (min(least, found), max(most, found)), basis, len(outcomes))
 
 
 def _agreements(table: Table, tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Per group of identical tagged rows: share of pairs with the same tag, and number of rows; none if by chance."""
+    """Per group of identical tagged rows, none by chance: share of pairs with the same tag (a column), and rows."""
     used = comparable_rows(table, tags)
     if table.matrix is not None:
         used &= np.diff(table.matrix.indptr) >= FEWEST_ENTRIES
     group, size = groups_of(table, used)
     if not (size > 1).any() or chance_duplicates(table, size):
-        return np.zeros(0), np.zeros(0)
+        return np.zeros((0, 1)), np.zeros(0)
     pair, count = np.unique(np.stack([group, tags.codes[used]]), axis=1, return_counts=True)
     same = np.bincount(pair[0], count * (count - 1.0), minlength=len(size))
     several = size > 1
     rows = size[several].astype(np.float64)
-    return same[several] / (rows * (rows - 1)), rows
+    return (same[several] / (rows * (rows - 1)))[:, None], rows
 
 
 def _resampled(outcomes: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -132,16 +113,10 @@ def _resampled(outcomes: NDArray[np.float64], weight: NDArray[np.float64]) -> ND
     return np.asarray(draws @ np.concatenate([outcomes, ends]) / draws.sum(axis=1, keepdims=True))
 
 
-def _inverse(
-    agreement: float, means: NDArray[np.float64], basis: Literal["duplicates", "neighbours"], pairs: int, n_labels: int
-) -> CardinalityEstimate:
-    low, high = np.quantile(means, [0.025, 0.975])
-    values = [float(np.clip(1 / max(p, 1e-12), 1, n_labels)) for p in (agreement, high, low)]
-    return CardinalityEstimate(values[0], (min(values[1], values[0]), max(values[2], values[0])), basis, pairs)
-
-
-def check_cardinality(found: CardinalityEstimate) -> Iterator[Seen]:
-    """Say what the estimate means."""
+def check_cardinality(found: CardinalityEstimate, guess: Guess | None) -> Iterator[Seen]:
+    """Say what the estimate means, and what guesses of tags tell about the labels."""
+    if guess is not None:
+        yield from _check_guesses(guess, found)
     if found.estimate is None or found.interval is None:
         return
     numbers = f"{found.estimate:.2f} (95 % interval {found.interval[0]:.2f} to {found.interval[1]:.2f})"
@@ -169,8 +144,6 @@ def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> f
     ``right`` says whether a guess that has not seen the row's tag is the tag, ``confidence`` how probable it was held.
     Overlapping exclusive classes give a small value, so a small value proves nothing.
 
-    Examples
-    --------
     >>> round(single_share(np.ones(1000, dtype=bool), np.full(1000, 0.9)), 3)
     0.992
     >>> single_share(np.arange(1000) % 2 == 0, np.full(1000, 0.9))
@@ -184,10 +157,8 @@ def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> f
     return float(sure.mean() * max(0.0, 2 * lower - 1))
 
 
-def check_exclusivity(guess: Guess | None, cardinality: CardinalityEstimate) -> Iterator[Seen]:
+def _check_guesses(guess: Guess, cardinality: CardinalityEstimate) -> Iterator[Seen]:
     """Suspect labels that exclude each other, unless identical rows disagree; and features that say nothing."""
-    if guess is None:
-        return
     disagree = cardinality.basis == "duplicates" and 1 / (cardinality.estimate or 1.0) < AGREE
     right = float(guess.right.mean())
     share = single_share(guess.right, guess.confidence)

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +12,12 @@ from onepos.doctor.data import Column, Table, Tags
 from onepos.doctor.diagnosis import Seen, counted, name_of, seen
 from onepos.doctor.rows import matrix_keys
 from onepos.table.kinds import CATEGORY, NUMBER, OTHER
-from onepos.table.measures import MeasureColumn
 
-#: From this many rows on, distinct values say something about identifiers and prose.
-ENOUGH_ROWS = 20
-#: Largest ratio of two columns' standard deviations that passes.
-SPREAD = 1e3
-#: float32, in which networks work, holds every whole number up to here and not beyond.
-HUGE = 2.0**24
-#: Distance from the median, in interquartile ranges, that a normal column practically never reaches.
-TAIL = 100.0
-#: A column of consecutive whole numbers with so many distinct values may hold codes.
-FEWEST_CODES, MOST_CODES = 3, 30
+ENOUGH_ROWS = 20  # From this many rows on, distinct values say something about identifiers and prose
+SPREAD = 1e3  # Largest ratio of two columns' standard deviations that passes
+HUGE = 2.0**24  # float32, in which networks work, holds every whole number up to here and not beyond
+TAIL = 100.0  # Distance from the median, in interquartile ranges, that a normal column practically never reaches
+FEWEST_CODES, MOST_CODES = 3, 30  # A column of consecutive whole numbers with so many distinct values may hold codes
 ENOUGH_NUMBERS = 50
 _TARGET_NAMES = frozenset({"label", "labels", "tag", "tags", "target", "targets", "class", "y"})
 _PREFIX = re.compile(r"^(is|has|label|tag|target|class|y)[_\-. ]+", re.IGNORECASE)
@@ -73,16 +68,12 @@ def _is_whole(column: Column) -> bool:
     return bool(present.size and np.isfinite(present).all() and (present == np.floor(present)).all())
 
 
-def _is_number_as_text(column: Column, _: Table) -> bool:
-    return isinstance(column.choice.part, MeasureColumn) and column.choice.part.units == [""]
-
-
 _TESTS: dict[str, Callable[[Column, Table], bool]] = {
     "column-empty": lambda column, _: len(column.distinct) == 0,
     "column-constant": lambda column, table: len(column.distinct) == 1 and table.n_rows > 1 and column.missing == 0,
     "column-mostly-missing": lambda column, table: len(column.distinct) > 0 and column.missing > table.n_rows / 2,
     "column-id": is_id,
-    "column-number-as-text": _is_number_as_text,
+    "column-number-as-text": lambda column, _: getattr(column.choice.part, "units", None) == [""],
     "column-unsupported": lambda column, _: column.kind == OTHER,
 }
 
@@ -150,14 +141,8 @@ def _check_size(
     if spreads:
         low, high = min(spreads, key=spreads.__getitem__), max(spreads, key=spreads.__getitem__)
         if spreads[high] / SPREAD > spreads[low]:
-            yield seen(
-                "scale-spread",
-                [low, high],
-                low=spreads[low],
-                lowest=name_of(low),
-                high=spreads[high],
-                highest=name_of(high),
-            )
+            names: dict[str, Any] = {"lowest": name_of(low), "highest": name_of(high)}
+            yield seen("scale-spread", [low, high], low=spreads[low], high=spreads[high], **names)
     huge = [name for name, value in largest.items() if value > HUGE]
     if huge:
         yield seen("scale-huge", huge, largest=max(largest.values()))
@@ -182,10 +167,9 @@ def _deviation(column: Column) -> float:
 
 
 def _is_heavy(column: Column) -> bool:
-    finite = _finite(column)
-    if finite.size < ENOUGH_NUMBERS:
+    scaled = _finite(column) / max(_largest(column), 1e-300)
+    if scaled.size < ENOUGH_NUMBERS:
         return False
-    scaled = finite / max(_largest(column), 1e-300)
     low, middle, high = np.quantile(scaled, [0.25, 0.5, 0.75])
     return bool(high > low and np.abs(scaled - middle).max() > TAIL * (high - low))
 

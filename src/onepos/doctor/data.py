@@ -1,7 +1,7 @@
 """Features and tags in the one form that the checks work with."""
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,9 @@ class Column:
 
     name: Hashable
     kind: str
-    #: What ``fit`` would make of it.
-    choice: Choice
-    #: Place of each entry in ``distinct``; −1 where missing.
-    codes: NDArray[np.int64]
-    #: Distinct values in the order in which they occur.
-    distinct: NDArray[Any]
+    choice: Choice  # What ``fit`` would make of it.
+    codes: NDArray[np.int64]  # Place of each entry in ``distinct``; −1 where missing.
+    distinct: NDArray[Any]  # Distinct values in the order in which they occur.
     #: Numbers, for numbers, yes/no and dates (days); NaN where missing. None for other kinds.
     values: NDArray[np.float64] | None
 
@@ -41,8 +38,6 @@ class Column:
 def read_column(name: Hashable, series: "pd.Series[Any]", wanted: ColumnEncoder | None = None) -> Column:
     """Read one column of a frame; ``wanted`` has the settings of ``fit``.
 
-    Examples
-    --------
     >>> column = read_column("size", pd.Series([3, None, 3]))
     >>> column.kind, column.codes.tolist(), column.missing
     ('number', [0, -1, 0], 1)
@@ -93,21 +88,11 @@ class Table:
 
     n_rows: int
     names: list[Hashable]
-    #: Empty for a sparse matrix.
-    columns: tuple[Column, ...]
-    #: Column j is named ``str(j)``; None for a sparse matrix.
-    frame: Any
-    #: A CSR array, or None.
-    matrix: Any
-    #: The columns named as text.
-    texts: list[Column]
-    #: Whether the names are the user's, not 0 … d−1.
-    named: bool
-
-    @property
-    def kinds(self) -> list[str]:
-        """Return the kind of every column."""
-        return ["sparse"] * len(self.names) if self.matrix is not None else [column.kind for column in self.columns]
+    columns: tuple[Column, ...]  # Empty for a sparse matrix.
+    frame: Any  # Column j is named ``str(j)``; None for a sparse matrix.
+    matrix: Any  # A CSR array, or None.
+    texts: list[Column]  # The columns named as text.
+    named: bool  # Whether the names are the user's, not 0 … d−1.
 
     def empty_rows(self) -> NDArray[np.bool_]:
         """Return the rows in which every entry is zero, missing or a blank string."""
@@ -131,9 +116,8 @@ def read_table(features: Any, text: Any = None, role: str = "features") -> Table
     frame = features.to_frame() if isinstance(features, pd.Series) else features
     if not isinstance(frame, pd.DataFrame):
         frame = pd.DataFrame(_array(frame, role))
-    names: list[Hashable] = list(frame.columns)
     _check_shape(frame.shape, role)
-    _check_distinct(names, f"the columns of {role} must have distinct names")
+    names = _distinct(frame.columns, f"the columns of {role} must have distinct names")
     texts = text if isinstance(text, list) else [] if text is None else [text]
     for one in texts:
         if one not in names:
@@ -168,10 +152,11 @@ def _read_sparse(features: Any, text: Any, role: str) -> Table:
     return Table(matrix.shape[0], list(range(matrix.shape[1])), (), None, matrix, [], named=False)
 
 
-def _check_distinct(names: list[Hashable], rule: str) -> None:
+def _distinct(names: Iterable[Hashable], rule: str) -> list[Hashable]:
     doubles = [name for name, count in Counter(names).items() if count > 1]
     if doubles:
         raise ValueError(f"{rule}; repeated: {listed(doubles)}. Rename them.")
+    return list(names)
 
 
 def _check_shape(shape: tuple[int, ...], role: str) -> None:
@@ -184,12 +169,9 @@ class Tags:
     """Observed labels, read once."""
 
     names: NDArray[Any]
-    #: The label of a row that has exactly one; −1 for other rows.
-    codes: NDArray[np.int64]
-    #: Number of observed labels of each row.
-    per_row: NDArray[np.int64]
-    #: Rows in which each label is observed.
-    counts: NDArray[np.int64]
+    codes: NDArray[np.int64]  # The label of a row that has exactly one; −1 for other rows.
+    per_row: NDArray[np.int64]  # Number of observed labels of each row.
+    counts: NDArray[np.int64]  # Rows in which each label is observed.
 
     @property
     def single(self) -> NDArray[np.bool_]:
@@ -232,10 +214,10 @@ def _from_entries(tags: Any) -> NDArray[Any]:
 
 
 def _from_indicator(values: Any, role: str) -> Tags:
-    names: list[Hashable] = list(values.columns) if isinstance(values, pd.DataFrame) else list(range(values.shape[1]))
+    given = values.columns if isinstance(values, pd.DataFrame) else range(values.shape[1])
+    names = _distinct(given, f"the labels (columns of {role}) must be distinct")
     if not names:
         raise ValueError(f"{role} must have at least one label; got shape {values.shape}.")
-    _check_distinct(names, f"the labels (columns of {role}) must be distinct")
     dense = values.toarray() if sparse.issparse(values) else np.asarray(values)
     try:
         numbers = dense.astype(np.float64)
@@ -245,6 +227,6 @@ def _from_indicator(values: Any, role: str) -> Tags:
     if bad.any():
         raise ValueError(f"an indicator holds 1, 0 and −1 only; {role} hold {numbers[bad][0]}. Write unknown as 0.")
     observed = numbers > 0
-    per_row = observed.sum(axis=1).astype(np.int64)
-    codes = np.where(per_row == 1, observed.argmax(axis=1), -1).astype(np.int64)
-    return Tags(_objects(names), codes, per_row, observed.sum(axis=0).astype(np.int64))
+    per_row = observed.sum(axis=1)
+    codes = np.where(per_row == 1, observed.argmax(axis=1), -1)
+    return Tags(_objects(names), codes, per_row, observed.sum(axis=0))

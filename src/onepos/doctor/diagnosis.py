@@ -17,8 +17,7 @@ Interface: TypeAlias = Literal["python", "command line"]
 #: From harmless to fatal.
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
 _LONGEST_NAME = 40
-#: Names that a sentence or an option lists.
-_MOST_NAMES = 5
+_MOST_NAMES = 5  # Names that a sentence or an option lists
 _WIDTH = 80
 _MARGIN = 9  # "warning" and two blanks
 _MOST_LABELS, _MOST_COLUMNS = 10, 20
@@ -32,18 +31,9 @@ CODES: Mapping[str, str] = MappingProxyType({code: declared["title"] for code, d
 class Finding:
     """One thing that was seen in the data.
 
-    Attributes
-    ----------
-    level : {"note", "warning", "error"}
-        A note is worth knowing; a warning is likely to hurt; with an error there is nothing sensible to fit.
-    code : str
-        Stable name of the check, listed in docs/doctor.md.
-    title : str
-        What the code means, in a few words.
-    detail : str
-        What was seen, with numbers, and what to do.
-    about : tuple of str
-        Names of the columns or labels concerned.
+    A "note" is worth knowing; a "warning" is likely to hurt; with an "error" there is nothing sensible to fit. ``code``
+    is the stable name of the check, listed in docs/doctor.md, and ``title`` says what it means. ``detail`` says what
+    was seen, with numbers, and what to do. ``about`` names the columns or labels concerned.
     """
 
     level: Level
@@ -57,18 +47,9 @@ class Finding:
 class Summary:
     """The data in numbers.
 
-    Attributes
-    ----------
-    rows : int
-    columns : dict
-        Kind of column, as in ``ColumnEncoder.kinds_``, or "sparse" or "other" → how many.
-    labels : int
-    tags_missing : int
-        Rows without an observed label.
-    label_counts : tuple of (name, count)
-        Rows in which each label is observed, most frequent first.
-    became : tuple of (name, line)
-        What ``fit`` makes of each named column, in the words of ``fit``; those that it leaves out come first.
+    ``columns`` counts columns by kind, as in ``ColumnEncoder.kinds_``, or "sparse" or "other". ``tags_missing`` counts
+    rows without an observed label. ``label_counts`` has the rows in which each label is observed, most frequent first.
+    ``became`` says what ``fit`` makes of each named column; those that it leaves out come first.
     """
 
     rows: int
@@ -81,19 +62,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The result of :func:`onepos.doctor.diagnose`.
-
-    Attributes
-    ----------
-    summary : Summary
-    findings : tuple of Finding
-        The most serious ones first.
-
-    Examples
-    --------
-    >>> Diagnosis(Summary(2, {"number": 1}, 1, 0, (("beach", 2),)), ()).worst is None
-    True
-    """
+    """The result of :func:`onepos.doctor.diagnose`: a summary, and the findings, the most serious ones first."""
 
     summary: Summary
     findings: tuple[Finding, ...]
@@ -146,11 +115,10 @@ def _summary_lines(summary: Summary) -> list[str]:
         shown = ", ".join(f"{name} {count:,}" for name, count in summary.label_counts[:_MOST_LABELS])
         rest = len(summary.label_counts) - _MOST_LABELS
         lines.append(f"Labels: {shown}{f' and {rest:,} more' if rest > 0 else ''}.")
-    rest = len(summary.became) - _MOST_COLUMNS
     lines += ["What fit makes of the columns:"] if summary.became else []
     lines += [f"  {name!r} {line}" for name, line in summary.became[:_MOST_COLUMNS]]
-    lines += [f"  … and {rest:,} more."] if rest > 0 else []
-    return lines
+    rest = len(summary.became) - _MOST_COLUMNS
+    return [*lines, f"  … and {rest:,} more."] if rest > 0 else lines
 
 
 def _wrapped(text: str, first: str = "", then: str = "") -> str:
@@ -174,8 +142,6 @@ def seen(code: str, about: Iterable[object] = (), *, level: Level | None = None,
 def worded(found: Seen, interface: Interface) -> Finding:
     """Return the finding in words, with advice in the words of the interface.
 
-    Examples
-    --------
     >>> worded(seen("column-empty", ["size"]), "python").detail
     'In 1 column (size): no value at all. Drop: drop=["size"].'
     >>> worded(seen("column-empty", ["size"]), "command line").detail
@@ -205,8 +171,6 @@ def worded(found: Seen, interface: Interface) -> Finding:
 def name_of(name: object) -> str:
     r"""Return a column's or label's name for a message: one line, not too long.
 
-    Examples
-    --------
     >>> name_of("a\nb"), len(name_of("x" * 99))
     ('a b', 40)
     """
@@ -217,8 +181,6 @@ def name_of(name: object) -> str:
 def listed(names: Iterable[object]) -> str:
     """Join names for a sentence, the first five of them.
 
-    Examples
-    --------
     >>> listed("abcdefg")
     'a, b, c, d, e and 2 more'
     """

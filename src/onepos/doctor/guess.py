@@ -21,20 +21,13 @@ from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder
 from onepos.table.kinds import NUMBER
 
-#: Held-out accuracy of one column from which on it gives the tag away …
-LEAK_ACCURACY = 0.98
-#: … if it also closes this share of the distance between the most frequent label and certainty.
-LEAK_SKILL = 0.95
-#: Fewest held-out rows, and fewest held-out rows of one label, from which to conclude.
-LEAK_ROWS, LEAK_LABEL_ROWS = 50, 10
-#: Rows to look at.
-LEAK_SAMPLE = 5000
-#: Standardised values beyond this are cut: one outlier must not decide a distance.
-CUT = 5.0
-#: Rows to learn from, rows to guess, neighbours that vote, rows for the multinomial model.
-REFERENCE, QUERIES, VOTERS, MODEL_ROWS = 10_000, 2_000, 15, 3_000
-#: Fewest rows from which to conclude anything.
-FEWEST_ROWS = 50
+LEAK_ACCURACY = 0.98  # Held-out accuracy of one column from which on it gives the tag away
+LEAK_SKILL = 0.95  # Share of the way from the most frequent label to certainty that it must also close
+LEAK_ROWS, LEAK_LABEL_ROWS = 50, 10  # Fewest held-out rows, in all and of one label, from which to conclude
+LEAK_SAMPLE = 5000  # Rows to look at
+CUT = 5.0  # Standardised values beyond this are cut: one outlier must not decide a distance
+REFERENCE, QUERIES, VOTERS, MODEL_ROWS = 10_000, 2_000, 15, 3_000  # Rows to learn from, to guess, to vote, to fit
+FEWEST_ROWS = 50  # Fewest rows from which to conclude anything
 #: The reference holds at most so many numbers; the multinomial model is fitted up to so many products per step.
 MOST_ENTRIES, MOST_PRODUCTS = 40_000_000, 20_000_000
 
@@ -57,14 +50,11 @@ def find_leaks(table: Table, tags: Tags) -> dict[Hashable, float]:
     if len(rows) < 2 * LEAK_ROWS or (tags.counts > 0).sum() < 2:
         return {}
     rows = np.random.default_rng(0).permutation(rows)[:LEAK_SAMPLE]
-    half = len(rows) // 2
-    learn, hold = rows[:half], rows[half:]
-    leaks: dict[Hashable, float] = {}
+    learn, hold = np.split(rows, [len(rows) // 2])
+    truth, leaks = tags.codes[hold], dict[Hashable, float]()
+    frequent = float(np.bincount(truth).max() / len(truth))
     for column in table.columns:
-        guess = _predict(column, learn, hold, tags.codes)
-        truth = tags.codes[hold]
-        accuracy = float((guess == truth).mean())
-        frequent = float(np.bincount(truth).max() / len(truth))
+        accuracy = float((_predict(column, learn, hold, tags.codes) == truth).mean())
         if accuracy >= LEAK_ACCURACY and accuracy - frequent >= LEAK_SKILL * (1 - frequent) and frequent < 1:
             leaks[column.name] = accuracy
         elif len(column.distinct) == 2 and (share := _tells_one_label(column.codes[hold], truth)):
@@ -116,18 +106,12 @@ def _tells_one_label(value: NDArray[np.int64], truth: NDArray[np.int64]) -> floa
 class Guess:
     """Guesses of tags, none of which has seen the row's own tag; arrays of shape (n_queries,)."""
 
-    #: Whether the nearest other row has the same tag.
-    nearest: NDArray[np.bool_]
-    #: Whether the vote of 15 neighbours is the tag.
-    vote: NDArray[np.bool_]
-    #: Whether the mean of the vote and a cross-validated multinomial model has the tag on top.
-    right: NDArray[np.bool_]
-    #: That mean for its top label.
-    confidence: NDArray[np.float64]
-    #: Share of the queries that the most frequent label gets right.
-    frequent: float
-    #: That mean for the row's own tag, less what a random row's tag would get.
-    edge: NDArray[np.float64]
+    nearest: NDArray[np.bool_]  # Whether the nearest other row has the same tag.
+    vote: NDArray[np.bool_]  # Whether the vote of 15 neighbours is the tag.
+    right: NDArray[np.bool_]  # Whether the mean of the vote and a cross-validated multinomial model has the tag on top.
+    confidence: NDArray[np.float64]  # That mean for its top label.
+    frequent: float  # Share of the queries that the most frequent label gets right.
+    edge: NDArray[np.float64]  # That mean for the row's own tag, less what a random row's tag would get.
 
 
 def guess_tags(table: Table, tags: Tags, leaks: Collection[Hashable]) -> Guess | None:
@@ -196,22 +180,16 @@ def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDA
 
 
 def _vectors(table: Table, rows: NDArray[np.int64], without: Collection[Hashable]) -> Any:
-    """Return rows as float32 vectors, dense or CSR; None if no column can be used.
-
-    Columns become what ``fit`` would make of them. Values far out are cut. Rows of a sparse matrix get length 1.
-    """
+    """Return rows as float32 vectors, dense or CSR, in the features of ``fit``; None if no column can be used."""
     if table.matrix is not None:
         part = table.matrix[rows].astype(np.float32)
         part.data[~np.isfinite(part.data)] = 0.0
         return normalize(part)
     places = {str(j): column for j, column in enumerate(table.columns)}
-    numbers = {
-        place: column.values[rows]
-        for place, column in places.items()
-        if column.kind == NUMBER and column.values is not None
-    }
-    finite = {place: np.where(np.isfinite(found), found, np.nan) for place, found in numbers.items()}
-    frame = table.frame.iloc[rows].assign(**finite)
+    frame = table.frame.iloc[rows].copy()
+    for place, column in places.items():
+        if column.kind == NUMBER and column.values is not None:
+            frame[place] = np.where(np.isfinite(column.values[rows]), column.values[rows], np.nan)
     drop = [place for place, column in places.items() if column.name in without or column.choice.reason]
     texts = [place for place, column in places.items() if column in table.texts and place not in drop]
     for text, more in ((texts, []), ([], texts)):  # once more without texts, if they hold no usable words

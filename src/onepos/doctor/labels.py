@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,12 @@ import pandas as pd
 
 from onepos._utils.labels import normal_tag
 from onepos.doctor.data import Tags
-from onepos.doctor.diagnosis import Seen, counted, seen
+from onepos.doctor.diagnosis import Level, Seen, counted, seen
 
-#: A label observed in fewer rows than this, or in fewer than one in ``RARE_SHARE`` rows, is hardly ever observed.
-RARE_ROWS, RARE_SHARE = 5, 1000
-#: A label in more than this share of the tagged rows dominates.
-DOMINANT = 0.9
-#: From this many rows on, labels as many as this share of the tagged rows look like identifiers.
-ID_ROWS, ID_SHARE = 20, 0.9
-#: Missing tags are a warning above this share, a note below.
-MISSING_SHARE = 0.2
+RARE_ROWS, RARE_SHARE = 5, 1000  # A label in fewer rows, or in fewer than one in RARE_SHARE, is hardly ever observed
+DOMINANT = 0.9  # A label in more than this share of the tagged rows dominates
+ID_ROWS, ID_SHARE = 20, 0.9  # From so many rows on, labels as many as this share of the rows look like identifiers
+MISSING_SHARE = 0.2  # Missing tags are a warning above this share, a note below
 
 _SEPARATORS = re.compile(r"\s*[,;|/+&]\s*")
 
@@ -34,14 +30,9 @@ def check_labels(tags: Tags) -> Iterator[Seen]:
     yield from _check_counts(tags, tagged)
     yield from _check_spelling(tags)
     if tagged < n_rows:
-        share = 1 - tagged / n_rows
-        yield seen(
-            "tag-missing",
-            level="warning" if share > MISSING_SHARE else "note",
-            missing=n_rows - tagged,
-            rows=counted(n_rows, "row"),
-            share=share,
-        )
+        share, missing = 1 - tagged / n_rows, n_rows - tagged
+        level: Level = "warning" if share > MISSING_SHARE else "note"
+        yield seen("tag-missing", level=level, missing=missing, rows=counted(n_rows, "row"), share=share)
     several = int((tags.per_row > 1).sum())
     if several:
         yield seen("tag-row-several", rows=counted(several, "row"), most=tags.per_row.max())
@@ -77,28 +68,21 @@ def _check_spelling(tags: Tags) -> Iterator[Seen]:
         alike[_plain(name)].append(name)
     doubles = [group for key, group in alike.items() if key and len(group) > 1]
     if doubles:
-        shown = "; ".join(" = ".join(_visible(name) for name in group[:3]) for group in doubles[:3])
+        # Characters that do not show, or that training would change, are spelt out.
+        visible = [[repr(one) if one == normal_tag(one) else ascii(one) for one in group[:3]] for group in doubles[:3]]
+        shown = "; ".join(" = ".join(group) for group in visible)
         about = [name for group in doubles for name in group]
         yield seen("label-spelling", about, labels=counted(len(doubles), "label"), shown=shown)
-    lists = [name for name in written if _is_list(name, alike)]
+    parts = {name: [_plain(part) for part in _SEPARATORS.split(name)] for name in written}
+    lists = [name for name, found in parts.items() if len(found) > 1 and all(part and part in alike for part in found)]
     if lists:
         yield seen("tag-holds-several", lists, tags=counted(len(lists), "tag"))
-
-
-def _is_list(name: str, known: Collection[str]) -> bool:
-    parts = [_plain(part) for part in _SEPARATORS.split(name)]
-    return len(parts) > 1 and all(part and part in known for part in parts)
 
 
 def _plain(name: str) -> str:
     """Return what near-duplicates share: no case, hyphens or runs of blanks, compatible characters as one."""
     text = unicodedata.normalize("NFKC", normal_tag(name)).casefold()
     return " ".join(text.replace("-", " ").replace("_", " ").split())
-
-
-def _visible(name: str) -> str:
-    """Return a name in quotes, in which characters that do not show or that training would change are spelt out."""
-    return repr(name) if name == normal_tag(name) else ascii(name)
 
 
 def check_index(features: Any, tags: Any) -> Iterator[Seen]:

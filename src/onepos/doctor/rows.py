@@ -14,10 +14,8 @@ from onepos.doctor.data import Column, Table, Tags, factorize
 from onepos.doctor.diagnosis import Seen, counted, listed, seen
 from onepos.table.kinds import TEXT
 
-#: Repeated rows and texts are a warning above this share, a note below.
-REPEATED_SHARE = 0.01
-#: A text with fewer letters and digits than this is nearly empty.
-FEWEST_LETTERS = 3
+REPEATED_SHARE = 0.01  # Repeated rows and texts are a warning above this share, a note below
+FEWEST_LETTERS = 3  # A text with fewer letters and digits than this is nearly empty
 _LETTER = re.compile(r"[^\W_]")
 _COARSE = "The columns are so coarse that rows coincide by chance"
 

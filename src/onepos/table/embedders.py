@@ -13,16 +13,13 @@ from onepos._utils.machine import require
 from onepos.datasets._fetch import sha256_of
 from onepos.exceptions import DataFileError, MissingDependencyError
 
-#: Before the name of an embedder of pictures.
-TIMM = "timm:"
+TIMM = "timm:"  # Before the name of an embedder of pictures
 WEIGHTS = "*.safetensors"
 #: Files beside the weights that decide what an embedder computes, and folders that hold the weights again.
 _ABOUT = frozenset({"config.json", "modules.json", "sentence_bert_config.json", "tokenizer.json"})
 _OTHER_FORMATS = ("onnx/", "openvino/")
-#: Largest picture that is read, and the longer side that it is reduced to.
-_MOST_PIXELS, _LONGEST_SIDE = 50_000_000, 1_024
-#: Formats whose readers are part of Pillow and start no other program.
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+_MOST_PIXELS, _LONGEST_SIDE = 50_000_000, 1_024  # Largest picture read, and the longer side that it is reduced to
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")  # Their readers are part of Pillow and start no other program
 
 
 class Embedder(Protocol):
@@ -40,13 +37,7 @@ class Embedder(Protocol):
 class FolderEmbedder:
     """An embedder whose weights are files of a folder, or of a repository on huggingface.co.
 
-    Parameters
-    ----------
-    name : str
-        A folder, or the name of a model.
-    device : str, optional
-        As for torch; default: a GPU if there is one.
-    batch_size : int
+    ``name`` is a folder, or the name of a model. ``device`` is as for torch; default: a GPU if there is one.
     """
 
     extra, purpose = "", ""
@@ -165,7 +156,7 @@ class PictureEmbedder(FolderEmbedder):
         return np.concatenate(parts)
 
 
-class BrokenPicture(Exception):
+class BadPicture(Exception):
     """Why a picture cannot be used."""
 
 
@@ -178,13 +169,13 @@ def open_picture(path: Path) -> Any:
             with image.open(path, formats=_FORMATS) as picture:
                 width, height = picture.size
                 if width * height > _MOST_PIXELS:
-                    raise BrokenPicture(f"has {width:,} × {height:,} pixels, more than {_MOST_PIXELS:,}")
+                    raise BadPicture(f"has {width:,} × {height:,} pixels, more than {_MOST_PIXELS:,}")
                 picture.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
                 made = picture.convert("RGB")
         made.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
-    except BrokenPicture:
+    except BadPicture:
         raise
     except Exception as error:  # readers of damaged files raise whatever their parts raise
         reason = " ".join(str(error).replace(str(path), path.name).split())
-        raise BrokenPicture(f"is no readable picture ({reason[:80]})") from error
+        raise BadPicture(f"is no readable picture ({reason[:80]})") from error
     return made

@@ -4,9 +4,10 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import not_counted, tell
@@ -14,34 +15,18 @@ from onepos._utils.files import replaced_when_done
 from onepos._utils.machine import require
 from onepos.datasets._fetch import is_writable, user_cache
 from onepos.exceptions import DataFileError, MissingDependencyError
-from onepos.table.embedders import (
-    WEIGHTS,
-    BrokenPicture,
-    FolderEmbedder,
-    PictureEmbedder,
-    SentenceEmbedder,
-    open_picture,
-)
+from onepos.table.embedders import WEIGHTS, BadPicture, FolderEmbedder, PictureEmbedder, SentenceEmbedder, open_picture
 from onepos.table.kinds import Tally, as_words
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-#: Items encoded at a time, and items in a file of the cache.
-_PIECE, _FILE_ITEMS = 256, 4_096
-#: Vectors kept in memory, and bytes kept on disk for one embedder; beyond that the oldest files go.
-_MOST_VECTORS, _MOST_BYTES = 100_000, 2 << 30
+_PIECE, _FILE_ITEMS = 256, 4_096  # Items encoded at a time, and items in a file of the cache
+_MOST_VECTORS, _MOST_BYTES = 100_000, 2 << 30  # Kept in memory; kept on disk per embedder, the newest files
 _MOST_FILE_BYTES = 100 << 20
 
 Vectors = dict[bytes, NDArray[np.float32]]
 
 
 class Embedded:
-    """Text columns, joined, or one column of picture files, as vectors: centred, with a mean length of 1.
-
-    A row without text, and a picture that is missing or broken, is taken as the mean of the training rows.
-    """
+    """Text columns, joined, or a column of pictures, as vectors: centred, of mean length 1; a gap is the mean."""
 
     def __init__(self, columns: list[str], embed: Any, *, pictures: bool, folder: str | Path = "") -> None:
         self.columns, self.pictures, self.folder = columns, pictures, Path(folder)
@@ -62,7 +47,7 @@ class Embedded:
         self._known: Vectors = {}
 
     @not_counted()  # a time budget is for training
-    def fit(self, frame: "pd.DataFrame") -> Self:
+    def fit(self, frame: pd.DataFrame) -> Self:
         """Learn mean and length of the vectors of training rows."""
         self.name = str(getattr(self._embedder, "name", type(self._embedder).__name__))
         self.own = not isinstance(self._embedder, FolderEmbedder)
@@ -82,7 +67,7 @@ class Embedded:
         return len(self.mean)
 
     @not_counted()
-    def transform(self, frame: "pd.DataFrame", tally: Tally) -> NDArray[np.float32]:
+    def transform(self, frame: pd.DataFrame, tally: Tally) -> NDArray[np.float32]:
         """Return the features; ``tally`` counts gaps and notes broken pictures."""
         self._check()
         vectors, present, reasons = self._vectors(frame)
@@ -130,7 +115,7 @@ class Embedded:
             sample = image.fromarray((shades & 255).astype(np.uint8))
         return [float(f"{value:.5g}") for value in self._encode([sample])[0]]
 
-    def _vectors(self, frame: "pd.DataFrame") -> tuple[NDArray[np.float32], NDArray[np.bool_], dict[int, str]]:
+    def _vectors(self, frame: pd.DataFrame) -> tuple[NDArray[np.float32], NDArray[np.bool_], dict[int, str]]:
         """Return one vector per row, whether the row has one, and of broken pictures the reason, by position."""
         reasons: dict[int, str] = {}
         if self.pictures:
@@ -174,7 +159,7 @@ class Embedded:
             for key in order[start : start + _PIECE]:
                 try:
                     items[key] = load(cells[key])
-                except BrokenPicture as error:
+                except BadPicture as error:
                     broken[key] = str(error)
             if items:
                 fresh |= zip(items, self._encode(list(items.values())), strict=True)

@@ -1,14 +1,11 @@
-"""Decide what becomes of each column of a table, and turn the columns into one numeric matrix.
-
-``judge`` has the rules, which ``fit`` follows and the doctor reports. ``ColumnEncoder`` does the same to the rows of
-training and of every prediction.
-"""
+"""Decide what becomes of each column of a table, and turn the columns into one numeric matrix."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -38,23 +35,13 @@ from onepos.table.kinds import (
 )
 from onepos.table.measures import DateColumn, MeasureColumn, NumberColumns
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 #: The kinds of columns beside numbers, in the order of their features.
 KINDS: tuple[type[FittedColumn], ...] = (CategoryColumn, BagColumn, TextColumn, DateColumn, MeasureColumn)
 #: What becomes of columns that are encoded together.
-_TOGETHER = {
-    NUMBER: "number → 1 feature, standardised",
-    BOOLEAN: "yes/no → 1 feature",
-    TEXT: "text",
-    IMAGE: "picture",
-}
+_TOGETHER = {NUMBER: "number → 1 feature, standardised", BOOLEAN: "yes/no → 1 feature", TEXT: "text", IMAGE: "picture"}
 _EMPTY, _CONSTANT = "is empty", "is the same in every row"
 _IDENTIFIER = "has another value in every row, as identifiers do (as text its words would be used)"
-#: With fewer rows, words that all differ may be chance.
-_ROWS_TO_TELL = 20
+_ROWS_TO_TELL = 20  # With fewer rows, words that all differ may be chance
 #: Weight of other columns beside text. A row of text has length one, so each of its words weighs less than a category.
 _BESIDE_TEXT = 0.5
 _SETTINGS = ("text", "categories", "drop", "max_categories", "max_values", "max_terms", "image")
@@ -75,11 +62,7 @@ class Choice(NamedTuple):
 
 
 def judge(column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Choice:
-    """Decide what becomes of a column. ``fit`` and the doctor both call this function, so that they agree.
-
-    Columns that the user names are what the user says. Else the type decides; then, for words, the first kind that
-    fits: dates, numbers with units, categories, frequent values, text.
-    """
+    """Decide what becomes of a column, for ``fit`` and the doctor; one that the user names is what the user says."""
     name = str(column.name)
     if name in wanted.text or name == wanted.image:
         return Choice(IMAGE if name == wanted.image else TEXT)
@@ -139,10 +122,7 @@ def for_pictures(embed: Any, *, text: str | Sequence[str]) -> bool:
 
 
 def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, Any]:
-    """Return, of one or two embedders, that of texts at False and that of pictures at True.
-
-    Names that begin with ``timm:`` are for pictures, and so is any embedder if no column is named as text.
-    """
+    """Return, of one or two embedders, that of texts at False and that of pictures (see ``for_pictures``) at True."""
     given = list(embed) if isinstance(embed, list | tuple) else [] if embed is None else [embed]
     found: dict[bool, Any] = {}
     for one in given:
@@ -203,8 +183,6 @@ class ColumnEncoder:
         "measure" (numbers with units) or "text", in the order of the table.
     left_out_ : dict
         Column not used → why.
-    n_features_ : int
-        Columns of the matrix.
 
     Examples
     --------
@@ -215,6 +193,8 @@ class ColumnEncoder:
     array([[-1.22,  0.  ,  1.  ],
            [ 1.22,  1.  ,  0.  ],
            [ 0.  ,  0.  ,  1.  ]], dtype=float32)
+    >>> encoder.describe()["colour"]
+    'category: 2 values → 2 features'
     """
 
     kinds_: dict[str, str]
@@ -238,7 +218,7 @@ class ColumnEncoder:
         self.image, self.embed, self.image_folder = image, embed, image_folder
 
     @all_or_nothing
-    def fit(self, frame: "pd.DataFrame") -> Self:
+    def fit(self, frame: pd.DataFrame) -> Self:
         """Learn from the training rows."""
         frame = named(frame)
         self._check_names(frame)
@@ -253,8 +233,7 @@ class ColumnEncoder:
         if not self.kinds_:
             why = "; ".join(f"{name!r} {reason}" for name, reason in list(self.left_out_.items())[:3])
             raise DataFileError(
-                f"no column is left to learn from{f' ({why})' if why else ''}. A column named as text is used, "
-                "whatever it holds."
+                f"no column is left to learn from{f' ({why})' if why else ''}. A column named as text is always used."
             )
         numbers, texts = self._of(NUMBER, BOOLEAN), self._of(TEXT)
         self._numbers = NumberColumns(numbers, [self.kinds_[name] == BOOLEAN for name in numbers]).fit(frame)
@@ -276,7 +255,7 @@ class ColumnEncoder:
                 part.weight = float(np.sqrt(part.length / max(lengths.values())))
         return self
 
-    def _check_names(self, frame: "pd.DataFrame") -> None:
+    def _check_names(self, frame: pd.DataFrame) -> None:
         """Raise DataFileError if a column that the user names is not there, or is named as two things."""
         image = [self.image] if self.image else []
         roles = {"text": self.text, "image": image, "categories": self.categories, "drop": self.drop}
@@ -301,15 +280,11 @@ class ColumnEncoder:
             if one.pictures in given:
                 one.use(given[one.pictures])
 
-    def transform(self, frame: "pd.DataFrame", tally: Tally | None = None) -> Any:
+    def transform(self, frame: pd.DataFrame, tally: Tally | None = None) -> Any:
         """Return float32 features: an ndarray, or CSR if there are texts, lists, many-valued words or sparse columns.
 
-        Parameters
-        ----------
-        frame : DataFrame
-            With every column used in training, in any order; others are ignored.
-        tally : Tally, optional
-            Counts what was filled in and what was not recognised.
+        ``frame`` has every column used in training, in any order; others are ignored. ``tally`` counts what was filled
+        in and what was not recognised.
         """
         frame, tally = named(frame), Tally() if tally is None else tally
         missing = [name for name in self.kinds_ if name not in frame.columns]
@@ -326,15 +301,7 @@ class ColumnEncoder:
         return np.ascontiguousarray(np.hstack(blocks))
 
     def describe(self) -> dict[str, str]:
-        """Return for each column in one line what it became; those that are left out first, with the reason.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> table = pd.DataFrame({"size": [1.0, 3.0, 2.0], "unit": ["cm"] * 3, "colour": ["red", "blue", "red"]})
-        >>> ColumnEncoder().fit(table).describe()["colour"]
-        'category: 2 values → 2 features'
-        """
+        """Return for each column in one line what it became; those that are left out first, with the reason."""
         parts = {part.name: part for part in self._parts}
         left_out = {name: Choice(reason=reason).describe() for name, reason in self.left_out_.items()}
         return left_out | {name: Choice(kind, parts.get(name)).describe() for name, kind in self.kinds_.items()}

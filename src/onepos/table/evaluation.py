@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from onepos.exceptions import DataFileError
@@ -61,44 +62,28 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     truth = found.reindex(columns=model.labels_, fill_value=0).to_numpy(dtype=np.int8)
     if not (truth > 0).any():
         raise DataFileError(
-            f"no row has a label that the model knows. It knows {shorten(model.labels_)}; the data have "
-            f"{shorten(found.columns)}."
+            f"no row has a label of the model ({shorten(model.labels_)}); the data have {shorten(found.columns)}."
         )
     complete = bool(separator or labels)
     if not label and not labels:
         # A file that carries labels does not say whether they are all; one in every row is what single positives are.
         complete = bool(((truth > 0).sum(axis=1) > 1).any())
-    unknown = [str(name) for name in found.columns if name not in model.labels_]
-    return Found(truth, complete, _notes_on_labels(unknown, set(model.labels_)))
-
-
-def _notes_on_labels(unknown: list[str], known: set[str]) -> list[str]:
-    """Name the labels that the model does not know, and the sign that seems to join known ones in them."""
-    if not unknown:
-        return []
-    notes = [f"labels that the model does not know are not counted: {shorten(unknown, 5)}"]
+    unknown, known = [str(name) for name in found.columns if name not in model.labels_], set(model.labels_)
+    notes = [f"labels that the model does not know are not counted: {shorten(unknown, 5)}"] if unknown else []
     for sign in ";,|":
         if any(sign in name and {tag.strip() for tag in name.split(sign)} <= known for name in unknown):
             notes.append(f"some of these look like sets of known labels, joined by {sign!r}: name it as the separator")
             break
-    return notes
+    return Found(truth, complete, notes)
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Measures with their intervals, and the rows and labels behind them.
 
-    Attributes
-    ----------
-    complete_labels : bool
-        True: the five measures of ``onepos.metrics``. False: only how high the one known tag is ranked.
-    rows, rows_with_label : int
-    measures : dict
-        Name → mean, low and high end of the 95 % interval.
-    sets : dict
-        ``mean_size`` of the sets that the model suggests and, with complete labels, ``true_mean_size`` and precision,
-        recall and F1, micro and macro.
-    notes : list of str
+    ``measures`` has mean, low and high end of the 95 % interval by name: the five of ``onepos.metrics`` if
+    ``complete_labels``, else only how high the one known tag is ranked. ``sets`` has the ``mean_size`` of the sets that
+    the model suggests and, with complete labels, ``true_mean_size`` and precision, recall and F1, micro and macro.
     """
 
     complete_labels: bool
@@ -120,17 +105,9 @@ def evaluate_table(
 ) -> Evaluation:
     """Measure a model, with 95 % bootstrap intervals over rows.
 
-    Parameters
-    ----------
-    model : TableModel
-    data : TableData
-    label : str, optional
-        The column of tags: one per row, or with ``separator`` all of the row's, joined by it.
-    separator : str, optional
-    labels : sequence of str
-        Instead: the 0/1 columns, one for each label of the model, complete.
-    threshold : float
-        From which probability on a label is in the set; the model's by default.
+    ``label`` is the column of tags: one per row, or with ``separator`` all of the row's, joined by it. Or ``labels``
+    are the 0/1 columns, one for each label of the model, complete. From the probability ``threshold`` on a label is in
+    the set; the model's by default.
     """
     truth, complete, notes = find_truth(model, data, Truth(label, separator, labels))
     tally = Tally()
@@ -154,19 +131,10 @@ def calibrate_table(
     separator: str | None = None,
     labels: Sequence[str] = (),
 ) -> list[str]:
-    """Calibrate a model on rows whose labels are all known; returns what the user should know.
+    """Calibrate a model in place on rows whose labels are all known; returns what the user should know.
 
-    Parameters
-    ----------
-    model : TableModel
-        Changed in place, as by ``TableModel.calibrate``.
-    data : TableData
-        The sample, read as the model needs it.
-    label, separator, labels
-        As for ``evaluate_table``; a column of tags needs a separator.
+    Parameters as for ``evaluate_table``; a column of tags needs a separator.
     """
-    import pandas as pd
-
     if label and not separator:
         raise DataFileError("calibration needs complete sets of tags: say what joins them (separator).")
     found = find_truth(model, data, Truth(label, separator, labels))
@@ -180,16 +148,9 @@ def calibrate_table(
 
 
 def complete_values(
-    truth: NDArray[Any],
-    scores: NDArray[Any],
-    threshold: float | Sequence[float] = 0.5,
-    *,
-    at_least_one: bool = False,
+    truth: NDArray[Any], scores: NDArray[Any], threshold: float | Sequence[float] = 0.5, *, at_least_one: bool = False
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the five measures of ``onepos.metrics`` for every row; NaN where a row does not count.
-
-    With ``at_least_one`` Hamming loss looks at sets that have the best label where they would be empty.
-    """
+    """Return the five measures of ``onepos.metrics`` for every row; NaN where a row does not count."""
     positive, scores = np.asarray(truth) > 0, np.asarray(scores, dtype=np.float64)
     values = row_values(positive, scores, METRICS[:-1])
     values["hamming_loss"] = (label_sets(scores, threshold, at_least_one=at_least_one) != positive).mean(axis=1)
@@ -197,10 +158,7 @@ def complete_values(
 
 
 def set_scores(sets: NDArray[Any], truth: NDArray[Any] | None) -> dict[str, float]:
-    """Return the mean size of label sets and, with complete labels, precision, recall and F1.
-
-    Micro: over all entries. Macro: the mean over labels that are true in some row, or in some set.
-    """
+    """Return the mean size of label sets and, with complete labels, precision, recall and F1, micro and macro."""
     from sklearn.metrics import precision_recall_fscore_support
 
     chosen = np.asarray(sets) > 0
@@ -220,10 +178,7 @@ def set_scores(sets: NDArray[Any], truth: NDArray[Any] | None) -> dict[str, floa
 def bootstrap_intervals(
     values: dict[str, NDArray[np.float64]], *, n_resamples: int = 1000, random_state: int = 0
 ) -> dict[str, dict[str, float]]:
-    """Return mean and 95 % percentile interval of each measure, from resampled rows.
-
-    The same rows are drawn for every measure. A row that is NaN does not count in that measure.
-    """
+    """Return mean and 95 % percentile interval of each measure from the same resampled rows; NaN does not count."""
     table = np.column_stack(list(values.values()))
     counted = ~np.isnan(table)
     filled = np.where(counted, table, 0.0)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -13,21 +14,13 @@ from onepos.exceptions import DataFileError
 from onepos.table.kinds import CATEGORY, LIST, TEXT, VALUES, Tally, as_words
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from onepos.table.encoder import ColumnEncoder
 
-
-#: A value that so many rows hold gets a column of its own; the others share one.
-LEAST_ROWS = 3
-#: Without a frequent value in so many of its cells, a column is left out.
-_LEAST_SHARE = 0.05
-#: With so many values without a column per cell, these values are hashed into so many columns.
-_REST, HASHED = 2.0, 512
-#: What may stand between the parts of a list, if it is in so many of the cells.
-_SIGNS, _LISTS = (",", ";", "|"), 0.05
-#: Words in at least this many rows are used, once there are enough rows to tell.
-_LEAST_ROWS, _ENOUGH_ROWS = 2, 100
+LEAST_ROWS = 3  # A value that so many rows hold gets a column of its own; the others share one
+_LEAST_SHARE = 0.05  # Without a frequent value in so many of its cells, a column is left out
+_REST, HASHED = 2.0, 512  # With so many values without a column per cell, these values are hashed into so many columns
+_SIGNS, _LISTS = (",", ";", "|"), 0.05  # What may stand between the parts of a list, if it is in so many of the cells
+_LEAST_ROWS, _ENOUGH_ROWS = 2, 100  # Words in at least this many rows are used, once there are enough rows to tell
 
 
 class FittedColumn(ABC):
@@ -41,6 +34,7 @@ class FittedColumn(ABC):
     key: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
     stored: ClassVar[tuple[str, ...]] = ()
+    values: list[str]
     weight: float = 1.0
 
     def __init__(self, name: str) -> None:
@@ -55,9 +49,9 @@ class FittedColumn(ABC):
         """Return float32 features, dense or CSR."""
 
     @property
-    @abstractmethod
     def n_features(self) -> int:
-        """Columns of the result of ``transform``."""
+        """Columns of the result of ``transform``: one for each value, unless a kind says otherwise."""
+        return len(self.values)
 
     @abstractmethod
     def describe(self) -> str:
@@ -71,33 +65,28 @@ class FittedColumn(ABC):
     def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
         """Take back what ``state`` gave."""
         made = cls(name)
-        for attribute in cls.stored:
-            setattr(made, attribute, facts[attribute])
+        values = [facts[attribute] for attribute in cls.stored] if isinstance(facts, dict) else facts
+        for attribute, value in zip(cls.stored, values, strict=True):
+            setattr(made, attribute, value)
         return made
 
 
 class CategoryColumn(FittedColumn):
     """Words with few distinct values: one 0/1 column each. Gaps and unknown words are all zeros."""
 
-    key, kinds = "categories", (CATEGORY,)
+    key, kinds, stored = "categories", (CATEGORY,), ("values",)
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Find the distinct values; None if there are too many."""
         self.values = sorted({word for word in as_words(column) if word is not None})
         return self if len(self.values) <= wanted.max_categories else None
 
-    @property
-    def n_features(self) -> int:
-        """One for each value."""
-        return len(self.values)
-
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return one column for each value."""
         position = {word: j for j, word in enumerate(self.values)}
         codes = np.array([-1 if word is None else position.get(word, -2) for word in as_words(column)], dtype=np.int64)
         tally.count(self.name, codes == -1, "missing, taken as none of the categories")
-        unknown = "of a category that training never saw, taken as none of the categories"
-        tally.count(self.name, codes == -2, unknown)
+        tally.count(self.name, codes == -2, "of a category that training never saw, taken as none of the categories")
         return np.asarray(codes[:, None] == np.arange(len(self.values)), dtype=np.float32)
 
     def describe(self) -> str:
@@ -111,9 +100,7 @@ class CategoryColumn(FittedColumn):
     @classmethod
     def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
         """Take back the values."""
-        made = cls(name)
-        made.values = facts
-        return made
+        return super().from_state(name, arrays, [facts])
 
 
 class BagColumn(FittedColumn):
@@ -128,13 +115,11 @@ class BagColumn(FittedColumn):
     """
 
     key, kinds = "bags", (VALUES, LIST)
+    stored = ("values", "sign", "n_found", "n_hashed")
     n_found = n_hashed = 0
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
-        """Choose frequent values; None if too few cells hold one.
-
-        Cells are lists if their parts are frequent in more rows than whole cells are.
-        """
+        """Choose frequent values, of cells or of their parts, whichever cover more rows; None if they cover too few."""
         words = [word for word in as_words(column) if word is not None]
         signs = ["", *(sign for sign in _SIGNS if sum(sign in word for word in words) >= _LISTS * len(words))]
         most, found = max(1.0, _LEAST_SHARE * len(words)), False
@@ -165,13 +150,10 @@ class BagColumn(FittedColumn):
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> Any:
         """Return CSR, one column for each value, one for all others, one for gaps, and the hashed ones."""
         position = {value: j for j, value in enumerate(self.values)}
-        other = len(position)
-        words = as_words(column)
+        other, words = len(position), as_words(column)
         cells = [set() if word is None else _parts(word, self.sign) for word in words]
-        rows = [
-            [other + 1] if word is None else sorted({position.get(part, other) for part in cell})
-            for word, cell in zip(words, cells, strict=True)
-        ]
+        found = [sorted({position.get(part, other) for part in cell}) for cell in cells]
+        rows = [[other + 1] if word is None else row for word, row in zip(words, found, strict=True)]
         tally.count(self.name, [word is None for word in words], "missing, taken as a value of its own")
         sizes = np.array([len(row) for row in rows])
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -197,15 +179,8 @@ class BagColumn(FittedColumn):
         return f"{what}: {len(self.values):,}{found} values get a column{rare} → {self.n_features:,} features"
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """Return values, sign, how many values there were, and how many columns are hashed."""
-        return {}, [self.values, self.sign, self.n_found, self.n_hashed]
-
-    @classmethod
-    def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
-        """Take back what ``state`` gave."""
-        made = cls(name)
-        made.values, made.sign, made.n_found, made.n_hashed = facts
-        return made
+        """Return a list of what is stored."""
+        return {}, [getattr(self, name) for name in self.stored]
 
 
 def _parts(word: str, sign: str) -> set[str]:

@@ -6,42 +6,32 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from onepos._utils.files import explained, replaced_when_done
 from onepos._utils.machine import require
 from onepos.datasets._delimited import csv_frame, parquet_file, parquet_frame, readable
-from onepos.datasets._load import FORMATS, read
+from onepos.datasets._load import existing, read
 from onepos.exceptions import DataFileError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 SEPARATED, PARQUET, SVMLIGHT = (".csv", ".tsv", ".tab"), (".parquet", ".pq"), (".svm", ".svmlight", ".libsvm")
-#: Rows held in memory at a time when a file is read in chunks.
-CHUNK_ROWS = 10_000
-#: A sparse column of a frame takes two kilobytes, however empty it is.
-_MOST_COLUMNS = 1 << 18
+CHUNK_ROWS = 10_000  # Rows held in memory at a time when a file is read in chunks
+_MOST_COLUMNS = 1 << 18  # A sparse column of a frame takes two kilobytes, however empty it is
 
 
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """A data file in memory.
+    """A data file in memory: its columns, and the labels that the format itself marks as such, as a 0/1 indicator.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        Its columns, without labels that the format itself marks as such.
-    labels : DataFrame or None
-        Those labels as a 0/1 indicator, for ARFF, MAT, svmlight and npz.
+    ARFF, MAT, svmlight and npz mark labels. For other formats ``labels`` is None.
     """
 
-    frame: "pd.DataFrame"
-    labels: "pd.DataFrame | None" = None
+    frame: pd.DataFrame
+    labels: pd.DataFrame | None = None
 
 
 def read_table(
@@ -54,29 +44,12 @@ def read_table(
 ) -> TableData:
     """Read a data file; the format follows from the suffix.
 
-    Parameters
-    ----------
-    path : str or Path
-    words : collection of str
-        Columns to read as text, whatever they look like (``07`` stays ``07``); an empty cell, ``NA`` and the like are
-        missing.
-    plain : collection of str
-        Columns to read as text in which only an empty cell is missing: tags, identifiers, free text.
-    n_features : int, optional
-        For svmlight: how many features the rows have, where the file may not show the last ones.
-    labels : sequence of str
-        For ARFF: which attributes are the labels, if there is no XML file to say it.
-
-    Returns
-    -------
-    TableData
-
-    Raises
-    ------
-    DataFileError
-        The file is not what its suffix says, or holds no row.
+    Columns of ``words`` are read as text, whatever they look like (``07`` stays ``07``); an empty cell, ``NA`` and the
+    like are missing. Columns of ``plain`` are read as text in which only an empty cell is missing: tags, identifiers,
+    free text. For svmlight, ``n_features`` says how many features the rows have, where the file may not show the last
+    ones. For ARFF, ``labels`` says which attributes are the labels, if there is no XML file to say it.
     """
-    source = _existing(path)
+    source = existing(path)
     suffix = source.suffix.lower()
     if suffix in SEPARATED:
         frame = csv_frame(source, words=words, plain=plain, column_name=unescape_formula)
@@ -84,12 +57,8 @@ def read_table(
     elif suffix in PARQUET:
         frame = parquet_frame(source)
     else:
-        options: dict[str, Any] = {}
-        if suffix == ".arff" and labels:
-            options["labels"] = list(labels)
-        elif suffix in SVMLIGHT:
-            options["n_features"] = n_features
-        return _matrix_file(source, options)
+        options = {"labels": list(labels)} if suffix == ".arff" and labels else {}
+        return _matrix_file(source, {"n_features": n_features} if suffix in SVMLIGHT else options)
     if not len(frame):
         raise _no_row(source)
     return TableData(frame)
@@ -97,8 +66,6 @@ def read_table(
 
 def _matrix_file(path: Path, options: dict[str, Any]) -> TableData:
     """Read a format that holds a matrix and labels; sparse features become sparse columns."""
-    import pandas as pd
-
     table = read(path, **options)
     if table.X.shape[1] > _MOST_COLUMNS:
         raise DataFileError(
@@ -120,13 +87,13 @@ def read_chunks(
     plain: Collection[str] = (),
     n_features: int | None = None,
     rows: int = CHUNK_ROWS,
-) -> Generator["pd.DataFrame", None, None]:
+) -> Generator[pd.DataFrame, None, None]:
     """Yield a data file piece by piece, so that its size does not matter; the rows are numbered through.
 
     Parameters as for ``read_table``. CSV, TSV and parquet are read ``rows`` at a time; the other formats can only be
     read whole, and are yielded in pieces.
     """
-    source = _existing(path)
+    source = existing(path)
     is_text = source.suffix.lower() in SEPARATED
     if is_text:
         pieces: Any = csv_frame(source, words=words, plain=plain, column_name=unescape_formula, chunksize=rows)
@@ -151,14 +118,20 @@ def read_chunks(
         raise _no_row(source)
 
 
-def parquet_pieces(path: Path, rows: int) -> Iterator["pd.DataFrame"]:
+def parquet_pieces(path: Path, rows: int) -> Iterator[pd.DataFrame]:
     """Yield a parquet file as frames of at most so many rows."""
     with parquet_file(path) as file:
         for batch in file.iter_batches(batch_size=rows):
             yield batch.to_pandas()
 
 
-def read_as_written(path: Path) -> "pd.DataFrame":
+def parquet_rows(path: Path) -> int:
+    """Return how many rows a parquet file has."""
+    with parquet_file(path) as file:
+        return int(file.metadata.num_rows)
+
+
+def read_as_written(path: Path) -> pd.DataFrame:
     """Return the cells of a CSV or TSV file as text, formulas not escaped; other formats as ``read_table`` does."""
     if path.suffix.lower() not in SEPARATED:
         return read_table(path).frame
@@ -167,24 +140,12 @@ def read_as_written(path: Path) -> "pd.DataFrame":
 
 def guess_rows(path: str | Path) -> int:
     """Return about how many rows a file has, from its head or its metadata: for progress bars."""
-    source = _existing(path)
+    source = existing(path)
     if source.suffix.lower() in PARQUET:
-        with parquet_file(source) as file:
-            return int(file.metadata.num_rows)
+        return parquet_rows(source)
     with source.open("rb") as stream:
         head = stream.read(1 << 20)
     return max(1, head.count(b"\n") * source.stat().st_size // max(1, len(head)))
-
-
-def _existing(path: str | Path) -> Path:
-    source = Path(path)
-    if source.suffix.lower() not in FORMATS:
-        raise DataFileError(
-            f"cannot tell the format of {source.name!r} from its suffix; expected one of {', '.join(FORMATS)}."
-        )
-    if not source.is_file():
-        raise FileNotFoundError(f"no such file: {source}. Check the path.")
-    return source
 
 
 def _no_row(path: Path) -> DataFileError:
@@ -213,17 +174,12 @@ class TableWriter:
         self._parquet: Any = None
         return self
 
-    def write(self, frame: "pd.DataFrame") -> None:
+    def write(self, frame: pd.DataFrame) -> None:
         """Append the rows of a frame."""
         if self.is_text:
-            (with_escapes(frame, escape_formula) if self.escape else frame).to_csv(
-                self._part,
-                sep="," if self.path.suffix.lower() == ".csv" else "\t",
-                index=False,
-                header=not self.rows,
-                mode="a" if self.rows else "w",
-                lineterminator="\n",
-            )
+            cells = with_escapes(frame, escape_formula) if self.escape else frame
+            layout: Any = {"sep": "," if self.path.suffix.lower() == ".csv" else "\t", "lineterminator": "\n"}
+            cells.to_csv(self._part, mode="a" if self.rows else "w", header=not self.rows, index=False, **layout)
         else:
             arrow = require("pyarrow", extra="data", purpose="writing parquet")
             parquet = require("pyarrow.parquet", extra="data", purpose="writing parquet")
@@ -245,9 +201,8 @@ _NUMBER = re.compile(r"[+-]?[0-9.,]+([eE][+-]?[0-9]+)?%?")
 
 def escape_formula(cell: Any) -> Any:
     """Put an apostrophe before a text that a spreadsheet would compute; numbers and other texts stay."""
-    if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell):
-        return f"'{cell}"
-    return cell
+    computed = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if computed else cell
 
 
 def unescape_formula(cell: Any) -> Any:
@@ -255,7 +210,7 @@ def unescape_formula(cell: Any) -> Any:
     return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and _FORMULA.match(cell) else cell
 
 
-def with_escapes(frame: "pd.DataFrame", change: Callable[[Any], Any]) -> "pd.DataFrame":
+def with_escapes(frame: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
     """Return a frame with ``escape_formula`` or ``unescape_formula`` applied to texts and column names."""
     made = frame.rename(columns=change)
     for place, dtype in enumerate(frame.dtypes):

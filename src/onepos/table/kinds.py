@@ -4,52 +4,42 @@ import datetime
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from pandas.api import types
 
 from onepos._utils.labels import cell_text, check_distinct
+from onepos.datasets._delimited import OTHER_SEPARATOR
 from onepos.exceptions import DataFileError
 from onepos.rows.stored import LARGEST
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 #: The kinds of a column. VALUES are words with many distinct values, LIST are cells that hold several words.
 #: MEASURE are numbers with units.
 NUMBER, BOOLEAN, CATEGORY, TEXT, DATE, OTHER = "number", "boolean", "category", "text", "date", "other"
 VALUES, LIST, MEASURE, IMAGE = "values", "list", "measure", "image"
-#: Strings with at least this many words on average are text, not names of categories or lists of names.
-TEXT_WORDS = 3.0
+TEXT_WORDS = 3.0  # Strings of so many words on average are text, not names of categories or lists of names
 _TRUE, _FALSE = frozenset({"true", "yes"}), frozenset({"false", "no"})
 # A boolean column of training that a file gives back as text may also say 1 and 0.
 _TRUTH = dict.fromkeys((*_TRUE, "1", "1.0"), 1.0) | dict.fromkeys((*_FALSE, "0", "0.0"), 0.0)
 _NUMBERS = (int, float, np.integer, np.floating)
-#: Broken pictures that a note names; the others are counted.
-_NAMED_PICTURES = 5
+_NAMED_PICTURES = 5  # Broken pictures that a note names; the others are counted
 
 
 def kind_of(column: "pd.Series[Any]") -> str:
-    """Return what the type of a column and its cells say: number, boolean, category, text, date or other.
-
-    ``judge`` looks further at words, which may be dates, numbers with units, lists or names.
-    """
-    from pandas import CategoricalDtype
-    from pandas.api import types
-
+    """Return the kind that the types of a column and its cells say; ``judge`` looks further at words."""
     dtype = column.dtype
-    categorical = isinstance(dtype, CategoricalDtype)
+    categorical = isinstance(dtype, pd.CategoricalDtype)
     if types.is_bool_dtype(dtype) and not categorical:
         return BOOLEAN
     if types.is_numeric_dtype(dtype) or types.is_timedelta64_dtype(dtype):
         return OTHER if types.is_complex_dtype(dtype) else NUMBER
     if holds_dates(column):
         return DATE
-    if not (types.is_object_dtype(dtype) or types.is_string_dtype(dtype) or categorical):
-        return OTHER
-    if odd_value(column) is not None:
+    words = types.is_object_dtype(dtype) or types.is_string_dtype(dtype) or categorical
+    if not words or odd_value(column) is not None:
         return OTHER
     present = list(column.dropna().unique())
     if present and not categorical:
@@ -66,8 +56,6 @@ def kind_of(column: "pd.Series[Any]") -> str:
 
 def holds_dates(column: "pd.Series[Any]") -> bool:
     """Whether all cells are dates or times already, not words."""
-    from pandas.api import types
-
     if types.is_datetime64_any_dtype(column.dtype):
         return True
     present = column.dropna() if column.dtype == object else ()
@@ -89,13 +77,11 @@ def as_words(column: "pd.Series[Any]") -> NDArray[Any]:
 
 def as_numbers(column: "pd.Series[Any]", name: str, *, boolean: bool) -> NDArray[np.float64]:
     """Return the values as float64 (durations in seconds), NaN where there is none; other cells are an error."""
-    import pandas as pd
-
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
-    if pd.api.types.is_timedelta64_dtype(column.dtype):
+    if types.is_timedelta64_dtype(column.dtype):
         column = column.dt.total_seconds()
-    if boolean and not pd.api.types.is_bool_dtype(column.dtype) and not pd.api.types.is_numeric_dtype(column.dtype):
+    if boolean and not types.is_bool_dtype(column.dtype) and not types.is_numeric_dtype(column.dtype):
         words = column.map(lambda value: str(value).strip().lower(), na_action="ignore")
         numbers = pd.Series([_TRUTH.get(word, np.nan) for word in words], index=column.index, dtype=np.float64)
         missing = column.isna() | (words == "")
@@ -132,12 +118,6 @@ class Tally:
         if number:
             self.counts[column, what] += number
 
-    def add(self, other: "Tally") -> None:
-        """Add what another tally counted."""
-        self.counts.update(other.counts)
-        for name, found in other.broken.items():
-            self.broken[name] = self.broken.get(name, []) + found
-
     def notes(self) -> list[str]:
         """Return one sentence for each column and each thing that was counted, sorted by column."""
         notes = [f"column {name!r}: {number:,} {what}" for (name, what), number in sorted(self.counts.items())]
@@ -147,14 +127,12 @@ class Tally:
         return notes
 
 
-def is_sparse(frame: "pd.DataFrame") -> bool:
+def is_sparse(frame: pd.DataFrame) -> bool:
     """Whether every column is sparse."""
-    import pandas as pd
-
     return all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes)
 
 
-def named(frame: "pd.DataFrame") -> "pd.DataFrame":
+def named(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with strings as column names, each of them once."""
     if not hasattr(frame, "columns"):
         raise TypeError(
@@ -171,13 +149,12 @@ def as_list(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def require_columns(frame: "pd.DataFrame", names: Sequence[str], what: str) -> None:
+def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
     """Raise DataFileError if one of the columns is not there."""
     for name in names:
         if name not in frame.columns:
-            hint = ""
-            if len(frame.columns) == 1 and (";" in str(frame.columns[0]) or "\t" in str(frame.columns[0])):
-                hint = " The file looks separated by something else than a comma: save it with commas, or as .tsv."
+            separated = len(frame.columns) == 1 and any(sign in str(frame.columns[0]) for sign in ";\t")
+            hint = f" {OTHER_SEPARATOR}" if separated else ""
             raise DataFileError(
                 f"there is no column {name!r} (named as {what}); the columns are: {shorten(frame.columns)}.{hint}"
             )

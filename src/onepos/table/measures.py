@@ -5,6 +5,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -13,15 +14,10 @@ from onepos.table.features import FittedColumn
 from onepos.table.kinds import DATE, MEASURE, Tally, as_numbers, as_words, holds_dates, is_sparse
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from onepos.table.encoder import ColumnEncoder
 
-
-#: Share of the cells that must be readable. The others become gaps, and are counted.
-READABLE = 0.9
-#: Words by which the next format of dates is chosen.
-_LOOKED_AT = 100
+READABLE = 0.9  # Share of the cells that must be readable. The others become gaps, and are counted
+_LOOKED_AT = 100  # Words by which the next format of dates is chosen
 _DAYS = ("%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y")
 #: Formats of dates that are tried.
 FORMATS = ("ISO8601", *(day + time for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p")))
@@ -29,8 +25,7 @@ FORMATS = ("ISO8601", *(day + time for day in _DAYS for time in ("", " %H:%M", "
 _ORDERS = {"%m/%d": "month/day/year", "%d/%m": "day/month/year"}
 #: A number alone is not a date. It may be a year or a count.
 _DATE_LIKE = re.compile(r"\d[-/., ]\d|\d [A-Za-z]{3,} \d|[A-Za-z]{3,} \d")
-#: Month and weekday weigh less than the place in the range: many tables have no seasons.
-_CYCLE = 0.3
+_CYCLE = 0.3  # Month and weekday weigh less than the place in the range: many tables have no seasons
 
 
 class NumberColumns:
@@ -45,7 +40,7 @@ class NumberColumns:
     def __init__(self, names: list[str], boolean: list[bool]) -> None:
         self.names, self.boolean = names, boolean
 
-    def fit(self, frame: "pd.DataFrame") -> Self:
+    def fit(self, frame: pd.DataFrame) -> Self:
         """Learn medians, means and spreads."""
         values = _matrix(frame, self.names, self.boolean)
         n_columns = len(self.names)
@@ -66,7 +61,7 @@ class NumberColumns:
         self.factor[useful] = 1.0 / spread[useful]
         return self
 
-    def transform(self, frame: "pd.DataFrame", tally: Tally) -> Any:
+    def transform(self, frame: pd.DataFrame, tally: Tally) -> Any:
         """Return float32 columns, dense or CSR as the frame is."""
         values = _matrix(frame, self.names, self.boolean)
         if sparse.issparse(values):
@@ -97,7 +92,7 @@ class NumberColumns:
         return made
 
 
-def _matrix(frame: "pd.DataFrame", names: list[str], boolean: list[bool]) -> Any:
+def _matrix(frame: pd.DataFrame, names: list[str], boolean: list[bool]) -> Any:
     part = frame[names]
     if names and is_sparse(part):
         accessor: Any = part.sparse
@@ -135,8 +130,7 @@ class DateColumn(FittedColumn):
         days, missing = self.days(column)
         gap, outside = np.isnan(days), (days < self.first) | (days > self.last)
         tally.count(self.name, missing, "missing, taken as the mean date")
-        unknown = "no date, or of a format that training never saw, taken as gaps"
-        tally.count(self.name, gap & ~missing, unknown)
+        tally.count(self.name, gap & ~missing, "no date, or of a format that training never saw, taken as gaps")
         tally.count(self.name, outside, "outside the range of training, taken as its nearest end")
         place = (np.clip(days, self.first, self.last) - self.mean) / self.spread
         whole = np.floor(np.where(gap, 0.0, days)).astype(np.int64)
@@ -149,14 +143,11 @@ class DateColumn(FittedColumn):
         """Return the range and how cells were read."""
         first, last = (np.datetime64(int(np.floor(day)), "D") for day in (self.first, self.last))
         how = f", in {len(self.formats)} formats" if len(self.formats) > 1 else ""
-        order = next((_ORDERS[way[:5]] for way in self.formats if way[:5] in _ORDERS), "")
-        how += f", read as {order}" if order else ""
+        how += next((f", read as {_ORDERS[way[:5]]}" for way in self.formats if way[:5] in _ORDERS), "")
         return f"date: {first} to {last}{how} → 5 features (place in this range, month, weekday)"
 
     def days(self, column: "pd.Series[Any]") -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return days since 1970, NaN where there is no date; and which cells are empty."""
-        import pandas as pd
-
         if holds_dates(column):
             return _parsed(column, None), column.isna().to_numpy(dtype=bool)
         codes, words = pd.factorize(as_words(column))
@@ -169,8 +160,6 @@ class DateColumn(FittedColumn):
 
 def _find_formats(cells: NDArray[Any]) -> list[str]:
     """Return the formats of the cells, the most frequent one first; empty if the cells are no dates."""
-    import pandas as pd
-
     words = pd.Series(pd.unique(cells), dtype=object).dropna()
     if sum(bool(_DATE_LIKE.search(word)) for word in words) < READABLE * len(words):
         return []
@@ -190,8 +179,6 @@ def _find_formats(cells: NDArray[Any]) -> list[str]:
 
 def _parsed(column: "pd.Series[Any]", way: str | None) -> NDArray[np.float64]:
     """Return days since 1970 of cells in one format (None: of dates), NaN where that fails."""
-    import pandas as pd
-
     found = pd.to_datetime(column, format=way, errors="coerce", utc=True).dt.tz_localize(None)
     seconds = found.to_numpy(dtype="datetime64[s]")
     return np.where(np.isnat(seconds), np.nan, seconds.astype(np.int64) / 86_400.0)
@@ -199,10 +186,8 @@ def _parsed(column: "pd.Series[Any]", way: str | None) -> NDArray[np.float64]:
 
 _THOUSANDS, _PLAIN = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", r"\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?"
 _MEASURE = re.compile(rf"([+-]?)\s*([$€£¥₹]?)\s*({_THOUSANDS}|{_PLAIN})\s*([^\d,;|:]{{0,20}})")
-#: Larger ones are codes of something.
-_LARGEST = 1e30
-#: 007 is a code, not a number.
-_CODE = re.compile(r"0\d")
+_LARGEST = 1e30  # Larger ones are codes of something
+_CODE = re.compile(r"0\d")  # 007 is a code, not a number
 #: Units of so many rows get features, and a column has at most so many of them. Few distinct cells are categories.
 _LEAST_ROWS, _MOST_UNITS, _LEAST_VALUES = 5, 20, 10
 
@@ -231,10 +216,8 @@ class MeasureColumn(FittedColumn):
         if not 0 < len(frequent) <= _MOST_UNITS or sum(counts[unit] for unit in frequent) < READABLE * len(words):
             return None
         self.units = frequent
-        numbers: list[list[float]] = [[] for _ in frequent]
-        for number, unit in read:
-            if (place := self._place(unit)) is not None:
-                numbers[place].append(number)
+        placed = [(self._place(unit), number) for number, unit in read]
+        numbers = [[number for place, number in placed if place == j] for j in range(len(frequent))]
         self.means = [float(np.mean(found)) for found in numbers]
         self.spreads = [float(np.std(found)) or 1.0 for found in numbers]
         return self
@@ -274,8 +257,6 @@ class MeasureColumn(FittedColumn):
 def _measure(word: str) -> tuple[float, str] | None:
     """Return number and unit of a cell.
 
-    Examples
-    --------
     >>> [_measure(word) for word in ("1,200 km", "-$5", "3,5 kg", "7%", "PG-13", "2020-08-14")]
     [(1200.0, 'km'), (-5.0, '$'), (3.5, 'kg'), (7.0, '%'), None, None]
     """

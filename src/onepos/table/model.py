@@ -2,42 +2,28 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from onepos._utils.context import deadline, seconds_not_counted
 from onepos._utils.validation import all_or_nothing
-from onepos.exceptions import DataFileError
+from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
-from onepos.methods._base import facts_html, fitted_facts
+from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
 from onepos.table.encoder import ColumnEncoder, assign
 from onepos.table.kinds import Tally, as_list, is_sparse, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids, suggestion_columns
-from onepos.table.training import (
-    Progress,
-    Rows,
-    compare,
-    fit_in_time,
-    held_out_share,
-    make_estimator,
-    rows_without_tag_allowed,
-    split_rows,
-    tuning_facts,
-)
+from onepos.table.training import Progress, Rows, compare, fit_in_time, make_estimator, split_rows, tuning_facts
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from onepos.methods._base import OnePositiveClassifier
-
-#: Rows from which the mean size of label sets is computed.
-_SET_ROWS = 2_000
+_SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -50,9 +36,8 @@ class TableModel(BaseEstimator):
         Method and its settings, as for ``onepos.make_classifier``. The ``time_budget`` of "auto" includes the encoding
         of columns, but not the embedding of texts and pictures.
     text, categories, drop, image, embed, image_folder
-        Which columns hold texts, categories and pictures, which to leave out, and what turns texts and pictures into
-        vectors; see ``ColumnEncoder``. The file of a model holds the name and a fingerprint of the embedder, not its
-        weights, and not the folder.
+        As for ``ColumnEncoder``. The file of a model holds the name and a fingerprint of the embedder, not its weights,
+        and not the folder.
     id : str, optional
         The column that names the rows; not a feature. Without it rows are numbered from 1 on.
     separator : str, optional
@@ -74,9 +59,7 @@ class TableModel(BaseEstimator):
     ----------
     labels_ : list of str
         The labels, in the order of the columns of predictions.
-    encoder_ : ColumnEncoder
-        How columns become numbers.
-    estimator_ : a onepos classifier
+    encoder_, estimator_ : ColumnEncoder, a onepos classifier
     label_, id_, separator_, at_least_one_
         The label column of the training table, and the settings of these names.
     facts_ : dict
@@ -113,15 +96,15 @@ class TableModel(BaseEstimator):
     embed: Any = None
     image_folder: str | Path = ""
 
-    def check_settings(self, checkpoint: str | Path | None = None) -> "OnePositiveClassifier":
+    def check_settings(self, checkpoint: str | Path | None = None) -> OnePositiveClassifier:
         """Return the estimator that ``fit`` will train; ValueError if a setting is wrong. No data are needed."""
-        held_out_share(self.method, self.validation_fraction)
+        if not 0 <= (self.validation_fraction or 0) < 1:
+            raise ValueError(f"validation_fraction must be at least 0 and below 1; got {self.validation_fraction}.")
         assign(self.embed, text=as_list(self.text), image=self.image)
         if self.tune is not None and checkpoint is not None:
             raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
-        made = make_estimator(
-            self.method, dict(self.params or {}), self.random_state, self.n_positives, self.at_least_one
-        )
+        params = dict(self.params or {})
+        made = make_estimator(self.method, params, self.random_state, self.n_positives, self.at_least_one)
         if checkpoint is not None and "max_epochs" not in made.get_params(deep=False):
             raise ValueError(f"method {self.method!r} has no epochs after which to keep it: leave the checkpoint out.")
         return made
@@ -129,11 +112,11 @@ class TableModel(BaseEstimator):
     @all_or_nothing
     def fit(
         self,
-        table: "pd.DataFrame",
+        table: pd.DataFrame,
         *,
         label: str | None = None,
-        labels: "Sequence[str] | pd.DataFrame | None" = None,
-        decisions: "pd.DataFrame | None" = None,
+        labels: Sequence[str] | pd.DataFrame | None = None,
+        decisions: pd.DataFrame | None = None,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Self:
@@ -163,8 +146,7 @@ class TableModel(BaseEstimator):
             indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
         self.label_, self.labels_ = label, [str(name) for name in indicator.columns]
         observed = indicator.to_numpy(dtype=np.int8)
-        fraction = held_out_share(self.method, self.validation_fraction)
-        train, held = split_rows(observed, fraction, self.random_state)
+        train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
         tell("encoding columns", 0.03)
         tally, before = Tally(), seconds_not_counted()
         with deadline(math.inf, lambda _, share: tell(f"embedding, {10 * int(10 * share)} %", 0.03)):
@@ -185,19 +167,11 @@ class TableModel(BaseEstimator):
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Train on the parquet files of a folder, which together may be larger than memory.
+        """Train on the parquet files of a folder, which have the same columns and together may be larger than memory.
 
-        Texts are not used, and columns of words only if they have few distinct values.
-
-        Parameters
-        ----------
-        folder : path
-            With ``*.parquet`` files of the same columns.
-        label, labels, checkpoint, progress
-            As for ``fit``.
-        cache_folder : path, optional
-            Where the features are while training runs, 4 bytes each, and what the method keeps on disk; the folder of
-            temporary files if not given. All processes must see it.
+        Texts are not used, and columns of words only if they have few distinct values. Features are in ``cache_folder``
+        while training runs, 4 bytes each, and so is what the method keeps on disk; default: the folder of temporary
+        files. All processes must see it. Other parameters are those of ``fit``.
         """
         from onepos.table.sharded import JUDGED_ROWS, Shards
         from onepos.training import join
@@ -219,11 +193,11 @@ class TableModel(BaseEstimator):
         self._fit_encoder(judged, columns, max_values=0)
         tell("reading shards", 0.02)
         features, observed, tally = shards.read(columns, self.encoder_, self.labels_, cache_folder)
-        fraction = held_out_share(self.method, self.validation_fraction)
-        rows = Rows(features, observed, *split_rows(observed, fraction, self.random_state), most=JUDGED_ROWS)
+        train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
+        rows = Rows(features, observed, train, held, most=JUDGED_ROWS)
         return self._train(estimator, rows, tally, None, started=started, tell=tell, checkpoint=checkpoint)
 
-    def _fit_encoder(self, frame: "pd.DataFrame", columns: LabelColumns, **limits: int) -> None:
+    def _fit_encoder(self, frame: pd.DataFrame, columns: LabelColumns, **limits: int) -> None:
         made = suggestion_columns(frame, self.labels_)
         self.encoder_ = ColumnEncoder(
             text=self.text,
@@ -238,7 +212,7 @@ class TableModel(BaseEstimator):
 
     def _train(
         self,
-        estimator: "OnePositiveClassifier",
+        estimator: OnePositiveClassifier,
         rows: Rows,
         tally: Tally,
         decided: dict[str, int] | None,
@@ -252,7 +226,9 @@ class TableModel(BaseEstimator):
         tell("training", 0.05)
         features, tags = rows.to_fit(self.labels_)
         found = None
-        with rows_without_tag_allowed():
+        with warnings.catch_warnings():
+            # A table may have rows without a tag, and facts_ counts them.
+            warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
             if self.tune is None:
                 fit_in_time(estimator, features, tags, started=started, progress=tell, checkpoint=checkpoint)
             else:
@@ -275,32 +251,23 @@ class TableModel(BaseEstimator):
         }
         return self
 
-    def predict_proba(self, table: "pd.DataFrame", tally: Tally | None = None) -> "pd.DataFrame":
+    def predict_proba(self, table: pd.DataFrame, tally: Tally | None = None) -> pd.DataFrame:
         """Return the probability of every label, one column each, for the rows of a table with the same columns."""
-        import pandas as pd
-
         self._check_trained()
         values = self.estimator_.predict_proba(self.encoder_.transform(table, tally))
         return pd.DataFrame(np.asarray(values), columns=self.labels_, index=table.index)
 
-    def predict(self, table: "pd.DataFrame") -> "pd.DataFrame":
+    def predict(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return label sets as a 0/1 table: 1 where the probability reaches ``thresholds_``."""
-        import pandas as pd
-
         return pd.DataFrame(self._sets(self.predict_proba(table)), columns=self.labels_, index=table.index)
 
     def _sets(self, probabilities: Any) -> NDArray[np.int64]:
         return label_sets(np.asarray(probabilities), self.thresholds_, at_least_one=self.at_least_one_)
 
-    def calibrate(self, table: "pd.DataFrame", labels: "pd.DataFrame") -> Self:
-        """Calibrate the probabilities on rows with complete labels; see the classifiers' ``calibrate``.
+    def calibrate(self, table: pd.DataFrame, labels: pd.DataFrame) -> Self:
+        """Calibrate the probabilities on rows that training did not see; see the classifiers' ``calibrate``.
 
-        Parameters
-        ----------
-        table : DataFrame
-            Rows that training did not see.
-        labels : DataFrame of shape (n_samples, n_labels)
-            All labels of those rows, one 0/1 column for each label of the model.
+        ``labels`` has all labels of the rows of ``table``, one 0/1 column for each label of the model.
         """
         self._check_trained()
         features, estimator = self.encoder_.transform(table), self.estimator_
@@ -331,13 +298,8 @@ class TableModel(BaseEstimator):
     def load(cls, path: str | Path, *, embed: Any = None, image_folder: str | Path = "") -> Self:
         """Open a saved TableModel.
 
-        Parameters
-        ----------
-        path : path
-        embed : optional
-            The embedder of the training, if it has another name or folder here, or is an object of your own.
-        image_folder : path
-            Where relative names of pictures begin; default: the current folder.
+        ``embed`` is the embedder of the training, if it has another name or folder here, or is an object of your own.
+        Relative names of pictures begin in ``image_folder``; default: the current folder.
         """
         from onepos.persistence import load
 
@@ -371,9 +333,7 @@ class TableModel(BaseEstimator):
         return arrays, {name: getattr(self, f"{name}_") for name in fitted} | {"encoder": encoder}
 
     @classmethod
-    def _restored(
-        cls, estimator: "OnePositiveClassifier", arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
-    ) -> Self:
+    def _restored(cls, estimator: OnePositiveClassifier, arrays: dict[str, Any], facts: dict[str, Any]) -> Self:
         encoder = ColumnEncoder.from_state(arrays, facts["encoder"])
         # Files of versions before 0.2 lack some of these.
         about: dict[str, Any] = {"sets": None} | facts["facts"]

@@ -3,27 +3,17 @@
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from onepos.table.files import (
-    CHUNK_ROWS,
-    SVMLIGHT,
-    TableData,
-    TableWriter,
-    guess_rows,
-    read_as_written,
-    read_chunks,
-)
+from onepos.table.files import CHUNK_ROWS, SVMLIGHT, TableData, TableWriter, guess_rows, read_as_written, read_chunks
 from onepos.table.kinds import IMAGE, TEXT, Tally, as_words, named, shorten
 from onepos.table.model import TableModel
 from onepos.table.tags import apply_decisions, distinct_tags, join_tags, row_ids, split_tags, suggestion_columns
 from onepos.table.training import Progress
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -62,22 +52,11 @@ def predict_file(
     chunk_rows: int = CHUNK_ROWS,
     progress: Progress | None = None,
 ) -> Predicted:
-    """Write predictions for the rows of a file, in their order and in constant memory.
+    """Write predictions for the rows of a file, in their order, with ``chunk_rows`` rows in memory at a time.
 
-    Parameters
-    ----------
-    model : TableModel
-    data, out : str or Path
-        ``out`` is CSV, TSV or parquet, and appears when it is whole.
-    output : Output, optional
-        What to write; default: sets and probabilities.
-    chunk_rows : int
-        Rows in memory at a time.
-    progress : callable, optional
-        Called with (step, share of the work done).
+    ``out`` is CSV, TSV or parquet, and appears when it is whole. ``output`` says what to write; default: sets and
+    probabilities. ``progress`` is called with (step, share of the work done).
     """
-    import pandas as pd
-
     output, tally = output or Output(), Tally()
     expected, empty = guess_rows(data), 0
     notes: list[str] = []
@@ -104,9 +83,7 @@ def predict_file(
             columns = [pd.DataFrame(ids, index=chunk.index)]
             if output.probabilities:
                 columns.append(as_columns(found, shorten=table.is_text))
-            suggested = join_tags(
-                found, threshold=threshold, top=output.top, separator=output.separator, at_least_one=filled
-            )
+            suggested = join_tags(found, threshold, output.top, output.separator, at_least_one=filled)
             empty += suggested.count("")
             if output.sets:
                 columns.append(pd.DataFrame({"suggested": suggested}, index=chunk.index))
@@ -125,7 +102,7 @@ def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
     return {"words": model.encoder_.words_, "plain": plain, "n_features": size}
 
 
-def as_columns(probabilities: "pd.DataFrame", *, shorten: bool) -> "pd.DataFrame":
+def as_columns(probabilities: pd.DataFrame, *, shorten: bool) -> pd.DataFrame:
     """Return the columns ``p(label)`` of an output; text files get six digits."""
     named = probabilities.rename(columns=lambda name: f"p({name})")
     if not shorten:
@@ -140,23 +117,16 @@ def as_columns(probabilities: "pd.DataFrame", *, shorten: bool) -> "pd.DataFrame
 class Completion:
     """Rows, what is known and what is likely of each.
 
-    Attributes
-    ----------
-    written : DataFrame
-        The table as it stands in its file.
-    probabilities : DataFrame of shape (n_samples, n_labels)
-    known, observed_only : int8 arrays of shape (n_samples, n_labels)
-        1 observed or accepted, −1 rejected, 0 unknown; and the same without a reviewer's decisions.
-    suggested : list of str
-        The tags of each row, joined by ``separator``.
-    notes, column_notes : list of str
-        What to know about the tags, and about what was filled in or not recognised in columns.
+    ``written`` is the table as it stands in its file. ``known`` is 1 where a label is observed or accepted, −1 where it
+    is rejected, 0 where it is unknown; ``observed_only`` is the same without a reviewer's decisions. ``suggested`` has
+    the tags of each row, joined by ``separator``. ``notes`` are about the tags, ``column_notes`` about what was filled
+    in or not recognised in columns.
     """
 
     model: TableModel
     data: TableData
-    written: "pd.DataFrame"
-    probabilities: "pd.DataFrame"
+    written: pd.DataFrame
+    probabilities: pd.DataFrame
     known: NDArray[np.int8]
     observed_only: NDArray[np.int8]
     suggested: list[str]
@@ -181,8 +151,6 @@ class Completion:
 
     def write(self, path: str | Path, *, escape_formulas: bool = True) -> None:
         """Write the table, ``p(label)`` columns and ``suggested``; columns of these names that it had are replaced."""
-        import pandas as pd
-
         with TableWriter(path, escape_formulas=escape_formulas) as out:
             found = as_columns(self.probabilities, shorten=out.is_text).reset_index(drop=True)
             more = pd.concat([found, pd.DataFrame({"suggested": self.suggested})], axis=1)
@@ -196,7 +164,7 @@ def complete_table(
     data: TableData,
     *,
     path: Path,
-    decisions: "pd.DataFrame | None" = None,
+    decisions: pd.DataFrame | None = None,
     threshold: float | None = None,
     top: int | None = None,
     separator: str = ";",
@@ -204,22 +172,11 @@ def complete_table(
 ) -> Completion:
     """Predict every label of every row and join what is known with what is likely.
 
-    Parameters
-    ----------
-    model : TableModel
-    data : TableData
-        The table, read as the model needs it.
-    path : Path
-        Its file, from which the output takes the other columns as they are written.
-    decisions : DataFrame, optional
-        As for ``TableModel.fit``.
-    threshold, top, separator
-        As for ``Output``.
-    at_least_one : bool, optional
-        Put the best label into a set that would be empty, unless a threshold is given; default: the model's setting.
+    ``data`` is the table, read as the model needs it; from its file ``path`` the output takes the other columns as they
+    are written. ``decisions`` is as for ``TableModel.fit``; ``threshold``, ``top`` and ``separator`` are as for
+    ``Output``. ``at_least_one`` puts the best label into a set that would be empty, unless a threshold is given;
+    default: the model's setting.
     """
-    import pandas as pd
-
     frame, tally = named(data.frame), Tally()
     probabilities = model.predict_proba(frame, tally)
     notes: list[str] = []
@@ -241,9 +198,7 @@ def complete_table(
     # What is known outranks whatever the model thinks of it.
     settled = probabilities.mask(known > 0, 2.0).mask(known < 0, -1.0)
     limit = model.thresholds_ if threshold is None else threshold
-    filled = model.at_least_one_ if at_least_one is None else at_least_one
-    suggested = join_tags(
-        settled, threshold=limit, top=top, separator=separator, at_least_one=threshold is None and filled
-    )
+    filled = threshold is None and (model.at_least_one_ if at_least_one is None else at_least_one)
+    suggested = join_tags(settled, limit, top, separator, at_least_one=filled)
     written = frame if data.labels is not None else read_as_written(path)
     return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, tally.notes())

@@ -1,33 +1,25 @@
-"""A folder of parquet files: each process reads its own files, and all share one map of the features.
-
-Only the labels are in memory whole. The columns are judged by some rows of every file, the same rows whatever the
-number of processes, so that the model is the same too.
-"""
+"""A folder of parquet files: each process reads its own files, and all share one map of the features."""
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from onepos.datasets._delimited import parquet_file
 from onepos.exceptions import DataFileError
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.files import parquet_pieces
+from onepos.table.files import parquet_pieces, parquet_rows
 from onepos.table.kinds import Tally, named, require_columns
 from onepos.table.tags import LabelColumns, distinct_tags
 from onepos.training import Processes
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Rows of all files together by which columns are judged; rows read at a time.
-JUDGED_ROWS = 50_000
-_PIECE_ROWS = 65_536
+JUDGED_ROWS, _PIECE_ROWS = 50_000, 65_536  # Rows of all files by which columns are judged; rows read at a time
 
 
 @dataclass(frozen=True)
@@ -49,47 +41,39 @@ class Shards:
                 f"expected a file for each of the {processes.size} processes; {folder} has {len(paths)}: write the "
                 "table as more files, or start fewer processes."
             )
-        counts = []
-        for path in paths:
-            with parquet_file(path) as file:
-                counts.append(int(file.metadata.num_rows))
-        return cls(paths, np.concatenate([[0], np.cumsum(counts)]), processes)
+        return cls(paths, np.concatenate([[0], np.cumsum([parquet_rows(path) for path in paths])]), processes)
 
     def own(self) -> list[int]:
         """Numbers of the files that this process reads."""
         return list(range(self.processes.rank, len(self.paths), self.processes.size))
 
-    def pieces(self, number: int) -> Iterator[tuple[slice, "pd.DataFrame"]]:
+    def pieces(self, number: int) -> Iterator[tuple[slice, pd.DataFrame]]:
         """Yield a file in pieces, each with its rows among those of the whole."""
         first = int(self.starts[number])
         for piece in parquet_pieces(self.paths[number], _PIECE_ROWS):
             yield slice(first, first + len(piece)), named(piece)
             first += len(piece)
 
-    def judge(self, columns: LabelColumns) -> tuple["pd.DataFrame", list[str]]:
-        """Return rows from all over the files, in order, and the names of the labels: what all processes found."""
-        import pandas as pd
-
+    def judge(self, columns: LabelColumns) -> tuple[pd.DataFrame, list[str]]:
+        """Return some rows of every file, the same whatever the number of processes, and the names of the labels."""
         every = max(1, int(self.starts[-1]) // JUDGED_ROWS)
-        rows: dict[int, list[pd.DataFrame]] = {}
+        rows: dict[tuple[int, int], pd.DataFrame] = {}  # by file, and row at which the piece begins
         tags: set[str] = set()
         for number in self.own():
-            rows[number] = []
             for part, piece in self.pieces(number):
                 require_columns(piece, columns.names, f"a label or the id, in {self.paths[number].name}")
                 if columns.label is not None:
                     tags.update(distinct_tags(piece[columns.label], columns.separator))
-                rows[number].append(piece.iloc[-part.start % every :: every])
+                rows[number, part.start] = piece.iloc[-part.start % every :: every]
         everyone = self.processes.gather_values((rows, tags))
-        together = {number: pieces for found, _ in everyone for number, pieces in found.items()}
-        judged = pd.concat([piece for number in sorted(together) for piece in together[number]], ignore_index=True)
+        together = {place: piece for found, _ in everyone for place, piece in found.items()}
+        judged = pd.concat([together[place] for place in sorted(together)], ignore_index=True)
         if columns.label is None:
             return judged, [str(name) for name in columns.labels or ()]
         classes = sorted(set().union(*(found for _, found in everyone)))
         if len(classes) < 2:
             raise DataFileError(
-                f"at least two labels are needed to learn anything; column {columns.label!r} of the shards holds "
-                f"{len(classes)}."
+                f"at least two labels are needed; column {columns.label!r} of the shards holds {len(classes)}."
             )
         return judged, classes
 
@@ -112,10 +96,8 @@ class Shards:
 
         features = filled_together((n_rows, encoder.n_features_), np.float32, fill, self.processes, folder)
         labels = filled_together((n_rows, len(classes)), np.int8, fill_labels, self.processes, folder)
-        total = Tally()
-        for found in self.processes.gather_values(tally):
-            total.add(found)
-        return features, np.array(labels), total
+        total = sum(self.processes.gather_values(tally.counts), Counter())
+        return features, np.array(labels), Tally(total)
 
 
 def filled_together(
@@ -125,10 +107,7 @@ def filled_together(
     processes: Processes,
     folder: str | Path | None,
 ) -> NDArray[Any]:
-    """Let each process ``fill`` its rows of an array in a new file, and return a read-only map of the whole.
-
-    All processes must see the folder. None is the folder of temporary files.
-    """
+    """Let each process ``fill`` its rows of an array in a new file; return a read-only map of the whole."""
     if folder is None and processes.size > int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
         raise ValueError(
             "the processes are on several machines and share a file of features: give a cache folder that all of them "

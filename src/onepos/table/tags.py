@@ -4,48 +4,35 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.labels import distinct_labels, mark_labels, normal_tag
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table.kinds import as_words, require_columns
 
-if TYPE_CHECKING:
-    import pandas as pd
+_DECIDED = {"accept": 1, "reject": -1}  # What a reviewer's decision makes of a label
 
 
-#: What a reviewer's decision makes of a label.
-_DECIDED = {"accept": 1, "reject": -1}
-
-
-def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> "pd.DataFrame":
-    """Turn the tags of training rows into an int8 indicator with sorted columns; there must be two labels or more.
-
-    Spellings that differ only in blanks around a tag, invisible characters or the way that Unicode composes letters
-    are one label, and a warning names them.
-    """
+def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> pd.DataFrame:
+    """Turn the tags of training rows into an int8 indicator with sorted columns; there must be two labels or more."""
     classes = distinct_tags(tags, separator)
     if not classes:
-        raise DataFileError(
-            f"label column {tags.name!r} holds no tag: all {len(tags):,} rows are empty. Is it the right column?"
-        )
+        raise DataFileError(f"label column {tags.name!r} holds no tag in {len(tags):,} rows. Is it the right column?")
     if len(classes) == 1:
         raise DataFileError(
-            f"label column {tags.name!r} holds one label only, {classes[0]!r}; at least two are needed to learn "
-            "anything."
+            f"label column {tags.name!r} holds one label only, {classes[0]!r}; at least two are needed to learn from."
         )
     return split_tags(tags, separator, classes)
 
 
 def split_tags(
     tags: "pd.Series[Any]", separator: str | None = ";", classes: Sequence[str] | None = None
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Turn sets of tags, joined by ``separator``, into an int8 indicator; only tags in ``classes`` count."""
-    import pandas as pd
-
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
     sets = [split_cell(word, separator) for word in as_words(tags)]
     rows = np.repeat(np.arange(len(sets)), [len(found) for found in sets])
@@ -62,8 +49,6 @@ def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
 def split_cell(word: str | None, separator: str | None) -> list[str]:
     """Return the tags of a cell: one without ``separator``, around which blanks do not count.
 
-    Examples
-    --------
     >>> split_cell("sea,city, ", ", "), split_cell("sea, city", None), split_cell(None, None)
     (['sea', 'city'], ['sea, city'], [])
     """
@@ -82,8 +67,6 @@ def joined_tags(tags: Iterable[str]) -> tuple[str, int] | None:
 
     A tenth of the tags must hold it, and half of these must have a part that is also a tag, or part of another one.
 
-    Examples
-    --------
     >>> joined_tags(["sea;city", "sea", "city", "snow"])
     (';', 1)
     >>> joined_tags(["Smith, John", "Miller, Ann"]) is None
@@ -100,11 +83,11 @@ def joined_tags(tags: Iterable[str]) -> tuple[str, int] | None:
 
 
 def join_tags(
-    probabilities: "pd.DataFrame",
-    *,
+    probabilities: pd.DataFrame,
     threshold: float | Sequence[float] = 0.5,
     top: int | None = None,
     separator: str = ";",
+    *,
     at_least_one: bool = False,
 ) -> list[str]:
     """Return each row's labels with at least ``threshold``, or its ``top`` ones, most probable first, joined.
@@ -129,7 +112,7 @@ class LabelColumns(NamedTuple):
     """Where the labels and ids of a table are: a column of tags, or 0/1 columns, or an indicator of the same rows."""
 
     label: str | None = None
-    labels: "Sequence[str] | pd.DataFrame | None" = None
+    labels: Sequence[str] | pd.DataFrame | None = None
     id: str | None = None
     separator: str | None = None
 
@@ -149,7 +132,7 @@ class LabelColumns(NamedTuple):
             if self.id is not None and self.id in names:
                 raise DataFileError(f"column {self.id!r} is named as id and as {what}. It can be one of them.")
 
-    def indicator(self, frame: "pd.DataFrame", classes: Sequence[str] | None = None) -> "pd.DataFrame":
+    def indicator(self, frame: pd.DataFrame, classes: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the observed labels of some rows: 1 observed, −1 known absent, 0 unknown.
 
         Without ``classes`` these are all rows of a training table, and there must be at least two labels.
@@ -163,10 +146,9 @@ class LabelColumns(NamedTuple):
             made = tag_indicator(frame[self.label], self.separator)
             joined = joined_tags(map(str, made.columns)) if self.separator is None else None
             if joined is not None:
-                sign, count = joined
                 warnings.warn(
-                    f"{count:,} of {made.shape[1]:,} distinct tags contain {sign!r}: pass separator={sign!r} if a cell "
-                    "can hold several tags",
+                    f"{joined[1]:,} of {made.shape[1]:,} distinct tags contain {joined[0]!r}: pass separator="
+                    f"{joined[0]!r} if a cell can hold several tags",
                     LabelWarning,
                     stacklevel=3,
                 )
@@ -176,15 +158,13 @@ class LabelColumns(NamedTuple):
         else:
             made = self.labels
         if len(made) != len(frame):
-            raise DataFileError(
-                f"labels must have one row for each row of the table; got {len(made):,} for {len(frame):,}."
-            )
+            raise DataFileError(f"labels must have one row per row of the table; got {len(made):,} for {len(frame):,}.")
         if made.shape[1] < 2:
             raise DataFileError("at least two labels are needed to learn anything; got one.")
         return made
 
 
-def suggestion_columns(frame: "pd.DataFrame", labels: Sequence[str]) -> list[str]:
+def suggestion_columns(frame: pd.DataFrame, labels: Sequence[str]) -> list[str]:
     """Return the columns that an earlier completion added to the table; learning from them would be circular."""
     probabilities = [f"p({label})" for label in labels]
     if not all(name in frame.columns for name in probabilities):
@@ -192,10 +172,8 @@ def suggestion_columns(frame: "pd.DataFrame", labels: Sequence[str]) -> list[str
     return [*probabilities, *(["suggested"] if "suggested" in frame.columns else [])]
 
 
-def indicator_columns(frame: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":
+def indicator_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return the 0/1 columns of the given names as int8; anything else in them is an error."""
-    import pandas as pd
-
     require_columns(frame, names, "labels")
     part: pd.DataFrame = frame[list(names)].apply(pd.to_numeric, errors="coerce")
     legal = part.isin([0, 1, -1])
@@ -208,10 +186,8 @@ def indicator_columns(frame: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFr
     return part.astype(np.int8)
 
 
-def row_ids(frame: "pd.DataFrame", column: str | None) -> "pd.Index[Any]":
+def row_ids(frame: pd.DataFrame, column: str | None) -> "pd.Index[Any]":
     """Return the id of each row as text: its cell in ``column``, or without such a column its number from 1 on."""
-    import pandas as pd
-
     if column is None:
         return pd.Index([str(number) for number in range(1, len(frame) + 1)])
     ids: pd.Index[Any] = pd.Index(as_words(frame[column]))
@@ -226,15 +202,13 @@ def row_ids(frame: "pd.DataFrame", column: str | None) -> "pd.Index[Any]":
 
 
 def apply_decisions(
-    indicator: "pd.DataFrame", ids: "pd.Index[Any]", decisions: "pd.DataFrame"
-) -> tuple["pd.DataFrame", dict[str, int]]:
+    indicator: pd.DataFrame, ids: "pd.Index[Any]", decisions: pd.DataFrame
+) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the indicator with 1 where a label was accepted and −1 where it was rejected, and how many of each.
 
     ``ids`` are those of ``row_ids``; ``decisions`` has the columns id, label and decision ("accept" or "reject").
     Decisions on rows that are not in the table are only counted.
     """
-    import pandas as pd
-
     missing = [name for name in ("id", "label", "decision") if name not in decisions.columns]
     if missing:
         raise DataFileError(f"decisions need the columns id, label and decision; {missing[0]!r} is not there.")
@@ -257,9 +231,6 @@ def apply_decisions(
     values, here = indicator.to_numpy(dtype=np.int8).copy(), rows >= 0
     decided = np.array([_DECIDED[verdict] for verdict in verdicts[here]], dtype=np.int8)
     values[rows[here], columns[here]] = decided
-    counts = {
-        "accepted": int((decided > 0).sum()),
-        "rejected": int((decided < 0).sum()),
-        "elsewhere": int((~here).sum()),
-    }
+    sizes = ((decided > 0).sum(), (decided < 0).sum(), (~here).sum())
+    counts = dict(zip(("accepted", "rejected", "elsewhere"), map(int, sizes), strict=True))
     return pd.DataFrame(values, columns=indicator.columns, index=indicator.index), counts

@@ -3,26 +3,21 @@
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import deadline, limit_lifted, progress_to, time_left
 from onepos._utils.machine import apart
 from onepos.exceptions import LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
+from onepos.methods._base import OnePositiveClassifier, hold_out
 from onepos.methods.registry import METHODS, make_classifier
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from onepos.methods._base import OnePositiveClassifier
-
 
 #: Called with what is being done and the share of the work that is done.
 Progress = Callable[[str, float], None]
@@ -34,26 +29,18 @@ BARELY = (
     "The model barely beats a ranking by frequency alone: the columns say little about the tags, or something is wrong "
     "with them. The doctor looks for reasons."
 )
-
-#: k of recall at k, and titles of the measures for one known tag per row.
-RECALL_AT = (1, 3, 5)
-SINGLE_POSITIVE_TITLES = {
+RECALL_AT = (1, 3, 5)  # k of recall at k
+SINGLE_POSITIVE_TITLES = {  # of the measures for one known tag per row
     "reciprocal_rank": "Mean reciprocal rank",
     "recall_at_1": "Tag is the first",
     "recall_at_3": "Tag is among the first 3",
     "recall_at_5": "Tag is among the first 5",
 }
-
-#: Share of the tagged rows held out, unless the method compares itself.
-_HELD_OUT = 0.1
-#: Share of the progress bar where training begins and ends; reading and scoring are the rest.
-_BEGIN, _END = 0.05, 0.95
-#: Seconds that auto gets at least, if reading and encoding took all of its time budget.
-_LEAST_SECONDS = 1.0
-#: A model that closes less than this share of what frequency leaves open barely beats it.
-_LEAST_GAIN = 0.03
-#: Seconds after which the baseline stops with its current weights.
-_MOST_SECONDS = 60.0
+_HELD_OUT = 0.1  # Share of the tagged rows held out, unless the method compares itself
+_BEGIN, _END = 0.05, 0.95  # Share of the progress bar where training begins and ends; reading and scoring are the rest
+_LEAST_SECONDS = 1.0  # Seconds that auto gets at least, if reading and encoding took all of its time budget
+_LEAST_GAIN = 0.03  # A model that closes less than this share of what frequency leaves open barely beats it
+_MOST_SECONDS = 60.0  # Seconds after which the baseline stops with its current weights
 
 Scores = dict[str, float]
 
@@ -72,10 +59,8 @@ class Rows:
     held: NDArray[np.intp]
     most: int | None = None
 
-    def to_fit(self, labels: list[str]) -> tuple[Any, "pd.DataFrame"]:
+    def to_fit(self, labels: list[str]) -> tuple[Any, pd.DataFrame]:
         """Return features and tags for ``fit``."""
-        import pandas as pd
-
         if self.most is None:
             return self.features[self.train], pd.DataFrame(self.observed[self.train], columns=labels)
         seen = self.observed.copy()
@@ -102,11 +87,11 @@ class Rows:
 
 
 def split_rows(
-    observed: NDArray[np.int8], fraction: float, random_state: int | None
+    observed: NDArray[np.int8], method: str, fraction: float | None, random_state: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows to train on, those without a tag among them, and the rows held out."""
-    from onepos.methods._base import hold_out  # with scikit-learn, which reading a table does not need
-
+    if fraction is None:
+        fraction = 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
     everything = np.arange(len(observed))
     tagged = np.flatnonzero((observed > 0).any(axis=1))
     spare = len(tagged) - len(np.unique(observed[tagged].argmax(axis=1)))
@@ -116,27 +101,16 @@ def split_rows(
     return np.setdiff1d(everything, held, assume_unique=True), held
 
 
-def held_out_share(method: str, fraction: float | None) -> float:
-    """Return the share of the rows to hold out."""
-    if fraction is None:
-        return 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
-    if not 0 <= fraction < 1:
-        raise ValueError(f"validation_fraction must be at least 0 and below 1; got {fraction}.")
-    return fraction
-
-
 def make_estimator(
     method: str, params: dict[str, Any], random_state: int | None, n_positives: float | None, at_least_one: bool
-) -> "OnePositiveClassifier":
+) -> OnePositiveClassifier:
     """Build the estimator and validate its settings, before anything is read or trained."""
     known = make_classifier(method).get_params(deep=False)
     unknown = [name for name in params if name not in known]
     if unknown:
         with_it = [key for key in METHODS if unknown[0] in METHODS[key].load_class()._get_param_names()]
         elsewhere = f" (a setting of {', '.join(with_it)})" if with_it else ""
-        raise ValueError(
-            f"method {method!r} has no setting {unknown[0]!r}{elsewhere}; it has: {', '.join(known) or 'none'}."
-        )
+        raise ValueError(f"method {method!r} has no setting {unknown[0]!r}{elsewhere}; it has: {', '.join(known)}.")
     given: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}
     if not at_least_one:  # thresholds for sets of a mean size depend on it
         given["at_least_one"] = False
@@ -147,13 +121,7 @@ def make_estimator(
 
 
 def fit_in_time(
-    estimator: Any,
-    features: Any,
-    tags: Any,
-    *,
-    started: float,
-    progress: Progress,
-    checkpoint: str | Path | None = None,
+    estimator: Any, features: Any, tags: Any, *, started: float, progress: Progress, checkpoint: Any = None
 ) -> None:
     """Fit an estimator and report its progress; time since ``started`` is taken from its budget, if it has one.
 
@@ -175,21 +143,10 @@ def fit_in_time(
             estimator.set_params(time_budget=budget)  # the model reports what the user asked for
 
 
-@contextmanager
-def rows_without_tag_allowed() -> Iterator[None]:
-    """Do not warn of rows without a tag: a table may have some, and ``facts_`` counts them."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
-        yield
-
-
 def compare(
-    estimator: "OnePositiveClassifier", method: str, rows: Rows, labels: list[str], random_state: int | None
+    estimator: OnePositiveClassifier, method: str, rows: Rows, labels: list[str], random_state: int | None
 ) -> dict[str, Any] | None:
-    """Return how the tags of rows that training did not see are ranked; None if there are no such rows.
-
-    Logistic regression is left out if the rows do not fit into memory.
-    """
+    """Return how the tags of rows that training did not see are ranked; None if there are no such rows."""
     if not len(rows.held):
         found = getattr(estimator, "comparison_", None)
         return comparison(method, found["methods"], rows=found["rows"], out_of_fold=True) if found else None
@@ -225,9 +182,7 @@ def single_positive_values(observed: NDArray[Any], scores: NDArray[Any]) -> dict
     return values
 
 
-def rank_held_out(
-    estimator: "OnePositiveClassifier", features: Any, observed: NDArray[np.int8]
-) -> tuple[Scores, Scores]:
+def rank_held_out(estimator: Any, features: Any, observed: NDArray[np.int8]) -> tuple[Scores, Scores]:
     """Return how an estimator ranks the tags of rows: for the comparison, and recall at k.
 
     The log-likelihood is that of softmax(τ·logits), with τ fitted on the same rows: methods differ in the scale of
