@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from onepos.graph.neighbors import SEARCHES, Search
 from onepos.label_sets.thresholds import balanced_weight
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, Constraints, one_of
+from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, one_of
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures
 from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph, smile_graph
@@ -220,14 +220,14 @@ class SMILEClassifier(GraphClassifier):
     ((200, 4), True)
     """
 
-    cardinality_correction: str = "shift"
-    n_neighbors: int = 10
-    graph_on: str = "features"
-    graph_refresh: int | None = None
-    graph_search: Search = "auto"
-    cache_folder: str | None = None
-    elbo_weight: float = 1e-3
-    warm_up_epochs: int | str = "auto"
+    cardinality_correction: Annotated[str, one_of("shift", "weight", "bayes", "none")] = "shift"
+    n_neighbors: Annotated[int, COUNT] = 10
+    graph_on: Annotated[str, one_of("features", "embeddings")] = "features"
+    graph_refresh: Annotated[int | None, COUNT, None] = None
+    graph_search: Annotated[Search, one_of(*SEARCHES)] = "auto"
+    cache_folder: Annotated[str | None, str, None] = None
+    elbo_weight: Annotated[float, POSITIVE_OR_ZERO] = 1e-3
+    warm_up_epochs: Annotated[int | str, one_of("auto"), COUNT_OR_ZERO] = "auto"
 
     _retired: ClassVar[Mapping[str, str]] = {
         "n_draws": "a step takes one draw",
@@ -246,17 +246,6 @@ class SMILEClassifier(GraphClassifier):
     _bag_rate_factor: ClassVar[float] = 3.0
     # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
     _judged_by_likelihood: ClassVar[bool] = False
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "cardinality_correction": [one_of("shift", "weight", "bayes", "none")],
-        "n_neighbors": [COUNT],
-        "graph_on": [one_of("features", "embeddings")],
-        "graph_refresh": [COUNT, None],
-        "graph_search": [one_of(*SEARCHES)],
-        "cache_folder": [str, None],
-        "elbo_weight": [POSITIVE_OR_ZERO],
-        "warm_up_epochs": [one_of("auto"), COUNT_OR_ZERO],
-    }
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, number, weight = context.n_labels, self._set_n_positives(context), 1.0

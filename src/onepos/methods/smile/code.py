@@ -13,7 +13,7 @@ here                        there           meaning
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -249,11 +249,11 @@ class SMILEReleasedClassifier(GraphClassifier):
     (10, (200, 4))
     """
 
-    unobserved_target: float = 0.01
-    enhancement_share: float = 0.01
-    unobserved_weight: float | str = 0.1
-    n_neighbors: int = 3
-    decoder_hidden: int | str = "features"
+    unobserved_target: Annotated[float, PROBABILITY] = 0.01
+    enhancement_share: Annotated[float, PROBABILITY] = 0.01
+    unobserved_weight: Annotated[float | str, one_of("auto"), POSITIVE_OR_ZERO] = 0.1
+    n_neighbors: Annotated[int, COUNT] = 3
+    decoder_hidden: Annotated[int | str, one_of("features"), COUNT] = "features"
 
     _retired: ClassVar[Mapping[str, str]] = {
         "reconstruction_weight": "γ is 1e-3, as released",
@@ -267,11 +267,6 @@ class SMILEReleasedClassifier(GraphClassifier):
     _parameter_constraints: ClassVar[Constraints] = {
         "n_positives": [AT_LEAST_ONE, None],
         "network": [one_of("auto", "labels"), *GraphClassifier._parameter_constraints["network"][1:]],
-        "unobserved_target": [PROBABILITY],
-        "enhancement_share": [PROBABILITY],
-        "unobserved_weight": [one_of("auto"), POSITIVE_OR_ZERO],
-        "n_neighbors": [COUNT],
-        "decoder_hidden": [one_of("features"), COUNT],
     }
 
     @classmethod
