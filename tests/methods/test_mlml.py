@@ -225,7 +225,7 @@ def test_the_row_graph_is_built_once_for_all_strengths(monkeypatch):
         calls.append(arguments)
         return instance_weights(*arguments)
 
-    monkeypatch.setattr("onepos.methods.mlml.instance_weights", counted)
+    monkeypatch.setattr("onepos.methods._mlml_solver.instance_weights", counted)
     X, observed, X_test, Y_test = smooth_data(0, n=150)
     model = MLMLClassifier(random_state=0)
     model.fit(X, observed, validation=(X_test, Y_test), validation_labels="full")
