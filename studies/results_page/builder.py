@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from onepos.metrics import METRICS
 from onepos.study.figures import figure_svg, save_figure
-from results_page.best_blocks import best_block, level_block
+from results_page.best_blocks import best_block, level_block, overview_block
 from results_page.cost_block import cost_block, provenance_block
 from results_page.drawings import Drawing, draw
+from results_page.label_blocks import bias_block, equal_labels_block
 from results_page.main_blocks import methods_table, metric_block, narrow_block, published_block, selection_block
 from results_page.markers import replace_between, replace_blocks
 from results_page.rank_blocks import rank_block, significance_block
@@ -28,6 +29,7 @@ PAGES = (RESULTS, PAPER, ABLATION, MODERN, THRESHOLDS, CHOOSING)
 #: Where a figure stands; all others are on the page of the paper's evaluation.
 FIGURE_PAGES = {
     "sufficiency-tmc2007": RESULTS,
+    "equal-labels": RESULTS,
     "ranks-average-precision": RESULTS,
     "epochs-scene-ablation": ABLATION,
 }
@@ -71,11 +73,13 @@ def page_blocks(root: Path, sources: Mapping[str, Source], drawings: tuple[Drawi
     average_precision = partial(metric_block, metric="average_precision")
     makers: dict[str, dict[str, tuple[Source, Callable[[Source], str]]]] = {
         RESULTS: {
-            "smile-paper ranks": (paper, rank_block),
             "enhancement average-precision": (sources["enhancement"], average_precision),
+            "equal labels": (sources["sufficiency"], equal_labels_block),
+            "bias": (sources["bias"], bias_block),
         },
         PAPER: {
             **{f"smile-paper {_dashed(metric)}": (paper, partial(metric_block, metric=metric)) for metric in METRICS},
+            "smile-paper ranks": (paper, rank_block),
             "smile-paper published": (paper, published_block),
             "smile-paper significance": (paper, significance_block),
             "smile-paper selection": (paper, selection_block),
@@ -96,6 +100,7 @@ def page_blocks(root: Path, sources: Mapping[str, Source], drawings: tuple[Drawi
         blocks[page][f"figure {drawing.name}"] = drawing.block("figures" if page == RESULTS else "../figures")
     blocks[RESULTS]["provenance"] = provenance_block(sources)
     blocks[RESULTS]["best"] = paper.absent or best_block(sources)
+    blocks[RESULTS]["overview"] = paper.absent or overview_block(sources)
     blocks[CHOOSING] = {"level": paper.absent or level_block(sources)}
     blocks[THRESHOLDS] = {"thresholds": threshold_block(root)}
     return blocks

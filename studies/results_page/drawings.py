@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from onepos.pages.style import FAINT, INK, PAPER, TEXT, label_axes, new_figure
 from onepos.study.figures import calibration, convergence, critical_difference, epochs, read_json, sufficiency
 from onepos.study.spec import is_full_supervision
 from onepos.study.tables import rank_table
 from onepos.study.tables.significance import ALPHA
+from results_page.label_blocks import equal_labels
 from results_page.source import Source
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def draw(sources: Mapping[str, Source]) -> list[Drawing]:
     )
     return [
         _of_dataset("sufficiency-tmc2007", sizes, "tmc2007", sufficiency, None, by_size),
+        _equal_labels("equal-labels", sizes),
         _of_dataset("epochs-scene", paper, "scene", epochs, ("curve", "test"), by_epoch),
         _of_dataset("epochs-scene-ablation", ablation, "scene", epochs, ("curve", "test"), by_epoch + band),
         _of_dataset("convergence-delicious", paper, "delicious", convergence, ("extra", "soft_label_change"), change),
@@ -69,6 +72,32 @@ def _of_dataset(
     left_out = f" Trials are missing of: {', '.join(f'`{method}`' for method in missing)}." if missing else ""
     study = source.study
     return Drawing(name, drawn(rows), f"{caption}. Study `{study.name}`, {study.trials} trials.{left_out}")
+
+
+def _equal_labels(name: str, source: Source) -> Drawing:
+    """Draw one line per data set: the best with all labels of few rows, and the best with one label of many rows."""
+    if source.absent:
+        return Drawing(name, None, source.absent)
+    found = {dataset: pair for dataset, pair in equal_labels(source).items() if all(pair)}
+    if not found:
+        return Drawing(name, None, "Not drawn yet: no data set has all trials.")
+    figure, (axes,) = new_figure(0.7 + 0.32 * len(found))
+    for place, (few, many) in enumerate(reversed(found.values())):
+        ends = max(few.values()), max(many.values())
+        axes.plot(ends, [place, place], color=FAINT, linewidth=1.5, zorder=1)
+        axes.plot(ends[0], place, "o", markersize=6, markerfacecolor=PAPER, markeredgecolor=INK)
+        axes.plot(ends[1], place, "o", markersize=6, color=INK)
+    axes.plot([], [], "o", markerfacecolor=PAPER, markeredgecolor=INK, label="all labels, n/m rows")
+    axes.plot([], [], "o", color=INK, label="one label per row, n rows")
+    axes.set_yticks(range(len(found)), list(reversed(found)))
+    axes.set_ylim(-0.6, len(found) - 0.4)
+    label_axes(axes, "test average precision (higher is better)", "")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, frameon=False, fontsize=TEXT)
+    caption = (
+        "The same number of labels, spent on all labels of n/m training rows or on one label of each of n rows; the "
+        f"best method of each kind. Study `{source.study.name}`, {source.study.trials} trials."
+    )
+    return Drawing(name, figure, caption)
 
 
 def _ranks(name: str, source: Source) -> Drawing:

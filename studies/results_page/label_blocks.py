@@ -72,4 +72,11 @@ def bias_block(source: Source) -> str:
         f"Mean average precision over {', '.join(sets)} and three trials; in parentheses the difference to uniform. "
         "The observed label is drawn uniformly, in proportion to its frequency, or as the most evident one.",
     )
-    return write(Grid("Bias", ("method", *rules), tuple(lines), notes=notes))
+    return write(
+        Grid(
+            "Bias",
+            ("method", *(f"by {rule}" if rule != "uniform" else rule for rule in rules)),
+            tuple(lines),
+            notes=notes,
+        )
+    )

@@ -17,6 +17,8 @@ FILES = {
     "modern": "studies/modern/results.parquet",
     "auto": "studies/auto/results.parquet",
     "enhancement": "studies/enhancement/results.parquet",
+    "tables": "studies/tables/results.parquet",
+    "bias": "studies/bias/results.parquet",
 }
 
 
@@ -29,11 +31,11 @@ class Source:
     study : Study
         As it is shipped now.
     planned : DataFrame
-        One row a cell of the study: ``cell``, ``dataset``, ``method``, ``trial``, ``rule``, ``train_fraction``.
+        One row per cell of the study: ``cell``, ``dataset``, ``method``, ``trial``, ``rule``, ``train_fraction``.
     file : str
         Where the rows are, from the repository's root.
     rows : DataFrame
-        One row a finished cell, good or failed.
+        One row per finished cell, good or failed.
     """
 
     study: Study

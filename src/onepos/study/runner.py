@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -224,7 +225,12 @@ def _run_here(
 def _pool(tasks: list[Task], folder: ResultsFolder, jobs: int) -> Iterator[list[Row]]:
     runner = (socket.gethostname(), os.getpid())
     threads = max(1, cpu_count() // jobs)  # for cells that stop by the clock; the others limit themselves
-    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=threads, idle_worker_timeout=60):
+    with (
+        parallel_config("loky", n_jobs=jobs, inner_max_num_threads=threads, idle_worker_timeout=60),
+        warnings.catch_warnings(),
+    ):
+        # joblib replaces a worker whose memory has grown; no cell is lost.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         work = (delayed(_work)(cells, choices, folder, runner) for cells, choices in tasks)
         yield from Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work)
 
