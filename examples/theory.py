@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 
+import risk_theory as theory
 from onepos.label_sets.thresholds import balanced_weight
-from onepos.study import theory
 
 Array = NDArray[np.float64]
 

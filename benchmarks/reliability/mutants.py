@@ -40,13 +40,13 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "onepos.methods.hill": ("tests/methods/test_robust_losses.py", _NUMERICS),
     "onepos.methods.role": ("tests/methods/test_role.py::TestLoss", _NUMERICS),
     "onepos.metrics": ("tests/metrics/test_metrics.py",),
-    "onepos.study.theory": ("tests/study/test_theory.py",),
+    "risk_theory": ("tests/study/test_theory.py",),
 }
 
 
 def source_of(module: str) -> Path:
-    """Return the file of a module of ``src``."""
-    path = ROOT / "src" / Path(*module.split("."))
+    """Return the file of a module of ``src`` or ``examples``."""
+    path = ROOT / ("src" if module.startswith("onepos.") else "examples") / Path(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from onepos.persistence import load as load
     from onepos.table import TableModel as TableModel
 
-
 __version__ = "0.2.0"
 
 # Imported on first use: `import onepos` must not pull in torch.

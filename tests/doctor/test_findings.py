@@ -10,6 +10,8 @@ import pytest
 
 from doctor_cases import ALWAYS, BROUGHT_ALONG, CASES, clean, exclusive, indicator, sentences, sparse_words
 from onepos.doctor import CODES, Diagnosis, Finding, Summary, diagnose
+from onepos.doctor.cardinality import single_share
+from onepos.doctor.diagnosis import listed, name_of, seen, worded
 
 DOCS = Path(__file__).parents[2] / "docs" / "doctor.md"
 
@@ -195,3 +197,20 @@ def test_labels_that_nearly_look_the_same_are_listed(double):
     assert [len(one.about) for one in found] == [2]
     assert repr(known) in found[0].detail
     assert ascii(double) in found[0].detail or repr(double) in found[0].detail
+
+
+@pytest.mark.parametrize(("interface", "option"), [("python", 'drop=["size"]'), ("command line", "--drop size")])
+def test_advice_is_in_the_words_of_the_interface(interface, option):
+    found = worded(seen("column-empty", ["size"]), interface)
+    assert found.detail == f"In 1 column (size): no value at all. Drop: {option}."
+
+
+def test_names_in_sentences_are_short():
+    assert (name_of("a\nb"), len(name_of("x" * 99))) == ("a b", 40)
+    assert listed("abcdefg") == "a, b, c, d, e and 2 more"
+
+
+def test_the_share_of_rows_with_one_label_is_bounded_by_right_guesses():
+    confidence = np.full(1000, 0.9)
+    assert single_share(np.ones(1000, dtype=bool), confidence) == pytest.approx(0.992, abs=5e-4)
+    assert single_share(np.arange(1000) % 2 == 0, confidence) == 0.0

@@ -197,3 +197,8 @@ def test_several_columns_of_text():
     table = pd.DataFrame({"title": ["sea", "..", "sun"] * 9, "plot": [f"a plot about thing {i}" for i in range(27)]})
     found = diagnose(table, ["a", "b", "a"] * 9, text=["title", "plot"])
     assert ("text-empty", ("title",)) in {(one.code, one.about) for one in found.findings}
+
+
+def test_a_column_is_coded_with_its_gaps():
+    column = read_column("size", pd.Series([3, None, 3]))
+    assert (column.kind, column.codes.tolist(), column.missing) == ("number", [0, -1, 0], 1)

@@ -15,7 +15,7 @@ from onepos.exceptions import LabelWarning, MissingDependencyError
 from onepos.metrics import METRICS, evaluate
 from onepos.pages import model_report
 from onepos.pages.model_page import model_figures
-from onepos.pages.model_summary import Scored, advice, summarise_model
+from onepos.pages.model_summary import Scored, advice, in_words, summarise_model
 from onepos.study.figures import figure_svg, reliability
 from onepos.table.evaluation import bootstrap_intervals, complete_values
 
@@ -187,3 +187,8 @@ def test_one_class_a_row(nasty, tmp_path):
     with pytest.warns(LabelWarning, match="ordinary multi-class"):
         model = onepos.make_classifier("linear", l2=1.0).fit(data.X, y)
     assert "grey" in model_report(model, data.X, pd.Series(y), tmp_path / "m.html").read_text(encoding="utf-8")
+
+
+def test_settings_in_words():
+    values = 0.123456, (64, 32), {"search": "exact", "recall": 1.0}
+    assert [in_words(value) for value in values] == ["0.1235", "64, 32", "search exact, recall 1"]

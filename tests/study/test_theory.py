@@ -8,8 +8,8 @@ import torch
 from scipy import optimize, stats
 from scipy.special import expit, logit
 
+import risk_theory as theory
 from onepos.label_sets.thresholds import balanced_weight
-from onepos.study import theory
 from onepos.training import losses
 
 Z_999 = float(stats.norm.ppf(0.9995))  # two-sided 99.9 % interval

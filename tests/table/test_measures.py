@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from onepos.table import ColumnEncoder, Tally, read_table
+from onepos.table.measures import _measure
 
 DAYS = pd.Series(pd.date_range("2019-11-03", periods=200, freq="37h")).dt.normalize()
 
@@ -240,3 +241,16 @@ def test_every_column_has_a_line():
     assert lines["n"] == "number → 1 feature, standardised"
     assert lines["empty"] == "left out: is empty"
     assert lines["words"] == "text: tf-idf of 4 words → 4 features"
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [("1,200 km", (1200.0, "km")), ("-$5", (-5.0, "$")), ("3,5 kg", (3.5, "kg")), ("7%", (7.0, "%"))],
+)
+def test_number_and_unit_of_a_cell(cell, expected):
+    assert _measure(cell) == expected
+
+
+@pytest.mark.parametrize("cell", ["PG-13", "2020-08-14"])
+def test_cells_without_a_measure(cell):
+    assert _measure(cell) is None

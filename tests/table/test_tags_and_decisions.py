@@ -10,7 +10,7 @@ from onepos.metrics import average_precision, evaluate
 from onepos.table import ColumnEncoder, read_table
 from onepos.table.evaluation import bootstrap_intervals, complete_values
 from onepos.table.features import CategoryColumn
-from onepos.table.tags import apply_decisions, join_tags, row_ids, split_tags, tag_indicator
+from onepos.table.tags import apply_decisions, join_tags, joined_tags, row_ids, split_cell, split_tags, tag_indicator
 from onepos.table.training import single_positive_values
 
 
@@ -178,3 +178,13 @@ def test_whole_numbers_are_written_alike_at_any_size_with_gaps(source, tmp_path)
 def test_fractions_and_text_stay_as_they_are_written():
     assert tag_indicator(pd.Series([2.5, 1234567.25, 3.0])).columns.tolist() == ["1234567.25", "2.5", "3"]
     assert tag_indicator(pd.Series(["07", "3.0", "7"])).columns.tolist() == ["07", "3.0", "7"]
+
+
+def test_cells_are_split_at_the_separator_only():
+    assert split_cell("sea,city, ", ", ") == ["sea", "city"]
+    assert (split_cell("sea, city", None), split_cell(None, None)) == (["sea, city"], [])
+
+
+def test_a_sign_that_joins_tags_is_found():
+    assert joined_tags(["sea;city", "sea", "city", "snow"]) == (";", 1)
+    assert joined_tags(["Smith, John", "Miller, Ann"]) is None

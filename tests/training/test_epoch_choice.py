@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from onepos import AssumeNegativeClassifier, metrics
 from onepos.datasets import make_known_posterior
 from onepos.methods._neural_run import auto_batch_size, auto_learning_rate, auto_selection_metric
-from onepos.training.loop import SELECTION_METRICS, higher_is_better, selection_score
+from onepos.training.loop import SELECTION_METRICS, clearly_more_likely, higher_is_better, selection_score
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +74,11 @@ def test_auto_means_the_documented_rules():
     assert auto_learning_rate(64, bags=False) == 0.002
     assert auto_selection_metric(100, 50) == "observed_likelihood"
     assert auto_selection_metric(500, 50) == "average_precision"
+
+
+def test_logits_that_know_the_labels_are_clearly_more_likely_than_a_constant():
+    rng = np.random.default_rng(0)
+    observed, constant = np.eye(5)[rng.integers(5, size=400)], np.zeros((400, 5))
+    noise = rng.normal(size=(400, 5))
+    assert not clearly_more_likely(observed, noise, constant)
+    assert clearly_more_likely(observed, observed + noise, constant)

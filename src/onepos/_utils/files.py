@@ -72,10 +72,7 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> list[Path]:
-    """Remove the parts that processes of this machine left in a folder when they were killed; return their paths.
-
-    Parts of processes that still run, of other machines and of other programs stay.
-    """
+    """Remove the parts that killed processes of this machine left in a folder; return their paths."""
     _swept.add(folder.resolve())
     if os.name != "posix" or not folder.is_dir():
         return []

@@ -17,7 +17,6 @@ from onepos.exceptions import DataFileError, LabelWarning
 if TYPE_CHECKING:
     import pandas as pd
 
-
 # Zero-width space, word joiner, byte-order mark, soft hyphen, marks of direction. The two joiners shape letters in some
 # scripts and make one emoji of several: they are removed only at the ends and beside Latin characters.
 _INVISIBLE = re.compile(
@@ -120,10 +119,7 @@ def one_positive(labels: Any, classes: Iterable[Any] | None = None) -> "pd.DataF
 def mark_labels(
     tags: Any, names: "pd.Index[Any]", rows: IntArray | None = None, n_rows: int | None = None, *, dtype: Any = np.int8
 ) -> tuple[NDArray[Any], IntArray]:
-    """Return an indicator with a 1 at each tag, and the positions of the tags that are not among the names.
-
-    ``names`` are the columns. ``rows`` has the row of each tag; without it there is one tag per row.
-    """
+    """Return an indicator with a 1 at each tag (of row i, or ``rows[i]``), and the positions of tags without a name."""
     import pandas as pd
 
     normal = pd.Index([_label(name) for name in names], dtype=names.dtype)

@@ -107,10 +107,7 @@ class TrainingOptions:
 
 
 def expanded(command: Callable[..., None], without: Collection[str] = ()) -> Callable[..., None]:
-    """Return a command with an option for each field of ``TrainingOptions`` in place of its parameter ``options``.
-
-    The fields of ``without`` are no options of this command; they have their defaults.
-    """
+    """Return a command with an option per field of ``TrainingOptions``, except ``without``, in place of ``options``."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     used = {name: each for name, each in inspect.signature(TrainingOptions).parameters.items() if name not in without}
     own = inspect.signature(command, eval_str=True).parameters.values()

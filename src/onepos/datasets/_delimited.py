@@ -17,7 +17,6 @@ from onepos.exceptions import DataFileError, MissingDependencyError
 #: What an empty cell of a CSV file may say.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
 
-
 OTHER_SEPARATOR = "The file looks separated by something else than a comma: save it with commas, or as .tsv."
 
 

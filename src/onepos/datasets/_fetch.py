@@ -26,7 +26,7 @@ def fetch_dataset(
     progress: bool = False,
     force: bool = False,
 ) -> list[Path]:
-    """Make sure that a data set's files are in the cache folder, each with its sha256.
+    """Make sure that a data set's files are in the cache folder, each with its sha256; return them in their order.
 
     Parameters
     ----------
@@ -40,8 +40,6 @@ def fetch_dataset(
         Show a progress bar on standard error, if that is a terminal.
     force : bool
         Replace a file that is not intact; the old one stays until an intact new one is there.
-
-    The files are returned in the registry's order.
 
     Raises
     ------

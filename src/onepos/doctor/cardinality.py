@@ -143,11 +143,6 @@ def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> f
 
     ``right`` says whether a guess that has not seen the row's tag is the tag, ``confidence`` how probable it was held.
     Overlapping exclusive classes give a small value, so a small value proves nothing.
-
-    >>> round(single_share(np.ones(1000, dtype=bool), np.full(1000, 0.9)), 3)
-    0.992
-    >>> single_share(np.arange(1000) % 2 == 0, np.full(1000, 0.9))
-    0.0
     """
     sure = confidence > 0.5
     n = int(sure.sum())

@@ -36,12 +36,7 @@ class Column:
 
 
 def read_column(name: Hashable, series: "pd.Series[Any]", wanted: ColumnEncoder | None = None) -> Column:
-    """Read one column of a frame; ``wanted`` has the settings of ``fit``.
-
-    >>> column = read_column("size", pd.Series([3, None, 3]))
-    >>> column.kind, column.codes.tolist(), column.missing
-    ('number', [0, -1, 0], 1)
-    """
+    """Read one column of a frame; ``wanted`` has the settings of ``fit``."""
     choice, kind = judge(series, wanted or ColumnEncoder()), kind_of(series)
     if kind in (TEXT, CATEGORY) and choice.kind not in ("", TEXT):
         kind = kind if choice.kind == CATEGORY else choice.kind  # prose is text, even if fit takes it as categories

@@ -140,13 +140,7 @@ def seen(code: str, about: Iterable[object] = (), *, level: Level | None = None,
 
 
 def worded(found: Seen, interface: Interface) -> Finding:
-    """Return the finding in words, with advice in the words of the interface.
-
-    >>> worded(seen("column-empty", ["size"]), "python").detail
-    'In 1 column (size): no value at all. Drop: drop=["size"].'
-    >>> worded(seen("column-empty", ["size"]), "command line").detail
-    'In 1 column (size): no value at all. Drop: --drop size.'
-    """
+    """Return the finding in words, with advice in the words of the interface."""
     declared, about = _DECLARED[found.code], found.about
     names = [*about[:_MOST_NAMES], *(["…"] if len(about) > _MOST_NAMES else [])]
     if interface == "python":
@@ -169,21 +163,13 @@ def worded(found: Seen, interface: Interface) -> Finding:
 
 
 def name_of(name: object) -> str:
-    r"""Return a column's or label's name for a message: one line, not too long.
-
-    >>> name_of("a\nb"), len(name_of("x" * 99))
-    ('a b', 40)
-    """
+    """Return a column's or label's name for a message: one line, not too long."""
     text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split()) or repr(str(name))
     return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
 def listed(names: Iterable[object]) -> str:
-    """Join names for a sentence, the first five of them.
-
-    >>> listed("abcdefg")
-    'a, b, c, d, e and 2 more'
-    """
+    """Join names for a sentence, the first five of them."""
     shown = [name_of(name) for name in names]
     rest = len(shown) - _MOST_NAMES
     return ", ".join(shown) if rest <= 0 else f"{', '.join(shown[:_MOST_NAMES])} and {rest:,} more"

@@ -130,10 +130,7 @@ class Splitting:
     def minimise(
         self, linear: Matrix, weights: Matrix, max_iter: int, early: float, enough: float
     ) -> tuple[Matrix, int]:
-        """Lower the bound with T = ``linear`` from W: the best iterate and the number of iterations.
-
-        Stops when five iterations lower the bound by no more than ``enough`` + ``early`` · (what was reached so far).
-        """
+        """Lower the bound with T = ``linear`` from W until 5 iterations gain at most ``enough`` + ``early`` · gain."""
         problem = self.problem
         if not problem.rank_weight:
             return np.asarray(cho_solve(self.factor, linear)), 1
@@ -161,10 +158,7 @@ class Splitting:
 def fit_d2ml(
     problem: Problem, *, max_iter: int, inner_iter: int, penalty: float, tolerance: float
 ) -> tuple[Matrix, History]:
-    """Run the procedure from ridge regression; the objective never rises. Weights are (n_features, n_labels).
-
-    Stops when a step lowers the objective by no more than ``tolerance`` times all that it was lowered by.
-    """
+    """Run the procedure from ridge regression until a step gains at most ``tolerance`` times all that was gained."""
     history = History()
     splitting = Splitting(problem, penalty)
     weights = np.asarray(cho_solve(cho_factor(problem.system(0.0)), problem.pulled))

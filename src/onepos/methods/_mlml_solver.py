@@ -176,10 +176,7 @@ def kernel_average(
 
 
 def nearest_rows(queries: Any, features: Any, n_neighbors: int) -> tuple[NDArray[np.intp], Matrix]:
-    """Find the k rows of ``features`` nearest to each query, exactly; squared distances, nearest first.
-
-    Whatever one product leaves among the k nearest, within its rounding, is measured again from direct differences.
-    """
+    """Find the k rows of ``features`` nearest to each query; distances that rounding could swap are measured again."""
     queries, features = queries.astype(np.float64), features.astype(np.float64)
     own, lengths = row_norms(queries, squared=True), row_norms(features, squared=True)
     near = lengths - 2.0 * safe_sparse_dot(queries, features.T, dense_output=True)

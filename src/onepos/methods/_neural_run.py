@@ -1,7 +1,4 @@
-"""One training run of a neural method: scale the features, build the network, train the method's objective.
-
-The numbers behind "auto" were chosen on validation rows of the sets in docs/tuning.md.
-"""
+"""One training run of a neural method. "auto" numbers were chosen on validation rows of the sets in docs/tuning.md."""
 
 import copy
 import math

@@ -53,10 +53,7 @@ def freeze_lowest(pseudo_labels: Tensor, probabilities: Tensor, open_entries: Te
 
 
 class EntropyMaximizationObjective(Objective):
-    """EM+APL. Each epoch that is due gives pseudo-labels to ⌊``share`` · N_j/(number of such epochs)⌋ rows of label j.
-
-    N_j is the number of its unknown rows at the start.
-    """
+    """EM+APL. Each of k epochs that are due gives pseudo-labels to ⌊share·N_j/k⌋ of the N_j unknown rows of label j."""
 
     running = ("pseudo_labels",)
     pseudo_labels: Tensor | None

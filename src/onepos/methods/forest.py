@@ -66,10 +66,7 @@ class Trees:
         return np.asarray(self.right[place].reshape(n_rows, n_trees))
 
     def shares(self, X: Any, prior: NDArray[np.float64], prior_weight: float) -> NDArray[np.float64]:
-        """Mean over trees of (counts + a·f) / (n + a) of a row's leaf, shape (n_samples, n_labels).
-
-        f is ``prior``, a is ``prior_weight``, n is the weight of the leaf.
-        """
+        """Mean over trees of (counts + a·f) / (n + a) in a row's leaf of weight n; f is ``prior``, a its weight."""
         shape = (len(self.indptr) - 1, len(prior))
         counts = sparse.csr_array((self.counts.astype(np.float64), self.labels.astype(np.int32), self.indptr), shape)
         factor = 1.0 / (np.asarray(counts.sum(axis=1)) + prior_weight)

@@ -263,14 +263,7 @@ def compare(
     new_truth: NDArray[np.integer],
     new_probabilities: Any,
 ) -> dict[str, float]:
-    """Compare suggested labels with the hidden ones, and the ranking of new rows with their labels.
-
-    Examples
-    --------
-    >>> truth, observed = np.array([[1, 1, 0], [1, 0, 1]]), np.array([[1, 0, 0], [1, 0, 0]])
-    >>> compare(truth, observed, np.array([[1, 1, 1], [1, 0, 0]]), truth, truth)
-    {'suggested': 2, 'precision': 0.5, 'recall': 0.5, 'average_precision': 1.0}
-    """
+    """Compare suggested labels with the hidden ones, and the ranking of new rows with their labels."""
     unseen = observed == 0
     suggested, hidden, right = (int((labels & unseen).sum()) for labels in (sets == 1, truth == 1, (sets & truth) == 1))
     return {

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from onepos.methods._base import OnePositiveClassifier
     from onepos.table import TableModel
 
-
 #: Names of the training loss in a history; the first one found is drawn.
 _LOSSES = ("loss", "objective")
 #: Bins of equal width from 0 to 1.
 N_BINS = 10
-
 
 #: A figure and its caption; None if the model has no data for it.
 Drawing: TypeAlias = "tuple[Figure, str] | None"

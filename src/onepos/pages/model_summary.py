@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 class Scored:
-    """A model's answers on rows, computed once.
-
-    ``complete``: a label that is not 1 in Y is absent; otherwise it is unknown. ``measured``: positions of the rows to
-    measure on, those that training did not see; None: all.
-    """
+    """A model's answers on rows, computed once; parameters as those of ``model_report``."""
 
     def __init__(
         self, model: "OnePositiveClassifier | TableModel", X: Any, Y: Any, *, complete: bool, measured: Any
@@ -106,13 +102,7 @@ def _training_facts(scored: Scored) -> dict[str, str]:
 
 
 def in_words(value: Any) -> str:
-    """Return a setting as one line of text.
-
-    Examples
-    --------
-    >>> in_words(0.123456), in_words((64, 32)), in_words({"search": "exact", "recall": 1.0})
-    ('0.1235', '64, 32', 'search exact, recall 1')
-    """
+    """Return a setting as one line of text."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, float):
@@ -182,15 +172,7 @@ _AGREE = 0.15
 
 
 def advice(set_size: float, expected: float, true: float | None) -> str | None:
-    """Return what to do if label sets are larger or smaller than the probabilities, or the truth, say; else None.
-
-    All are labels per row: in the sets, as the sum of the probabilities, and in truth if all are known.
-
-    Examples
-    --------
-    >>> advice(2.0, 2.1, None) is None
-    True
-    """
+    """Return what to do if labels per row in the sets differ from those expected, or from the true ones if known."""
     goal = expected if true is None else true
     if not abs(set_size - goal) > _AGREE * goal:
         return None

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_decisions", "write_review"]
 
-
 #: Joined in this order to one script; each may use what stands before it, and at run time what comes after.
 _SCRIPTS = ("data", "decisions", "csv", "view", "list", "pane", "suggestions", "actions", "keys", "start")
 _STYLES = ("tokens", "layout", "parts")
@@ -175,8 +174,7 @@ def read_decisions(path: str | PathLike[str]) -> "pd.DataFrame":
 def _rows(path: Path, text: str) -> Iterator[list[str]]:
     """Yield the decisions; errors name the line on which the record starts, as a quoted field may span several."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header = ",".join(COLUMNS)
-    headed = False
+    header, headed = ",".join(COLUMNS), False
     while True:
         place = f"{path}, line {reader.line_num + 1}"
         try:
@@ -187,18 +185,16 @@ def _rows(path: Path, text: str) -> Iterator[list[str]]:
             break
         if not fields:
             continue
-        if not headed:
-            if tuple(fields) != COLUMNS:
-                raise DataFileError(f"{place}: expected the header {header}; got {fields}")
-            headed = True
-            continue
+        if not headed and tuple(fields) != COLUMNS:
+            raise DataFileError(f"{place}: expected the header {header}; got {fields}")
         if len(fields) != len(COLUMNS):
             raise DataFileError(f"{place}: expected {len(COLUMNS)} fields; got {len(fields)}: {fields}")
-        for name, value in zip(COLUMNS[:2], fields, strict=False):
-            if not value:
-                raise DataFileError(f"{place}: the {name} is empty")
-        if fields[2] not in DECISIONS:
+        if "" in fields[:2]:
+            raise DataFileError(f"{place}: the {COLUMNS[fields.index('')]} is empty")
+        if headed and fields[2] not in DECISIONS:
             raise DataFileError(f"{place}: expected accept or reject; got {fields[2]!r}")
-        yield fields
+        if headed:
+            yield fields
+        headed = True
     if not headed:
         raise DataFileError(f"{path}, line 1: expected the header {header}; the file is empty")

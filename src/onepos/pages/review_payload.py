@@ -13,7 +13,6 @@ from scipy.special import entr, expit, logit
 if TYPE_CHECKING:
     import pandas as pd
 
-
 #: Least probability of a suggestion, and most suggestions per example.
 LEAST, MOST = 0.01, 20
 
@@ -63,10 +62,7 @@ def scale_confidences(probabilities: NDArray[np.floating], thresholds: NDArray[n
 def suggest(
     probabilities: NDArray[np.floating], thresholds: NDArray[np.float64], given: NDArray[np.int64]
 ) -> list[list[int]]:
-    """Return each example's suggestions, best first, as ``[label, thousandths, label, thousandths, …]``.
-
-    The observed label (its number is in ``given``, -1: none) needs no suggestion.
-    """
+    """Return each example's suggestions but the given label, best first: ``[label, thousandths, label, …]``."""
     confidences = scale_confidences(probabilities, thresholds)
     # Ties stay in the order of the labels.
     best = np.argsort(-probabilities, axis=1, kind="stable")[:, : MOST + 1]

@@ -16,7 +16,6 @@ from onepos._utils.machine import require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
 #: One column of a two-column paper, in inches.
 WIDTH = 3.3
 #: Points; nothing is set smaller.

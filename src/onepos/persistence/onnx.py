@@ -177,11 +177,7 @@ _INSTEAD = "Serve the model from Python with model.save(path) and onepos.load(pa
 
 
 def _logits(graph: Graph, model: Any) -> str:
-    """Add the logits of ``"features"``.
-
-    The function that scores rows decides how, not the class. A method of the user's own that inherits it is exported.
-    One that scores rows in another way is refused.
-    """
+    """Add the logits of ``"features"``, by the function that scores rows: own methods that inherit it are exported."""
     kind = type(model)
     recipe = _RECIPES.get(_scoring(kind))
     shared = kind.predict_proba is OnePositiveClassifier.predict_proba and kind.predict is OnePositiveClassifier.predict
@@ -272,7 +268,6 @@ _STEPS: dict[Any, str] = {
     SharesClassifier: "_log_shares",
     ClassicalClassifier: "_scores",
 }
-
 
 #: Share by which a threshold is lowered. A threshold may equal the probability of training rows to the last bit. Other
 #: arithmetic than the library's must not put such rows on the other side.

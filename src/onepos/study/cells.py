@@ -47,10 +47,7 @@ class Source(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A data set in memory: features (a matrix, or the columns of a table), complete labels, and their names.
-
-    ``one_tag`` says that each row has exactly one label: then the others are unknown, not absent.
-    """
+    """A data set in memory. ``one_tag``: each row has exactly one label, and the others are unknown, not absent."""
 
     X: Any
     Y: NDArray[np.uint8]
@@ -61,10 +58,7 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """The three parts of a trial; ``observed`` and ``observed_val`` show one positive per row.
-
-    Where ``one_tag`` is true the data hold no other labels, and ``Y_test`` is the held-out tag of each row.
-    """
+    """The parts of a trial. With ``one_tag`` other labels are unknown, and ``Y_test`` is the held-out tag per row."""
 
     X_train: Any
     Y_train: NDArray[np.uint8]

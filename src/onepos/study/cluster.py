@@ -189,10 +189,7 @@ class Cluster:
 
 
 def work_on_cluster(cells: list[Cell], choices: list[Parameters | None], folder: ResultsFolder) -> list[Row] | Unfit:
-    """In a worker, return the rows of cells from ``run_together``, or why this worker cannot run them.
-
-    The runner stores the rows. The worker only notes which cells are running, if it sees the results folder.
-    """
+    """In a worker, return the rows of cells from ``run_together``, which the runner stores, or why it cannot."""
     worker, threads = _this_worker()
     if reason := _unfit(cells[0], threads):
         return Unfit(worker, socket.gethostname(), reason)

@@ -33,7 +33,6 @@ __all__ = [
     "sufficiency",
 ]
 
-
 #: By method, the values of each trial, by the place on the horizontal axis.
 Runs: TypeAlias = "dict[str, list[pd.Series[float]]]"
 

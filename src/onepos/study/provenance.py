@@ -170,10 +170,7 @@ def _code_now(key: str) -> str | None:
 def repeat_rows(
     frame: "pd.DataFrame", cells: list[Cell], *, n: int, seed: int, most_seconds: float = 60.0
 ) -> list[Repeated]:
-    """Run at most ``n`` good rows of this code again, drawn at random with ``seed``, and compare.
-
-    Rows that took longer than ``most_seconds`` are left out, and those whose method stops by the clock.
-    """
+    """Run up to ``n`` random good rows of this code again and compare; none that are slow or stop by the clock."""
     from onepos.study.execute import run_cells
 
     known = {cell.id: cell for cell in cells}

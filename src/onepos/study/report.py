@@ -31,12 +31,7 @@ def render_study_report(
     study_file: str = "",
     environment: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the page. Every value is escaped; drawings are the only markup passed through, if they are only drawings.
-
-    ``figures`` are pairs of a caption and an SVG text. An empty line in the description starts a new paragraph.
-    ``reproduce`` has the commands that make the results, ``study_file`` is the study's text, ``environment`` are facts
-    to show beside the versions and machines that the results themselves record.
-    """
+    """Return the page. All values are escaped; ``figures``, pairs of a caption and an SVG text, are only drawings."""
     drawings = [
         {"caption": caption, "svg": embed_svg(svg, f"figure-{number}", caption)}
         for number, (caption, svg) in enumerate(figures, start=1)
@@ -117,11 +112,7 @@ _ON_PAGE = 12
 
 
 def report_study(results: str | Path, out: str | Path | None = None, figures: str | Path | None = None) -> Path:
-    """Write the report of a results folder, or of a parquet file of results, and return its path.
-
-    The HTML file is ``out``, by default ``report.html`` in the folder, or beside the file. ``figures`` is a folder that
-    gets every figure as SVG and PNG.
-    """
+    """Write the report of a folder or file of results to ``out`` (default: beside it), all figures to ``figures``."""
     results = Path(results)
     frame = load_results(results)
     if not len(frame) or not (frame["status"] == "ok").any():
@@ -187,10 +178,7 @@ def _cell(row: dict[Hashable, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def study_tables(frame: pd.DataFrame) -> list[MainTable]:
-    """Return the main table of each measure and selection rule in the results, in the order of the results.
-
-    A data set with several training sizes has a row per size.
-    """
+    """Return the main table of each measure and selection rule; a data set has a row for each training size."""
     # In a fixed order, so that equal results give equal means to the last bit however they were gathered.
     ordered = frame.sort_values(["n_train", "trial"], kind="stable")
     ok = ordered[ordered["status"] == "ok"]

@@ -133,21 +133,7 @@ def check_names(entry: Mapping[str, Any], known: set[str], where: str) -> None:
 
 @dataclass(frozen=True)
 class DataGroup:
-    """Data sets that share settings: registered ones, or one file.
-
-    Attributes
-    ----------
-    sets : names of ``onepos.datasets.list_datasets()``, or of the embedded ones (``onepos.study.cells.EMBEDDED``)
-    file : a data file of the user's own in place of ``sets``; a relative path starts at the study file
-    name : the file's name in rows and tables; default: the file's name without its ending
-    read : options for reading the file, as ``label``, ``labels``, ``separator``, ``text`` for a table
-    sha256 : checksum of the file, which is part of its cells; computed when it is not given
-    fixed, grid : settings for every method that has such a parameter; a grid's values are tried
-    train_fractions : parts of the training rows to train on, each a study of its own
-    rules : selection rules for these sets; default: the study's
-    positive_rules : rules by which these sets lose labels, each a data set of its own, as in ``yeast:frequency``;
-        default: the study's
-    """
+    """Data sets that share settings: registered ones, or one file. docs/study-file.md explains the fields."""
 
     sets: Names = ()
     file: Text = ""
@@ -169,12 +155,7 @@ class DataGroup:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method of the study: its key, its name here, its own fixed settings and grid.
-
-    The key is one of ``onepos.list_methods()``, or ``package.module:Class`` for a class of the user's own.
-    ``per_dataset`` are fixed settings by name of the data set, for methods whose authors printed some. ``complete``
-    trains the method on complete labels. Its name then ends with "-full", and tables show it outside the ranking.
-    """
+    """A method of the study: its key, its name here, its own settings. docs/study-file.md explains the fields."""
 
     key: Text
     name: Text
@@ -186,17 +167,7 @@ class MethodEntry:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How a setting is chosen from the grid.
-
-    Attributes
-    ----------
-    when : "first-trial" (later trials keep its choice) or "each-trial"
-    each_trial_below : data sets with fewer rows choose in each trial, whatever ``when`` is
-    screen_epochs : epochs after which settings are compared for the first time; 0 trains all of them to the end
-    keep : how many settings survive the screening
-    keep_each : parameters; ``keep`` settings survive for each combination of their values. A few epochs favour large
-        learning rates, so settings that learn at different speeds should not be screened against each other.
-    """
+    """How a setting is chosen from the grid. docs/study-file.md explains the fields."""
 
     when: Annotated[str, partial(_one_of, known=("first-trial", "each-trial"))] = "first-trial"
     each_trial_below: Whole = 0

@@ -35,10 +35,7 @@ class Embedder(Protocol):
 
 
 class FolderEmbedder:
-    """An embedder whose weights are files of a folder, or of a repository on huggingface.co.
-
-    ``name`` is a folder, or the name of a model. ``device`` is as for torch; default: a GPU if there is one.
-    """
+    """An embedder whose weights are files of a folder, or of a repository on huggingface.co, called ``name``."""
 
     extra, purpose = "", ""
     #: A name from a model file is looked up on this machine only: opening a file must not load what it names.

@@ -47,11 +47,7 @@ def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
 
 
 def split_cell(word: str | None, separator: str | None) -> list[str]:
-    """Return the tags of a cell: one without ``separator``, around which blanks do not count.
-
-    >>> split_cell("sea,city, ", ", "), split_cell("sea, city", None), split_cell(None, None)
-    (['sea', 'city'], ['sea, city'], [])
-    """
+    """Return the tags of a cell: one without ``separator``, around which blanks do not count."""
     return [tag for tag in map(normal_tag, _parts(word, separator)) if tag]
 
 
@@ -66,11 +62,6 @@ def joined_tags(tags: Iterable[str]) -> tuple[str, int] | None:
     """Return the sign that seems to join several tags in a cell, and how many of the distinct tags hold it; or None.
 
     A tenth of the tags must hold it, and half of these must have a part that is also a tag, or part of another one.
-
-    >>> joined_tags(["sea;city", "sea", "city", "snow"])
-    (';', 1)
-    >>> joined_tags(["Smith, John", "Miller, Ann"]) is None
-    True
     """
     distinct = list(tags)
     for sign in (";", "|", ","):
@@ -90,10 +81,7 @@ def join_tags(
     *,
     at_least_one: bool = False,
 ) -> list[str]:
-    """Return each row's labels with at least ``threshold``, or its ``top`` ones, most probable first, joined.
-
-    ``threshold`` is one number, or one for each label; ``at_least_one`` takes the best label where none reaches it.
-    """
+    """Return each row's labels with at least ``threshold``, or its ``top`` ones, most probable first, joined."""
     labels = [str(name) for name in probabilities.columns]
     held = [label for label in labels if separator in label]
     if held:
@@ -133,10 +121,7 @@ class LabelColumns(NamedTuple):
                 raise DataFileError(f"column {self.id!r} is named as id and as {what}. It can be one of them.")
 
     def indicator(self, frame: pd.DataFrame, classes: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the observed labels of some rows: 1 observed, −1 known absent, 0 unknown.
-
-        Without ``classes`` these are all rows of a training table, and there must be at least two labels.
-        """
+        """Return labels (1 observed, −1 known absent, 0 unknown); without ``classes``, of a whole training table."""
         if self.id is not None:
             require_columns(frame, [self.id], "id")
         if self.label is not None:

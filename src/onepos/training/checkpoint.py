@@ -1,8 +1,4 @@
-"""Checkpoints: one file after each epoch, from which a run continues as if it had not stopped.
-
-The file holds safetensors and a JSON header, no code. It is replaced as a whole: a run that is killed while it writes
-leaves the checkpoint of the epoch before.
-"""
+"""Checkpoints: a file without code, replaced as a whole each epoch; a run goes on from it as if it had not stopped."""
 
 import json
 from collections.abc import Callable, Mapping

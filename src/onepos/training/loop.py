@@ -1,9 +1,7 @@
 """The training loop: epochs of batches, the choice of the best epoch, and the reasons to stop.
 
-A metric or the likelihood of the observed labels chooses the epoch. With one observed label per row, a metric looks at
-the rank of that label, and on few rows its best epoch is partly luck. The likelihood under softmax(τ·logits), with the
-best τ, looks at the scores of all labels. Neither is better throughout (docs/tuning.md): the likelihood is for many
-labels on few rows.
+A metric, or the likelihood of the observed labels under softmax(τ·logits) with the best τ, chooses the epoch.
+docs/tuning.md says where each is better.
 """
 
 import math
@@ -65,15 +63,6 @@ def clearly_more_likely(observed: NDArray[Any], logits: NDArray[Any], reference:
     """Whether logits make the observed labels more likely than a reference does, by two standard errors of the gain.
 
     Each is given the temperature that suits it best.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> observed, constant = np.eye(5)[rng.integers(5, size=400)], np.zeros((400, 5))
-    >>> clearly_more_likely(observed, rng.normal(size=(400, 5)), constant)
-    False
-    >>> clearly_more_likely(observed, observed + rng.normal(size=(400, 5)), constant)
-    True
     """
     gain = _log_likelihoods(observed, logits) - _log_likelihoods(observed, reference)
     return bool(gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)))
@@ -282,10 +271,7 @@ class _Run:
             facts["stopped"] = "early"
 
     def _run_epoch(self, epoch: int) -> tuple[dict[str, float], bool]:
-        """Pass over the shuffled rows, as far as time allows: the mean of each loss, and whether all rows were seen.
-
-        "loss" is the one that is yielded last.
-        """
+        """Pass over shuffled rows while time allows: mean of each loss ("loss": the last), whether all were seen."""
         rows, schedule = self.steps.rows, self.schedule
         shuffled = torch.randperm(len(rows.trainable), generator=self.steps.generator, device=rows.trainable.device)
         batches = torch.split(rows.trainable[shuffled], schedule.batch_size)

@@ -13,6 +13,7 @@ from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods.registry import make_classifier
+from onepos.methods.smile.classifier import with_mean_sum
 from onepos.metrics import average_precision
 from onepos.training import Callback
 
@@ -226,3 +227,9 @@ def test_training_that_runs_away_ends_with_a_warning_and_a_usable_model(n_labels
             model.fit(X, Y)
     assert model.history_.facts["stopped"] == "diverged"
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_shifted_soft_labels_have_the_mean_sum():
+    soft, possible = torch.tensor([[0.9, 0.5], [0.5, 0.1]]), torch.ones(2, 2, dtype=torch.bool)
+    assert torch.allclose(with_mean_sum(soft, possible, 1.0), soft)  # they have it already
+    assert float(with_mean_sum(soft, possible, 1.5).sum(dim=1).mean()) == pytest.approx(1.5, abs=1e-3)

@@ -1,8 +1,7 @@
 """How ``auto`` judges its candidates: the rows that each is trained on and judged by, its likelihood and its weight.
 
-Labelled rows are dealt into folds. Each candidate is trained without a fold and judged by the observed labels of that
-fold. The only row of a label is in every training part. A candidate says with log-scores what label it expects to be
-observed; likelihoods of held-out observed labels compare candidates and weigh them.
+A candidate says with log-scores what label it expects to be observed; likelihoods of held-out observed labels compare
+candidates and weigh them. The only row of a label is in every training part.
 """
 
 from collections.abc import Callable
@@ -40,11 +39,7 @@ SHARES = "shares"
 
 @dataclass(frozen=True)
 class Folds:
-    """Labelled rows with their folds, in the order in which they are used; none if rows are too few to judge.
-
-    ``parts`` has the training rows and the held-out rows of each fold. ``judges`` are features and labels of a
-    completely labelled validation set, which then judges alone.
-    """
+    """Labelled rows in folds: ``parts`` are those to train on and to judge by; complete ``judges`` judge alone."""
 
     features: Any
     observed: NDArray[np.int8]
@@ -85,11 +80,7 @@ def deal(
     fraction: float,
     generator: np.random.Generator,
 ) -> Folds:
-    """Deal labelled rows into folds; one fold holds out ``fraction`` of the rows.
-
-    ``given`` are the caller's validation rows. If their labels are ``complete`` they judge alone; otherwise they are
-    dealt with the others.
-    """
+    """Deal labelled rows into folds, with ``given`` ones that are not ``complete``; one fold holds out ``fraction``."""
     if given is not None and not complete:
         features, observed = _below(features, given[0]), np.concatenate([observed, given[1]])
     labelled = np.flatnonzero((observed > 0).any(axis=1))
@@ -169,10 +160,7 @@ def mean_likelihood(told: NDArray[np.float64], observed: NDArray[np.int8]) -> fl
 
 
 def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> None:
-    """Judge trials on their first folds and set their weights.
-
-    The pool is never less likely than its best member: if it is, that member has all the weight.
-    """
+    """Judge trials on their first folds and set their weights: all of it to the best one if the pool is less likely."""
     observed = folds.labels(n_folds)
     told = np.stack([trial.judge(folds, n_folds) for trial in trials])
     weights, _ = pool_weights(told, observed)

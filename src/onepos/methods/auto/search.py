@@ -1,7 +1,4 @@
-"""Train candidates fold by fold within a time limit, judge them, give the rest of the time to the promising ones.
-
-Round one trains every candidate without the first fold. Later rounds train only those that count in the pool.
-"""
+"""Train candidates fold by fold within a time limit, judge them, give the rest of the time to the promising ones."""
 
 import time
 import warnings
@@ -70,11 +67,7 @@ class _Pace(Callback):
 
 
 class Search:
-    """The state of a search: what was tried, what the time allows.
-
-    ``end`` is the value of ``time.monotonic()`` at which everything must have ended, infinite for no limit;
-    ``progress`` is called with a step and the share of the time that is over.
-    """
+    """What was tried, and what time allows until ``end`` (``time.monotonic()``); ``progress`` gets step and share."""
 
     def __init__(self, folds: Folds, shape: Shape, end: float, seed: int, progress: Listener) -> None:
         self.folds, self.shape, self.end, self.seed = folds, shape, end, seed
@@ -89,11 +82,7 @@ class Search:
         self.done = 0
 
     def run(self, first: list[Candidate], later: list[Candidate], more: Iterator[Candidate], n_members: int) -> None:
-        """Run all rounds; Ctrl-C ends them with what is there.
-
-        Round one tries ``first``, and ``later`` if it has taken little time so far; ``more`` are variants for when all
-        folds are done.
-        """
+        """Run the rounds: ``first``, ``later`` if time is ample, ``more`` when all folds are done. Ctrl-C ends them."""
         first, later = first[:n_members], later[: max(0, n_members - len(first))]
         self.work = (len(first) + len(later)) * max(1, len(self.folds)) + 2
         try:
@@ -214,10 +203,7 @@ class Search:
                 trial.weight = 0.0
 
     def _train(self, trial: Trial, end: float, *, patient: bool = False) -> bool:
-        """Train a candidate without its next fold and note what it says of it.
-
-        Returns False if the time is too short for a network and ``patient`` is not set.
-        """
+        """Train a candidate without its next fold; False if time is too short for a network that is not ``patient``."""
         started = time.monotonic()
         fold, n_folds, key = len(trial.said), len(self.folds), trial.candidate.key
         step = f"{key}, fold {fold + 1} of {n_folds}" if n_folds > 1 else key

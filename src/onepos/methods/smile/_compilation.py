@@ -1,7 +1,4 @@
-"""Two decorators that compile kernels with numba, and types for annotations.
-
-Importing numba takes about half a second: import kernels where they are called.
-"""
+"""Decorators that compile kernels with numba. Its import takes half a second: import kernels where they are called."""
 
 import warnings
 from collections.abc import Callable
@@ -21,10 +18,7 @@ _NUMPY = {"error_model": "numpy", "nogil": True}
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a function of single numbers into the loops that call it.
-
-    Its operations keep their order; a product and a sum may be fused.
-    """
+    """Compile a function of single numbers into the loops that call it; a product and a sum may be fused."""
     return njit(**_NUMPY, fastmath={"contract"}, forceinline=True)(function)
 
 

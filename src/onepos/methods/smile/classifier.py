@@ -134,16 +134,7 @@ class SMILEObjective(RiskObjective):
 
 
 def with_mean_sum(soft: Tensor, possible: Tensor, n_positives: float) -> Tensor:
-    """Add one number to all logits of soft labels (batch, c), so that rows sum to ``n_positives`` on average.
-
-    Examples
-    --------
-    >>> soft, possible = torch.tensor([[0.9, 0.5], [0.5, 0.1]]), torch.ones(2, 2, dtype=torch.bool)
-    >>> torch.allclose(with_mean_sum(soft, possible, 1.0), soft)  # which they do
-    True
-    >>> float(with_mean_sum(soft, possible, 1.5).sum(dim=1).mean().round(decimals=3))
-    1.5
-    """
+    """Add one number to all logits of soft labels (batch, c), so that rows sum to ``n_positives`` on average."""
     logits = torch.logit(soft, eps=1e-6)
     row = (1, -1)
     shift = cardinality_shift(logits.reshape(row), possible.reshape(row), n_positives * len(soft))
@@ -188,9 +179,8 @@ class SMILEClassifier(GraphClassifier):
     warm_up_epochs : int or "auto"
         Epochs of assume-negative training of f before its soft labels are used; counted in ``max_epochs``. "auto":
         until the score of held-out rows has not been better for two epochs, at most half of ``max_epochs``; training
-        then goes on from the best epoch so far. Without held-out rows, and with ``graph_on="embeddings"``: 3.
-    network, learning_rate, … :
-        See ``NeuralClassifier``.
+        then goes on from the best epoch so far. Without held-out rows, and with ``graph_on="embeddings"``: 3. Other
+        parameters: ``NeuralClassifier``.
 
     Attributes
     ----------

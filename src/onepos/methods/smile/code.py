@@ -35,13 +35,7 @@ from onepos.training.objective import as_features, on_device
 
 
 def in_edges(neighbors: NDArray[np.int64]) -> Any:
-    """P of shape (n, n), CSR in float64: row v holds 1/(√k·√deg_in(v)) at the rows u that list v as a neighbour.
-
-    Examples
-    --------
-    >>> in_edges(np.array([[1], [0], [1]])).toarray().round(3).tolist()
-    [[0.0, 1.0, 0.0], [0.707, 0.0, 0.707], [0.0, 0.0, 0.0]]
-    """
+    """P of shape (n, n), CSR in float64: row v holds 1/(√k·√deg_in(v)) at the rows u that list v as a neighbour."""
     n_samples, n_neighbors = neighbors.shape
     listed_by = adjacency(neighbors, n_samples)
     in_degree = np.diff(listed_by.indptr)
@@ -60,10 +54,7 @@ def _glorot(n_inputs: int, n_outputs: int, generator: torch.Generator | None) ->
 
 
 class ReleasedEncoder(GraphNetwork):
-    """Rows → logits of their soft labels d: graph convolution, ReLU, graph convolution, linear layer.
-
-    ``aggregated`` and ``graph`` are those of ``GraphNetwork``, with P from ``in_edges``. All widths are n_labels.
-    """
+    """Rows → logits of soft labels d: graph convolution, ReLU, graph convolution, linear layer, all n_labels wide."""
 
     def __init__(self, aggregated: Any, graph: Any, n_labels: int, generator: torch.Generator | None = None) -> None:
         first = _glorot(aggregated.shape[1], n_labels, generator)
@@ -87,11 +78,6 @@ def released_divergence(logits: Tensor) -> Tensor:
 
     1e-6 is added to d and to 1−d. Kept as released. It is not KL( Beta(d, 1−d) ‖ Beta(1, 1) ), in
     which both lnΓ are negative and ψ(1) is added.
-
-    Examples
-    --------
-    >>> round(float(released_divergence(torch.zeros(()))), 2)
-    3.11
     """
     present = torch.sigmoid(logits) + _DIVERGENCE_OFFSET
     absent = torch.sigmoid(-logits) + _DIVERGENCE_OFFSET  # 1 − d without cancellation
@@ -223,21 +209,16 @@ class SMILEReleasedClassifier(GraphClassifier):
         Hidden width of the decoder; "features", as released, is the number of features, at a cost of its square.
     network : "auto", "labels", sequence of int, torch.nn.Module, or callable
         Hidden layers of the classifier. "labels", as released, is one of c units, too few when there are few labels;
-        "auto" is one of max(128, c).
-    learning_rate, … :
-        See ``NeuralClassifier``.
+        "auto" is one of max(128, c). Other parameters: ``NeuralClassifier``.
 
     Attributes
     ----------
     soft_labels_ : float32 array of shape (n_samples, n_labels)
         D on the training set: what the classifier is trained on.
-    history_ : History
-        Losses and validation scores by epoch.
 
     References
     ----------
-    https://github.com/palm-ml/smile; Xu, Qiao, Lv, Geng, Zhang, "One Positive Label is Sufficient: Single-Positive
-    Multi-Label Learning with Label Enhancement", NeurIPS 2022.
+    https://github.com/palm-ml/smile and the paper of ``SMILEClassifier``.
 
     Examples
     --------

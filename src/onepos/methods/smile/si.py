@@ -29,30 +29,19 @@ class SMILESIObjective(RiskObjective):
 class SMILESIClassifier(NeuralClassifier):
     """SMILE without label enhancement: the classifier's own confidence f_j(x) is the soft label d_j. Key: ``smile-si``.
 
-    The paper's ablation, a self-training baseline: what SMILE gains over it, the recovered labels are worth.
+    The ablation of the paper of ``SMILEClassifier``, a self-training baseline: what SMILE gains over it, the recovered
+    labels are worth. The released script blends f with a constant instead, as ``SMILEReleasedClassifier`` does with d.
 
     Parameters
     ----------
     warm_up_epochs : int
-        Epochs of assume-negative training before f is its own teacher; counted in ``max_epochs``.
-    network, learning_rate, … :
-        See ``NeuralClassifier``.
+        Epochs of assume-negative training before f is its own teacher; counted in ``max_epochs``. Other parameters:
+        ``NeuralClassifier``.
 
     Attributes
     ----------
     soft_labels_ : float32 array of shape (n_samples, n_labels)
         The trained classifier's f(x) on the training set, with 1 where a label was observed.
-    history_ : History
-        Losses and validation scores by epoch.
-
-    Notes
-    -----
-    The released ablation script blends f with a constant instead, as ``SMILEReleasedClassifier`` does with d.
-
-    References
-    ----------
-    Xu, Qiao, Lv, Geng, Zhang, "One Positive Label is Sufficient: Single-Positive Multi-Label Learning with Label
-    Enhancement", NeurIPS 2022.
 
     Examples
     --------
