@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import mmap
 import subprocess
 import sys
 from pathlib import Path
@@ -21,32 +20,31 @@ def long_run():
     return module
 
 
-def test_threads_and_files_do_not_grow_over_some_fits(long_run):
-    """In a process of its own, whose threads are its own. Memory needs more fits to tell a slope from a step."""
+def in_its_own_process(statements):
+    """Run statements in a new process, whose threads and files are its own; return the ``found`` that they leave."""
     script = (
-        f"import sys, json; sys.path.insert(0, {str(SCRIPT.parent)!r}); import long_run\n"
-        "print(json.dumps(long_run.long_run(len(long_run.KEYS), len(long_run.KEYS))))"
+        f"import json, mmap, sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import long_run\n"
+        f"{statements}\nprint(json.dumps(found))"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    found = json.loads(ended.stdout)
+    return json.loads(ended.stdout)
+
+
+def test_threads_and_files_do_not_grow_over_some_fits(long_run):
+    """Memory needs more fits to tell a slope from a step."""
+    found = in_its_own_process("found = long_run.long_run(len(long_run.KEYS), len(long_run.KEYS))")
     assert found["fits"] == len(long_run.KEYS)
     assert not [text for text in long_run.problems(found) if "memory" not in text]
 
 
 def test_leaks_are_noticed(long_run):
-    kept = []
-
-    # Pages of its own: what is taken from the heap may lie in memory that an earlier test has given back.
-    def leak(number, folder):
-        kept.append((mmap.mmap(-1, 204_800), (folder / str(number)).open("w")))
-        kept[-1][0].write(b"x" * 204_800)
-
-    try:
-        found = long_run.long_run(20, 2, life=leak)
-    finally:
-        for pages, file in kept:
-            pages.close()
-            file.close()
+    found = in_its_own_process(
+        "kept = []\n"
+        "def leak(number, folder):\n"
+        "    kept.append((mmap.mmap(-1, 204_800), (folder / str(number)).open('w')))\n"
+        "    kept[-1][0].write(b'x' * 204_800)\n"
+        "found = long_run.long_run(20, 2, life=leak)"
+    )
     assert found["kilobytes_a_fit"] == pytest.approx(200, rel=0.3)
     assert found["files"][1] - found["files"][0] == 19
     assert {text.split()[0] for text in long_run.problems(found)} == {"files", "memory"}

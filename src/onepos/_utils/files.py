@@ -6,11 +6,12 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from onepos._utils.machine import is_alive
+from onepos.exceptions import DataFileError
 
 #: Parts that this process writes to now, and folders in which it has looked for parts of processes that are gone.
 _open_parts: set[str] = set()
@@ -100,3 +101,22 @@ def write_durably(path: Path, content: bytes) -> Path:
     with replaced_when_done(path) as part:
         part.write_bytes(content)
     return path
+
+
+def known_suffix(path: Path, suffixes: Collection[str]) -> str:
+    """Return the suffix of a file in lower case; DataFileError unless it is one of ``suffixes``."""
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
+        raise DataFileError(
+            f"cannot tell the format of {path.name!r} by suffix; expected one of {', '.join(suffixes)}."
+        )
+    return suffix
+
+
+def existing(path: str | Path, suffixes: Collection[str]) -> Path:
+    """Return the path of a file that is there and has one of these suffixes."""
+    source = Path(path)
+    known_suffix(source, suffixes)
+    if not source.is_file():
+        raise FileNotFoundError(f"no such file: {source}. Check the path.")
+    return source

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onepos._utils.files import existing, known_suffix
 from onepos.datasets._catalogue import DataSetEntry, dataset_info, get_entry, registry
 from onepos.datasets._fetch import data_folder, fetch_dataset, is_available
 from onepos.datasets._table import Table, csr, stack, to_dense
@@ -43,24 +44,13 @@ def read(path: str | Path, **options: Any) -> Table:
     DataFileError
         The file is corrupt, truncated or of another format; the message names file and line.
     """
-    source = existing(path)
+    source = existing(path, FORMATS)
     return find_reader(source)(source, **options)
-
-
-def existing(path: str | Path) -> Path:
-    """Return the path of a file that is there and has a known suffix."""
-    source = Path(path)
-    find_reader(source)
-    if not source.is_file():
-        raise FileNotFoundError(f"no such file: {source}. Check the path.")
-    return source
 
 
 def find_reader(path: Path) -> Callable[..., Table]:
     """Return the function that reads a file with this suffix."""
-    if path.suffix.lower() not in FORMATS:
-        raise DataFileError(f"cannot tell the format of {path.name!r} by suffix; expected one of {', '.join(FORMATS)}.")
-    module, function = FORMATS[path.suffix.lower()]
+    module, function = FORMATS[known_suffix(path, FORMATS)]
     reader: Callable[..., Table] = getattr(import_module(f"onepos.datasets.{module}"), function)
     return reader
 

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from onepos._utils.files import explained, replaced_when_done
+from onepos._utils.files import existing, explained, replaced_when_done
 from onepos._utils.machine import require
 from onepos.datasets._delimited import csv_frame, parquet_file, parquet_frame, readable
-from onepos.datasets._load import existing, read
+from onepos.datasets._load import FORMATS, read
 from onepos.exceptions import DataFileError
 
 SEPARATED, PARQUET, SVMLIGHT = (".csv", ".tsv", ".tab"), (".parquet", ".pq"), (".svm", ".svmlight", ".libsvm")
@@ -49,7 +49,7 @@ def read_table(
     free text. For svmlight, ``n_features`` says how many features the rows have, where the file may not show the last
     ones. For ARFF, ``labels`` says which attributes are the labels, if there is no XML file to say it.
     """
-    source = existing(path)
+    source = existing(path, FORMATS)
     suffix = source.suffix.lower()
     if suffix in SEPARATED:
         frame = csv_frame(source, words=words, plain=plain, column_name=unescape_formula)
@@ -93,7 +93,7 @@ def read_chunks(
     Parameters as for ``read_table``. CSV, TSV and parquet are read ``rows`` at a time; the other formats can only be
     read whole, and are yielded in pieces.
     """
-    source = existing(path)
+    source = existing(path, FORMATS)
     is_text = source.suffix.lower() in SEPARATED
     if is_text:
         pieces: Any = csv_frame(source, words=words, plain=plain, column_name=unescape_formula, chunksize=rows)
@@ -140,7 +140,7 @@ def read_as_written(path: Path) -> pd.DataFrame:
 
 def guess_rows(path: str | Path) -> int:
     """Return about how many rows a file has, from its head or its metadata: for progress bars."""
-    source = existing(path)
+    source = existing(path, FORMATS)
     if source.suffix.lower() in PARQUET:
         return parquet_rows(source)
     with source.open("rb") as stream:
