@@ -373,9 +373,8 @@ def _sparse(header: Any, arrays: dict[str, Any], rng: random.Random) -> str:
     name = rng.choice([name for name in arrays if name.rpartition(".")[2] in kinds])
     array = arrays[name].copy()
     place = rng.choice((0, -1, rng.randrange(len(array))))
-    value = rng.choice(
-        (-1, -2, 0, 1, len(array), 10**4, 10**6, 2**31 - 1, -(2**31), 2**40, -(2**62), int(array.max()) + 1)
-    )
+    beyond = int(array.max()) + 1 if array.dtype.kind in "iu" else 1  # an earlier change may have put numbers here
+    value = rng.choice((-1, -2, 0, 1, len(array), 10**4, 10**6, 2**31 - 1, -(2**31), 2**40, -(2**62), beyond))
     action = rng.choice(("one", "one", "all", "reverse", "cut", "shuffle", "wide", "shift"))
     if action == "one":
         array[place] = np.array(value).astype(array.dtype)
