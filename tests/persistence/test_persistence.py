@@ -154,6 +154,21 @@ def test_truncated_files(saved, keep):
         onepos.load(path)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
+def test_a_file_that_memory_cannot_hold_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "large.onepos"
+    save_file({"weights": np.zeros(50_000_000, dtype=np.float32)}, path)
+    script = (
+        "import resource, sys; import onepos, safetensors\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000,) * 2)\n"
+        "try:\n    onepos.load(sys.argv[1])\n"
+        "except onepos.exceptions.ModelFileError as error:\n    print(error)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    assert "needs more memory than there is: it has 200 MB" in ended.stdout
+
+
 def test_missing_and_foreign_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="no model file"):
         onepos.load(tmp_path / "nothing")

@@ -138,6 +138,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
                 if found not in schema.NUMBER_TYPES:
                     raise ValueError(f"the array {name[:80]} has numbers of type {found}, which no model has")
                 arrays[name] = file.get_tensor(name)
+    except MemoryError as error:
+        size = path.stat().st_size / 1e6
+        raise ModelFileError(f"{path} needs more memory than there is: it has {size:,.0f} MB. Free some.") from error
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(f"{path} is not a onepos model, or is truncated or corrupt ({error}).") from error
     try:
