@@ -159,11 +159,11 @@ def test_a_file_that_memory_cannot_hold_is_refused_in_one_line(tmp_path):
     path = tmp_path / "large.onepos"
     save_file({"weights": np.zeros(50_000_000, dtype=np.float32)}, path)
     script = (
-        "import resource, sys; import onepos, safetensors\n"
+        "import resource, sys; import onepos.persistence, safetensors\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000,) * 2)\n"
         "try:\n    onepos.load(sys.argv[1])\n"
-        "except onepos.exceptions.ModelFileError as error:\n    print(error)"
+        "except onepos.persistence.ModelFileError as error:\n    print(error)"
     )
     ended = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
     assert "needs more memory than there is: it has 200 MB" in ended.stdout
