@@ -151,3 +151,13 @@ def test_sources_in_order_given_validation_default():
 def test_impossible_numbers_are_refused(bad):
     with pytest.raises(ValueError, match="between 1 and 3"):
         resolve_n_positives(bad, 3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_ties_the_number_of_labels_is_as_near_as_a_cut_can_make_it(seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 5, size=(7, 4)) / 5 + 0.1
+    wanted = rng.uniform(0.1, 4.0)
+    chosen = (scores >= cardinality_threshold(scores, wanted)).mean() * 4
+    possible = [(scores >= cut).mean() * 4 for cut in (*np.unique(scores), 2.0)]
+    assert abs(chosen - wanted) == pytest.approx(min(abs(size - wanted) for size in possible))

@@ -169,10 +169,13 @@ def _kth_gap(scores: Scores, wanted: Scores) -> Scores:
     ordered = -np.sort(-scores, axis=0)
     # One more entry at either end, where the middle would not exist.
     bounded = np.vstack([np.nextafter(ordered[:1], np.inf), ordered, np.minimum(ordered[-1:], 0.0)])
-    k = np.clip(np.rint(wanted), 0, n).astype(np.intp)
     columns = np.arange(scores.shape[1])
+    kth = bounded[np.clip(np.rint(wanted), 0, n).astype(np.intp), columns]
+    # A cut between equal scores cannot be made: all of them are above, or none.
+    with_ties, without = (scores >= kth).sum(axis=0), (scores > kth).sum(axis=0)
+    k = np.where(with_ties - wanted <= wanted - without, with_ties, without)
     upper, lower = bounded[k, columns], bounded[k + 1, columns]
-    # Below the k-th and above the next one; for tied values and at the top end the k-th itself.
+    # Below the k-th and above the next one; at the top end, and where no number lies between them, the k-th itself.
     middle = np.where(k == 0, upper, 0.5 * (upper + lower))
     return np.where(middle > lower, middle, upper)
 
