@@ -1,9 +1,8 @@
 """From probabilities to label sets when only one positive of each row was ever seen.
 
-Single positives fix how labels rank, not how many of them are positive: p and p/2 explain the same tags if twice as
-many labels are true. So a threshold needs one more fact. In order of what it takes: the mean number of positives m
-(``cardinality_threshold``), the share of rows that have each label (``rate_thresholds``), or a small sample with
-complete labels (``sample_thresholds``). The first two look at no labels, only at how often scores exceed a value.
+Single positives fix how labels rank, not how many are positive: p and p/2 explain the same tags if twice as many labels
+are true. A threshold needs one more fact: the mean number of positives m (``cardinality_threshold``), the share of rows
+that have each label (``rate_thresholds``), or a small sample with complete labels (``sample_thresholds``).
 """
 
 import warnings
@@ -47,10 +46,8 @@ def cardinality_threshold(probabilities: ArrayLike, n_positives: float, *, at_le
     """
     scores = _scores(probabilities)
     if not 0 < n_positives <= scores.shape[1]:
-        raise ValueError(
-            f"n_positives is the mean number of labels of a row: above 0 and up to {scores.shape[1]}, the number of "
-            f"labels; got {n_positives}."
-        )
+        most = f"{scores.shape[1]}, the number of labels"
+        raise ValueError(f"n_positives, the mean number per row, must be above 0 and up to {most}; got {n_positives}.")
     wanted = n_positives * len(scores)
     if at_least_one:
         scores = scores.copy()
@@ -177,7 +174,7 @@ def _kth_gap(scores: Scores, wanted: Scores) -> Scores:
     upper, lower = bounded[k, columns], bounded[k + 1, columns]
     # Below the k-th and above the next one; at the top end, and where no number lies between them, the k-th itself.
     middle = np.where(k == 0, upper, 0.5 * (upper + lower))
-    return np.where(middle > lower, middle, upper)
+    return np.asarray(np.where(middle > lower, middle, upper))
 
 
 def _best(scores: Scores, positive: NDArray[np.bool_], measure: Measure) -> float:
