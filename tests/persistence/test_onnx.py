@@ -149,10 +149,11 @@ def test_a_calibrated_softmax_is_refused(tmp_path, data):
 
 
 def test_a_threshold_that_rows_reach_exactly(tmp_path, data):
-    """Equal rows have equal probabilities, which then are the threshold itself."""
+    """Many rows have the same probabilities, and one of these is the threshold itself."""
     X = (data.X[:, :2] > 0).astype(np.float32)
     model = build("an", network=(300,)).fit(X, data.observed)
     model.choose_thresholds(X, n_positives=1.3, at_least_one=False)
+    model.thresholds_ = np.full(len(model.classes_), model.predict_proba(X)[0].max())
     assert np.isin(model.predict_proba(X), model.thresholds_).any()
     check(model, X, tmp_path / "model.onnx")
     check(model, X, tmp_path / "single.onnx", precision="single")

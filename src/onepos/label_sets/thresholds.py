@@ -162,18 +162,18 @@ def _scores(probabilities: ArrayLike) -> Scores:
 
 def _kth_gap(scores: Scores, wanted: Scores) -> Scores:
     """Return for each column the middle of a gap that as near as possible to ``wanted`` entries are above."""
-    n = len(scores)
     ordered = -np.sort(-scores, axis=0)
     # One more entry at either end, where the middle would not exist.
-    bounded = np.vstack([np.nextafter(ordered[:1], np.inf), ordered, np.minimum(ordered[-1:], 0.0)])
+    top = np.maximum(np.nextafter(ordered[:1], np.inf), 1.0)
+    bounded = np.vstack([top, ordered, np.minimum(ordered[-1:], 0.0)])
     columns = np.arange(scores.shape[1])
-    kth = bounded[np.clip(np.rint(wanted), 0, n).astype(np.intp), columns]
+    kth = bounded[np.clip(np.rint(wanted), 0, len(scores)).astype(np.intp), columns]
     # A cut between equal scores cannot be made: all of them are above, or none.
     with_ties, without = (scores >= kth).sum(axis=0), (scores > kth).sum(axis=0)
     k = np.where(with_ties - wanted <= wanted - without, with_ties, without)
     upper, lower = bounded[k, columns], bounded[k + 1, columns]
-    # Below the k-th and above the next one; at the top end, and where no number lies between them, the k-th itself.
-    middle = np.where(k == 0, upper, 0.5 * (upper + lower))
+    # Below the k-th and above the next one; where no number lies between them, the k-th itself.
+    middle = 0.5 * (upper + lower)
     return np.asarray(np.where(middle > lower, middle, upper))
 
 

@@ -233,7 +233,7 @@ def test_with_one_fold_variants_have_the_time_that_round_one_left(data, monkeypa
         self.stopped = "time_budget"
 
     monkeypatch.setattr(_auto_search.Search, "_first_round", out_of_time)
-    model = onepos.AutoClassifier(methods=("frequency", "capped"), time_budget=20.0, n_folds=1, n_members=3)
+    model = onepos.AutoClassifier(methods=("frequency", "capped"), time_budget=600.0, n_folds=1, n_members=3)
     model.set_params(random_state=0).fit(data.X[:200], data.observed[:200])
     assert model.history_["method"] == ["frequency", "capped", "capped"]
     assert model.history_.facts["stopped"] == "n_members"
