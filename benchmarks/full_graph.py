@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from onepos import SMILEClassifier
-from onepos.methods.smile.encoder import GraphEncoder, Neighborhood
+from onepos.methods.smile.encoder import CSRRows, GraphEncoder, Neighborhood
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -39,8 +39,9 @@ class FullGraphEncoder(nn.Module):
         self.matrix = encoder.graph  # T_LE reads A from here, too
         self.transposed = sparse.csr_array(self.matrix.T)
         inputs = encoder.aggregated
-        if not isinstance(inputs, Tensor) and not sparse_inputs:
-            inputs = torch.from_numpy(inputs.toarray())
+        if not isinstance(inputs, Tensor):
+            parts = CSRRows(inputs.data, inputs.indices, inputs.indptr)
+            inputs = parts if sparse_inputs else torch.from_numpy(inputs.toarray())
         self.inputs = inputs
 
     def forward(self, rows: Tensor) -> Tensor:
