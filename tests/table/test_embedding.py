@@ -149,6 +149,11 @@ class TestStoredModel:
         with pytest.raises(DataFileError, match="needs 'letters', an embedder of the user's own"):
             onepos.load(path).predict_proba(photos)
 
+    def test_a_model_without_an_embedder_takes_none(self, photos, tmp_path):
+        path = make_model(None).fit(photos, label="tag").save(tmp_path / "m.onepos")
+        with pytest.raises(ValueError, match="trained without an embedder of texts: leave embed out"):
+            TableModel.load(path, embed=Letters())
+
     def test_the_file_holds_no_weights(self, photos, tmp_path):
         with_it = make_model(Letters()).fit(photos, label="tag").save(tmp_path / "a.onepos")
         header = json.loads(json.loads(_header(with_it))["__metadata__"]["onepos"])

@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder, Tally
+from onepos.table.files import read_table
 from sparse_case import random_csr
 
 TABLE = pd.DataFrame(
@@ -126,6 +127,18 @@ def test_useless_columns_are_left_out_with_the_reason(column, reason):
     encoder = ColumnEncoder(max_categories=10).fit(table)
     assert reason in encoder.left_out_["odd"]
     assert list(encoder.kinds_) == ["x"]
+
+
+def test_an_index_that_was_written_with_the_table_is_left_out(tmp_path):
+    table = pd.DataFrame({"x": np.arange(30), "y": np.arange(30)[::-1]}).sample(20, random_state=0)
+    table.to_csv(tmp_path / "table.csv")
+    encoder = ColumnEncoder().fit(read_table(tmp_path / "table.csv").frame)
+    assert list(encoder.kinds_) == ["x", "y"]
+    (reason,) = encoder.left_out_.values()
+    assert "numbers the rows" in reason
+    # A column without a name that says something stays.
+    encoder = ColumnEncoder().fit(pd.DataFrame({"x": [1, 2, 4], "Unnamed: 0": [7, 7, 8]}))
+    assert list(encoder.kinds_) == ["x", "Unnamed: 0"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Decide what becomes of each column of a table, and turn the columns into one numeric matrix."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -41,6 +42,7 @@ KINDS: tuple[type[FittedColumn], ...] = (CategoryColumn, BagColumn, TextColumn, 
 _TOGETHER = {NUMBER: "number → 1 feature, standardised", BOOLEAN: "yes/no → 1 feature", TEXT: "text", IMAGE: "picture"}
 _EMPTY, _CONSTANT = "is empty", "is the same in every row"
 _IDENTIFIER = "has another value in every row, as identifiers do (as text its words would be used)"
+_INDEX = "has no name and numbers the rows, as the index of a DataFrame that was written with its index"
 _ROWS_TO_TELL = 20  # With fewer rows, words that all differ may be chance
 #: Weight of other columns beside text. A row of text has length one, so each of its words weighs less than a category.
 _BESIDE_TEXT = 0.5
@@ -71,8 +73,9 @@ def judge(column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Choice:
     asked = name in wanted.categories
     kind = CATEGORY if asked else kind_of(column)
     if kind in (NUMBER, BOOLEAN):
-        constant = column.notna().all() and column.nunique() == 1
-        return Choice(reason=_CONSTANT) if constant else Choice(kind)
+        if column.notna().all() and column.nunique() == 1:
+            return Choice(reason=_CONSTANT)
+        return Choice(reason=_INDEX) if kind == NUMBER and _is_index(column) else Choice(kind)
     if kind == OTHER:
         odd = odd_value(column) if column.dtype == object else None
         held = column.dtype if odd is None else f"values of type {type(odd).__name__}"
@@ -89,6 +92,14 @@ def judge(column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Choice:
     if few is None or (different and kind == TEXT):
         return _judge_many(column, wanted, n_found, kind, asked=asked)
     return Choice(reason=_IDENTIFIER) if different and not asked else Choice(CATEGORY, few)
+
+
+def _is_index(column: "pd.Series[Any]") -> bool:
+    """Whether a column without a name, "Unnamed: 0" in pandas, has another whole number in every row."""
+    if not re.fullmatch(r"(Unnamed: \d+)?", str(column.name).strip()) or column.isna().any():
+        return False
+    values = column.to_numpy(dtype=np.float64)
+    return column.is_unique and bool((values == np.floor(values)).all())
 
 
 def _judge_many(column: "pd.Series[Any]", wanted: "ColumnEncoder", n_found: int, kind: str, *, asked: bool) -> Choice:
@@ -275,6 +286,9 @@ class ColumnEncoder:
     def use(self, embed: Any, image_folder: str | Path) -> None:
         """Set the folder of pictures, and embedders that a stored model does not find by their names."""
         given = assign(embed, text=self._of(TEXT), image=self.image if embed is not None else None)
+        for pictures in given.keys() - {one.pictures for one in self._embedded}:
+            what = "pictures" if pictures else "texts"
+            raise ValueError(f"the model was trained without an embedder of {what}: leave embed out.")
         for one in self._embedded:
             one.folder = Path(image_folder)
             if one.pictures in given:
