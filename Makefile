@@ -5,6 +5,8 @@ BENCH  ?= --only all
 JOBS   ?= 2
 TEST_JOBS ?= 3
 BIN    := $(VENV)/bin
+# Tests run side by side, so each computes with one thread: threads that wait for each other took ten times as long.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 LOWEST ?= .venv-lowest
 
 .PHONY: demo check test explore test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results clean
@@ -33,14 +35,14 @@ lint: $(VENV)/.ready  ## style, types, import contract, prose
 	$(BIN)/python tools/prose.py
 
 check: lint  ## lint, types and the quick tests: for every change, within three minutes
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'not slow' tests
+	$(PYTEST) -n $(JOBS) --dist loadfile -m 'not slow' tests
 
 # Many tests wait for processes that they started, so three workers keep two cores busy.
 test: lint  ## everything that must hold; TEST_JOBS=0 runs it in one process
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 40
+	$(PYTEST) -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 40
 
 explore: $(VENV)/.ready  ## the property tests with new random examples; the suite repeats the same ones
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m hypothesis --hypothesis-profile explore tests
+	$(PYTEST) -n $(JOBS) --dist loadfile -m hypothesis --hypothesis-profile explore tests
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
