@@ -1,6 +1,7 @@
 """One cell: the choice is made on validation rows, screening does what it says, failures become rows."""
 
 import json
+import time
 from collections import OrderedDict
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from onepos.methods import linear
 from onepos.methods.registry import make_classifier
 from onepos.metrics import METRICS, evaluate
 from onepos.study import cells_of, parse_study
-from onepos.study.cells import load_trial, run_together
+from onepos.study.cells import Cell, load_trial, run_together
 from onepos.study.execute import run_cell, run_cells
 
 TEXT = """
@@ -66,6 +67,16 @@ def test_row_equals_the_fit_by_hand():
     assert json.loads(row["setting"]) == best[1]
     assert {name: row[name] for name in METRICS} == best[2]
     assert len(json.loads(row["tried"])) == 2
+
+
+def test_seconds_are_processor_time(monkeypatch):
+    """A second of waiting does not count."""
+    usual = Cell.load_trial
+    monkeypatch.setattr(Cell, "load_trial", lambda self: time.sleep(1.0) or usual(self))
+    started = time.process_time()
+    row = run_cell(cell())
+    assert row["status"] == "ok"
+    assert 0.0 < row["seconds"] <= time.process_time() - started
 
 
 def test_the_single_positive_rule_never_sees_clean_labels(monkeypatch):

@@ -83,11 +83,11 @@ class Loss:
 
     def intercepts(self) -> NDArray[np.float64]:
         """Intercepts of the constant model, shape (c,)."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say what its constant model is.")
 
     def __call__(self, logits: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         """Sum over rows, and the probabilities."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say what its loss is.")
 
     def _at_observed(self, values: NDArray[Any]) -> float:
         """Sum of values (n, c) at the observed labels, weighted."""
