@@ -49,7 +49,7 @@ def rows_of(sources: Mapping[str, Source]) -> pd.DataFrame:
 def means(sources: Mapping[str, Source]) -> dict[str, dict[str, float]]:
     """Mean average precision by data set and method."""
     tables, auto = sources["tables"].study.datasets, sources["auto"].study.datasets
-    datasets = dict.fromkeys([*sources["smile-paper"].exact, *tables, *auto])
+    datasets = dict.fromkeys([*sources["smile-paper"].datasets, *tables, *auto])
     rows = rows_of(sources)
     found = rows.groupby(["dataset", "method"])["average_precision"].mean()
     return {
@@ -105,12 +105,12 @@ def _label(method: MethodEntry) -> str:
 def overview_block(sources: Mapping[str, Source]) -> str:
     """Average rank of every method by average precision over the paper's sets, and seconds of a fit."""
     rows = rows_of(sources)
-    exact = sources["smile-paper"].exact
-    wide = rows[rows["dataset"].isin(exact)].pivot_table(
+    datasets = sources["smile-paper"].datasets
+    wide = rows[rows["dataset"].isin(datasets)].pivot_table(
         index="dataset", columns="method", values="average_precision", observed=True
     )
     ranked = [method for method in wide.columns if not is_full_supervision(method) and wide[method].notna().all()]
-    if len(wide) < len(exact) or not ranked:
+    if len(wide) < len(datasets) or not ranked:
         return "Not made yet: some data sets have no method with all trials."
     ranks = wide[ranked].rank(axis=1, ascending=False).mean().sort_values()
     full = [method for method in wide.columns if is_full_supervision(method) and wide[method].notna().all()]
@@ -119,7 +119,7 @@ def overview_block(sources: Mapping[str, Source]) -> str:
     lines = [_overview_line(method, ranks.get(method), wide[method].mean(), fits) for method in (*ranks.index, *full)]
     header = ("method", "average rank", "mean", *(f"{name}, s" for name in TIMED))
     notes = [
-        f"Average rank by average precision over the {len(exact)} data sets with the paper's features, among "
+        f"Average rank by average precision over the {len(datasets)} data sets with the paper's features, among "
         f"{len(ranked)} methods, 1 is best; mean average precision over them; median seconds of a cell with a given "
         "setting (load, fit, score). Full supervision is outside the ranking."
     ]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from onepos.metrics import METRICS
 from onepos.study.figures import figure_svg, save_figure
@@ -17,9 +16,6 @@ from results_page.markers import replace_between, replace_blocks
 from results_page.rank_blocks import rank_block, significance_block
 from results_page.source import Source, load_sources
 from results_page.threshold_block import threshold_block
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 METHODS, FIGURES = "docs/methods/README.md", "docs/figures"
 RESULTS, THRESHOLDS, CHOOSING = "docs/results.md", "docs/thresholds.md", "docs/choosing.md"
@@ -164,17 +160,13 @@ def _files_of(drawing: Drawing) -> tuple[str, str]:
 def _methods(root: Path, source: Source) -> tuple[str, list[str]]:
     """Return the list of methods with its new table, or as it is with the reason."""
     text = _read(root, METHODS)
-    missing, planned = (_in_table(source, cells) for cells in (source.missing, source.planned))
+    missing, planned = (int((cells["rule"] == "clean").sum()) for cells in (source.missing, source.planned))
     if missing:
         return text, [
-            f"{METHODS}: the table is left alone, as {missing:,} of the {planned:,} cells under clean selection on the "
-            f"{len(source.exact)} data sets with the paper's features are missing in {source.file}"
+            f"{METHODS}: the table is left alone, as {missing:,} of the {planned:,} cells under clean selection are "
+            f"missing in {source.file}"
         ]
     return replace_between(text, *MARKERS, methods_table(source), METHODS), []
-
-
-def _in_table(source: Source, cells: "pd.DataFrame") -> int:
-    return int((cells["dataset"].isin(source.exact) & (cells["rule"] == "clean")).sum())
 
 
 def _read(root: Path, file: str) -> str:

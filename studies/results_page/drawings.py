@@ -78,8 +78,7 @@ def _equal_labels(name: str, source: Source) -> Drawing:
     """Draw one line per data set: the best with all labels of few rows, and the best with one label of many rows."""
     if source.absent:
         return Drawing(name, None, source.absent)
-    compared = any(method.complete for method in source.study.methods)
-    found = {dataset: pair for dataset, pair in equal_labels(source).items() if all(pair)} if compared else {}
+    found = {dataset: pair for dataset, pair in equal_labels(source).items() if all(pair)}
     if not found:
         return Drawing(name, None, "Not drawn yet: no data set has all trials of methods that see all labels.")
     figure, (axes,) = new_figure(0.7 + 0.32 * len(found))

@@ -8,8 +8,6 @@ from onepos.study.tables.formats import NOTHING, short
 from results_page.layout import write
 from results_page.source import Source
 
-NOT_RUN = "Not run yet: the study `sufficiency` has no method that sees all labels of few rows."
-
 
 def equal_labels(source: Source) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
     """Return, by data set, average precision with all labels on 1/m of the rows, and with one label on all rows.
@@ -32,8 +30,6 @@ def equal_labels(source: Source) -> dict[str, tuple[dict[str, float], dict[str, 
 
 def equal_labels_block(source: Source) -> str:
     """One line per data set: the two ways to spend the same number of labels."""
-    if not any(method.complete for method in source.study.methods):
-        return NOT_RUN
     rows = []
     for dataset, (few, many) in equal_labels(source).items():
         names = [method for method in source.methods if method in few or method in many]

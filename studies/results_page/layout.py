@@ -1,7 +1,7 @@
-"""Tables as they stand on the page: turned, cut to a width that can be read, method keys set as code."""
+"""Tables as they stand on the page: turned, method keys set as code."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -39,19 +39,9 @@ def turned(grid: Grid, corner: str = "method") -> Grid:
     )
 
 
-def write(grid: Grid, widths: Sequence[int] = ()) -> str:
-    """Write a grid in Markdown without its title, which the page has as a heading, with its notes below.
-
-    ``widths`` cut it into tables below each other, each with the first column and so many of the others; what is
-    left goes into the last.
-    """
-    ends = [sum(widths[:place]) for place in range(len(widths) + 1)]
-    spans = list(zip(ends, [*ends[1:], len(grid.header) - 1], strict=True))
-    parts = [_columns(grid, [0, *range(start + 1, end + 1)]) for start, end in spans if start < end]
-    tables = [to_markdown(_Laid(part), bare=True) for part in parts]
-    # The notes are written with the last part, where the writer escapes them; its title is the first paragraph.
-    tables[-1] = to_markdown(_Laid(parts[-1])).partition("\n\n")[2]
-    return _on_the_page("\n".join(tables))
+def write(grid: Grid) -> str:
+    """Write a grid in Markdown without its title, which the page has as a heading, with its notes below."""
+    return _on_the_page(to_markdown(_Laid(grid)).partition("\n\n")[2])  # the title is the first paragraph
 
 
 def write_bare(grid: Grid) -> str:
@@ -62,8 +52,3 @@ def write_bare(grid: Grid) -> str:
 def _on_the_page(text: str) -> str:
     """Set method keys as code; write < as the site and GitHub both read it."""
     return _KEYS.sub(lambda cell: re.sub(r"[^, ]+", r"`\g<0>`", cell[0]), text).replace("\\<", "&lt;").strip()
-
-
-def _columns(grid: Grid, chosen: Sequence[int]) -> Grid:
-    rows, footer = (tuple(tuple(row[place] for place in chosen) for row in part) for part in (grid.rows, grid.footer))
-    return replace(grid, header=tuple(grid.header[place] for place in chosen), rows=rows, footer=footer)

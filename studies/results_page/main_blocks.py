@@ -1,6 +1,5 @@
 """Blocks with means by data set: the main tables, the list of methods, ours beside the paper, both selection rules."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -10,24 +9,21 @@ from onepos.study.tables.formats import NOTHING, mean_std, short
 from results_page.layout import turned, write, write_bare
 from results_page.source import Source
 
-#: So many data sets side by side can be read on a page.
-HALF = 6
-
 
 def metric_block(source: Source, metric: str) -> str:
     """Methods down, data sets across, mean±std under clean selection; the last column is the average rank."""
-    return write(turned(_main(source, metric, source.datasets)), [HALF] if len(source.datasets) > HALF else [])
+    return write(turned(_main(source, metric)))
 
 
 def narrow_block(source: Source, metric: str) -> str:
     """Data sets down, methods across: the form for a study of few methods."""
-    return write(_main(source, metric, source.datasets))
+    return write(_main(source, metric))
 
 
 def methods_table(source: Source) -> str:
-    """Average precision on the data sets with the paper's features, with the paper's SMILE as the last line."""
-    grid = turned(_main(source, "average_precision", source.exact))
-    theirs = [published_value("average_precision", dataset, "smile") for dataset in source.exact]
+    """Average precision, with the paper's SMILE as the last line."""
+    grid = turned(_main(source, "average_precision"))
+    theirs = [published_value("average_precision", dataset, "smile") for dataset in source.datasets]
     shown = [Cell(mean_std(*value) if value else NOTHING) for value in theirs]
     # The average rank is over other methods than the paper's line is about: it is on the page of results.
     rows = tuple(row[:-1] for row in grid.rows)
@@ -55,24 +51,22 @@ def published_block(source: Source) -> str:
             if pair is None
             else Cell(
                 short(pair.difference, sign=True),
-                mark=("" if pair.same_features else "‡") + (f"†{pair.count}" if pair.count < trials else ""),
+                mark=f"†{pair.count}" if pair.count < trials else "",
             )
             for pair in line
         ]
-        counted = [pair.difference for pair in line if pair and pair.same_features and pair.count >= trials]
+        counted = [pair.difference for pair in line if pair and pair.count >= trials]
         mean = Cell(short(fmean(counted), sign=True) if counted else NOTHING)
         rows.append((Cell(method), *cells, mean))
     notes = [
         f"Mean over {trials} trials here minus the paper's mean over five, on other splits; above zero: higher here. "
         f"{NOTHING}: no trial yet.",
-        "Mean: over the data sets with the paper's features and all trials.",
+        "Mean: over the data sets with all trials.",
     ]
-    if not all(pair.same_features for pair in made.pairs):
-        notes.append("‡: the features are not the paper's, so that the difference says nothing about the method.")
     if any(pair.count < trials for pair in made.pairs):
         notes.append(f"†n: only n of {trials} trials are finished.")
     grid = Grid("Ours minus the paper's", ("method", *source.datasets, "mean"), tuple(rows), notes=tuple(notes))
-    return write(grid, [HALF])
+    return write(grid)
 
 
 def selection_block(source: Source) -> str:
@@ -104,9 +98,9 @@ def selection_block(source: Source) -> str:
     notes.append("Below: the difference, single-positive minus clean, on each data set.")
     upper = Grid("Both rules", header, tuple(means), notes=(" ".join(notes),))
     lower = Grid("Difference", ("method", *source.datasets), tuple(differences))
-    return f"{write(upper)}\n\n{write(lower, [HALF])}"
+    return f"{write(upper)}\n\n{write(lower)}"
 
 
-def _main(source: Source, metric: str, datasets: Sequence[str]) -> Grid:
-    trials = source.study.trials
+def _main(source: Source, metric: str) -> Grid:
+    trials, datasets = source.study.trials, source.datasets
     return main_table(source.rows, metric, datasets=datasets, methods=source.methods, expected_trials=trials).grid()

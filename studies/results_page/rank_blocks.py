@@ -7,9 +7,6 @@ from onepos.study.tables.significance import ALPHA
 from results_page.layout import turned, write
 from results_page.source import Source
 
-#: Rivals side by side.
-_RIVALS = 5
-
 
 def rank_block(source: Source) -> str:
     """Average ranks by each metric, with Friedman's test and the critical difference in the last lines."""
@@ -33,4 +30,4 @@ def significance_block(source: Source, method: str = "smile") -> str:
             f"Not tested: `{method}` and another method have all {source.study.trials} trials on {most} data sets at "
             f"most, and below {fewest_pairs(ALPHA)} p < {ALPHA:g} cannot be reached."
         )
-    return write(made.grid(), [_RIVALS] if len(rivals) > _RIVALS else [])
+    return write(turned(made.grid(), "against"))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 
 from onepos.study import Study, cells_of, load_results, read_study
-from onepos.study.tables import SUBSTITUTES
 
 #: The shipped studies that the page is about, and where their rows are.
 FILES = {
@@ -50,13 +49,8 @@ class Source:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """In the study's order, those with substitute features last."""
-        return tuple(sorted(self.study.datasets, key=lambda name: name in SUBSTITUTES))
-
-    @property
-    def exact(self) -> tuple[str, ...]:
-        """The data sets that have the paper's features."""
-        return tuple(name for name in self.datasets if name not in SUBSTITUTES)
+        """In the study's order."""
+        return tuple(self.study.datasets)
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ import pytest
 
 from build import main
 from onepos.study import load_results
-from onepos.study.tables import SUBSTITUTES
 from results_page.builder import FIGURES, METHODS, PAGES, PAPER, RESULTS, make, write
 from results_page.markers import MarkerError, replace_between, replace_blocks
 from results_page.source import FILES, plan
@@ -18,8 +17,6 @@ from study_frame import curve, result, soft_labels
 ROOT = Path(__file__).parents[2]
 TEXT = "Before.\n<!-- begin a -->\nold\n<!-- end a -->\nBetween.\n<!-- begin b -->\n<!-- end b -->\nAfter.\n"
 NEW = {"a": "new", "b": "too"}
-#: The figure that needs studies/under_way/sufficiency.toml, which is not the shipped study yet.
-UNDER_WAY = "equal-labels"
 
 
 def made_up(name):
@@ -40,7 +37,6 @@ def made_up(name):
                 cell["rule"],
                 level=level,
                 cell=cell["cell"],
-                features="substitute" if dataset in SUBSTITUTES else "paper",
                 train_fraction=cell["train_fraction"],
                 n_train=int(10_000 * cell["train_fraction"]),
                 curve=json.dumps(curve(level, 12)) if dataset == "scene" else "{}",
@@ -79,13 +75,12 @@ def test_committed_docs_are_in_step():
 
 def test_complete_results_fill_everything(built):
     root, made = built
-    assert [note.partition(":")[0] for note in made.notes] == [f"figure {UNDER_WAY}"]
-    assert {drawing.name for drawing in made.drawings if drawing.figure is None} == {UNDER_WAY}
-    drawn = [drawing for drawing in made.drawings if drawing.name != UNDER_WAY]
-    files = {f"{drawing.name}{suffix}" for drawing in drawn for suffix in (".svg", ".png")}
+    assert not made.notes
+    assert all(drawing.figure is not None for drawing in made.drawings)
+    files = {f"{drawing.name}{suffix}" for drawing in made.drawings for suffix in (".svg", ".png")}
     assert {path.name for path in (root / FIGURES).iterdir()} == files
     for page in (page for page in PAGES if "results" in page):
-        text = (root / page).read_text().partition("## Under way")[0]
+        text = (root / page).read_text()
         assert not [words for words in ("No results yet", "Not drawn", "Not tested", "missing of") if words in text]
 
 
