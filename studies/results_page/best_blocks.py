@@ -114,14 +114,14 @@ def overview_block(sources: Mapping[str, Source]) -> str:
         return "Not made yet: some data sets have no method with all trials."
     ranks = wide[ranked].rank(axis=1, ascending=False).mean().sort_values()
     full = [method for method in wide.columns if is_full_supervision(method) and wide[method].notna().all()]
-    # The first trial tries the whole grid; the others train the setting that it chose.
+    # The first trial tries the whole grid; on larger sets the others train the setting that it chose.
     fits = rows[rows["trial"] > 0].groupby(["method", "dataset"])["seconds"].median()
     lines = [_overview_line(method, ranks.get(method), wide[method].mean(), fits) for method in (*ranks.index, *full)]
     header = ("method", "average rank", "mean", *(f"{name}, s" for name in TIMED))
     notes = [
         f"Average rank by average precision over the {len(datasets)} data sets with the paper's features, among "
-        f"{len(ranked)} methods, 1 is best; mean average precision over them; median seconds of a cell with a given "
-        "setting (load, fit, score). Full supervision is outside the ranking."
+        f"{len(ranked)} methods, 1 is best; mean average precision over them; median seconds of a cell after the first "
+        "trial (load, fit, score; on yeast also the choice of a setting). Full supervision is outside the ranking."
     ]
     return write(Grid("Overview", header, tuple(lines), notes=tuple(notes)))
 
