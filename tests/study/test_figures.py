@@ -318,6 +318,18 @@ def test_saving_writes_both_files_and_the_same_bytes_again(small, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figure.3.png", "figure.3.svg"]
 
 
+def test_a_figure_drawn_again_is_the_same_text():
+    """Numbers of which matplotlib's layout moves when it is computed a second time."""
+    levels = {method: 0.86 + 0.004 * place for place, method in enumerate(PAPERS[:8])}
+    frame = pd.DataFrame(
+        [result("scene", method, level=level, curve=json.dumps(curve(level, 14))) for method, level in levels.items()]
+    )
+    figure = epochs(frame)
+    first = onepos.study.figures.figure_svg(figure)
+    assert onepos.study.figures.figure_svg(figure) == first
+    assert onepos.study.figures.figure_svg(epochs(frame)) == first
+
+
 def test_a_name_is_shown_as_it_stands():
     frame = pd.DataFrame([result(method="cost $1$ & <b>", level=0.5, trial=trial) for trial in range(2)])
     figure = epochs(frame)

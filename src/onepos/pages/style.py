@@ -169,7 +169,10 @@ RESOLUTION = 300
 
 
 def figure_svg(figure: "Figure") -> str:
-    """Return the figure as the text of an SVG file; equal figures give equal texts, and text in it stays text."""
+    """Return the figure as the text of an SVG file; equal figures give equal texts, and text in it stays text.
+
+    Drawing fixes the layout of the figure: it is the same in every file that is made of it.
+    """
     return _draw(figure, "svg", {"Date": None, "Creator": None}).decode("utf-8")
 
 
@@ -188,6 +191,8 @@ def _draw(figure: Any, kind: str, metadata: dict[str, None]) -> bytes:
     stream = BytesIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "onepos"}):
         figure.savefig(stream, format=kind, dpi=RESOLUTION, metadata=metadata)
+    # The layout would move a little each time that it is computed.
+    figure.set_layout_engine("none")
     return stream.getvalue()
 
 
