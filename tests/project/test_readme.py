@@ -85,6 +85,12 @@ def test_the_other_rows_are_those_of_the_comparison():
     )
     sources = [next(line for line in page.splitlines() if line.startswith(f"| `{command}` |")) for command in commands]
     assert re.findall(r"\.\d{3}", row) == [re.findall(r"\.\d{3}", source)[0] for source in sources]
+    (row,) = [line for line in README.splitlines() if line.startswith("| nine benchmark sets")]
+    table = page.partition("<!-- sets -->")[2].partition("<!-- end of sets -->")[0]
+    lines = [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines() if " s, " in line]
+    assert len(lines) == 9
+    for shown, column in zip(re.findall(r"\.\d{3}", row), (0, 1, 3), strict=True):
+        assert float(shown) == pytest.approx(sum(float(line[column].split()[0]) for line in lines) / 9, abs=1e-3)
 
 
 @pytest.mark.slow
