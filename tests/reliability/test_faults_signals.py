@@ -121,8 +121,9 @@ def test_ended_while_writing_leaves_the_old_file_and_no_rest(tmp_path, number):
     path = tmp_path / "rows"
     path.write_bytes(b"old")
     script = (
-        "import os, sys; from pathlib import Path; from onepos._utils.files import replaced_when_done\n"
+        "import os, signal, sys; from pathlib import Path; from onepos._utils.files import replaced_when_done\n"
         "from onepos.cli import orderly_end\n"
+        "signal.signal(int(sys.argv[2]), signal.SIG_DFL)  # nohup has it ignored\n"
         "with orderly_end(), replaced_when_done(Path(sys.argv[1])) as part:\n"
         "    part.write_bytes(b'half of the ')\n"
         "    os.kill(os.getpid(), int(sys.argv[2]))\n"
