@@ -21,7 +21,7 @@ from results_page.source import load_sources
 ROOT = Path(__file__).parents[2]
 FILES = {
     name: ROOT / "studies" / name.replace("-", "_") / "results.parquet"
-    for name in ("smile-paper", "ablation", "auto", "tables")
+    for name in ("smile-paper", "ablation", "auto", "tables", "enhancement")
 }
 PAPERS = ("smile", "an", "an-ls", "wan", "role", "glocal", "mlml", "d2ml")
 FULL = ("bce", "forest-full")
@@ -333,3 +333,15 @@ def test_auto_beside_the_best_single_method(best, page):
         "level with the best single method on CAL500 and ahead of it on the other eight sets and on a real table"
         in page
     )
+
+
+def test_what_helps_smile(frames, page):
+    values = frames["enhancement"].pivot_table(index=["dataset", "trial"], columns="method", values="average_precision")
+    gains = values.sub(values["smile"], axis=0).groupby("dataset")
+    mean, ahead = gains.mean(), gains.agg(lambda gain: (gain > 0).sum())
+    gain = mean["smile-pretrained"].map(three)
+    assert f"gain {gain['corel5k']} on corel5k (in all five trials), {gain['rcv1-s1']} on rcv1-s1 and" in page
+    assert f"{gain['yeast']} on yeast (in three each)" in page
+    assert ahead["smile-pretrained"].to_dict() == {"corel5k": 5, "rcv1-s1": 3, "yeast": 3}
+    others = mean[["smile-warm-up-3", "smile-weight", "smile-weight-3"]].abs().to_numpy().max()
+    assert f"change the mean by {three(others)} at most" in page
