@@ -21,7 +21,7 @@ from results_page.source import load_sources
 ROOT = Path(__file__).parents[2]
 FILES = {
     name: ROOT / "studies" / name.replace("-", "_") / "results.parquet"
-    for name in ("smile-paper", "ablation", "auto", "tables", "enhancement")
+    for name in ("smile-paper", "ablation", "auto", "tables", "enhancement", "bias")
 }
 PAPERS = ("smile", "an", "an-ls", "wan", "role", "glocal", "mlml", "d2ml")
 FULL = ("bce", "forest-full")
@@ -345,3 +345,13 @@ def test_what_helps_smile(frames, page):
     assert ahead["smile-pretrained"].to_dict() == {"corel5k": 5, "rcv1-s1": 3, "yeast": 3}
     others = mean[["smile-warm-up-3", "smile-weight", "smile-weight-3"]].abs().to_numpy().max()
     assert f"change the mean by {three(others)} at most" in page
+
+
+def test_what_biased_tagging_costs(frames, page):
+    rows = frames["bias"].query("method not in ('bce', 'frequency')")
+    rows = rows.assign(rule=rows["dataset"].str.partition(":")[2])
+    means = rows.groupby(["method", "rule"])["average_precision"].mean().unstack()  # all sets have three trials
+    cost = means["uniform"] - means["frequency"]
+    assert f"{three(cost.min())} (`{cost.idxmin()}`) to {three(cost.max())} (`{cost.idxmax()}`)" in page
+    assert f"`{means['frequency'].idxmax()}` is the best one there" in page
+    assert f"by dominance costs {three((means['uniform'] - means['dominance']).max())} at most" in page
