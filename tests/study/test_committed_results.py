@@ -114,11 +114,6 @@ def test_a_sample_of_the_rows_comes_out_again(frames, name, data_folder, monkeyp
     assert not [str(one) for one in repeated if not one.holds and "DownloadError" not in str(one.error)]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_rows_are_of_this_code(frames, name):
-    assert made_by_this_code(frames[name]).all()
-
-
 def test_in_how_many_pairs_smile_is_the_best(means, claims):
     ours, theirs, everywhere = [], 0, 0
     for metric in METRICS:
