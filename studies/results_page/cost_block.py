@@ -22,7 +22,8 @@ def provenance_block(sources: Mapping[str, Source]) -> str:
         return "No results yet."
     days = sorted(str(day)[:10] for frame in frames for day in frame["finished"])
     versions = sorted({json.loads(text)["onepos"] for frame in frames for text in frame["versions"]})
-    text = f"The {len(days):,} rows behind this page were computed from {days[0]} to {days[-1]} with onepos "
+    when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
+    text = f"The {len(days):,} rows behind this page were computed {when} with onepos "
     text += f"{' and '.join(versions)}"
     if versions == [__version__]:
         return f"{text}."
