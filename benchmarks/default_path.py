@@ -354,7 +354,6 @@ SETS_COLUMNS = {
     "ExtraTreesClassifier": "forest",
     "HistGradientBoostingClassifier": "gradient boosting",
     "auto": "`auto`, 60 s",
-    "auto-300": "`auto`, 300 s",
 }
 
 

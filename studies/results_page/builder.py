@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onepos.metrics import METRICS
 from onepos.study.figures import figure_svg, save_figure
-from results_page.best_blocks import best_block, level_block, overview_block
+from results_page.best_blocks import best_block, level_block, longer_block, overview_block
 from results_page.cost_block import cost_block, provenance_block
 from results_page.drawings import Drawing, draw
 from results_page.label_blocks import bias_block, equal_labels_block
@@ -96,6 +96,7 @@ def page_blocks(root: Path, sources: Mapping[str, Source], drawings: tuple[Drawi
         blocks[page][f"figure {drawing.name}"] = drawing.block("figures" if page == RESULTS else "../figures")
     blocks[RESULTS]["provenance"] = provenance_block(sources)
     blocks[RESULTS]["best"] = paper.absent or best_block(sources)
+    blocks[RESULTS]["longer"] = sources["auto-300"].absent or longer_block(sources)
     blocks[RESULTS]["overview"] = paper.absent or overview_block(sources)
     blocks[CHOOSING] = {"level": paper.absent or level_block(sources)}
     blocks[THRESHOLDS] = {"thresholds": threshold_block(root)}

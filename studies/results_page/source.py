@@ -15,6 +15,7 @@ FILES = {
     "sufficiency": "studies/sufficiency/results.parquet",
     "modern": "studies/modern/results.parquet",
     "auto": "studies/auto/results.parquet",
+    "auto-300": "studies/auto_300/results.parquet",
     "enhancement": "studies/enhancement/results.parquet",
     "tables": "studies/tables/results.parquet",
     "bias": "studies/bias/results.parquet",

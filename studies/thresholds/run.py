@@ -56,9 +56,11 @@ def measure(name: str, method: str, trial: int) -> Iterator[dict[str, Any]]:
     }
     truth = np.asarray(data.Y_test)
     for rule, facts in rules.items():
-        if facts is not None:
+        if facts is None:
+            sets = (model.predict_proba(data.X_test) >= 0.5).astype(int)
+        else:
             model.choose_thresholds(data.X_val[sample] if rule == "sample" else data.X_val, **facts)
-        sets = model.predict(data.X_test)
+            sets = model.predict(data.X_test)
         yield {
             "dataset": name,
             "method": method,

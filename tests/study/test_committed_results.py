@@ -21,7 +21,7 @@ from results_page.source import load_sources
 ROOT = Path(__file__).parents[2]
 FILES = {
     name: ROOT / "studies" / name.replace("-", "_") / "results.parquet"
-    for name in ("smile-paper", "ablation", "auto", "tables", "enhancement", "bias")
+    for name in ("smile-paper", "ablation", "modern", "auto", "tables", "enhancement", "bias")
 }
 PAPERS = ("smile", "an", "an-ls", "wan", "role", "glocal", "mlml", "d2ml")
 FULL = ("bce", "forest-full")
@@ -42,6 +42,10 @@ NUMBERS = (
     "eleven",
     "twelve",
     "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
 )
 WORDS = dict(enumerate(NUMBERS))
 PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -328,6 +332,24 @@ def test_auto_beside_the_best_single_method(best, page):
         "level with the best single method on CAL500 and ahead of it on the other eight sets and on a real table"
         in page
     )
+
+
+def test_newer_methods(frames, page):
+    newer = frames["modern"]["method"].unique()
+    rows = pd.concat([frames["smile-paper"].query("selection == 'clean'"), frames["modern"]])
+    table = rows[~rows["method"].isin(FULL)].pivot_table(index="dataset", columns="method", values="average_precision")
+    ranks = table.rank(axis=1, ascending=False).mean()
+    found = page.partition(" ## Newer methods ")[2].partition(" ## ")[0]
+    assert f"Among the {NUMBERS[len(ranks)]} methods of both studies" in found
+    assert ranks[newer].idxmin() == "epr"
+    assert f"of the four by average precision ({ranks['epr']:.1f})" in found
+    assert set(ranks.index[ranks < ranks["epr"]]) == {"capped", "an"}
+    assert ranks["epr"] < ranks["smile"]
+    assert f"behind `capped` ({ranks['capped']:.1f}) and `an` ({ranks['an']:.1f})" in found
+    assert f"ahead of `smile` ({ranks['smile']:.1f}). `hill` has {ranks['hill']:.1f}" in found
+    assert f"`ll-r` {ranks['ll-r']:.1f} and `splc` {ranks['splc']:.1f}" in found
+    ahead = table[newer].max(axis=1) - table.drop(columns=newer).max(axis=1)
+    assert f"one of the four more than {three(ahead.max())} ahead" in found
 
 
 def test_what_helps_smile(frames, page):
