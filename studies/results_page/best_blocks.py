@@ -103,9 +103,9 @@ def _label(method: MethodEntry) -> str:
 
 
 def longer(sources: Mapping[str, Source]) -> pd.DataFrame:
-    """Mean average precision by data set over the trials of ``auto-300``: ``single``, ``auto``, ``auto-300``, ``seconds``.
+    """Mean average precision by data set over the trials of ``auto-300``, and its seconds.
 
-    ``method`` is the best single method on these trials.
+    ``method`` is the best single method on these trials, ``single`` what it has.
     """
     source, others = sources["auto-300"], rows_of(sources)
     others = others[others["trial"] < source.study.trials]

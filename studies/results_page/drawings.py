@@ -39,7 +39,7 @@ def draw(sources: Mapping[str, Source]) -> list[Drawing]:
     """Draw what can be drawn."""
     paper, ablation, sizes = sources["smile-paper"], sources["ablation"], sources["sufficiency"]
     band = "; bands are one standard deviation over trials"
-    by_size = f"Test average precision on tmc2007 by number of training rows{band}"
+    by_size = "Test average precision on tmc2007 by number of training rows, mean over trials"
     by_epoch = "Test average precision on scene by epoch, to the end of the shortest trial; nothing was chosen by it"
     change = f"Mean change of a soft label D from epoch to epoch on delicious{band}"
     reliable = (

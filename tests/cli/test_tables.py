@@ -569,3 +569,108 @@ def test_settings_that_this_machine_cannot_serve_are_one_line(run, folder, tmp_p
     assert is_one_line(said)
     assert words in said
     assert not out.exists()
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Forty rows with two labels, one of which holds a semicolon."""
+    rows = [{"key": 100 + i, "x": i % 7, "tag": "Sci-Fi; Fantasy" if i % 2 else "Drama"} for i in range(40)]
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "small.csv", index=False)
+    return tmp_path / "small.csv"
+
+
+def test_a_label_that_holds_a_semicolon(run, small, tmp_path):
+    model, out = tmp_path / "m.onepos", tmp_path / "p.csv"
+    assert run("fit", small, "--label", "tag", "--id", "key", *FAST, "--out", model)[0] == 0
+    code, said, err = run("predict", model, small, "--out", out, "--top", "2")
+    assert code == 0
+    assert "a label holds ';': the labels of a set are joined by '|'" in said + err
+    assert {frozenset(cell.split("|")) for cell in pd.read_csv(out)["suggested"]} == {
+        frozenset({"Sci-Fi; Fantasy", "Drama"})
+    }
+    code, said, err = run("complete", small, "--model", model, "--out", tmp_path / "c.csv")
+    assert code == 0
+    assert "joined by '|'" in said + err
+    code, _, err = run("predict", model, small, "--out", out, "--separator", ";")
+    assert code == 2
+    assert "holds the separator ';'" in err
+    assert "is empty" in run("predict", model, small, "--out", out, "--separator", "")[2]
+
+
+def test_complete_says_if_the_label_column_is_not_there(run, small, tmp_path):
+    model, other = tmp_path / "m.onepos", tmp_path / "other.csv"
+    assert run("fit", small, "--label", "tag", *FAST, "--out", model)[0] == 0
+    pd.read_csv(small).rename(columns={"tag": "Tag"}).to_csv(other, index=False)
+    code, said, err = run("complete", other, "--model", model, "--out", tmp_path / "c.csv")
+    assert code == 0
+    assert "there is no label column 'tag': no label counts as observed" in said + err
+
+
+def test_parquet_keeps_types(run, small, tmp_path):
+    model, table = tmp_path / "m.onepos", tmp_path / "small.parquet"
+    frame = pd.read_csv(small)
+    frame.to_parquet(table)
+    assert run("fit", table, "--label", "tag", "--id", "key", *FAST, "--out", model)[0] == 0
+    assert run("predict", model, table, "--out", tmp_path / "p.parquet")[0] == 0
+    assert frame.merge(pd.read_parquet(tmp_path / "p.parquet"), on="key").shape[0] == 40
+    # Integers stay integers, whichever piece of the file has a gap.
+    keys = pd.array([*range(20_000), None], dtype="Int64")
+    pd.DataFrame({"key": keys, "x": np.arange(20_001) % 7}).to_parquet(table)
+    assert run("predict", model, table, "--out", tmp_path / "p.parquet")[0] == 0
+    assert pd.read_parquet(tmp_path / "p.parquet")["key"].astype("Int64").array.equals(keys)
+
+
+def test_mistakes_are_found_before_training(run, small, tmp_path, monkeypatch):
+    from onepos.table import TableModel
+
+    def never(*_, **__):
+        raise AssertionError("trained before all arguments were checked")
+
+    monkeypatch.setattr(TableModel, "fit", never)
+    sample, twice = tmp_path / "sample.csv", tmp_path / "twice.csv"
+    pd.DataFrame({"x": range(5), "tags": ["Drama"] * 5}).to_csv(sample, index=False)
+    pd.read_csv(small).assign(key=7).to_csv(twice, index=False)
+    fit = ("fit", small, "--label", "tag", "--out", tmp_path / "m.onepos", "--sample", sample)
+    review = ("--out", tmp_path / "c.csv", "--review", tmp_path / "r.html", "--label", "tag")
+    for arguments, words in (
+        (
+            fit,
+            "sample.csv has no column 'tag'; its columns are: x, tags. Name the column of all tags with --sample-label",
+        ),
+        ((*fit, "--sample-label", "Tags"), "sample.csv has no column 'Tags'"),
+        (("complete", small, *review, "--title", "nope"), "there is no column 'nope' (named as title)"),
+        (("complete", twice, *review, "--id", "key"), "ids must be distinct; '7' comes twice"),
+    ):
+        code, said, err = run(*arguments)
+        assert (code, said) == (2, "")
+        assert words in err
+    assert not (tmp_path / "c.csv").exists()
+
+
+def test_doctor_sees_ids_gaps_and_lists(run, tmp_path):
+    table = pd.DataFrame({"key": [1, 1, *range(3, 41)], "x": np.arange(40) % 7, "tag": ["NA", "a", "b", "c"] * 10})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    code, said, _ = run("doctor", tmp_path / "a.csv", "--label", "tag", "--id", "key", "--json")
+    assert code == 0
+    assert {"id-repeated", "tag-says-missing"} <= {one["code"] for one in json.loads(said)["findings"]}
+    assert "Several rows share an id: 1 id, such as 1." in said
+    table.assign(tag=table["tag"].map(lambda tag: [tag, "d"])).to_parquet(tmp_path / "a.parquet")
+    code, said, _ = run("doctor", tmp_path / "a.parquet", "--label", "tag", "--json")
+    assert code == 0
+    assert json.loads(said)["summary"]["labels"] == 5
+
+
+def test_the_doctor_leaves_out_what_complete_wrote_as_fit_does(run, tmp_path):
+    table = pd.DataFrame({"x": np.arange(80) % 7, "tag": list("abcd") * 20})
+    table.assign(suggested=table["tag"], **{"p(a)": 0.5}).to_csv(tmp_path / "a.csv", index=False)
+    code, said, _ = run("doctor", tmp_path / "a.csv", "--label", "tag", "--json")
+    assert code == 0
+    found = json.loads(said)
+    left_out = "left out: has the name of a column that onepos complete writes"
+    assert found["summary"]["became"] == {
+        "suggested": left_out,
+        "p(a)": left_out,
+        "x": "number → 1 feature, standardised",
+    }
+    assert "column-leaks" not in {one["code"] for one in found["findings"]}

@@ -15,13 +15,13 @@ from onepos.metrics import METRICS, higher_is_better
 from onepos.study import cells_of, load_results, read_study
 from onepos.study.provenance import code_version, made_by_this_code, repeat_rows
 from onepos.study.tables import load_published, published_value, significance
-from results_page import best_blocks
+from results_page import best_blocks, label_blocks
 from results_page.source import load_sources
 
 ROOT = Path(__file__).parents[2]
 FILES = {
     name: ROOT / "studies" / name.replace("-", "_") / "results.parquet"
-    for name in ("smile-paper", "ablation", "modern", "auto", "tables", "enhancement", "bias")
+    for name in ("smile-paper", "ablation", "modern", "sufficiency", "auto", "tables", "enhancement", "bias")
 }
 PAPERS = ("smile", "an", "an-ls", "wan", "role", "glocal", "mlml", "d2ml")
 FULL = ("bce", "forest-full")
@@ -220,6 +220,29 @@ def test_what_label_enhancement_is_worth(frames, page, claims):
     assert f"(`smile-si`) is {three(gain[list(DENSE)].abs().max())} at most, in either direction" in page
 
 
+def test_what_single_labels_cost_by_number_of_rows(frames, claims):
+    rows = frames["sufficiency"].query("dataset == 'tmc2007'")
+    table = rows.groupby(["train_fraction", "method"])["average_precision"].mean().unstack()
+    less = table[["smile", "an"]].rsub(table["bce"], axis=0)
+    found = claim(claims, "Single labels cost a tolerable drop")
+    assert three(less.loc[1.0, "smile"]) == three(less.loc[1.0, "an"])
+    assert f"SMILE and `an` have {three(less.loc[1.0, 'an'])} less average precision than `bce`" in found
+    between_them = less.loc[0.05:0.7, "smile"]
+    assert f"SMILE has {three(between_them.min())} to {three(between_them.max())} less" in found
+    assert f"With 2 % it has {three(less.loc[0.02, 'smile'])} less, and `an` {three(less.loc[0.02, 'an'])}." in found
+
+
+def test_the_same_number_of_labels(page):
+    gain = {}
+    for dataset, (few, many) in label_blocks.equal_labels(load_sources(ROOT)["sufficiency"]).items():
+        gain[dataset] = max(many.values()) - max(few.values())
+    better = {dataset: value for dataset, value in gain.items() if value > 0.005}
+    assert set(better) == {"delicious", "netflix", "corel5k"}
+    assert f"by {three(min(better.values()))} to {three(max(better.values()))} of average precision" in page
+    level = max(abs(value) for dataset, value in gain.items() if dataset not in better)
+    assert f"the two are level ({three(level)} at most)" in page
+
+
 def test_epochs_on_scene(frames, claims):
     rows = frames["ablation"].query("dataset == 'scene'")
     curves = {key: [json.loads(text)["test"] for text in group["curve"]] for key, group in rows.groupby("method")}
@@ -235,7 +258,8 @@ def test_epochs_on_scene(frames, claims):
 def test_soft_labels(frames, claims):
     rows = frames["smile-paper"].query("selection == 'clean' and method == 'smile'")
     extra = {name: [json.loads(text) for text in found] for name, found in rows.groupby("dataset")["extra"]}
-    change = np.mean([one["soft_label_change"] for one in extra["delicious"]], axis=0)
+    n = min(len(one["soft_label_change"]) for one in extra["delicious"])  # trials stop at different epochs
+    change = np.mean([one["soft_label_change"][:n] for one in extra["delicious"]], axis=0)
     found = claim(claims, "The soft labels D converge")
     assert f"falls from {three(change[0])} to {three(change[-1])} in {len(change)} epochs" in found
     assert abs(change[-1] - change[-10]) < 0.001
@@ -267,7 +291,7 @@ def test_smile_beside_the_papers_values(frames, page):
     assert near == {"yeast", "corel5k", "rcv1-s1", "corel16k-s1"}
     error, gain = errors["delicious"]
     assert f"On delicious it is {three(-gain)} below ({-error:.1f} standard errors)" in page
-    assert (rows.query("dataset == 'delicious'")["best_epoch"] >= 24).all()
+    assert rows.query("dataset == 'delicious'")["best_epoch"].between(26, 59).all()  # neither cut off at 25 nor at 60
     rows = frames["smile-paper"].query("selection == 'clean'")
     found = rows.groupby(["dataset", "method"])[["average_precision", "validation"]].mean().unstack()
     ahead = {
@@ -285,7 +309,7 @@ def test_what_ties_under_single_positive_selection(frames, claims):
         for (metric, rival), one in made.verdicts.items()
         if metric == "average_precision" and one.test.outcome == "tie"
     }
-    assert ties == {"softmax", "capped", "an", "wan", "forest", "mlml", "d2ml"}
+    assert ties == {"softmax", "capped", "an", "wan", "logistic", "forest", "mlml", "d2ml"}
     for rival in ties:
         assert f"`{rival}`" in claims.partition("If single positives choose")[2].partition("**")[0]
 

@@ -72,13 +72,14 @@ def test_a_missing_column_is_named():
 @pytest.mark.parametrize("value", ["many", "1,5"])
 def test_words_in_a_number_column_are_named(value):
     encoder = ColumnEncoder(text="words").fit(TABLE)
-    with pytest.raises(DataFileError, match=rf"column 'count' must hold numbers as in training; got '{value}' \(row 2"):
+    match = rf"column 'count' must hold numbers as in training; got '{value}' \(row 3, counted from 1"
+    with pytest.raises(DataFileError, match=match):
         encoder.transform(TABLE.assign(count=["1", "2", value, "4"]))
 
 
 @pytest.mark.parametrize("value", [np.inf, 1e39, -1e300])
 def test_numbers_that_no_feature_can_hold_are_named(value):
-    match = r"column 'size' must hold finite numbers of at most 3.4e\+38 in magnitude; row 0 is"
+    match = r"column 'size' must hold finite numbers of at most 3.4e\+38 in magnitude; got .* \(row 1, counted from 1\)"
     with pytest.raises(DataFileError, match=match):
         ColumnEncoder(text="words").fit(TABLE.assign(size=[value, 1, 2, 3]))
     encoder = ColumnEncoder(text="words").fit(TABLE)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import onepos
 from onepos.table import ColumnEncoder, Tally, read_table
 from onepos.table.measures import _measure
 
@@ -248,9 +249,82 @@ def test_every_column_has_a_line():
     [("1,200 km", (1200.0, "km")), ("-$5", (-5.0, "$")), ("3,5 kg", (3.5, "kg")), ("7%", (7.0, "%"))],
 )
 def test_number_and_unit_of_a_cell(cell, expected):
-    assert _measure(cell) == expected
+    assert _measure(cell, ".") == expected
 
 
-@pytest.mark.parametrize("cell", ["PG-13", "2020-08-14"])
+@pytest.mark.parametrize(
+    ("cell", "with_point", "with_comma"),
+    [
+        ("1.210", 1.21, 1210.0),  # only these two depend on the column
+        ("1,210", 1210.0, 1.21),
+        ("0,375", 0.375, 0.375),
+        ("1.210,51", 1210.51, 1210.51),
+        ("1,210.51", 1210.51, 1210.51),
+        ("1.234.567", 1234567.0, 1234567.0),
+        ("13'379.64", 13379.64, 13379.64),
+        ("13\u202f379,64", 13379.64, 13379.64),
+        ("13 379,64", 13379.64, 13379.64),
+        ("$-5.00", -5.0, -5.0),
+    ],
+)
+def test_decimal_signs(cell, with_point, with_comma):
+    assert (_measure(cell, ".")[0], _measure(cell, ",")[0]) == (with_point, with_comma)
+
+
+@pytest.mark.parametrize("cell", ["PG-13", "2020-08-14", "1,234,56", "--5", "1 2", "612 345 678"])
 def test_cells_without_a_measure(cell):
-    assert _measure(cell) is None
+    assert _measure(cell, ".") is None
+
+
+def english(value, places):
+    return f"{value:,.{places}f}"
+
+
+def german(value, places):
+    return english(value, places).translate(str.maketrans(",.", ".,"))
+
+
+@pytest.mark.parametrize("places", [0, 2, 3])
+def test_a_column_has_one_decimal_sign(places):
+    # Whole prices, prices with cents, and weights with grams: the same numbers whichever country wrote them.
+    values = np.round(np.random.default_rng(0).uniform(0.5, 1500, 300), places)
+    made = {}
+    for write in (english, german):
+        encoder, made[write], _ = encoded([f"{write(value, places)} €" for value in values])
+        assert ("decimal commas" in encoder.describe()["x"]) == (write is german)
+    np.testing.assert_array_equal(made[german], made[english])
+    np.testing.assert_allclose(made[english][:, 0], (values - values.mean()) / values.std(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sign", [".", ","])
+def test_numbers_that_show_no_decimal_sign_are_read_as_numbers_of_one_size(sign):
+    # 1.250 kg beside 3 kg is one and a bit, 1.441 € beside 916 € is a thousand.
+    kilograms = [f"{n / 8:.3f} kg".replace(".", sign) if n % 8 else f"{n // 8} kg" for n in range(9, 40)]
+    prices = [f"{n:,} €".replace(",", sign) for n in range(500, 1500, 25)]
+    for cells, values in ((kilograms, np.arange(9, 40) / 8), (prices, np.arange(500, 1500, 25))):
+        _, made, _ = encoded(cells)
+        np.testing.assert_allclose(made[:, 0], (values - values.mean()) / values.std(), rtol=1e-4, atol=1e-5)
+
+
+def test_numbers_that_are_no_text_have_no_decimal_commas():
+    values = np.round(np.random.default_rng(0).uniform(0.5, 9, 60), 3)
+    _, made, _ = encoded([f"{value:.3f}".replace(".", ",") for value in values], values)
+    np.testing.assert_allclose(made[:, 0], (values - values.mean()) / values.std(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_stored_column_keeps_its_decimal_sign(tmp_path):
+    values = np.random.default_rng(0).uniform(0.5, 9, 60)
+    frame = pd.DataFrame({"kg": [f"{value:.3f}".replace(".", ",") for value in values], "tag": list("ab") * 30})
+    model = onepos.TableModel(method="logistic").fit(frame, label="tag")
+    model.save(tmp_path / "m.onepos")
+    alone = frame.iloc[:1].assign(kg="1,234")  # which alone could be a thousand
+    found = onepos.load(tmp_path / "m.onepos").encoder_.transform(alone)
+    np.testing.assert_array_equal(found, model.encoder_.transform(alone))
+    assert abs(found[0, 0]) < 5.0
+
+
+def test_day_month_in_letters_year():
+    days = pd.Series(pd.date_range("2020-01-01", periods=90))
+    encoder, made, _ = encoded(days.dt.strftime("%d-%b-%Y"))
+    assert encoder.kinds_ == {"x": "date"}
+    np.testing.assert_allclose(made[:, 0], expected_of(days)[0], rtol=1e-5)

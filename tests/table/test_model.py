@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import onepos
 from onepos.exceptions import DataFileError, ModelFileError
-from onepos.table import Output, TableModel, predict_file, read_chunks, read_table
+from onepos.table import Output, TableData, TableModel, Tally, evaluate_table, predict_file, read_chunks, read_table
 from photo_table import photo_table
 
 FEATURES = ["caption", "width", "light", "camera", "flash"]
@@ -191,7 +191,97 @@ def test_columns_of_an_earlier_completion_are_no_features(photos):
     again = photos.assign(**{f"p({label})": 0.5 for label in ("beach", "city", "night")}, suggested=photos["tags"])
     made = TableModel(**EASY, method="frequency").fit(again, label="tag")
     assert list(made.encoder_.kinds_) == FEATURES
-    assert "it is a guess" in made.encoder_.left_out_["suggested"]
+    assert "onepos complete writes" in made.encoder_.left_out_["suggested"]
+
+
+def test_nor_are_some_of_them_or_those_of_other_labels(photos):
+    # Labels may have been merged, added or corrected since, and columns deleted.
+    for columns in ({"suggested": photos["tags"]}, {"p(beach)": 0.5, "p(forest)": 0.25}):
+        again = photos.assign(**columns)
+        made = TableModel(**EASY, method="frequency").fit(again, label="tag")
+        assert list(made.encoder_.kinds_) == FEATURES
+        assert set(columns) <= set(made.encoder_.left_out_)
+    # A column with such a name that holds no shares is data.
+    made = TableModel(**EASY, method="frequency").fit(photos.assign(**{"p(bar)": range(len(photos))}), label="tag")
+    assert "p(bar)" in made.encoder_.kinds_
+
+
+@pytest.mark.parametrize("what", ["label", "id"])
+def test_no_column_is_called_as_that_of_predictions(photos, what):
+    names = {"label": "tag", "id": "id"} | {what: "suggested"}
+    table = photos.rename(columns={"tag" if what == "label" else "id": "suggested"})
+    with pytest.raises(DataFileError, match="'suggested' is the name of a column that predictions have"):
+        TableModel(method="frequency", id=names["id"]).fit(table, label=names["label"])
+
+
+def test_label_must_be_a_name(photos):
+    with pytest.raises(TypeError, match="label is the name of the column that holds the tags; got Series"):
+        TableModel(method="frequency").fit(photos, label=photos["tag"])
+
+
+def test_labels_with_the_index_of_the_table_in_another_order(photos):
+    labels = pd.get_dummies(photos["tag"]).astype(int)
+    table = photos.drop(columns=["tag", "tags"])
+    made = TableModel(text="caption", id="id", method="frequency")
+    with pytest.raises(DataFileError, match=r"in another order, .* Pass labels.loc\[table.index\]"):
+        made.fit(table, labels=labels.sample(frac=1, random_state=0))
+    made.fit(table, labels=labels.set_axis(range(1000, 1000 + len(labels))))  # another index: by position
+    with pytest.raises(TypeError, match="labels is a list of column names, or a DataFrame of 0 and 1; got Index"):
+        made.fit(photos, labels=labels.columns)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("logistic", {"n_positives": "abc"}, "n_positives must be a number of labels per row"),
+        ("an", {"batch_size": True}, "batch_size cannot be True. Its default is 'auto'"),
+        ("forest", {"n_trees": True}, "n_trees cannot be True. Its default is 300"),
+        ("logistic", {"l2": {}}, "l2 cannot be {}"),
+    ],
+)
+def test_settings_of_a_wrong_kind(photos, method, settings, message):
+    with pytest.raises(ValueError, match=message):
+        TableModel(**EASY, method=method, params=settings).fit(photos, label="tag")
+
+
+def test_the_number_of_labels_is_given_once(photos):
+    with pytest.raises(ValueError, match="n_positives is given twice"):
+        TableModel(method="logistic", n_positives=2, params={"n_positives": 1}).fit(photos, label="tag")
+
+
+def test_too_few_rows_for_a_network():
+    table = pd.DataFrame({"x": [1, 2], "tag": ["a", "b"]})
+    with pytest.raises(DataFileError, match="needs at least 4 rows with a tag to train on; there are 2"):
+        TableModel(method="an").fit(table, label="tag")
+    TableModel(method="an", params={"early_stopping": False, "max_epochs": 1}).fit(table, label="tag")
+
+
+def test_a_loaded_model_can_be_trained_again(photos, tmp_path):
+    again = photos.assign(suggested=photos["tags"])
+    made = TableModel(**EASY, method="logistic", n_positives=1.5).fit(again, label="tag")
+    loaded = onepos.load(made.save(tmp_path / "m.onepos")).fit(photos, label="tag")  # without the column of suggestions
+    pd.testing.assert_frame_equal(loaded.predict_proba(photos), made.predict_proba(photos))
+
+
+def test_a_column_that_the_user_names_is_used(photos):
+    mine = photos.assign(suggested=photos["caption"]).drop(columns="caption")
+    made = TableModel(method="frequency", text="suggested", id="id", drop=["tags"]).fit(mine, label="tag")
+    assert made.encoder_.kinds_["suggested"] == "text"
+
+
+def test_cells_that_hold_lists_of_tags(photos):
+    lists = photos.assign(tags=photos["tags"].str.split(";").map(np.array))
+    made = TableModel(**EASY, method="frequency").fit(lists.drop(columns="tag"), label="tags")
+    expected = TableModel(**EASY, method="frequency", separator=";").fit(photos.drop(columns="tag"), label="tags")
+    assert made.labels_ == expected.labels_
+    assert made.facts_["counts"] == expected.facts_["counts"]
+    # Lists are complete, so that they are measured with all measures.
+    found = [
+        evaluate_table(made, TableData(lists), label="tags"),
+        evaluate_table(made, TableData(photos), label="tags", separator=";"),
+    ]
+    assert found[0].complete_labels
+    assert found[0].measures == found[1].measures
 
 
 def test_not_trained():
@@ -253,6 +343,41 @@ def test_a_failed_prediction_leaves_the_old_file(photos, model, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "out.csv"]
 
 
+def test_codes_keep_their_zeros(tmp_path):
+    (tmp_path / "a.csv").write_text("zip,n,t\n80331,10,0.5\n,0,0.25\n01067,7,1\n")
+    frame = read_table(tmp_path / "a.csv").frame
+    assert frame["zip"].tolist()[::2] == ["80331", "01067"]
+    assert frame["zip"].isna().tolist() == [False, True, False]
+    assert frame[["n", "t"]].dtypes.map(str).tolist() == ["int64", "float64"]
+    assert [piece["zip"].tolist()[-1] for piece in read_chunks(tmp_path / "a.csv", rows=2)][-1] == "01067"
+    # A stray zero, or months, are numbers.
+    (tmp_path / "b.csv").write_text("price,month\n0.00,01\n05,12\n1.5,07\n")
+    assert read_table(tmp_path / "b.csv").frame.dtypes.map(str).tolist() == ["float64", "int64"]
+
+
+def test_whole_numbers_as_categories_are_the_same_with_and_without_a_point(tmp_path):
+    # pandas writes integers of a column with a gap as 1.0.
+    codes = pd.Series([1, 2, 3] * 10)
+    tags = pd.Series(["a", "b", "c"] * 10)
+    pd.DataFrame({"code": codes.astype(float).mask(codes.index == 4), "tag": tags}).to_csv(tmp_path / "a.csv")
+    frame = read_table(tmp_path / "a.csv", words=["code"]).frame[["code", "tag"]]
+    model = TableModel(method="frequency", categories="code").fit(frame, label="tag")
+    tally = Tally()
+    found = model.encoder_.transform(pd.DataFrame({"code": codes.astype(str)}), tally)
+    np.testing.assert_array_equal(found, np.eye(3)[codes - 1])
+    assert not tally.notes()
+
+
+def test_a_csv_file_of_a_spreadsheet_may_have_semicolons(tmp_path):
+    (tmp_path / "a.csv").write_bytes("\ufeffPreis;tag\n1,5;a\n2,25;b\n".encode())
+    assert read_table(tmp_path / "a.csv").frame.to_dict("list") == {"Preis": ["1,5", "2,25"], "tag": ["a", "b"]}
+    # The header decides; thousands with dots stay text for the column to judge, numbers with dots do not.
+    (tmp_path / "b.csv").write_text("Preis, netto;kg;n\n916;1.5;3\n1.441;2.25;4\n")
+    frame = read_table(tmp_path / "b.csv").frame
+    assert frame["Preis, netto"].tolist() == ["916", "1.441"]
+    assert frame[["kg", "n"]].dtypes.map(str).tolist() == ["float64", "int64"]
+
+
 def test_tags_and_ids_are_text_as_it_stands(tmp_path):
     (tmp_path / "a.csv").write_text("id,tag,x\n07,NA,1\n08,None,?\n")
     frame = read_table(tmp_path / "a.csv", plain=["id", "tag"]).frame
@@ -267,8 +392,9 @@ def test_tags_and_ids_are_text_as_it_stands(tmp_path):
     [
         ("a.csv", b"", "a.csv: is empty"),
         ("a.csv", b"x,y\n", "has a header and no row"),
-        ("a.csv", b"x,y\n1,2,3\n", "not a readable table .* Is the file complete"),
-        ("a.csv", b"x;y\n1;2,3\n1;2,3,4\n", "not a readable table .* save it with commas"),
+        ("a.csv", b"x,y\n1,2,3\n", "not a readable table: line 2 has 3 cells, the header 2"),
+        ("a.csv", b"x;y\n1;2\n1;2;3\n", "not a readable table: line 3 has 3 cells, the header 2"),
+        ("a.csv", b'x,y\n1,"2\n', "not a readable table: .* Is the file complete"),
         ("a.csv", b"x\n\xff\xfe\n", "not UTF-8"),
         ("a.parquet", b"PAR1", "not a readable parquet file"),
         ("a.xlsx", b"", "cannot tell the format of 'a.xlsx'"),

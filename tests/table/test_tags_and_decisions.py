@@ -81,7 +81,7 @@ def test_row_ids():
     assert row_ids(frame, None).tolist() == ["1", "2"]
     with pytest.raises(DataFileError, match="'s' comes twice"):
         row_ids(frame, "same")
-    with pytest.raises(DataFileError, match="empty in row 1"):
+    with pytest.raises(DataFileError, match="empty in row 2, counted from 1"):
         row_ids(frame, "gap")
 
 

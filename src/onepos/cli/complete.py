@@ -1,6 +1,7 @@
 """``onepos complete``."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,8 +62,9 @@ def complete(
         raise InputError(f"tags are completed in one table; {data} is a folder: `onepos fit` trains on it.")
     if model is not None:
         _check_untrained(options)
+    look = None if review is None else partial(_check_review, options=options, title=title)
     with output.progress_steps() as progress:
-        trained = None if model is not None else train(_only_shown(options), progress)
+        trained = None if model is not None else train(_only_shown(options), progress, look)
         progress("completing", 0.95)
         with output.input_errors():
             from onepos.table import complete_table
@@ -73,7 +75,7 @@ def complete(
                 decisions=read_decided(decisions),
                 threshold=threshold,
                 top=top,
-                separator=options.separator or opt.BETWEEN_TAGS,
+                separator=options.separator or None,
                 at_least_one=False if options.allow_empty else None,
             )
             made.write(out, escape_formulas=escape_formulas)
@@ -89,6 +91,16 @@ def _only_shown(options: TrainingOptions) -> TrainingOptions:
     if not options.image or any(for_pictures(one, text=options.text) for one in options.embed or ()):
         return options
     return replace(options, image="", drop=",".join(part for part in (options.drop, options.image) if part))
+
+
+def _check_review(frame: Any, options: TrainingOptions, title: str) -> None:
+    """Raise before anything is trained if the review page lacks a column, or ids are repeated."""
+    from onepos.table.kinds import require_columns
+    from onepos.table.tags import row_ids
+
+    for what, name in {"title": title, "image": options.image, "id": options.id}.items():
+        require_columns(frame, [name] if name else [], what)
+    row_ids(frame, options.id or None)
 
 
 def _check_untrained(options: TrainingOptions) -> None:

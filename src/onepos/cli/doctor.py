@@ -26,7 +26,7 @@ def doctor(
         from onepos.doctor import diagnose
         from onepos.table import read_table
         from onepos.table.kinds import require_columns
-        from onepos.table.tags import split_tags
+        from onepos.table.tags import holds_lists, split_tags
 
         words = options.names(text)
         content = read_table(data, plain=[label, id, *words])
@@ -35,11 +35,13 @@ def doctor(
         if not label and content.labels is None:
             raise InputError("name the column of tags: --label COL.")
         tags: Any = content.frame[label] if label else content.labels
-        if label and separator:
+        if label and (separator or holds_lists(tags)):
             tags = split_tags(tags, separator)
         left_out = [name for name in (label, id, *options.names(drop)) if name]
+        ids = content.frame[id] if id else None
         progress("looking", 0.3)
-        diagnosis = diagnose(content.frame.drop(columns=left_out), tags, text=words, interface="command line")
+        features = content.frame.drop(columns=left_out)
+        diagnosis = diagnose(features, tags, text=words, ids=ids, interface="command line")
     if json:
         print_json(diagnosis.to_dict())
     else:

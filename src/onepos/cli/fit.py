@@ -4,6 +4,7 @@ import math
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -89,8 +90,8 @@ class Trained:
     seconds: float
 
 
-def train(options: TrainingOptions, progress: Any) -> Trained:
-    """Train a model as the options say; a ValueError on the way is bad input."""
+def train(options: TrainingOptions, progress: Any, look: Callable[[Any], None] | None = None) -> Trained:
+    """Train a model as the options say; a ValueError on the way is bad input. ``look`` gets the table before that."""
     started = time.monotonic()
     progress("loading", 0.0)
     # Find mistakes before reading the table, which may be large.
@@ -103,7 +104,7 @@ def train(options: TrainingOptions, progress: Any) -> Trained:
         progress("reading", 0.02)
         # Loading and reading count against the budget of auto.
         with deadline(math.inf if budget is None else started + budget):
-            data = _fit(model, options, decisions, progress)
+            data = _fit(model, options, decisions, progress, look)
         about_sample = _calibrate(model, options, progress)
     runs = [model.facts_["tuning"] or {}, getattr(getattr(model.estimator_, "history_", None), "facts", {})]
     if any(facts.get("stopped") == "interrupted" for facts in runs):
@@ -127,6 +128,7 @@ def _check(options: TrainingOptions) -> None:
         raise InputError("--sample-label names a column of the file given with --sample; give that too.")
     if options.sample is not None and not options.sample.is_file():
         raise InputError(f"no such file: {options.sample}. --sample is a table of rows with all their tags.")
+    _check_sample(options)
     if options.budget is not None and not options.budget > 0:
         raise InputError(f"--budget is a number of seconds above 0; got {options.budget:g}.")
     if not options.tune:
@@ -136,6 +138,31 @@ def _check(options: TrainingOptions) -> None:
     if options.method == "auto":
         raise InputError("--tune searches the settings of one method: name it with --method. auto chooses by itself.")
     require("optuna", extra="tune", purpose="--tune")
+
+
+def _check_sample(options: TrainingOptions) -> None:
+    """Raise before the training if the sample lacks the columns of its labels."""
+    from onepos.table.files import column_names
+    from onepos.table.kinds import shorten
+
+    if options.sample is None:
+        return
+    label, labels = options.sample_label or options.label, names(options.labels)
+    if label and labels:
+        raise InputError("--labels names the 0/1 columns of the sample, too: leave --sample-label out.")
+    columns = column_names(options.sample)
+    if columns is None:
+        return
+    if not label and not labels:
+        raise InputError(f"say which column of {options.sample.name} holds all tags: --sample-label COL.")
+    missing = [name for name in ([label] if label else labels) if name not in columns]
+    if missing:
+        advice = (
+            "Name the column of all tags with --sample-label." if label else "It needs all 0/1 columns of --labels."
+        )
+        raise InputError(
+            f"{options.sample.name} has no column {missing[0]!r}; its columns are: {shorten(columns)}. {advice}"
+        )
 
 
 def _untrained(options: TrainingOptions, progress: Any) -> "TableModel":
@@ -175,7 +202,9 @@ def _untrained(options: TrainingOptions, progress: Any) -> "TableModel":
     )
 
 
-def _fit(model: "TableModel", options: TrainingOptions, decisions: Any, progress: Any) -> "TableData | None":
+def _fit(
+    model: "TableModel", options: TrainingOptions, decisions: Any, progress: Any, look: Callable[[Any], None] | None
+) -> "TableData | None":
     """Read the data and fit the model; returns the table."""
     label, columns = options.label or None, names(options.labels)
     common: dict[str, Any] = {"label": label, "checkpoint": options.checkpoint, "progress": progress}
@@ -197,6 +226,8 @@ def _fit(model: "TableModel", options: TrainingOptions, decisions: Any, progress
         raise InputError("--separator says what stands between the tags of a cell of --label: give that too.")
     if options.label and options.labels:
         raise InputError("give --label (one column of tags) or --labels (0/1 columns), not both.")
+    if look is not None:
+        look(data.frame)
     given = columns if data.labels is None else data.labels
     model.fit(data.frame, labels=None if label else given, decisions=decisions, **common)
     return data

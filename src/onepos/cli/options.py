@@ -13,7 +13,7 @@ import typer
 
 from onepos.cli.output import InputError
 
-#: Sign between the tags of a set without --separator.
+#: Sign between the tags of a cell of complete labels without --separator.
 BETWEEN_TAGS = ";"
 
 

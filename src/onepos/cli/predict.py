@@ -25,7 +25,7 @@ def predict(
     top: options.Top = None,
     embed: options.Embed = None,
     image: options.Image = "",
-    separator: Annotated[str, typer.Option(metavar="SIGN", help="Sign between two tags.")] = ";",
+    separator: Annotated[str | None, options.option("SIGN", "Sign between the tags of a set (default: ;).")] = None,
     allow_empty: options.AllowEmpty = False,
     escape_formulas: options.EscapeFormulas = True,
     json: output.JsonOption = False,

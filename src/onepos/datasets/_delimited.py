@@ -1,5 +1,6 @@
 """CSV, TSV and parquet as frames, which ``onepos.table`` reads too; and as numbers with labels for ``read``."""
 
+import csv
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from onepos._utils.machine import require
 from onepos.datasets._table import Table, as_features, as_indicator
 from onepos.exceptions import DataFileError, MissingDependencyError
 
+#: Cells by which columns of codes are told from columns of numbers.
+_LOOKED_AT, _LEAST_ROWS = 1_000_000, 100
 #: What an empty cell of a CSV file may say.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
 
@@ -35,11 +38,36 @@ def readable(path: Path) -> Iterator[None]:
     except UnicodeError as error:
         raise DataFileError(f"{path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
     except (ValueError, pd.errors.ParserWarning) as error:
-        with path.open("rb") as file:  # the file may be no text at all
-            header = file.readline(1 << 20)
-        commas = path.suffix.lower() != ".csv" or max(map(header.count, (b";", b"\t"))) <= header.count(b",")
-        advice = "Is the file complete?" if commas else OTHER_SEPARATOR
-        raise DataFileError(f"{path.name}: not a readable table ({str(error).strip()}). {advice}") from error
+        commas = path.suffix.lower() != ".csv" or b"\t" not in _header(path)
+        said = f"{str(error).strip().rstrip('.')}. {'Is the file complete?' if commas else OTHER_SEPARATOR}"
+        raise DataFileError(f"{path.name}: not a readable table: {_long_row(path) or said}") from error
+
+
+def _header(path: Path) -> bytes:
+    with path.open("rb") as file:  # the file may be no text at all
+        return file.readline(1 << 20)
+
+
+def _sign(path: Path) -> str:
+    """Return what separates cells: in a CSV file a semicolon if the header has more of them than commas."""
+    if path.suffix.lower() != ".csv":
+        return "\t"
+    header = _header(path)
+    return ";" if header.count(b";") > header.count(b",") else ","
+
+
+def _long_row(path: Path) -> str | None:
+    """Return what is wrong with the first row that has more cells than the header; None if there is none."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.reader(file, delimiter=_sign(path))
+            size = len(next(rows))
+            found = next(((rows.line_num, len(row)) for row in rows if len(row) > size), None)
+    except (csv.Error, StopIteration, UnicodeError):
+        return None
+    if found is None:
+        return None
+    return f"line {found[0]} has {found[1]} cells, the header {size}. Quote texts that hold the separator."
 
 
 def csv_frame(
@@ -48,29 +76,50 @@ def csv_frame(
     words: Collection[str] = (),
     plain: Collection[str] | None = (),
     column_name: Callable[[str], str] = str,
+    codes: bool = False,
     **options: Any,
 ) -> Any:
     """Return a CSV or TSV file as a frame, or with ``chunksize`` as an iterator of frames.
 
     Columns of ``words`` and ``plain`` (None: all) are read as text. In ``plain`` only an empty cell is missing.
-    ``column_name`` turns a name of the header into the one that the caller uses.
+    ``column_name`` turns a name of the header into the one that the caller uses. With ``codes``, columns of codes
+    (``_is_ambiguous``) are read as text, too; the first rows tell.
     """
-    layout: dict[str, Any] = {"sep": "," if path.suffix.lower() == ".csv" else "\t", "index_col": False}
+    layout: dict[str, Any] = {"sep": _sign(path), "index_col": False}
     with readable(path):
         head = pd.read_csv(path, **layout, header=None, nrows=1, dtype=str).iloc[0]
         # pandas would number the second column of a name, and a tag become a feature.
         check_distinct([str(name) for name in head if not pd.isna(name)], path.name)
         names = {name: column_name(name) for name in pd.read_csv(path, **layout, nrows=0).columns}
         as_written = {name for name, column in names.items() if plain is None or column in plain}
+        as_text = as_written | {name for name, column in names.items() if column in words}
+        others = [name for name in names if name not in as_text]
+        if codes and others:
+            n_rows = max(_LEAST_ROWS, _LOOKED_AT // len(others))
+            some = pd.read_csv(path, **layout, dtype=str, nrows=n_rows, usecols=others)
+            as_text |= {name for name in others if _is_ambiguous(some[name].dropna().str.strip(), layout["sep"])}
         return pd.read_csv(
             path,
-            dtype={name: str for name, column in names.items() if name in as_written or column in words},
+            dtype=dict.fromkeys(as_text, str),
             keep_default_na=False,
             na_values={name: [""] if name in as_written else list(MISSING) for name in names},
             low_memory=False,
             **layout,
             **options,
         )
+
+
+def _is_ambiguous(cells: "pd.Series[str]", separator: str) -> bool:
+    """Whether pandas would misread a column: numbers of one width that begin with 0, or 1.234 for a thousand.
+
+    Dots between groups of three digits, and nowhere else, mean thousands only where semicolons separate cells.
+    """
+    if not len(cells):
+        return False
+    if cells.str.startswith("0").any() and cells.str.fullmatch(r"\d{3,}").all() and cells.str.len().nunique() == 1:
+        return True
+    dots = cells[cells.str.contains(".", regex=False)] if separator == ";" else cells[:0]
+    return len(dots) > 0 and bool(dots.str.fullmatch(r"[+-]?[1-9]\d{0,2}(\.\d{3})+").all())
 
 
 @contextmanager

@@ -11,14 +11,20 @@ from onepos.doctor.columns import check_columns, check_scale
 from onepos.doctor.data import Table, Tags, read_table, read_tags
 from onepos.doctor.diagnosis import CODES, LEVELS, Diagnosis, Finding, Interface, Seen, Summary, name_of, worded
 from onepos.doctor.guess import check_leaks, find_leaks, guess_tags
-from onepos.doctor.labels import check_index, check_labels, check_split_labels
+from onepos.doctor.labels import check_ids, check_index, check_labels, check_split_labels
 from onepos.doctor.rows import check_rows, check_split_columns, check_split_rows, check_texts
 
 __all__ = ["CODES", "CardinalityEstimate", "Diagnosis", "Finding", "Summary", "diagnose", "estimate_cardinality"]
 
 
 def diagnose(
-    features: Any, tags: Any, *, text: Any = None, test: tuple[Any, Any] | None = None, interface: Interface = "python"
+    features: Any,
+    tags: Any,
+    *,
+    text: Any = None,
+    ids: Any = None,
+    test: tuple[Any, Any] | None = None,
+    interface: Interface = "python",
 ) -> Diagnosis:
     """Look for what commonly goes wrong with one observed label per row, before anything is fitted.
 
@@ -32,6 +38,8 @@ def diagnose(
         One tag per row, possibly missing; or 1 observed, 0 unknown, −1 known absent. Rows are matched by position.
     text : str or list of str, optional
         Columns that hold texts.
+    ids : Series (or 1-D array) of shape (n_rows,), optional
+        What names the rows.
     test : pair (features, tags), optional
         Test rows; ``tags`` may be None.
     interface : {"python", "command line"}
@@ -59,6 +67,7 @@ def diagnose(
     guess = guess_tags(table, read, leaks)
     found = [
         *check_index(features, tags),
+        *check_ids(ids),
         *check_labels(read),
         *check_columns(table, read),
         *check_leaks(leaks),

@@ -13,7 +13,7 @@ from scipy import sparse
 from onepos.doctor.diagnosis import listed
 from onepos.table import ColumnEncoder
 from onepos.table.encoder import Choice, judge
-from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, as_numbers, kind_of
+from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, WRITTEN, as_numbers, is_suggestion, kind_of
 from onepos.table.measures import DateColumn
 
 
@@ -37,7 +37,10 @@ class Column:
 
 def read_column(name: Hashable, series: "pd.Series[Any]", wanted: ColumnEncoder | None = None) -> Column:
     """Read one column of a frame; ``wanted`` has the settings of ``fit``."""
-    choice, kind = judge(series, wanted or ColumnEncoder()), kind_of(series)
+    wanted, kind = wanted or ColumnEncoder(), kind_of(series)
+    # The series has a number as its name.
+    written = str(series.name) not in wanted.text and is_suggestion(str(name), series)
+    choice = Choice(reason=WRITTEN) if written else judge(series, wanted)
     if kind in (TEXT, CATEGORY) and choice.kind not in ("", TEXT):
         kind = kind if choice.kind == CATEGORY else choice.kind  # prose is text, even if fit takes it as categories
     values = choice.part.days(series)[0] if isinstance(choice.part, DateColumn) else None

@@ -33,7 +33,7 @@ class Finding:
 
     A "note" is worth knowing; a "warning" is likely to hurt; with an "error" there is nothing sensible to fit. ``code``
     is the stable name of the check, listed in docs/doctor.md, and ``title`` says what it means. ``detail`` says what
-    was seen, with numbers, and what to do. ``about`` names the columns or labels concerned.
+    was seen, with numbers, and what to do. ``about`` names the columns, labels or first ids concerned.
     """
 
     level: Level

@@ -19,7 +19,7 @@ from onepos.doctor.diagnosis import Seen, counted, name_of, seen
 from onepos.doctor.rows import chance_duplicates, comparable_rows, groups_of
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder
-from onepos.table.kinds import NUMBER
+from onepos.table.kinds import NUMBER, WRITTEN
 
 LEAK_ACCURACY = 0.98  # Held-out accuracy of one column from which on it gives the tag away
 LEAK_SKILL = 0.95  # Share of the way from the most frequent label to certainty that it must also close
@@ -54,6 +54,8 @@ def find_leaks(table: Table, tags: Tags) -> dict[Hashable, float]:
     truth, leaks = tags.codes[hold], dict[Hashable, float]()
     frequent = float(np.bincount(truth).max() / len(truth))
     for column in table.columns:
+        if column.choice.reason == WRITTEN:
+            continue
         accuracy = float((_predict(column, learn, hold, tags.codes) == truth).mean())
         if accuracy >= LEAK_ACCURACY and accuracy - frequent >= LEAK_SKILL * (1 - frequent) and frequent < 1:
             leaks[column.name] = accuracy

@@ -10,14 +10,18 @@ import numpy as np
 import pandas as pd
 
 from onepos._utils.labels import normal_tag
+from onepos.datasets._delimited import MISSING
 from onepos.doctor.data import Tags
 from onepos.doctor.diagnosis import Level, Seen, counted, seen
+from onepos.table.kinds import as_words
 
 RARE_ROWS, RARE_SHARE = 5, 1000  # A label in fewer rows, or in fewer than one in RARE_SHARE, is hardly ever observed
 DOMINANT = 0.9  # A label in more than this share of the tagged rows dominates
 ID_ROWS, ID_SHARE = 20, 0.9  # From so many rows on, labels as many as this share of the rows look like identifiers
 MISSING_SHARE = 0.2  # Missing tags are a warning above this share, a note below
 
+_MOST_IDS = 5  # Repeated ids that a finding names
+_NO_TAG = {word.casefold() for word in MISSING if word} | {"-", "--"}  # What other columns mark a gap with
 _SEPARATORS = re.compile(r"\s*[,;|/+&]\s*")
 
 
@@ -73,6 +77,11 @@ def _check_spelling(tags: Tags) -> Iterator[Seen]:
         shown = "; ".join(" = ".join(group) for group in visible)
         about = [name for group in doubles for name in group]
         yield seen("label-spelling", about, labels=counted(len(doubles), "label"), shown=shown)
+    gaps = {
+        name: int(n) for name, n in zip(written, tags.counts, strict=True) if n and name.strip().casefold() in _NO_TAG
+    }
+    if gaps:
+        yield seen("tag-says-missing", gaps, rows=counted(sum(gaps.values()), "row"))
     parts = {name: [_plain(part) for part in _SEPARATORS.split(name)] for name in written}
     lists = [name for name, found in parts.items() if len(found) > 1 and all(part and part in alike for part in found)]
     if lists:
@@ -90,6 +99,16 @@ def check_index(features: Any, tags: Any) -> Iterator[Seen]:
     both = isinstance(features, pd.DataFrame | pd.Series) and isinstance(tags, pd.DataFrame | pd.Series)
     if both and not features.index.equals(tags.index):
         yield seen("tag-index-mismatch")
+
+
+def check_ids(ids: Any) -> Iterator[Seen]:
+    """Look for ids that several rows have: decisions of a reviewer are about one row."""
+    if ids is None:
+        return
+    counts = pd.Series(as_words(pd.Series(ids))).value_counts()
+    several = counts[counts > 1]
+    if len(several):
+        yield seen("id-repeated", several.index[:_MOST_IDS], ids=counted(len(several), "id"))
 
 
 def check_split_labels(tags: Tags, test: Tags) -> Iterator[Seen]:

@@ -44,7 +44,7 @@ ENCODER: Rule = {
     "bags?1": {"*": ["any"]},  # [values, sign, n_found, n_hashed]
     "text?1": {"*": "any"},  # words and weights are arrays
     "dates?1": {"*": {"formats": [one_of(*FORMATS)], "first last mean": "finite", "spread": "positive"}},
-    "measures?1": {"*": {"units": "texts", "means": ["finite"], "spreads": ["positive"]}},
+    "measures?1": {"*": {"units": "texts", "means": ["finite"], "spreads": ["positive"], "decimal": one_of(".", ",")}},
 }
 
 _TUNING: Rule = {

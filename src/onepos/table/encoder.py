@@ -26,8 +26,10 @@ from onepos.table.kinds import (
     TEXT,
     TEXT_WORDS,
     VALUES,
+    WRITTEN,
     Tally,
     as_list,
+    is_suggestion,
     kind_of,
     named,
     odd_value,
@@ -71,6 +73,8 @@ def judge(column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Choice:
     if column.isna().all():
         return Choice(reason=_EMPTY)
     asked = name in wanted.categories
+    if not asked and is_suggestion(name, column):
+        return Choice(reason=WRITTEN)
     kind = CATEGORY if asked else kind_of(column)
     if kind in (NUMBER, BOOLEAN):
         if column.notna().all() and column.nunique() == 1:

@@ -14,14 +14,15 @@ from onepos.metrics import METRICS, row_values
 from onepos.table.files import TableData
 from onepos.table.kinds import Tally, require_columns, shorten
 from onepos.table.model import TableModel
-from onepos.table.tags import indicator_columns, split_tags
+from onepos.table.tags import holds_lists, indicator_columns, split_tags
 from onepos.table.training import single_positive_values
 
 
 class Truth(NamedTuple):
     """Where the labels are: a column of tags, with ``separator`` of complete sets, or the complete 0/1 columns.
 
-    Without ``separator`` a cell is read as in training, and may not hold all labels of its row.
+    Without ``separator`` a cell is read as in training, and may not hold all labels of its row. Cells that are lists
+    hold all.
     """
 
     label: str | None = None
@@ -40,6 +41,7 @@ class Found(NamedTuple):
 def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     """Return the labels of a table in the model's order."""
     label, separator, labels = where
+    lists = False
     if label and labels:
         raise DataFileError("name the column of tags (label) or the 0/1 columns (labels), not both.")
     if separator and not label:
@@ -47,6 +49,7 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     if label:
         require_columns(data.frame, [label], "label")
         found = split_tags(data.frame[label], separator or model.separator_)
+        lists = holds_lists(data.frame[label])
     elif data.labels is not None:
         found = data.labels
     elif labels:
@@ -64,7 +67,7 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
         raise DataFileError(
             f"no row has a label of the model ({shorten(model.labels_)}); the data have {shorten(found.columns)}."
         )
-    complete = bool(separator or labels)
+    complete = bool(separator or labels or lists)
     if not label and not labels:
         # A file that carries labels does not say whether they are all; one in every row is what single positives are.
         complete = bool(((truth > 0).sum(axis=1) > 1).any())

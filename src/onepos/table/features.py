@@ -78,13 +78,15 @@ class CategoryColumn(FittedColumn):
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Find the distinct values; None if there are too many."""
-        self.values = sorted({word for word in as_words(column) if word is not None})
+        self.values = sorted({_whole(word) for word in as_words(column) if word is not None})
         return self if len(self.values) <= wanted.max_categories else None
 
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return one column for each value."""
-        position = {word: j for j, word in enumerate(self.values)}
-        codes = np.array([-1 if word is None else position.get(word, -2) for word in as_words(column)], dtype=np.int64)
+        exact = {value: j for j, value in enumerate(self.values)}
+        position = {_whole(value): j for value, j in exact.items()} | exact
+        words = [None if word is None else word if word in exact else _whole(word) for word in as_words(column)]
+        codes = np.array([-1 if word is None else position.get(word, -2) for word in words], dtype=np.int64)
         tally.count(self.name, codes == -1, "missing, taken as none of the categories")
         tally.count(self.name, codes == -2, "of a category that training never saw, taken as none of the categories")
         return np.asarray(codes[:, None] == np.arange(len(self.values)), dtype=np.float32)
@@ -101,6 +103,11 @@ class CategoryColumn(FittedColumn):
     def from_state(cls, name: str, arrays: dict[str, NDArray[Any]], facts: Any) -> Self:
         """Take back the values."""
         return super().from_state(name, arrays, [facts])
+
+
+def _whole(word: str) -> str:
+    """Return a whole number without ``.0``, which pandas writes after it if another row has a gap."""
+    return word.removesuffix(".0") if word.endswith(".0") and word[:-2].removeprefix("-").isdecimal() else word
 
 
 class BagColumn(FittedColumn):
@@ -120,7 +127,7 @@ class BagColumn(FittedColumn):
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Choose frequent values, of cells or of their parts, whichever cover more rows; None if they cover too few."""
-        words = [word for word in as_words(column) if word is not None]
+        words = [_whole(word) for word in as_words(column) if word is not None]
         signs = ["", *(sign for sign in _SIGNS if sum(sign in word for word in words) >= _LISTS * len(words))]
         most, found = max(1.0, _LEAST_SHARE * len(words)), False
         for sign in signs:
@@ -151,7 +158,7 @@ class BagColumn(FittedColumn):
         """Return CSR, one column for each value, one for all others, one for gaps, and the hashed ones."""
         position = {value: j for j, value in enumerate(self.values)}
         other, words = len(position), as_words(column)
-        cells = [set() if word is None else _parts(word, self.sign) for word in words]
+        cells = [set() if word is None else _parts(_whole(word), self.sign) for word in words]
         found = [sorted({position.get(part, other) for part in cell}) for cell in cells]
         rows = [[other + 1] if word is None else row for word, row in zip(words, found, strict=True)]
         tally.count(self.name, [word is None for word in words], "missing, taken as a value of its own")

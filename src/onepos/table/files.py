@@ -52,7 +52,7 @@ def read_table(
     source = existing(path, FORMATS)
     suffix = source.suffix.lower()
     if suffix in SEPARATED:
-        frame = csv_frame(source, words=words, plain=plain, column_name=unescape_formula)
+        frame = csv_frame(source, words=words, plain=plain, column_name=unescape_formula, codes=True)
         frame = with_escapes(frame, unescape_formula)
     elif suffix in PARQUET:
         frame = parquet_frame(source)
@@ -96,7 +96,8 @@ def read_chunks(
     source = existing(path, FORMATS)
     is_text = source.suffix.lower() in SEPARATED
     if is_text:
-        pieces: Any = csv_frame(source, words=words, plain=plain, column_name=unescape_formula, chunksize=rows)
+        options: Any = {"column_name": unescape_formula, "codes": True, "chunksize": rows}
+        pieces: Any = csv_frame(source, words=words, plain=plain, **options)
     elif source.suffix.lower() in PARQUET:
         pieces = parquet_pieces(source, rows)
     else:
@@ -129,6 +130,30 @@ def parquet_rows(path: Path) -> int:
     """Return how many rows a parquet file has."""
     with parquet_file(path) as file:
         return int(file.metadata.num_rows)
+
+
+def column_names(path: str | Path) -> list[str] | None:
+    """Return the columns of a CSV, TSV or parquet file without reading it; None for other formats."""
+    source = existing(path, FORMATS)
+    if source.suffix.lower() in PARQUET:
+        with parquet_file(source) as file:
+            return [str(name) for name in file.schema_arrow.names]
+    if source.suffix.lower() not in SEPARATED:
+        return None
+    return [
+        str(name) for name in csv_frame(source, column_name=unescape_formula, nrows=0).rename(columns=unescape_formula)
+    ]
+
+
+def has_integers(path: str | Path, column: str | None) -> bool:
+    """Whether the column of a parquet file holds integers, with gaps or without."""
+    source = existing(path, FORMATS)
+    if source.suffix.lower() not in PARQUET:
+        return False
+    types = require("pyarrow", extra="data", purpose="reading parquet").types
+    with parquet_file(source) as file:
+        schema = file.schema_arrow
+        return column in schema.names and bool(types.is_integer(schema.field(column).type))
 
 
 def read_as_written(path: Path) -> pd.DataFrame:

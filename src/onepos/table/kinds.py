@@ -1,6 +1,7 @@
 """What a column holds, how its cells are read as words or as numbers, and how many could not be read."""
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ _TRUE, _FALSE = frozenset({"true", "yes"}), frozenset({"false", "no"})
 # A boolean column of training that a file gives back as text may also say 1 and 0.
 _TRUTH = dict.fromkeys((*_TRUE, "1", "1.0"), 1.0) | dict.fromkeys((*_FALSE, "0", "0.0"), 0.0)
 _NUMBERS = (int, float, np.integer, np.floating)
+#: The column of sets that predictions have, beside a column p(label) with a share for each label.
+SUGGESTED, WRITTEN = "suggested", "has the name of a column that onepos complete writes"
+_SHARE_OF = re.compile(r"p\(.+\)")
 _NAMED_PICTURES = 5  # Broken pictures that a note names; the others are counted
 
 
@@ -52,6 +56,16 @@ def kind_of(column: "pd.Series[Any]") -> str:
     some = present[:: max(1, len(present) // 1000)]
     is_text = some and all(isinstance(value, str) for value in present)
     return TEXT if is_text and np.mean([len(value.split()) for value in some]) >= TEXT_WORDS else CATEGORY
+
+
+def is_suggestion(name: str, column: "pd.Series[Any]") -> bool:
+    """Whether an earlier completion wrote a column; learning from it would be circular.
+
+    Its name tells: the labels may have changed since, and some of the columns may be gone.
+    """
+    if _SHARE_OF.fullmatch(name) is None:
+        return name == SUGGESTED
+    return bool(pd.to_numeric(column.dropna(), errors="coerce").between(0.0, 1.0).all())
 
 
 def holds_dates(column: "pd.Series[Any]") -> bool:
@@ -93,16 +107,23 @@ def as_numbers(column: "pd.Series[Any]", name: str, *, boolean: bool) -> NDArray
     if wrong.size:
         raise DataFileError(
             f"column {name!r} must hold {'yes/no values' if boolean else 'numbers'} as in training; got "
-            f"{str(column.iloc[wrong[0]])[:40]!r} (row {column.index[wrong[0]]}, {wrong.size} such rows). "
+            f"{str(column.iloc[wrong[0]])[:40]!r} ({_row_of(column, wrong[0])}; {wrong.size} such rows). "
             "Correct them, or leave them empty."
         )
     large = np.flatnonzero(np.abs(values) > LARGEST)
     if large.size:
         raise DataFileError(
-            f"column {name!r} must hold finite numbers of at most {LARGEST:.2g} in magnitude; row "
-            f"{column.index[large[0]]} is {values[large[0]]}. Correct it, or leave it empty."
+            f"column {name!r} must hold finite numbers of at most {LARGEST:.2g} in magnitude; got {values[large[0]]} "
+            f"({_row_of(column, large[0])}). Correct it, or leave it empty."
         )
     return values
+
+
+def _row_of(column: "pd.Series[Any]", place: int) -> str:
+    """Name a row: its number from 1 on, as in output files, or its index if that is no number of rows."""
+    index, label = column.index, column.index[place]
+    numbered = index.name is None and index.dtype.kind == "i" and index.is_monotonic_increasing
+    return f"row {label + 1}, counted from 1" if numbered else f"row {label}"
 
 
 @dataclass

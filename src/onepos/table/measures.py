@@ -18,13 +18,24 @@ if TYPE_CHECKING:
 
 READABLE = 0.9  # Share of the cells that must be readable. The others become gaps, and are counted
 _LOOKED_AT = 100  # Words by which the next format of dates is chosen
-_DAYS = ("%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y")
+_DAYS = (
+    "%B %d, %Y",
+    "%b %d, %Y",
+    "%d %B %Y",
+    "%d %b %Y",
+    "%Y/%m/%d",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%d.%m.%Y",
+    "%d-%m-%Y",
+    "%d-%b-%Y",
+)
 #: Formats of dates that are tried.
 FORMATS = ("ISO8601", *(day + time for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p")))
 #: 3/4/2020 is a day in March or in April: a column has one of these orders, that of more cells.
 _ORDERS = {"%m/%d": "month/day/year", "%d/%m": "day/month/year"}
 #: A number alone is not a date. It may be a year or a count.
-_DATE_LIKE = re.compile(r"\d[-/., ]\d|\d [A-Za-z]{3,} \d|[A-Za-z]{3,} \d")
+_DATE_LIKE = re.compile(r"\d[-/., ]\d|\d[- ][A-Za-z]{3,}[- ]\d|[A-Za-z]{3,} \d")
 _CYCLE = 0.3  # Month and weekday weigh less than the place in the range: many tables have no seasons
 
 
@@ -184,8 +195,12 @@ def _parsed(column: "pd.Series[Any]", way: str | None) -> NDArray[np.float64]:
     return np.where(np.isnat(seconds), np.nan, seconds.astype(np.int64) / 86_400.0)
 
 
-_THOUSANDS, _PLAIN = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", r"\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?"
-_MEASURE = re.compile(rf"([+-]?)\s*([$€£¥₹]?)\s*({_THOUSANDS}|{_PLAIN})\s*([^\d,;|:]{{0,20}})")
+#: Groups of three digits between equal signs, then perhaps a decimal part after another sign; and other numbers.
+_GROUPS = r"\d{1,3}(?P<sign>[,.'’\u00a0\u202f])\d{3}(?:(?P=sign)\d{3})*(?:(?!(?P=sign))[.,]\d+)?"
+_SPACED = r"\d{1,3}(?: \d{3})+[.,]\d+"  # without a decimal part it may be a telephone number
+_PLAIN = r"\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?"
+_MEASURE = re.compile(rf"([+-]?)\s*([$€£¥₹]?)\s*([+-]?)({_GROUPS}|{_SPACED}|{_PLAIN})\s*([^\d,;|:]{{0,20}})")
+_EITHER = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")  # 1,234 is a thousand, or one and a bit
 _LARGEST = 1e30  # Larger ones are codes of something
 _CODE = re.compile(r"0\d")  # 007 is a code, not a number
 #: Units of so many rows get features, and a column has at most so many of them. Few distinct cells are categories.
@@ -196,19 +211,22 @@ class MeasureColumn(FittedColumn):
     """Numbers with units: for each unit the standardised number, and whether it is the unit of the cell.
 
     ``1,200 km``, ``3.5kg``, ``$5``, ``7 %`` and numbers written as text are read; one with no unit has the unit "".
-    A plural is the unit that it is the plural of. A number far outside the range of its unit is cut at 5 standard
-    deviations. Gaps, and cells without a known unit, are all zeros.
+    ``decimal`` is the decimal sign of the column; it says what ``1.234`` is. A plural is the unit that it is the plural
+    of. A number far outside the range of its unit is cut at 5 standard deviations. Gaps, and cells without a known
+    unit, are all zeros.
     """
 
     key, kinds = "measures", (MEASURE,)
-    stored = ("units", "means", "spreads")
+    stored = ("units", "means", "spreads", "decimal")
+    decimal = "."
 
     def fit(self, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Find the units, and mean and spread of their numbers; None if the cells are no numbers with units."""
         words = [word for word in as_words(column) if word is not None]
         if len(set(words)) < _LEAST_VALUES or any(_CODE.match(word) for word in words):
             return None
-        read = [found for word in words if (found := _measure(word)) is not None]
+        self.decimal = _find_decimal_sign([cell[4] for cell in map(_MEASURE.fullmatch, words) if cell is not None])
+        read = [found for found in self._read(column) if found is not None]
         counts = Counter(unit for _, unit in read)
         for unit in [unit for unit in counts if unit + "s" in counts]:
             counts[unit] += counts.pop(unit + "s")
@@ -230,12 +248,11 @@ class MeasureColumn(FittedColumn):
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return the numbers of each unit, then which unit it is."""
         values = np.zeros((len(column), 2, len(self.units)))
-        missing, strange = np.zeros((2, len(column)), dtype=bool)
-        for row, word in enumerate(as_words(column)):
-            found = None if word is None else _measure(word)
+        strange, missing = np.zeros(len(column), dtype=bool), np.array([word is None for word in as_words(column)])
+        for row, found in enumerate(self._read(column)):
             place = None if found is None else self._place(found[1])
             if found is None or place is None:
-                (missing if word is None else strange)[row] = True
+                strange[row] = not missing[row]
                 continue
             values[row, :, place] = (found[0] - self.means[place]) / self.spreads[place], 1.0
         tally.count(self.name, missing, "missing, taken as no number")
@@ -244,21 +261,60 @@ class MeasureColumn(FittedColumn):
 
     def describe(self) -> str:
         """Return the units."""
+        commas = ", with decimal commas" if self.decimal == "," else ""
         if self.units == [""]:
-            return "number written as text → 2 features (number, whether there is one)"
+            return f"number written as text{commas} → 2 features (number, whether there is one)"
         units = ", ".join(unit or "none" for unit in self.units)
-        return f"number with unit: {units} → {self.n_features} features (number for each unit, which unit)"
+        return f"number with unit: {units}{commas} → {self.n_features} features (number for each unit, which unit)"
+
+    def _read(self, column: "pd.Series[Any]") -> list[tuple[float, str] | None]:
+        """Return number and unit of each cell. Numbers that are no text have no decimal sign to mistake."""
+        signs = ["." if isinstance(cell, float) else self.decimal for cell in column]
+        words = zip(as_words(column), signs, strict=True)
+        return [None if word is None else _measure(word, sign) for word, sign in words]
 
     def _place(self, unit: str) -> int | None:
         ways = (unit, unit.removesuffix("s"), unit + "s")
         return next((self.units.index(way) for way in ways if way in self.units), None)
 
 
-def _measure(word: str) -> tuple[float, str] | None:
+def _measure(word: str, decimal: str) -> tuple[float, str] | None:
     """Return number and unit of a cell, or None."""
     found = _MEASURE.fullmatch(word)
     if found is None:
         return None
-    sign, currency, digits, unit = found.groups()
-    number = float(sign + (digits.replace(",", "") if re.fullmatch(_THOUSANDS, digits) else digits.replace(",", ".")))
+    before, currency, after, digits, _, unit = found.groups()
+    if before and after:
+        return None
+    sign = decimal if _EITHER.fullmatch(digits) else _decimal_sign(digits)
+    number = float(before + after + re.sub(rf"[^\d{sign}eE+-]", "", digits).replace(",", "."))
     return (number, (currency + unit.strip()).casefold()) if abs(number) <= _LARGEST else None
+
+
+def _find_decimal_sign(numbers: list[str]) -> str:
+    """Return the decimal sign that most numbers show; if none does, the one with which they are more alike.
+
+    916 goes with 1.441 as a thousand, 3 goes with 1.441 as one and a bit.
+    """
+    signs = Counter(map(_decimal_sign, numbers))
+    if signs["."] or signs[","]:
+        return "," if signs[","] > signs["."] else "."
+    if not any(map(_EITHER.fullmatch, numbers)):
+        return "."
+    spreads = {}
+    for sign in ".,":
+        values = np.abs([float(re.sub(rf"[^\d{sign}eE+-]", "", number).replace(",", ".")) for number in numbers])
+        spreads[sign] = float(np.std(np.log(np.clip(values, 1e-9, _LARGEST))))
+    return "," if spreads[","] < spreads["."] - 1e-9 else "."
+
+
+def _decimal_sign(digits: str) -> str:
+    """Return the decimal sign of a number, "" if it does not show."""
+    if _EITHER.fullmatch(digits):
+        return ""
+    dots, commas = digits.count("."), digits.count(",")
+    if dots and commas:
+        return max(".,", key=digits.rindex)
+    if dots + commas == 1:
+        return "." if dots else ","
+    return "" if dots == commas else "," if dots else "."  # 1.234.567

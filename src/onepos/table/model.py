@@ -20,8 +20,17 @@ from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
 from onepos.table.encoder import ColumnEncoder, assign
 from onepos.table.kinds import Tally, as_list, is_sparse, named
-from onepos.table.tags import LabelColumns, apply_decisions, row_ids, suggestion_columns
-from onepos.table.training import Progress, Rows, compare, fit_in_time, make_estimator, split_rows, tuning_facts
+from onepos.table.tags import LabelColumns, apply_decisions, row_ids
+from onepos.table.training import (
+    Progress,
+    Rows,
+    check_enough,
+    compare,
+    fit_in_time,
+    make_estimator,
+    split_rows,
+    tuning_facts,
+)
 
 _SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
 
@@ -198,17 +207,15 @@ class TableModel(BaseEstimator):
         return self._train(estimator, rows, tally, None, started=started, tell=tell, checkpoint=checkpoint)
 
     def _fit_encoder(self, frame: pd.DataFrame, columns: LabelColumns, **limits: int) -> None:
-        made = suggestion_columns(frame, self.labels_)
         self.encoder_ = ColumnEncoder(
             text=self.text,
             categories=self.categories,
-            drop=[*columns.names, *as_list(self.drop), *made],
+            drop=[*columns.names, *as_list(self.drop)],
             image=self.image,
             embed=self.embed,
             image_folder=self.image_folder,
             **limits,
         ).fit(frame)
-        self.encoder_.left_out_ |= dict.fromkeys(made, "was written by onepos complete: it is a guess, not data")
 
     def _train(
         self,
@@ -225,6 +232,7 @@ class TableModel(BaseEstimator):
         self.id_, self.separator_, self.at_least_one_ = self.id, self.separator, self.at_least_one
         tell("training", 0.05)
         features, tags = rows.to_fit(self.labels_)
+        check_enough(estimator, tags)
         found = None
         with warnings.catch_warnings():
             # A table may have rows without a tag, and facts_ counts them.
@@ -342,7 +350,7 @@ class TableModel(BaseEstimator):
             about["held_out"] = missing | about["held_out"]
         made = cls(
             method=about["method"],
-            params=estimator.get_params(deep=False),
+            params={name: value for name, value in estimator.get_params(deep=False).items() if name != "n_positives"},
             text=encoder.text,
             categories=encoder.categories,
             drop=[name for name in encoder.drop if name not in (facts["label"], facts["id"])],

@@ -9,10 +9,30 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos.table.files import CHUNK_ROWS, SVMLIGHT, TableData, TableWriter, guess_rows, read_as_written, read_chunks
-from onepos.table.kinds import IMAGE, TEXT, Tally, as_words, named, shorten
+from onepos.table.files import (
+    CHUNK_ROWS,
+    PARQUET,
+    SVMLIGHT,
+    TableData,
+    TableWriter,
+    guess_rows,
+    has_integers,
+    read_as_written,
+    read_chunks,
+)
+from onepos.table.kinds import IMAGE, SUGGESTED, TEXT, Tally, as_words, is_suggestion, named, shorten
 from onepos.table.model import TableModel
-from onepos.table.tags import apply_decisions, distinct_tags, join_tags, row_ids, split_tags, suggestion_columns
+from onepos.table.tags import (
+    apply_decisions,
+    cells_of_tags,
+    check_joining,
+    distinct_tags,
+    holds_lists,
+    join_tags,
+    joining_sign,
+    row_ids,
+    split_tags,
+)
 from onepos.table.training import Progress
 
 
@@ -22,14 +42,15 @@ class Output:
 
     A label is likely if its probability reaches ``threshold``, by default the model's; or the ``top`` labels are.
     Without a threshold, a set that would be empty gets the best label, unless ``allow_empty`` is set or the model has
-    ``at_least_one=False``. ``escape_formulas`` puts an apostrophe before texts that a spreadsheet would compute.
+    ``at_least_one=False``. ``separator`` joins the labels of a set; None: ``;``, or another sign if a label holds it.
+    ``escape_formulas`` puts an apostrophe before texts that a spreadsheet would compute.
     """
 
     sets: bool = True
     probabilities: bool = True
     threshold: float | None = None
     top: int | None = None
-    separator: str = ";"
+    separator: str | None = None
     allow_empty: bool = False
     escape_formulas: bool = True
 
@@ -62,6 +83,8 @@ def predict_file(
     notes: list[str] = []
     threshold = model.thresholds_ if output.threshold is None else output.threshold
     filled = output.threshold is None and model.at_least_one_ and not output.allow_empty
+    separator = _separator(model, output.separator, notes)
+    integers = Path(out).suffix.lower() in PARQUET and has_integers(data, model.id_)  # tables can be joined by them
     # Closed by hand: an error in the middle of the file must not leave it open.
     with (
         TableWriter(out, escape_formulas=output.escape_formulas) as table,
@@ -79,18 +102,32 @@ def predict_file(
                 if model.id_ is not None and not has_ids:
                     notes.append(f"there is no id column {model.id_!r}: rows are numbered from 1 on")
             found = model.predict_proba(chunk, tally)
-            ids: dict[Any, Any] = {model.id_: as_words(chunk[model.id_])} if has_ids else {"row": chunk.index + 1}
-            columns = [pd.DataFrame(ids, index=chunk.index)]
+            ids = pd.DataFrame({"row": chunk.index + 1}, index=chunk.index)
+            if has_ids:
+                words = pd.Series(as_words(chunk[model.id_]), index=chunk.index, name=model.id_)
+                ids = (words.astype("Int64") if integers else words).to_frame()
+            columns = [ids]
             if output.probabilities:
                 columns.append(as_columns(found, shorten=table.is_text))
-            suggested = join_tags(found, threshold, output.top, output.separator, at_least_one=filled)
+            suggested = join_tags(found, threshold, output.top, separator, at_least_one=filled)
             empty += suggested.count("")
             if output.sets:
-                columns.append(pd.DataFrame({"suggested": suggested}, index=chunk.index))
+                columns.append(pd.DataFrame({SUGGESTED: suggested}, index=chunk.index))
             table.write(pd.concat(columns, axis=1))
             if progress is not None:
                 progress("predicting", min(0.99, table.rows / expected))
     return Predicted(table.rows, empty, [*tally.notes(), *notes])
+
+
+def _separator(model: TableModel, given: str | None, notes: list[str]) -> str:
+    """Return what joins the labels of a set; a note says if it is not the usual sign."""
+    if given is not None:
+        check_joining(model.labels_, given)
+        return given
+    sign, usual = joining_sign(model.labels_), joining_sign(())
+    if sign != usual:
+        notes.append(f"a label holds {usual!r}: the labels of a set are joined by {sign!r}")
+    return sign
 
 
 def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
@@ -153,8 +190,11 @@ class Completion:
         """Write the table, ``p(label)`` columns and ``suggested``; columns of these names that it had are replaced."""
         with TableWriter(path, escape_formulas=escape_formulas) as out:
             found = as_columns(self.probabilities, shorten=out.is_text).reset_index(drop=True)
-            more = pd.concat([found, pd.DataFrame({"suggested": self.suggested})], axis=1)
+            more = pd.concat([found, pd.DataFrame({SUGGESTED: self.suggested})], axis=1)
             table = self.written.reset_index(drop=True)
+            label = self.model.label_
+            if out.is_text and label in table.columns and holds_lists(table[label]):
+                table[label] = [self.separator.join(tags) for tags in cells_of_tags(table[label], None)]
             table = table.drop(columns=[name for name in more.columns if name in table.columns])
             out.write(pd.concat([table, more], axis=1))
 
@@ -167,7 +207,7 @@ def complete_table(
     decisions: pd.DataFrame | None = None,
     threshold: float | None = None,
     top: int | None = None,
-    separator: str = ";",
+    separator: str | None = None,
     at_least_one: bool | None = None,
 ) -> Completion:
     """Predict every label of every row and join what is known with what is likely.
@@ -189,8 +229,11 @@ def complete_table(
             notes.append(f"tags that the model does not know stay as they are: {', '.join(strange[:5])}")
     else:
         indicator = pd.DataFrame(0, columns=model.labels_, index=frame.index)
-    replaced = [name for name in (*(f"p({label})" for label in model.labels_), "suggested") if name in frame.columns]
-    if replaced and not suggestion_columns(frame, model.labels_):
+        if model.label_ is not None:
+            notes.append(f"there is no label column {model.label_!r}: no label counts as observed")
+    written_before = any(name != SUGGESTED and is_suggestion(name, frame[name]) for name in frame.columns)
+    replaced = [name for name in (*(f"p({label})" for label in model.labels_), SUGGESTED) if name in frame.columns]
+    if replaced and not written_before:
         notes.append(f"columns that the table had are replaced by the model's: {', '.join(replaced[:5])}")
     known = observed = indicator.to_numpy(dtype=np.int8)
     if decisions is not None:
@@ -199,6 +242,7 @@ def complete_table(
     settled = probabilities.mask(known > 0, 2.0).mask(known < 0, -1.0)
     limit = model.thresholds_ if threshold is None else threshold
     filled = threshold is None and (model.at_least_one_ if at_least_one is None else at_least_one)
+    separator = _separator(model, separator, notes)
     suggested = join_tags(settled, limit, top, separator, at_least_one=filled)
     written = frame if data.labels is not None else read_as_written(path)
     return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, tally.notes())

@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos._utils.labels import distinct_labels, mark_labels, normal_tag
+from onepos._utils.labels import cell_text, distinct_labels, mark_labels, normal_tag
 from onepos.exceptions import DataFileError, LabelWarning
-from onepos.table.kinds import as_words, require_columns
+from onepos.table.kinds import SUGGESTED, as_words, require_columns
 
 _DECIDED = {"accept": 1, "reject": -1}  # What a reviewer's decision makes of a label
+_LISTS = (list, tuple, set, frozenset, np.ndarray)  # What a cell with several tags may be
+_SIGNS = (";", "|", " / ")  # What joins the tags of a set: the first one that no label holds
 
 
 def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> pd.DataFrame:
@@ -34,7 +36,7 @@ def split_tags(
 ) -> pd.DataFrame:
     """Turn sets of tags, joined by ``separator``, into an int8 indicator; only tags in ``classes`` count."""
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
-    sets = [split_cell(word, separator) for word in as_words(tags)]
+    sets = [[tag for tag in map(normal_tag, cell) if tag] for cell in cells_of_tags(tags, separator)]
     rows = np.repeat(np.arange(len(sets)), [len(found) for found in sets])
     values, _ = mark_labels(list(chain.from_iterable(sets)), pd.Index(classes, dtype=object), rows, len(sets))
     return pd.DataFrame(values, columns=classes, index=tags.index)
@@ -42,8 +44,22 @@ def split_tags(
 
 def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
     """Return the distinct tags of a column, sorted; warn if several spellings are one tag."""
-    cells = (_parts(word, separator) for word in as_words(tags))
+    cells = cells_of_tags(tags, separator)
     return [tag for tag in distinct_labels(chain.from_iterable(cells), stacklevel=3) if tag]
+
+
+def cells_of_tags(tags: "pd.Series[Any]", separator: str | None) -> list[list[str]]:
+    """Return the tags of each cell as they are written. A cell may be a list of tags, as in parquet files."""
+    if not holds_lists(tags):
+        return [_parts(word, separator) for word in as_words(tags)]
+    lists = [list(cell) if isinstance(cell, _LISTS) else [cell] for cell in tags]
+    return [[text for tag in cell if not pd.isna(tag) and (text := cell_text(tag))] for cell in lists]
+
+
+def holds_lists(tags: "pd.Series[Any]") -> bool:
+    """Whether a cell of a column of tags is a list of tags."""
+    may = tags.dtype == object or "list" in str(tags.dtype)
+    return may and any(isinstance(cell, _LISTS) for cell in tags)
 
 
 def split_cell(word: str | None, separator: str | None) -> list[str]:
@@ -83,9 +99,7 @@ def join_tags(
 ) -> list[str]:
     """Return each row's labels with at least ``threshold``, or its ``top`` ones, most probable first, joined."""
     labels = [str(name) for name in probabilities.columns]
-    held = [label for label in labels if separator in label]
-    if held:
-        raise DataFileError(f"the label {held[0]!r} holds the separator {separator!r} of sets. Choose another one.")
+    check_joining(labels, separator)
     values: NDArray[np.float64] = probabilities.to_numpy(dtype=np.float64)
     order = np.argsort(-values, axis=1, kind="stable")
     # A value below zero is no probability: the caller knows that the label is absent.
@@ -94,6 +108,23 @@ def join_tags(
         taken[np.arange(len(taken)), order[:, 0]] |= ~taken.any(axis=1)
     sets = ([labels[j] for j in row if chosen[j]] for row, chosen in zip(order, taken, strict=True))
     return [separator.join(found[:top]) for found in sets]
+
+
+def joining_sign(labels: Iterable[str]) -> str:
+    """Return what joins the tags of a set in an output: ``;``, or another sign if a label holds it."""
+    known = list(labels)
+    return next((sign for sign in _SIGNS if not any(sign.strip() in label for label in known)), _SIGNS[0])
+
+
+def check_joining(labels: Iterable[str], separator: str) -> None:
+    """Raise DataFileError if sets that are joined by ``separator`` could not be taken apart again."""
+    if not separator:
+        raise DataFileError("the separator of sets is empty. Give a sign such as ';'.")
+    held = [label for label in labels if (separator.strip() or separator) in label]
+    if held:
+        raise DataFileError(
+            f"the label {held[0]!r} holds the separator {separator!r} of the tags of a set. Give another separator."
+        )
 
 
 class LabelColumns(NamedTuple):
@@ -112,6 +143,16 @@ class LabelColumns(NamedTuple):
 
     def check(self, text: Sequence[str] = ()) -> None:
         """Raise DataFileError if the names contradict each other; ``text`` are the columns of words."""
+        if not isinstance(self.label, str | None):
+            raise TypeError(
+                f"label is the name of the column that holds the tags; got {type(self.label).__name__}. Put the tags "
+                "into a column of the table, or pass an indicator as labels."
+            )
+        if not isinstance(self.labels, list | tuple | pd.DataFrame | None):
+            raise TypeError(
+                f"labels is a list of column names, or a DataFrame of 0 and 1; got {type(self.labels).__name__}. Convert "
+                "it."
+            )
         if (self.label is None) == (self.labels is None):
             raise DataFileError("say which column holds the tags: label=NAME, or labels=[0/1 columns]; one of them.")
         if self.separator is not None and self.label is None:
@@ -119,6 +160,9 @@ class LabelColumns(NamedTuple):
         for what, names in (("label", self.names[:-1]), ("text", text)):
             if self.id is not None and self.id in names:
                 raise DataFileError(f"column {self.id!r} is named as id and as {what}. It can be one of them.")
+        taken = [name for name in self.names if name == SUGGESTED]
+        if taken:
+            raise DataFileError(f"{SUGGESTED!r} is the name of a column that predictions have. Rename the column.")
 
     def indicator(self, frame: pd.DataFrame, classes: Sequence[str] | None = None) -> pd.DataFrame:
         """Return labels (1 observed, −1 known absent, 0 unknown); without ``classes``, of a whole training table."""
@@ -129,7 +173,8 @@ class LabelColumns(NamedTuple):
             if classes is not None:
                 return split_tags(frame[self.label], self.separator, classes)
             made = tag_indicator(frame[self.label], self.separator)
-            joined = joined_tags(map(str, made.columns)) if self.separator is None else None
+            whole = self.separator is None and not holds_lists(frame[self.label])
+            joined = joined_tags(map(str, made.columns)) if whole else None
             if joined is not None:
                 warnings.warn(
                     f"{joined[1]:,} of {made.shape[1]:,} distinct tags contain {joined[0]!r}: pass separator="
@@ -142,6 +187,7 @@ class LabelColumns(NamedTuple):
             made = indicator_columns(frame, list(self.labels or ()))
         else:
             made = self.labels
+            _check_order(made.index, frame.index)
         if len(made) != len(frame):
             raise DataFileError(f"labels must have one row per row of the table; got {len(made):,} for {len(frame):,}.")
         if made.shape[1] < 2:
@@ -149,26 +195,29 @@ class LabelColumns(NamedTuple):
         return made
 
 
-def suggestion_columns(frame: pd.DataFrame, labels: Sequence[str]) -> list[str]:
-    """Return the columns that an earlier completion added to the table; learning from them would be circular."""
-    probabilities = [f"p({label})" for label in labels]
-    if not all(name in frame.columns for name in probabilities):
-        return []
-    return [*probabilities, *(["suggested"] if "suggested" in frame.columns else [])]
+def _check_order(labels: "pd.Index[Any]", rows: "pd.Index[Any]") -> None:
+    """Raise if labels have the index of the table in another order: rows are matched by position."""
+    if len(labels) == len(rows) and not labels.equals(rows) and labels.is_unique and labels.isin(rows).all():
+        raise DataFileError(
+            "the labels have the index of the table, in another order, and rows are matched by position. Pass "
+            "labels.loc[table.index]; or reset both indices if the rows belong together as they are."
+        )
 
 
 def indicator_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return the 0/1 columns of the given names as int8; anything else in them is an error."""
     require_columns(frame, names, "labels")
-    part: pd.DataFrame = frame[list(names)].apply(pd.to_numeric, errors="coerce")
-    legal = part.isin([0, 1, -1])
-    if not legal.all(axis=None):
-        row, column = (int(i) for i in np.argwhere(~legal.to_numpy())[0])
-        raise DataFileError(
-            f"label column {names[column]!r} must hold 0 and 1; row {row} has "
-            f"{str(frame[names[column]].iloc[row])[:40]!r}. A column of tags is given as label."
-        )
-    return part.astype(np.int8)
+    made = {}
+    for name in names:
+        values = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        wrong = np.flatnonzero(~np.isin(values, (-1.0, 0.0, 1.0)))
+        if wrong.size:
+            raise DataFileError(
+                f"label column {name!r} must hold 0 and 1; row {wrong[0] + 1}, counted from 1, has "
+                f"{str(frame[name].iloc[wrong[0]])[:40]!r}. A column of tags is given as label."
+            )
+        made[name] = values.astype(np.int8)
+    return pd.DataFrame(made, index=frame.index)
 
 
 def row_ids(frame: pd.DataFrame, column: str | None) -> "pd.Index[Any]":
@@ -177,7 +226,8 @@ def row_ids(frame: pd.DataFrame, column: str | None) -> "pd.Index[Any]":
         return pd.Index([str(number) for number in range(1, len(frame) + 1)])
     ids: pd.Index[Any] = pd.Index(as_words(frame[column]))
     if ids.hasnans:
-        raise DataFileError(f"id column {column!r} is empty in row {int(np.flatnonzero(ids.isna())[0])}. Fill it in.")
+        first = int(np.flatnonzero(ids.isna())[0]) + 1
+        raise DataFileError(f"id column {column!r} is empty in row {first}, counted from 1. Fill it in.")
     if not ids.is_unique:
         raise DataFileError(
             f"ids must be distinct; {ids[ids.duplicated()][0]!r} comes twice in column {column!r}. Name another "

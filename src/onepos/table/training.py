@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from onepos._utils.context import deadline, limit_lifted, progress_to, time_left
 from onepos._utils.machine import apart
-from onepos.exceptions import LabelWarning
+from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
 from onepos.methods._base import OnePositiveClassifier, hold_out
-from onepos.methods.registry import METHODS, make_classifier
+from onepos.methods.registry import METHODS, get_method, make_classifier
 
 #: Called with what is being done and the share of the work that is done.
 Progress = Callable[[str, float], None]
@@ -36,6 +36,7 @@ SINGLE_POSITIVE_TITLES = {  # of the measures for one known tag per row
     "recall_at_3": "Tag is among the first 3",
     "recall_at_5": "Tag is among the first 5",
 }
+_FEWEST_ROWS = 4  # Rows with a tag that a network needs
 _HELD_OUT = 0.1  # Share of the tagged rows held out, unless the method compares itself
 _BEGIN, _END = 0.05, 0.95  # Share of the progress bar where training begins and ends; reading and scoring are the rest
 _LEAST_SECONDS = 1.0  # Seconds that auto gets at least, if reading and encoding took all of its time budget
@@ -111,13 +112,39 @@ def make_estimator(
         with_it = [key for key in METHODS if unknown[0] in METHODS[key].load_class()._get_param_names()]
         elsewhere = f" (a setting of {', '.join(with_it)})" if with_it else ""
         raise ValueError(f"method {method!r} has no setting {unknown[0]!r}{elsewhere}; it has: {', '.join(known)}.")
+    if n_positives is not None and "n_positives" in params:
+        raise ValueError("n_positives is given twice, as a setting of the method and beside it. Leave one of them out.")
     given: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}
+    _check_types(method, {**given, **params}, known)
     if not at_least_one:  # thresholds for sets of a mean size depend on it
         given["at_least_one"] = False
     estimator = make_classifier(method, **{"random_state": random_state, **given, **params})
     estimator._validate_params()
     estimator._check_processes()
     return estimator
+
+
+def _check_types(method: str, params: dict[str, Any], defaults: dict[str, Any]) -> None:
+    """Raise for what scikit-learn's constraints let pass: True as a number, a dict as an array."""
+    constraints: Any = get_method(method).load_class()._parameter_constraints
+    number = params.get("n_positives")
+    if isinstance(number, bool) or (isinstance(number, str) and "n_positives" not in constraints):
+        raise ValueError(f"n_positives must be a number of labels per row, such as 2.5; got {number!r}.")
+    for name in constraints.keys() & params.keys():
+        value, allowed = params[name], constraints[name]
+        strange = isinstance(value, bool) and not any(one is bool or one in ("boolean", "verbose") for one in allowed)
+        if strange or (isinstance(value, dict) and dict not in allowed):
+            raise ValueError(f"{name} cannot be {value!r}. Its default is {defaults[name]!r}.")
+
+
+def check_enough(estimator: OnePositiveClassifier, tags: pd.DataFrame) -> None:
+    """Raise if rows are too few for a network, which chooses its number of epochs in folds."""
+    n_tagged = int((tags.to_numpy() > 0).any(axis=1).sum())
+    if n_tagged < _FEWEST_ROWS and estimator.get_params(deep=False).get("early_stopping") == "auto":
+        raise DataFileError(
+            f"a network needs at least {_FEWEST_ROWS} rows with a tag to train on; there are {n_tagged}. Add rows, or "
+            "take the method logistic."
+        )
 
 
 def fit_in_time(
