@@ -21,7 +21,10 @@ from results_page.source import load_sources
 ROOT = Path(__file__).parents[2]
 FILES = {
     name: ROOT / "studies" / name.replace("-", "_") / "results.parquet"
-    for name in ("smile-paper", "ablation", "modern", "sufficiency", "auto", "tables", "enhancement", "bias")
+    for name in (
+        *("smile-paper", "ablation", "modern", "sufficiency"),
+        *("auto", "auto-300", "tables", "enhancement", "bias"),
+    )
 }
 PAPERS = ("smile", "an", "an-ls", "wan", "role", "glocal", "mlml", "d2ml")
 FULL = ("bce", "forest-full")
@@ -356,6 +359,17 @@ def test_auto_beside_the_best_single_method(best, page):
         "level with the best single method on CAL500 and ahead of it on the other eight sets and on a real table"
         in page
     )
+
+
+def test_what_more_time_gives(frames, page):
+    table = best_blocks.longer(load_sources(ROOT))
+    ahead = table["auto-300"] - table["single"]
+    assert set(ahead.index[ahead <= 0]) == {"CAL500"}
+    assert f"on {WORDS[(ahead > 0).sum()]} of the ten sets, and {three(-ahead['CAL500'])} behind it on CAL500" in page
+    assert f"It gains {three((table['auto-300'] - table['auto']).max())} at most over 60 seconds" in page
+    longest = frames["auto-300"].groupby("dataset")["seconds"].max()
+    assert set(longest.index[longest > 275]) == {"tmc2007"}
+    assert "On all sets but tmc2007 the search ends before the time is up" in page
 
 
 def test_newer_methods(frames, page):
