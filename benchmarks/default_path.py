@@ -366,7 +366,9 @@ def shapes_table():
             cells = []
             for what in ("frequency", "logistic", "forest", "auto 60"):
                 one = found[found["what"] == what]
-                cells.append(f"{mean_and_spread(one['ap'])} ({one['seconds'].mean():.0f} s)" if len(one) else "–")
+                cells.append(
+                    f"{mean_and_spread([one['ap'].mean()])} ({one['seconds'].mean():.0f} s)" if len(one) else "–"
+                )
             lines.append([name, *cells])
     return markdown(["made table", "`frequency`", "`logistic`", "`forest`", "`auto`, 60 s"], lines)
 

@@ -149,10 +149,8 @@ class LabelColumns(NamedTuple):
                 "into a column of the table, or pass an indicator as labels."
             )
         if not isinstance(self.labels, list | tuple | pd.DataFrame | None):
-            raise TypeError(
-                f"labels is a list of column names, or a DataFrame of 0 and 1; got {type(self.labels).__name__}. Convert "
-                "it."
-            )
+            given = type(self.labels).__name__
+            raise TypeError(f"labels is a list of column names, or a DataFrame of 0 and 1; got {given}. Convert it.")
         if (self.label is None) == (self.labels is None):
             raise DataFileError("say which column holds the tags: label=NAME, or labels=[0/1 columns]; one of them.")
         if self.separator is not None and self.label is None:
