@@ -193,13 +193,17 @@ def test_the_command_says_what_does_not_repeat(tmp_path):
     assert (said.exit_code, f"not repeated: {row['cell']}: coverage" in said.stdout) == (1, True)
 
 
-def test_a_data_file_replaced_between_runs_is_refused(tmp_path, monkeypatch):
-    def write(seed):
-        data = make_known_posterior(120, 5, 4, random_state=seed)
-        np.savez(tmp_path / "image.npz", X=data.X, Y=data.Y)
+def test_a_data_file_replaced_between_runs_is_refused(tmp_path, monkeypatch, request):
+    def forget():
         for cached in (cells.data_set, cells.load_trial, provenance.data_version):
             cached.cache_clear()
 
+    def write(seed):
+        data = make_known_posterior(120, 5, 4, random_state=seed)
+        np.savez(tmp_path / "image.npz", X=data.X, Y=data.Y)
+        forget()
+
+    request.addfinalizer(forget)  # later tests of this process read the real data set
     monkeypatch.setattr(cells, "load_dataset", lambda name: Bunch(**vars(read(tmp_path / f"{name}.npz"))))
     text = study_text("frequency", "an").replace("known-posterior", "image")
     write(seed=0)
