@@ -619,6 +619,11 @@ def test_parquet_keeps_types(run, small, tmp_path):
     pd.DataFrame({"key": keys, "x": np.arange(20_001) % 7}).to_parquet(table)
     assert run("predict", model, table, "--out", tmp_path / "p.parquet")[0] == 0
     assert pd.read_parquet(tmp_path / "p.parquet")["key"].astype("Int64").array.equals(keys)
+    # Unsigned ones, such as hashes, may be too large: they are text.
+    large = [str(2**63 + i) for i in range(40)]
+    frame.assign(key=np.array(large, dtype=np.uint64)).to_parquet(table)
+    assert run("predict", model, table, "--out", tmp_path / "p.parquet")[0] == 0
+    assert pd.read_parquet(tmp_path / "p.parquet")["key"].tolist() == large
 
 
 def test_mistakes_are_found_before_training(run, small, tmp_path, monkeypatch):

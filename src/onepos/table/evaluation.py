@@ -41,7 +41,6 @@ class Found(NamedTuple):
 def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     """Return the labels of a table in the model's order."""
     label, separator, labels = where
-    lists = False
     if label and labels:
         raise DataFileError("name the column of tags (label) or the 0/1 columns (labels), not both.")
     if separator and not label:
@@ -49,7 +48,6 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     if label:
         require_columns(data.frame, [label], "label")
         found = split_tags(data.frame[label], separator or model.separator_)
-        lists = holds_lists(data.frame[label])
     elif data.labels is not None:
         found = data.labels
     elif labels:
@@ -67,7 +65,7 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
         raise DataFileError(
             f"no row has a label of the model ({shorten(model.labels_)}); the data have {shorten(found.columns)}."
         )
-    complete = bool(separator or labels or lists)
+    complete = bool(separator or labels or (label and holds_lists(data.frame[label])))
     if not label and not labels:
         # A file that carries labels does not say whether they are all; one in every row is what single positives are.
         complete = bool(((truth > 0).sum(axis=1) > 1).any())

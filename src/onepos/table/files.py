@@ -140,20 +140,18 @@ def column_names(path: str | Path) -> list[str] | None:
             return [str(name) for name in file.schema_arrow.names]
     if source.suffix.lower() not in SEPARATED:
         return None
-    return [
-        str(name) for name in csv_frame(source, column_name=unescape_formula, nrows=0).rename(columns=unescape_formula)
-    ]
+    return [unescape_formula(str(name)) for name in csv_frame(source, column_name=unescape_formula, nrows=0)]
 
 
 def has_integers(path: str | Path, column: str | None) -> bool:
-    """Whether the column of a parquet file holds integers, with gaps or without."""
+    """Whether the column of a parquet file holds signed integers, with gaps or without."""
     source = existing(path, FORMATS)
     if source.suffix.lower() not in PARQUET:
         return False
     types = require("pyarrow", extra="data", purpose="reading parquet").types
     with parquet_file(source) as file:
         schema = file.schema_arrow
-        return column in schema.names and bool(types.is_integer(schema.field(column).type))
+        return column in schema.names and bool(types.is_signed_integer(schema.field(column).type))
 
 
 def read_as_written(path: Path) -> pd.DataFrame:

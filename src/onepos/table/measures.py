@@ -18,18 +18,8 @@ if TYPE_CHECKING:
 
 READABLE = 0.9  # Share of the cells that must be readable. The others become gaps, and are counted
 _LOOKED_AT = 100  # Words by which the next format of dates is chosen
-_DAYS = (
-    "%B %d, %Y",
-    "%b %d, %Y",
-    "%d %B %Y",
-    "%d %b %Y",
-    "%Y/%m/%d",
-    "%m/%d/%Y",
-    "%d/%m/%Y",
-    "%d.%m.%Y",
-    "%d-%m-%Y",
-    "%d-%b-%Y",
-)
+_NAMED_MONTHS = ("%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%d-%b-%Y")
+_DAYS = (*_NAMED_MONTHS, "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y")
 #: Formats of dates that are tried.
 FORMATS = ("ISO8601", *(day + time for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p")))
 #: 3/4/2020 is a day in March or in April: a column has one of these orders, that of more cells.
@@ -286,9 +276,12 @@ def _measure(word: str, decimal: str) -> tuple[float, str] | None:
     before, currency, after, digits, _, unit = found.groups()
     if before and after:
         return None
-    sign = decimal if _EITHER.fullmatch(digits) else _decimal_sign(digits)
-    number = float(before + after + re.sub(rf"[^\d{sign}eE+-]", "", digits).replace(",", "."))
+    number = _number(before + after + digits, decimal if _EITHER.fullmatch(digits) else _decimal_sign(digits))
     return (number, (currency + unit.strip()).casefold()) if abs(number) <= _LARGEST else None
+
+
+def _number(digits: str, decimal: str) -> float:
+    return float(re.sub(rf"[^\d{decimal}eE+-]", "", digits).replace(",", "."))
 
 
 def _find_decimal_sign(numbers: list[str]) -> str:
@@ -303,8 +296,8 @@ def _find_decimal_sign(numbers: list[str]) -> str:
         return "."
     spreads = {}
     for sign in ".,":
-        values = np.abs([float(re.sub(rf"[^\d{sign}eE+-]", "", number).replace(",", ".")) for number in numbers])
-        spreads[sign] = float(np.std(np.log(np.clip(values, 1e-9, _LARGEST))))
+        values = np.clip([_number(number, sign) for number in numbers], 1e-9, _LARGEST)
+        spreads[sign] = float(np.std(np.log(values)))
     return "," if spreads[","] < spreads["."] - 1e-9 else "."
 
 
