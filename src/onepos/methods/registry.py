@@ -1,11 +1,14 @@
 """Every method by its key: which class, which settings, which paper, what it assumes and needs (methods.toml)."""
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from onepos._utils import storage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +68,22 @@ def installed_methods() -> dict[str, Method]:
     """Return the methods here and those that installed packages register as entry points ``onepos.methods``."""
     points = entry_points(group="onepos.methods")
     return {point.name: _elsewhere(point.name, point.value) for point in points} | METHODS
+
+
+class StoredEstimator(storage.Part):
+    """The rule of an estimator in a model file: of one of some methods of the library, or of any that is installed.
+
+    A file names a class, and the class is looked up here: no file can name code to run.
+    """
+
+    def __init__(self, *keys: str) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def kinds(self) -> dict[str, Callable[[], type]]:
+        """Return how to import the classes, by their names."""
+        methods = [METHODS[key] for key in self._keys] or installed_methods().values()
+        return {method.class_name.rpartition(":")[2]: method.load_class for method in methods}
 
 
 def get_method(key: str) -> Method:
