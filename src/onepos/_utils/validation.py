@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.progress import progress_shown
 from onepos.exceptions import LabelWarning
 
 if TYPE_CHECKING:
@@ -196,14 +198,16 @@ def check_label_scores(label_scores: Any, labels: Labels) -> NDArray[np.float32]
 def all_or_nothing(fit: _Method) -> _Method:
     """Decorate a method that fits an object: if it raises, the object has the attributes that it had before.
 
-    The method must not change objects that an earlier fit made; it makes new ones.
+    The method must not change objects that an earlier fit made; it makes new ones. Progress is shown if the object has
+    ``verbose``.
     """
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(self.__dict__)
         try:
-            return fit(self, *args, **kwargs)
+            with progress_shown(type(self).__name__) if getattr(self, "verbose", 0) else nullcontext():
+                return fit(self, *args, **kwargs)
         except BaseException:  # Ctrl-C too
             self.__dict__.clear()
             self.__dict__.update(before)

@@ -32,7 +32,7 @@ from onepos.methods._base import (
 )
 from onepos.methods._neural_run import N_FOLDS, Context, Run, Task, choose_epochs
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
-from onepos.training import PRECISIONS, SELECTION_METRICS, Batch, Callback, Checkpoint, History, Objective, ProgressBar
+from onepos.training import PRECISIONS, SELECTION_METRICS, Batch, Callback, Checkpoint, History, Objective
 from onepos.training.machine import Processes, check_device, join, limited_threads
 from onepos.training.networks import MLP, forward_all, is_own
 
@@ -222,7 +222,7 @@ class NeuralClassifier(_FittedNetwork):
                 held_out,
                 given=None if given is None else (*given, full),
                 stop_after=None if chosen is None else chosen.n_epochs,
-                callbacks=[*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])],
+                callbacks=callbacks,
                 checkpoint=checkpoint,
             ).train()
         if chosen is not None:
