@@ -311,9 +311,8 @@ def facts_html(title: str, facts: Mapping[str, str]) -> str:
     return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'
 
 
+# methods/_neural.py uses it.
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
-#: With fewer rows there are so many folds instead of one part that is held out.
-FEW_ROWS, N_FOLDS = 2000, 5
 
 
 def hold_out(
@@ -332,16 +331,6 @@ def hold_out(
             "Pass validation=(X_val, Y_val), or early_stopping=False."
         )
     return np.setdiff1d(labelled, held, assume_unique=True), held
-
-
-def splits(observed: NDArray[np.int8], fraction: float, generator: np.random.Generator) -> list[Split]:
-    """Split all rows into (train, held out): once, or into folds if a part of the rows were too few to choose by."""
-    rows = np.arange(len(observed))
-    if len(rows) >= FEW_ROWS:
-        return [hold_out(observed, rows, fraction, generator)]
-    n_folds = min(N_FOLDS, len(rows))
-    fold = generator.permutation(len(rows)) % n_folds
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
 class SharesClassifier(OnePositiveClassifier):

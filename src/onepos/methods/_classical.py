@@ -11,8 +11,9 @@ from onepos import metrics
 from onepos._utils.context import recall
 from onepos._utils.parameters import PROBABILITY, one_of
 from onepos._utils.validation import MatrixLike, seed_from
-from onepos.methods._base import OnePositiveClassifier, State, hold_out, scaler_state, stored_scaler
+from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
 from onepos.rows.scaling import fit_scaler
+from onepos.rows.splits import hold_out
 from onepos.training import History
 
 Matrix = NDArray[np.float64]
@@ -68,8 +69,7 @@ class ClassicalClassifier(OnePositiveClassifier):
         judged: Any = None
         if held is None and len(strengths) > 1:
             generator = np.random.default_rng(seed)
-            _, out = hold_out(observed, np.flatnonzero(labels.labelled), self.validation_fraction, generator)
-            kept = np.setdiff1d(np.arange(len(observed)), out, assume_unique=True)
+            kept, out = hold_out(observed, self.validation_fraction, generator)
             held = features[out], observed[out]
             best, judged, _ = self._search(features[kept], observed[kept], strengths, held, seed)
             strengths = [best]

@@ -11,9 +11,9 @@ from onepos import metrics
 from onepos._utils.context import recall, stage, tell
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import splits
 from onepos.methods._linear_path import BernoulliLoss, Fit, LinearProblem, LinearWeights, linear_logits
 from onepos.rows.scaling import fit_scaler
+from onepos.rows.splits import splits
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,7 +71,9 @@ class LinearClassifier(LinearWeights):
             best = self._choose([path], [(held, given[1])], complete=complete is not None)
             told, where = linear_logits(held, best.weights.astype(np.float64)), "validation rows"
         else:
-            parts = splits(wanted.astype(np.int8), self.validation_fraction, numpy_generator(self.random_state))
+            parts = splits(
+                wanted.astype(np.int8), self.validation_fraction, numpy_generator(self.random_state), keep_labels=False
+            )
             paths = []
             for place, (train, _) in enumerate(parts):
                 with stage(place / (len(parts) + 1), (place + 1) / (len(parts) + 1)):

@@ -10,9 +10,10 @@ from scipy.special import log_softmax, logsumexp
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import SharesClassifier, State, splits
+from onepos.methods._base import SharesClassifier, State
 from onepos.methods._linear_path import PATH_TOLERANCE, Fit, LinearProblem, LinearWeights, SoftmaxLoss, linear_logits
 from onepos.rows.scaling import fit_scaler
+from onepos.rows.splits import splits
 
 #: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
 N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
@@ -88,7 +89,8 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
             if len(strengths) > 1:
                 best = self._choose([whole], [(judges[seen], truth[seen])], strengths)
         elif len(strengths) > 1:
-            pairs = splits(labels.observed[labelled], self.validation_fraction, numpy_generator(self.random_state))
+            generator = numpy_generator(self.random_state)
+            pairs = splits(labels.observed[labelled], self.validation_fraction, generator, keep_labels=False)
             parts = [_Part(features[train], targets[train]) for train, _ in pairs]
             held = [(features[out], targets[out]) for _, out in pairs]
             best = self._choose(parts, held, strengths)

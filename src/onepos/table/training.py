@@ -16,8 +16,9 @@ from onepos._utils.context import deadline, limit_lifted, progress_to, time_left
 from onepos._utils.machine import apart
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
-from onepos.methods._base import OnePositiveClassifier, hold_out
+from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import METHODS, make_classifier
+from onepos.rows.splits import Split, can_hold_out, hold_out
 
 #: Called with what is being done and the share of the work that is done.
 Progress = Callable[[str, float], None]
@@ -87,19 +88,13 @@ class Rows:
         return part if self.most is None else np.asarray(part), self.observed[chosen]
 
 
-def split_rows(
-    observed: NDArray[np.int8], method: str, fraction: float | None, random_state: int | None
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def split_rows(observed: NDArray[np.int8], method: str, fraction: float | None, random_state: int | None) -> Split:
     """Return the rows to train on, those without a tag among them, and the rows held out."""
     if fraction is None:
         fraction = 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
-    everything = np.arange(len(observed))
-    tagged = np.flatnonzero((observed > 0).any(axis=1))
-    spare = len(tagged) - len(np.unique(observed[tagged].argmax(axis=1)))
-    if fraction == 0 or spare == 0:
-        return everything, np.empty(0, dtype=np.intp)
-    _, held = hold_out(observed, tagged, fraction, np.random.default_rng(random_state))
-    return np.setdiff1d(everything, held, assume_unique=True), held
+    if fraction == 0 or not can_hold_out(observed):
+        return np.arange(len(observed)), np.empty(0, dtype=np.intp)
+    return hold_out(observed, fraction, np.random.default_rng(random_state))
 
 
 def make_estimator(
