@@ -71,6 +71,7 @@ def _check_classes(y: Any) -> Labels:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
 
+    _check_none_missing(y)
     vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
     check_classification_targets(vector)
     if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
@@ -89,6 +90,21 @@ def _check_classes(y: Any) -> Labels:
     observed = np.zeros((len(vector), len(classes)), dtype=np.int8)
     observed[np.arange(len(vector)), codes] = 1
     return Labels(observed, classes, single_label=True)
+
+
+def _check_none_missing(y: Any) -> None:
+    """Raise if one of the class names is None, NaN or NA; scikit-learn looks at numbers only."""
+    import pandas as pd
+
+    names = np.asarray(y) if not sparse.issparse(y) else np.empty(0)
+    if names.dtype != object:
+        return
+    missing = pd.isna(names.ravel())
+    if missing.any():
+        raise ValueError(
+            f"y holds {missing.sum()} missing values (first: row {int(missing.argmax())}): drop these rows, or fill in "
+            "their class."
+        )
 
 
 def _check_indicator(y: Any) -> Labels:

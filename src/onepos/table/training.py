@@ -16,7 +16,7 @@ from onepos._utils.machine import apart
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
 from onepos.methods._base import OnePositiveClassifier
-from onepos.methods.registry import METHODS, get_method, make_classifier
+from onepos.methods.registry import METHODS, make_classifier
 from onepos.rows.splits import Split, can_hold_out, hold_out
 
 #: Methods that predict every training row out of fold and keep the result as ``comparison_``: nothing is held out.
@@ -106,26 +106,12 @@ def make_estimator(
     if n_positives is not None and "n_positives" in params:
         raise ValueError("n_positives is given twice, as a setting of the method and beside it. Leave one of them out.")
     given: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}
-    _check_types(method, {**given, **params}, known)
     if not at_least_one:  # thresholds for sets of a mean size depend on it
         given["at_least_one"] = False
     estimator = make_classifier(method, **{"random_state": random_state, **given, **params})
     estimator._validate_params()
     estimator._check_processes()
     return estimator
-
-
-def _check_types(method: str, params: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """Raise for what scikit-learn's constraints let pass: True as a number, a dict as an array."""
-    constraints: Any = get_method(method).load_class()._parameter_constraints
-    number = params.get("n_positives")
-    if isinstance(number, bool) or (isinstance(number, str) and "n_positives" not in constraints):
-        raise ValueError(f"n_positives must be a number of labels per row, such as 2.5; got {number!r}.")
-    for name in constraints.keys() & params.keys():
-        value, allowed = params[name], constraints[name]
-        strange = isinstance(value, bool) and not any(one is bool or one in ("boolean", "verbose") for one in allowed)
-        if strange or (isinstance(value, dict) and dict not in allowed):
-            raise ValueError(f"{name} cannot be {value!r}. Its default is {defaults[name]!r}.")
 
 
 def check_enough(estimator: OnePositiveClassifier, tags: pd.DataFrame) -> None:

@@ -3,7 +3,7 @@
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,12 @@ from scipy.special import log_softmax
 
 from onepos import metrics
 from onepos._utils.context import remember_work, tell
+from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
 from onepos._utils.validation import seed_from
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import at_observed, pool
 from onepos.label_sets.thresholds import estimate_n_positives
-from onepos.methods._base import COUNT, POSITIVE, OnePositiveClassifier, SharesClassifier, State, one_of
+from onepos.methods._base import OnePositiveClassifier, SharesClassifier, State
 from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
 from onepos.methods.auto.judging import FEWEST_TO_JUDGE, SHARES, Folds, Trial, deal, log_scores, mean_likelihood
@@ -92,15 +93,24 @@ class AutoClassifier(SharesClassifier):
     ['frequency', 'logistic']
     """
 
-    time_budget: Annotated[float | None, POSITIVE, None] = 60.0
-    n_members: Annotated[int, COUNT] = 24
-    n_folds: Annotated[int | None, COUNT, None] = None
-    methods: Annotated[Any, one_of("auto"), "array-like"] = "auto"
-    combine: Annotated[bool, "boolean"] = True
+    time_budget: float | None = 60.0
+    n_members: int = 24
+    n_folds: int | None = None
+    methods: Any = "auto"
+    combine: bool = True
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
     verbose: int = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SharesClassifier._parameter_constraints,
+        "time_budget": [POSITIVE, None],
+        "n_members": [COUNT],
+        "n_folds": [COUNT, None],
+        "methods": [one_of("auto"), "array-like"],
+        "combine": ["boolean"],
+    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
