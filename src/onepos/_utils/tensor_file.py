@@ -18,15 +18,15 @@ def write_tensors(
 ) -> None:
     """Write a file; ``save_file`` is that of ``safetensors.numpy`` or ``safetensors.torch``."""
     save_file(tensors, path, metadata={"onepos": json.dumps(header), "checksum": _BLANK.decode()})
-    seal(path)
-
-
-def seal(path: Path) -> None:
-    """Write the checksum of a file into it."""
     with path.open("r+b") as file:
-        place, _, computed = _checksum(file)
-        file.seek(place)
-        file.write(computed)
+        seal(file)
+
+
+def seal(file: BinaryIO) -> None:
+    """Write the checksum of a file into it."""
+    place, _, computed = _checksum(file)
+    file.seek(place)
+    file.write(computed)
 
 
 def _checksum(file: BinaryIO) -> tuple[int, bytes, bytes]:
@@ -37,12 +37,13 @@ def _checksum(file: BinaryIO) -> tuple[int, bytes, bytes]:
     start = file.read(8)
     header = file.read(int.from_bytes(start, "little"))
     # Quotes inside of other texts of the header have a backslash before them.
-    stored = re.search(rb'"checksum":"([0-9a-f]{32})"', header)
+    stored = re.search(rb'"checksum": ?"([0-9a-f]{32})"', header)
     if stored is None:
         raise ValueError("has no checksum, so it may be damaged")
     place, end = stored.span(1)
     state = hashlib.blake2b(start + header[:place] + _BLANK + header[end:], digest_size=16)
-    hashlib.file_digest(file, lambda: state)
+    while block := file.read(1 << 20):
+        state.update(block)
     return len(start) + place, stored[1], state.hexdigest().encode()
 
 

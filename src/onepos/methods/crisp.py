@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from onepos._utils import storage
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, one_of
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative
@@ -218,12 +218,22 @@ class CRISPClassifier(NeuralClassifier):
 
     _stored: ClassVar[storage.Rules] = {"class_priors_": storage.Array("labels", "f8", 0, 1)}
 
-    warm_up_epochs: Annotated[int, COUNT_OR_ZERO] = 3
-    refresh_epochs: Annotated[int, COUNT] = 1
-    confidence: Annotated[float, FRACTION] = 0.01
-    slack: Annotated[float, POSITIVE_OR_ZERO] = 0.01
-    selection_correction: Annotated[bool, "boolean"] = False
-    mean: Annotated[str, one_of("batch", "set")] = "batch"
+    warm_up_epochs: int = 3
+    refresh_epochs: int = 1
+    confidence: float = 0.01
+    slack: float = 0.01
+    selection_correction: bool = False
+    mean: str = "batch"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "warm_up_epochs": [COUNT_OR_ZERO],
+        "refresh_epochs": [COUNT],
+        "confidence": [FRACTION],
+        "slack": [POSITIVE_OR_ZERO],
+        "selection_correction": ["boolean"],
+        "mean": [one_of("batch", "set")],
+    }
 
     def _make_objective(self, context: Context) -> Objective:
         return CRISPObjective(context.network, context.rows, self)
