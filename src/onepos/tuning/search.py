@@ -328,7 +328,8 @@ class _Judge:
 
     def score(self, setting: dict[str, Any], asked: Any) -> tuple[float, int | None]:
         """Return the mean score over the parts, and the number of epochs for the last fit of a neural method."""
-        scores, n_rows, epochs = [], [], []
+        scores: list[float] = []
+        n_rows, epochs = [], []
         for make_part in self.parts:
             if scores:
                 self.clock.check()
