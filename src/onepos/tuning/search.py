@@ -1,10 +1,10 @@
 """``tune``: search a method's settings by observed labels alone. The defaults come first, then optuna suggests."""
 
 import math
-import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,9 @@ from scipy import sparse
 from sklearn.base import clone
 
 from onepos import metrics
+from onepos._utils.context import progress_to, stage, tell
 from onepos._utils.machine import require
+from onepos._utils.progress import progress_shown
 from onepos._utils.validation import check_labels, check_validation_labels, seed_from
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
@@ -80,7 +82,6 @@ def tune(
     validation_labels: str = "single",
     random_state: Any = None,
     verbose: int = 0,
-    progress: Callable[[str, float], None] | None = None,
 ) -> TuneResult:
     """Search a method's parameters; no clean labels are needed.
 
@@ -109,9 +110,7 @@ def tune(
     random_state : int, RandomState, Generator or None
         Seeds the held-out rows, the suggestions and, if it has no seed of its own, the estimator.
     verbose : int
-        1 shows a progress bar on standard error.
-    progress : callable, optional
-        Called with (step, share of the search done) in place of that bar.
+        1 shows progress on standard error; ``onepos.training.progress_to`` gives it to a function instead.
 
     Examples
     --------
@@ -141,15 +140,8 @@ def tune(
     parts = _make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
     kind = "full" if validation_labels == "full" or (validation is None and base._y_is_full) else "single"
     judge = _Judge(base, parts, kind, validation is not None, clock)
-    if progress is None:
-        progress = partial(_show, type(base).__name__) if verbose else lambda step, share: None
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        trials, stopped = _search(optuna, judge, searched, n_trials, search_seed, progress)
-    finally:
-        optuna.logging.set_verbosity(level)
-    progress("training with the best settings", 1.0)
+    with progress_shown(type(base).__name__) if verbose else nullcontext(), stage(0.0, 0.9):
+        trials, stopped = _search(optuna, judge, searched, n_trials, search_seed)
     if stopped == "interrupted":
         warnings.warn(
             f"tuning was interrupted in trial {len(trials) - 1}; the best setting so far is fitted and returned.",
@@ -164,8 +156,10 @@ def tune(
     if best is not None and best.epochs is not None and validation is None:
         params |= {"early_stopping": False, "max_epochs": best.epochs}
     held = {} if validation is None else {"validation": validation, "validation_labels": validation_labels}
+    with stage(0.9, 1.0):
+        best_estimator = clone(base).set_params(**params).fit(X, Y, **held)
     return TuneResult(
-        best_estimator=clone(base).set_params(**params).fit(X, Y, **held),
+        best_estimator=best_estimator,
         best_params=params,
         best_score=best.score if best else math.nan,
         trials=_frame(trials),
@@ -190,6 +184,10 @@ class _Clock:
     def check(self) -> None:
         if self.elapsed() + self.reserve >= self.seconds:
             raise _TimeUp
+
+
+#: Names of optuna for the states of trials that ended.
+_OPTUNA_STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
 
 
 @dataclass
@@ -246,15 +244,10 @@ def _rows_of(values: Any, rows: NDArray[np.intp]) -> Any:
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows]
 
 
-def _search(
-    optuna: Any,
-    judge: "_Judge",
-    space: Space,
-    n_trials: int,
-    seed: int,
-    progress: Callable[[str, float], None],
-) -> tuple[list[_TuningTrial], str]:
+def _search(optuna: Any, judge: "_Judge", space: Space, n_trials: int, seed: int) -> tuple[list[_TuningTrial], str]:
     """Try settings until trials or time are used up, or the user interrupts; return them and which of these it was."""
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=seed),
@@ -274,23 +267,28 @@ def _search(
                 clock.check()
             shown = f", best {best.score:.4f}" if best else ""
             share = max(number / n_trials, min(1.0, clock.elapsed() / clock.seconds))
-            progress(f"tuning, trial {number + 1} of {n_trials}{shown}", share)
+            tell(share, f"tuning, trial {number + 1} of {n_trials}{shown}")
             asked = study.ask()
             suggested = {name: space[name].suggest(asked, name) for name in (space if number else known)}
-            trials.append(_TuningTrial(suggested if number else defaults))
-            _try(trials[-1], judge, asked, optuna.TrialPruned)
-            states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
-            score = trials[-1].score if trials[-1].state == "complete" else None
-            study.tell(asked, score, state=optuna.trial.TrialState[states[trials[-1].state]])
+            trial = _TuningTrial(suggested if number else defaults)
+            trials.append(trial)
+            with progress_to(None):
+                _try(trial, judge, asked, optuna.TrialPruned)
+            score = trial.score if trial.state == "complete" else None
+            study.tell(asked, score, state=optuna.trial.TrialState[_OPTUNA_STATES[trial.state]])
             if best := _best(trials):  # a fit on all rows takes somewhat longer than one on the training part
                 clock.reserve = 1.25 * best.seconds / len(judge.parts)
+        stopped = "n_trials"
     except _TimeUp:
-        return trials, "time_budget"
+        stopped = "time_budget"
     except KeyboardInterrupt:
         if not trials:
             raise
-        return trials, "interrupted"
-    return trials, "n_trials"
+        stopped = "interrupted"
+    finally:
+        optuna.logging.set_verbosity(level)
+    tell(1.0, "training with the best settings")
+    return trials, stopped
 
 
 def _try(trial: _TuningTrial, judge: "_Judge", asked: Any, pruned: type[Exception]) -> None:
@@ -391,11 +389,3 @@ def _frame(trials: list[_TuningTrial]) -> "pd.DataFrame":
         for trial in trials
     ]
     return pd.DataFrame(records).rename_axis("trial").astype({"epochs": "Int64"})
-
-
-def _show(label: str, step: str, share: float) -> None:
-    """Draw a progress bar on standard error; without a terminal, write one line per step."""
-    live, bar = sys.stderr.isatty(), ("█" * round(24 * share)).ljust(24, "░")
-    end = "\n" if share >= 1.0 or not live else ""
-    sys.stderr.write("\r\x1b[2K" * live + f"{label} {bar} {step}{end}")
-    sys.stderr.flush()
