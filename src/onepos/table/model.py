@@ -18,8 +18,9 @@ from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
-from onepos.table.encoder import ColumnEncoder, assign
-from onepos.table.kinds import Tally, as_list, is_sparse, named
+from onepos.table.embedding import assign
+from onepos.table.encoder import ColumnEncoder
+from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids
 from onepos.table.training import (
     Progress,
@@ -159,8 +160,7 @@ class TableModel(BaseEstimator):
         tell("encoding columns", 0.03)
         tally, before = Tally(), seconds_not_counted()
         with deadline(math.inf, lambda _, share: tell(f"embedding, {10 * int(10 * share)} %", 0.03)):
-            # Selecting rows of a frame with thousands of sparse columns takes minutes; of those only gaps are learnt.
-            self._fit_encoder(frame if is_sparse(frame) else frame.iloc[train], columns)
+            self._fit_encoder(frame.iloc[train], columns)
             rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
         started += seconds_not_counted() - before
         return self._train(estimator, rows, tally, decided, started=started, tell=tell, checkpoint=checkpoint)
