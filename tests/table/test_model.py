@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import onepos
+from onepos._utils.context import progress_to
 from onepos.exceptions import DataFileError, ModelFileError
 from onepos.table import Output, TableData, TableModel, Tally, evaluate_table, predict_file, read_chunks, read_table
 from photo_table import photo_table
@@ -57,7 +58,8 @@ def test_a_failed_refit_leaves_the_model_as_it_was(photos, model):
 def test_progress_tells_every_batch_of_training(photos):
     told = []
     model = TableModel(**EASY, method="an", params={"max_epochs": 2, "batch_size": 30})
-    model.fit(photos, label="tag", progress=lambda step, share: told.append((step, share)))
+    with progress_to(lambda step, share: told.append((step.partition(",")[0], share))):
+        model.fit(photos, label="tag")
     shares = [share for _, share in told]
     assert shares == sorted(shares)
     assert list(dict.fromkeys(step for step, _ in told)) == [
@@ -224,10 +226,14 @@ def test_labels_with_the_index_of_the_table_in_another_order(photos):
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        ("logistic", {"n_positives": "abc"}, "n_positives must be a number of labels per row"),
-        ("an", {"batch_size": True}, "batch_size cannot be True. Its default is 'auto'"),
-        ("forest", {"n_trees": True}, "n_trees cannot be True. Its default is 300"),
-        ("logistic", {"l2": {}}, "l2 cannot be {}"),
+        (
+            "logistic",
+            {"n_positives": "abc"},
+            "'n_positives' parameter .* must be a number of at least 1 or None",
+        ),
+        ("an", {"batch_size": True}, "must be 'auto' or an integer of at least 1; got True"),
+        ("forest", {"n_trees": True}, "must be an integer of at least 1; got True"),
+        ("logistic", {"l2": {}}, "'l2' parameter of LogisticClassifier must be"),
     ],
 )
 def test_settings_of_a_wrong_kind(photos, method, settings, message):

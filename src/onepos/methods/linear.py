@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onepos import metrics
 from onepos._utils.context import recall, stage, tell
+from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import COUNT, POSITIVE_OR_ZERO
 from onepos.methods._linear_path import BernoulliLoss, Fit, LinearProblem, LinearWeights, linear_logits
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.splits import splits
@@ -42,8 +42,14 @@ class LinearClassifier(LinearWeights):
     (5, 4)
     """
 
-    l2: Annotated[Any, "array-like", POSITIVE_OR_ZERO] = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
-    max_iter: Annotated[int, COUNT] = 100
+    l2: Any = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+    max_iter: int = 100
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **LinearWeights._parameter_constraints,
+        "l2": ["array-like", POSITIVE_OR_ZERO],
+        "max_iter": [COUNT],
+    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"

@@ -1,15 +1,16 @@
 """Multinomial logistic regression of the observed label, its L2 strength chosen by held-out likelihood."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 
 from onepos._utils.context import tell, time_left
+from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, SharesClassifier, State, one_of
+from onepos.methods._base import SharesClassifier, State
 from onepos.methods._linear_path import PATH_TOLERANCE, Fit, LinearProblem, LinearWeights, SoftmaxLoss, linear_logits
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.splits import splits
@@ -60,8 +61,14 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
     ((5, 4), True)
     """
 
-    l2: Annotated[Any, one_of("auto"), "array-like", POSITIVE_OR_ZERO] = "auto"
-    max_iter: Annotated[int, COUNT] = 200
+    l2: Any = "auto"
+    max_iter: int = 200
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SharesClassifier._parameter_constraints,
+        "l2": [one_of("auto"), "array-like", POSITIVE_OR_ZERO],
+        "max_iter": [COUNT],
+    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
