@@ -222,7 +222,7 @@ def each(rule: Rule) -> Record:
 
 @dataclass(frozen=True)
 class Array(Rule):
-    """A NumPy array. Infinity and NaN are refused in any case."""
+    """A NumPy array of finite numbers."""
 
     #: One word per axis. A word stands for one length, the same wherever it occurs in an object; ``features`` and
     #: ``labels`` are those of the estimator. ``rows+1`` is one more than ``rows``; ``*`` is any length. Only axes
@@ -230,8 +230,8 @@ class Array(Rule):
     shape: str
     #: Types of numbers, as ``dtype.str`` writes them without the order of bytes.
     types: str = "f4 f8"
-    low: float = -math.inf
-    high: float = math.inf
+    low: float = -HUGE
+    high: float = HUGE
     #: The name of a length below which all numbers are.
     below: str = ""
 
@@ -331,11 +331,15 @@ class LabelNames(Rule):
         """Return the names as an array."""
         found = Record({"names": List(JSON, "labels", least=1), "dtype": TEXT}).read(found, at)
         names, dtype = found["names"], found["dtype"]
-        strange = next((name for name in names if not _is_label(name)), None)
-        if strange is not None or None in names:
-            raise at.wrong("finite numbers, truth values, and texts that are not empty", ascii(strange))
-        if len({unicodedata.normalize("NFC", name) if isinstance(name, str) else name for name in names}) < len(names):
-            raise at.wrong("names that differ, also in how they look", found["names"])
+        texts = [name for name in names if isinstance(name, str)]
+        if not all(map(str.strip, texts)) or re.search("[\ud800-\udfff]", "".join(texts)):
+            raise at.wrong("texts that are not empty, without halves of characters", names)
+        strange = [name for name in names if not isinstance(name, str | bool) and not FINITE.fits(name)]
+        if strange:
+            raise at.wrong("texts, finite numbers or truth values", strange[0])
+        alike = {unicodedata.normalize("NFC", name) if isinstance(name, str) else name for name in names}
+        if len(alike) < len(names):
+            raise at.wrong("names that differ, also in how they look", names)
         if dtype == "object":
             return np.array(names, dtype=object)
         if not re.fullmatch(r"[<>|=][biufU][0-9]{1,9}", dtype):  # NumPy parses more, some of it as Python
@@ -348,17 +352,11 @@ class LabelNames(Rule):
             kind = str  # the type may ask for more room than the names need
         try:
             made = np.array(names, dtype=kind)
-        except (TypeError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise at.wrong(f"of type {dtype}", error) from error
         if made.tolist() != names:
             raise at.wrong(f"of type {dtype}", "others")
         return made
-
-
-def _is_label(name: Any) -> bool:
-    if isinstance(name, str):
-        return bool(name.strip()) and not re.search("[\ud800-\udfff]", name)
-    return isinstance(name, bool) or FINITE.fits(name)
 
 
 def stored_rules(kind: type) -> dict[str, Rule]:

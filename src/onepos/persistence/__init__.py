@@ -3,6 +3,7 @@
 What a file holds of a class is declared by the class itself (``onepos._utils.storage``).
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ FORMAT, FORMAT_VERSION = "onepos model", 1
 #: Types of numbers that any array may have, as safetensors names them.
 NUMBER_TYPES = frozenset({"F16", "F32", "F64", "I16", "I32", "I64", "U8", "U16", "U32"})
 #: Arrays of a file. Each costs time to read, however few numbers it has.
-MOST_ARRAYS = 5_000
+MOST_ARRAYS = 2_500
 
 _HEADER = {
     "format": storage.TEXT,
@@ -34,21 +35,9 @@ _HEADER = {
 class _StoredModel(StoredEstimator):
     """The rule of a whole file: an estimator, or the ``TableModel`` around one."""
 
-    def write(self, value: Any, at: storage.Place) -> Any:
-        """Write the model."""
-        if hasattr(value, "estimator_"):
-            from onepos.persistence._tables import StoredTable
-
-            return StoredTable().write(value, at)
-        return super().write(value, at)
-
-    def read(self, found: Any, at: storage.Place) -> Any:
-        """Return the model."""
-        if isinstance(found, dict) and found.get("class") == "TableModel":
-            from onepos.persistence._tables import StoredTable
-
-            return StoredTable().read(found, at)
-        return super().read(found, at)
+    def kinds(self) -> dict[str, Callable[[], type]]:
+        """Return how to import the classes; pandas comes with that of tables."""
+        return super().kinds() | {"TableModel": lambda: onepos.TableModel}
 
 
 def save(model: "OnePositiveClassifier | TableModel", path: str | Path) -> Path:

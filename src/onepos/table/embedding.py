@@ -2,20 +2,29 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos._utils.context import not_counted, tell
 from onepos._utils.files import replaced_when_done
 from onepos._utils.machine import require
 from onepos.datasets._fetch import is_writable, user_cache
 from onepos.exceptions import DataFileError, MissingDependencyError
-from onepos.table.embedders import WEIGHTS, BadPicture, FolderEmbedder, PictureEmbedder, SentenceEmbedder, open_picture
+from onepos.table.embedders import (
+    TIMM,
+    WEIGHTS,
+    BadPicture,
+    FolderEmbedder,
+    PictureEmbedder,
+    SentenceEmbedder,
+    open_picture,
+)
 from onepos.table.kinds import Tally, as_words
 
 _PIECE, _FILE_ITEMS = 256, 4_096  # Items encoded at a time, and items in a file of the cache
@@ -25,8 +34,50 @@ _MOST_FILE_BYTES = 100 << 20
 Vectors = dict[bytes, NDArray[np.float32]]
 
 
+def for_pictures(embed: Any, *, text: str | Sequence[str]) -> bool:
+    """Whether an embedder is for the pictures of a table with these text columns."""
+    marked = embed.startswith(TIMM) if isinstance(embed, str) else bool(getattr(embed, "pictures", False))
+    return marked or not text
+
+
+def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, Any]:
+    """Return, of one or two embedders, that of texts at False and that of pictures (see ``for_pictures``) at True."""
+    embedders = list(embed) if isinstance(embed, list | tuple) else [] if embed is None else [embed]
+    assigned: dict[bool, Any] = {}
+    for one in embedders:
+        pictures = for_pictures(one, text=text) if image is not None else str(one).startswith(TIMM)
+        if not isinstance(one, str) and not callable(getattr(one, "encode", None)):
+            raise ValueError(f"embed takes a name, a folder, or an object with encode(list); got {type(one).__name__}.")
+        what, column = ("pictures", "image") if pictures else ("texts", "text")
+        if pictures in assigned:
+            raise ValueError(f"embed takes one embedder of texts and one of pictures; got two of {what}.")
+        if (image is None) if pictures else not text:
+            raise ValueError(f"embed gives an embedder of {what}, but no column is named as {column}. Name one.")
+        assigned[pictures] = one
+    if image is not None and True not in assigned:
+        raise ValueError(
+            f"the pictures of column {image!r} need an embedder of pictures: give embed={TIMM}NAME or {TIMM}FOLDER."
+        )
+    return assigned
+
+
+def _may_be_fingerprint(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(map(storage.FINITE.fits, value)))
+
+
 class Embedded:
     """Text columns, joined, or a column of pictures, as vectors: centred, of mean length 1; a gap is the mean."""
+
+    #: The weights of the embedder are not stored.
+    _stored: ClassVar[storage.Rules] = {
+        "columns": storage.TEXTS,
+        "pictures": storage.TRUTH,
+        "name": storage.TEXT,
+        "own": storage.TRUTH,
+        "fingerprint": storage.Value("a text or a list of finite numbers", _may_be_fingerprint),
+        "factor": storage.POSITIVE,
+        "mean": storage.Array("width"),
+    }
 
     def __init__(self, columns: list[str], embed: Any, *, pictures: bool, folder: str | Path = "") -> None:
         self.columns, self.pictures, self.folder = columns, pictures, Path(folder)
@@ -178,20 +229,13 @@ class Embedded:
             )
         return vectors
 
-    def state(self) -> dict[str, Any]:
-        """Return JSON-able facts; the weights of the embedder are not among them."""
-        names = ("columns", "pictures", "name", "own", "fingerprint", "factor")
-        return {name: getattr(self, name) for name in names} | {"mean": self.mean.tolist()}
-
     @classmethod
-    def from_state(cls, facts: dict[str, Any]) -> Self:
-        """Take back what ``state`` gave."""
-        name, columns = str(facts["name"]), [str(name) for name in facts["columns"]]
-        made = cls(columns, None if facts["own"] else name, pictures=bool(facts["pictures"]))
-        if not facts["own"]:
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        name = None if fields["own"] else fields["name"]
+        made = cls(fields["columns"], name, pictures=fields["pictures"])
+        if name is not None:
             made._embedder.download = False
-        made.name, made.fingerprint, made.own = name, facts["fingerprint"], bool(facts["own"])
-        made.mean, made.factor = np.array(facts["mean"], dtype=np.float32), float(facts["factor"])
+        vars(made).update(fields)
         return made
 
 

@@ -67,6 +67,10 @@ class Dropout(nn.Module):
         return {**self.__dict__, "generator": None}
 
 
+#: Layers of a network in a file. Each costs time to build, however small it is.
+_MOST_LAYERS = 1_000
+
+
 class MLP(nn.Sequential):
     """Linear layers with ReLU between them: ``sizes[0] → sizes[1] → … → sizes[-1]``.
 
@@ -75,8 +79,8 @@ class MLP(nn.Sequential):
     """
 
     _stored: ClassVar[storage.Rules] = {
-        "weights": storage.List(storage.Array("* *", "f2 f4"), least=1),
-        "biases": storage.List(storage.Array("*", "f2 f4"), least=1),
+        "weights": storage.List(storage.Array("* *", "f2 f4"), least=1, most=_MOST_LAYERS),
+        "biases": storage.List(storage.Array("*", "f2 f4"), least=1, most=_MOST_LAYERS),
         "dropout": storage.SHARE,
         "input_dropout": storage.SHARE,
     }

@@ -108,9 +108,14 @@ def landmarks_for(shape: Shape, seconds: float, speed: float) -> int:
     return m if m == n else 0
 
 
-def graph_seconds(shape: Shape, speed: float) -> float:
-    """Seconds for the nearest neighbours of all rows, which ``smile`` needs."""
-    return shape.n_rows**2 * min(shape.n_features, 500) / speed
+def affordable(candidate: Candidate, shape: Shape, seconds: float, speed: float) -> Candidate | None:
+    """Return the candidate, smaller if necessary; None if it would take too long."""
+    if candidate.key == "kernel":
+        landmarks = landmarks_for(shape, seconds, speed)
+        return Candidate("kernel", {**candidate.settings, "n_landmarks": landmarks}) if landmarks else None
+    # A third of the time is enough for the nearest neighbours of all rows.
+    graph_seconds = shape.n_rows**2 * min(shape.n_features, 500) / speed
+    return None if candidate.key == "smile" and graph_seconds > seconds / 3 else candidate
 
 
 def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: float | None) -> Candidate:
