@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
-from onepos.graph.neighbors import SEARCHES, Search
+from onepos.graph.neighbors import SEARCHES, SearchKind
 from onepos.label_sets.thresholds import balanced_weight
 from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, one_of
 from onepos.methods._neural import Context, GraphClassifier
@@ -214,7 +214,7 @@ class SMILEClassifier(GraphClassifier):
     n_neighbors: Annotated[int, COUNT] = 10
     graph_on: Annotated[str, one_of("features", "embeddings")] = "features"
     graph_refresh: Annotated[int | None, COUNT, None] = None
-    graph_search: Annotated[Search, one_of(*SEARCHES)] = "auto"
+    graph_search: Annotated[SearchKind, one_of(*SEARCHES)] = "auto"
     cache_folder: Annotated[str | None, str, None] = None
     elbo_weight: Annotated[float, POSITIVE_OR_ZERO] = 1e-3
     warm_up_epochs: Annotated[int | str, one_of("auto"), COUNT_OR_ZERO] = "auto"
