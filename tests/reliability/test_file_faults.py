@@ -8,13 +8,11 @@ import subprocess
 import sys
 import threading
 from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import onepos
-from onepos._utils.files import write_durably
 from onepos.datasets import _fetch
 from onepos.datasets._catalogue import RemoteFile
 from onepos.datasets._fetch import check_intact
@@ -50,22 +48,6 @@ def test_a_full_disk_leaves_the_old_model_and_no_rest(model, tmp_path):
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.onepos"]
     onepos.load(path)
-
-
-@posix
-def test_killed_while_writing_leaves_the_old_file(tmp_path):
-    path = tmp_path / "rows"
-    write_durably(path, b"old")
-    script = (
-        "import os, signal, sys; from pathlib import Path; from onepos._utils.files import replaced_when_done\n"
-        "with replaced_when_done(Path(sys.argv[1])) as part:\n"
-        "    part.write_bytes(b'half of the ')\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    assert _child(script, path).returncode == -signal.SIGKILL
-    assert path.read_bytes() == b"old"
-    write_durably(path, b"new")  # what the killed one left beside it is in nobody's way
-    assert path.read_bytes() == b"new"
 
 
 def test_a_half_written_model_is_never_believed(model, tmp_path):
@@ -164,21 +146,6 @@ def test_a_read_only_cache_is_said_to_be_one(tmp_path):
     finally:
         home.chmod(0o755)
     assert list(home.iterdir()) == []
-
-
-@posix
-def test_a_file_that_vanishes_under_a_memory_map(tmp_path):
-    """Its name may go: the map keeps the rows until the model lets go of them."""
-    path = tmp_path / "rows.npy"
-    rng = np.random.default_rng(0)
-    np.save(path, rng.normal(size=(40, 3)).astype(np.float32))
-    X = np.load(path, mmap_mode="r")
-    Y = np.eye(3, dtype=int)[np.arange(40) % 3]
-    expected = onepos.make_classifier("an", max_epochs=2, random_state=0).fit(X, Y).predict_proba(X)
-    path.unlink()
-    found = onepos.make_classifier("an", max_epochs=2, random_state=0).fit(X, Y).predict_proba(X)
-    assert np.array_equal(found, expected)
-    assert not Path(path).exists()
 
 
 @posix

@@ -140,7 +140,7 @@ def _distances(X: Any, rows: IntArray, others: IntArray) -> NDArray[np.float64]:
     """‖x_i − x_j‖ of every row i and each of its others, (len(rows), m), from direct differences in float64."""
     difference = X[others.ravel()].astype(np.float64) - X[np.repeat(rows, others.shape[1])]
     squares = difference.multiply(difference) if sparse.issparse(difference) else np.square(difference)
-    return np.sqrt(np.asarray(squares.sum(axis=1)).reshape(others.shape))
+    return np.asarray(np.sqrt(squares.sum(axis=1)).reshape(others.shape))
 
 
 def _dense(values: Any) -> NDArray[np.float32]:

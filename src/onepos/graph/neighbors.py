@@ -131,7 +131,8 @@ def nearest_neighbors(
     """
 
     def compute() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        distances, indices = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", metric=metric).fit(X).kneighbors()
+        search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", metric=metric).fit(X)
+        distances, indices = search.kneighbors()
         return indices, distances
 
     return recall(compute, "neighbors", X, n_neighbors, metric)
