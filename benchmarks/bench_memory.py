@@ -15,7 +15,8 @@ IMPORTS = """
 import numpy, scipy.sparse, sklearn.base, sklearn.utils, torch
 import onepos, problems
 from onepos import SMILEClassifier
-from onepos.datasets import load_dataset, make_single_positive
+from onepos.datasets import make_single_positive
+from onepos_studies.datasets import load_dataset
 """
 TRAIN = """
 X, Y = problems.single_positive({name!r})

@@ -6,17 +6,17 @@ from machine import HERE
 
 TITLE = "Cost of the committed study"
 ABOUT = """
-Sum of the column `seconds` of `studies/smile_paper/results.parquet` by method. The seconds were measured when each
+Sum of the column `seconds` of `studies/rows/smile_paper.parquet` by method. The seconds were measured when each
 cell was run, while the machine also did other work.
 """
-PATH = HERE.parent / "studies" / "smile_paper" / "results.parquet"
+PATH = HERE.parent / "studies" / "rows" / "smile_paper.parquet"
 
 
 def measure(options):
     if options.datasets is not None:
         return  # the study is counted as a whole
     if not PATH.exists():
-        yield left_out("smile_paper", "results.parquet is not there")
+        yield left_out("smile_paper", "its rows are not there")
         return
     frame = pd.read_parquet(PATH, columns=["method", "seconds"])
     groups = frame.groupby("method")["seconds"]

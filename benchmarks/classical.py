@@ -23,9 +23,9 @@ if "ONEPOS_DATA" not in os.environ and SHARED.is_dir():
     os.environ["ONEPOS_DATA"] = str(SHARED)
 
 CLASSES = {
-    "glocal": ("onepos.methods.glocal", "GLOCALClassifier"),
-    "mlml": ("onepos.methods.mlml", "MLMLClassifier"),
-    "d2ml": ("onepos.methods.d2ml", "D2MLClassifier"),
+    "glocal": ("onepos_studies.methods.glocal", "GLOCALClassifier"),
+    "mlml": ("onepos_studies.methods.mlml", "MLMLClassifier"),
+    "d2ml": ("onepos_studies.methods.d2ml", "D2MLClassifier"),
 }
 #: One strength a method: the largest problem is about memory, which does not grow with the number of strengths.
 ONE_STRENGTH = {
@@ -61,8 +61,9 @@ def measure(name, key):
 
     import numpy as np
 
-    from onepos.datasets import load_dataset, make_single_positive
+    from onepos.datasets import make_single_positive
     from onepos.metrics import evaluate
+    from onepos_studies.datasets import load_dataset
 
     warnings.simplefilter("ignore")
     data = largest() if name == "largest" else load_dataset(name, offline=True)
@@ -97,7 +98,7 @@ def main():
     if arguments.measure:
         measure(arguments.names[0], arguments.method[0])
         return
-    from onepos.datasets import list_datasets
+    from onepos_studies.datasets import list_datasets
 
     available = {"largest", *list_datasets().query("available")["name"]}
     print("| data set | n × q × c | method | fit, s | predict, s | peak, MB | average precision | in limits |")

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from onepos.metrics import average_precision
-from onepos.study.cells import load_trial
+from onepos_studies.study.cells import load_trial
 
 NINE = "CAL500,image,scene,yeast,corel5k,rcv1-s1,tmc2007,corel16k-s1,delicious"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from onepos import make_classifier, metrics
-from onepos.study.cells import load_trial
 from onepos.training import Callback
 from onepos.training.loop import OBSERVED_LIKELIHOOD, selection_score
 from onepos.training.networks import forward_all
+from onepos_studies.study.cells import load_trial
 
 CRITERIA = ("average_precision", OBSERVED_LIKELIHOOD)
 

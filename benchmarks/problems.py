@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 @cache
 def available() -> frozenset[str]:
     """Return the names of the data sets that are in the data folder."""
-    from onepos.datasets import list_datasets
+    from onepos_studies.datasets import list_datasets
 
     return frozenset(list_datasets().query("available")["name"])
 
@@ -29,7 +29,7 @@ def on_each(names: Iterable[str], measure: Callable[[str], Iterator[dict[str, An
 
 def load(name: str) -> Any:
     """Return a data set; what its reader warns about is known and not the matter here."""
-    from onepos.datasets import load_dataset
+    from onepos_studies.datasets import load_dataset
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

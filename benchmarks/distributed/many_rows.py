@@ -14,8 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import rows
 import start
+
+import rows
 
 LIMIT = 4000.0  # 10⁶ bytes a process
 

@@ -279,7 +279,7 @@ def test_pools_of_the_first_version_still_open(data):
     """Files of version 0.1 may have members of methods that are no longer tried, and no links."""
     members = [
         onepos.make_classifier(key, random_state=0, **settings).fit(data.X[:200], data.observed[:200])
-        for key, settings in (("linear", {"l2": 1.0}), ("mlml", {}), ("d2ml", {"rank_weight": 1.0}))
+        for key, settings in (("linear", {"l2": 1.0}),)
     ]
     pool = onepos.AutoClassifier(methods=("logistic",), **QUICK).fit(data.X[:200], data.observed[:200])
     pool.members_, pool.weights_, pool.sharpness_ = members, np.full(3, 1 / 3), np.ones(3)

@@ -20,7 +20,7 @@ from onepos.methods.registry import make_classifier
 KINDS = ("frequency", "logistic", "forest", "kernel", "capped", "wan", "softmax", "smile", "an")
 NETWORKS = ("capped", "wan", "softmax", "smile", "an")
 #: Keys of members that a model file may have; the last three are in files of version 0.1.
-STORED = (*KINDS, "linear", "mlml", "d2ml")
+STORED = (*KINDS, "linear")
 _MOST_LANDMARKS = 2000
 #: Rows of the matrix whose decomposition tells how fast the machine is at the moment.
 _PROBE = 500
