@@ -1,7 +1,6 @@
 # Each target makes the environment it needs. PYTHON must be 3.11 or newer.
 PYTHON ?= python3
 VENV   ?= .venv
-BENCH  ?= --only all
 JOBS   ?= 2
 TEST_JOBS ?= 3
 BIN    := $(VENV)/bin
@@ -9,7 +8,7 @@ BIN    := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 LOWEST ?= .venv-lowest
 
-.PHONY: demo check test explore test-lowest package coverage mutants mutmut fuzz audit dependencies lint docs gallery bench results clean
+.PHONY: demo check test long explore test-lowest package coverage mutants fuzz audit dependencies lint docs gallery bench results clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
@@ -34,12 +33,15 @@ lint: $(VENV)/.ready  ## style, types, import contract, prose
 	$(BIN)/lint-imports
 	$(BIN)/python tools/prose.py
 
-check: lint  ## lint, types and the quick tests: for every change, within three minutes
-	$(PYTEST) -n $(JOBS) --dist loadfile -m 'not slow' tests studies/tests
+check: lint  ## lint, types and the quick tests: for every change, within two minutes
+	$(PYTEST) -n $(JOBS) --dist loadfile -m 'not slow and not long' tests studies/tests
 
 # Many tests wait for processes that they started, so three workers keep two cores busy.
 test: lint  ## everything that must hold; TEST_JOBS=0 runs it in one process
 	$(PYTEST) -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 40
+
+long: $(VENV)/.ready  ## the tests that the others leave out: tests of tools, limits of time and memory
+	$(PYTEST) -m long tests studies/tests
 
 explore: $(VENV)/.ready  ## the property tests with new random examples; the suite repeats the same ones
 	$(PYTEST) -n $(JOBS) --dist loadfile -m hypothesis --hypothesis-profile explore tests studies/tests
@@ -73,11 +75,8 @@ coverage: $(VENV)/.ready  ## lines and branches of src that the tests run, proce
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under 95
 
-mutants: $(VENV)/.ready  ## wrong changes of losses, measures and risks: how many do the tests notice
-	$(BIN)/python benchmarks/reliability/mutants.py --jobs $(JOBS)
-
 # Apart from the environment: mutmut 3.8 does not work with pytest 9, which the other tests use.
-mutmut: $(VENV)/.ready  ## mutants of losses and measures by mutmut, in mutants/
+mutants: $(VENV)/.ready  ## wrong changes of losses and measures: how many do the tests notice; in mutants/
 	test -d .mutmut-tools || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target .mutmut-tools 'mutmut==3.8.0' 'pytest==8.4.2'
 	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/.mutmut-tools $(BIN)/python -m mutmut run --max-children $(JOBS)
 
@@ -91,11 +90,11 @@ docs: $(VENV)/.ready  ## the documentation site, in site/; a warning is an error
 gallery: $(VENV)/.ready  ## run the examples and write their pages and pictures to docs/gallery
 	$(BIN)/python examples/gallery.py
 
-bench: $(VENV)/.ready  ## timings as ratios; BENCH='--only encoder,memory' for parts, which keep the rest
-	$(BIN)/python benchmarks/run.py $(BENCH)
+bench: $(VENV)/.ready  ## seconds of an epoch
+	$(BIN)/python benchmarks/epoch_times.py
 
 results: $(VENV)/.ready  ## every table and figure of the docs, from the committed results files
 	$(BIN)/python studies/build.py
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .venv-audit build dist site demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .mutants
+	rm -rf $(VENV) $(LOWEST) .venv-audit build dist site demo-output .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis mutants .mutmut-tools

@@ -3,7 +3,6 @@
 After a warm-up (imports, thread pools, allocators and caches of the libraries grow once) neither memory nor the number
 of threads and open files may grow from fit to fit. Each fit is a whole life: data, fit, predictions, a file written and
 read.
-What is measured goes to ``long_run.json`` beside this file.
 """
 
 import argparse
@@ -14,13 +13,11 @@ import sys
 import tempfile
 import threading
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).with_name("long_run.json")
 #: Methods of every kind: networks, a graph, closed forms, a combination.
 KEYS = ("smile", "an", "role", "crisp", "linear", "mlml", "auto")
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -102,9 +99,8 @@ def main() -> None:
     parser.add_argument("--fits", type=int, default=200)
     parser.add_argument("--warm-up", type=int, default=35)
     arguments = parser.parse_args()
-    found = long_run(arguments.fits, arguments.warm_up) | {"date": datetime.now(UTC).date().isoformat()}
+    found = long_run(arguments.fits, arguments.warm_up)
     print(json.dumps(found, indent=1))
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     if grown := problems(found):
         sys.exit("; ".join(grown))
 

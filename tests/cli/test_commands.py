@@ -125,7 +125,7 @@ def test_ctrl_c_while_a_network_trains(tmp_path):
             if "training a network" in line:
                 process.send_signal(signal.SIGINT)
                 break
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert out == ""
     assert "Traceback" not in err
@@ -136,7 +136,7 @@ def test_ctrl_c_while_a_network_trains(tmp_path):
 
 def python(code, *arguments):
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=600, check=False
     )
 
 
@@ -166,7 +166,7 @@ def test_a_closed_pipe_is_no_error(arguments):
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "onepos", *arguments]
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=600, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -295,7 +295,7 @@ def test_another_process_writes_the_same_predictions(run, folder, tmp_path):
     arguments = ["predict", str(folder / "model.onepos"), str(folder / "checked.csv"), "--out"]
     run(*arguments, tmp_path / "here.parquet")
     command = [sys.executable, "-m", "onepos", *arguments, str(tmp_path / "there.parquet")]
-    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    subprocess.run(command, capture_output=True, timeout=600, check=True)
     here, there = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("here", "there"))
     pd.testing.assert_frame_equal(here, there, check_exact=True)
 
@@ -315,7 +315,7 @@ def test_the_shell_completes_methods():
     # The script that a shell installs calls the program by its own name.
     program = "import sys; sys.argv[0] = 'onepos'; from onepos.cli import main; main()"
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, timeout=600, check=False)
     assert done.stdout.split() == ["smile", "smile-si", "smile-code"]
 
 

@@ -32,6 +32,7 @@ class Window:
         self.close()
         self._options = options
         self.page = self._browser.new_context(**options).new_page()
+        self.page.set_default_timeout(300_000)  # a busy machine is no wrong page
         self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))

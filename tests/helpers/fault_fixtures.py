@@ -82,7 +82,7 @@ class Command:
 
     def end(self):
         """Wait, and return exit code, standard output and standard error."""
-        out, err = self.process.communicate(timeout=120)
+        out, err = self.process.communicate(timeout=600)
         return self.process.returncode, out, self.seen + err
 
 
@@ -106,7 +106,7 @@ def start():
 def until():
     """Return a function that waits for a condition; a condition that never comes fails the test."""
 
-    def wait(condition, seconds=180):
+    def wait(condition, seconds=600):
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not happen in time"

@@ -37,7 +37,7 @@ def choose(browser, name, value):
     control.dispatch_event(event)
 
 
-def wait_for(check, seconds=10):
+def wait_for(check, seconds=300):
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, "waited in vain"

@@ -25,7 +25,7 @@ def start(*arguments, processes=2, **options):
     )
 
 
-def run(*arguments, processes=2, timeout=240, **options):
+def run(*arguments, processes=2, timeout=900, **options):
     """Run it to its end; returns the exit code and what was printed."""
     with start(*arguments, processes=processes, **options) as process:
         try:

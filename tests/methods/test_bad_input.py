@@ -76,3 +76,27 @@ class TestOnePositive:
     def test_errors(self, labels, classes, message):
         with pytest.raises(ValueError, match=message):
             one_positive(labels, classes)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "expected"),
+    [
+        ("n_positives", "2", "a number of at least 1, 'estimate' or None"),
+        ("batch_size", True, "'auto' or an integer of at least 1"),
+        ("max_epochs", 2.5, "an integer of at least 1"),
+        ("dropout", float("nan"), "a number of at least 0 and below 1"),
+        ("learning_rate_factors", [1.0], "a dict or None"),
+        ("network", {"a": 1}, "'auto', a sequence, a Module or a function"),
+        ("at_least_one", 1, "True or False"),
+    ],
+)
+def test_a_message_says_what_was_expected(quick, data, parameter, value, expected):
+    with pytest.raises(ValueError, match=f"'{parameter}' parameter of SMILEClassifier must be {expected}; got"):
+        quick("smile", **{parameter: value}).fit(data.X, data.observed)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_missing_class_names_are_counted(quick, data, missing):
+    names = np.array(["ant", "bee", "cat", missing] * 60, dtype=object)[: len(data.X)]
+    with pytest.raises(ValueError, match=r"y holds \d+ missing values \(first: row 3\): drop these rows"):
+        quick("an").fit(data.X, names)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from onepos._utils.context import progress_to
 from onepos.pages.demo import BASELINES, METHOD, compare, describe, digit_network, png_address, run_demo
 
 TINY = {"n_train": 120, "n_test": 60, "max_epochs": 3}
@@ -22,7 +23,8 @@ def told():
 @pytest.fixture(scope="module")
 def result(tmp_path_factory, told):
     out = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    return run_demo(out=out, random_state=3, progress=lambda step, share: told.append((step, share)), **TINY)
+    with progress_to(lambda step, share: told.append((step, share))):
+        return run_demo(out=out, random_state=3, **TINY)
 
 
 def test_every_method_is_scored(result):

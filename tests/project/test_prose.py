@@ -10,6 +10,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import prose  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 
 def words(text, tmp_path):
     path = tmp_path / "page.md"
@@ -58,12 +60,3 @@ def test_code_is_not_prose_but_comments_and_texts_are(tmp_path):
 def test_long_sentences_are_counted_without_tables_and_links():
     assert prose.long_sentences("word " * 35 + "end. Short.") == ["word " * 35 + "end."]
     assert prose.long_sentences("- " + "word " * 20 + "\n- " + "word " * 20) == []
-
-
-def test_readme_and_help_texts_are_clean():
-    paths = [
-        ROOT / "README.md",
-        *(ROOT / "src" / "onepos" / "cli").glob("*.py"),
-        *(ROOT / "src" / "onepos" / "pages").glob("*.py"),
-    ]
-    assert prose.main([str(path) for path in paths]) == 0

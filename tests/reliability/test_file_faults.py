@@ -5,13 +5,11 @@ import resource
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import onepos
-from onepos._utils.files import write_durably
 from onepos.exceptions import ModelFileError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="limits and mode bits of POSIX")
@@ -46,22 +44,6 @@ def test_a_full_disk_leaves_the_old_model_and_no_rest(model, tmp_path):
     onepos.load(path)
 
 
-@posix
-def test_killed_while_writing_leaves_the_old_file(tmp_path):
-    path = tmp_path / "rows"
-    write_durably(path, b"old")
-    script = (
-        "import os, signal, sys; from pathlib import Path; from onepos._utils.files import replaced_when_done\n"
-        "with replaced_when_done(Path(sys.argv[1])) as part:\n"
-        "    part.write_bytes(b'half of the ')\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    assert _child(script, path).returncode == -signal.SIGKILL
-    assert path.read_bytes() == b"old"
-    write_durably(path, b"new")  # what the killed one left beside it is in nobody's way
-    assert path.read_bytes() == b"new"
-
-
 def test_a_half_written_model_is_never_believed(model, tmp_path):
     content = model.save(tmp_path / "whole").read_bytes()
     for length in range(0, len(content), max(1, len(content) // 40)):
@@ -74,21 +56,6 @@ def test_a_folder_that_is_a_file(model, tmp_path):
     (tmp_path / "folder").write_text("a file")
     with pytest.raises(OSError, match="folder"):
         model.save(tmp_path / "folder" / "model.onepos")
-
-
-@posix
-def test_a_file_that_vanishes_under_a_memory_map(tmp_path):
-    """Its name may go: the map keeps the rows until the model lets go of them."""
-    path = tmp_path / "rows.npy"
-    rng = np.random.default_rng(0)
-    np.save(path, rng.normal(size=(40, 3)).astype(np.float32))
-    X = np.load(path, mmap_mode="r")
-    Y = np.eye(3, dtype=int)[np.arange(40) % 3]
-    expected = onepos.make_classifier("an", max_epochs=2, random_state=0).fit(X, Y).predict_proba(X)
-    path.unlink()
-    found = onepos.make_classifier("an", max_epochs=2, random_state=0).fit(X, Y).predict_proba(X)
-    assert np.array_equal(found, expected)
-    assert not Path(path).exists()
 
 
 @posix

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "reliability" / "long_run.py"
-pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")]
 
 
 @pytest.fixture(scope="module")

@@ -121,16 +121,16 @@ class Budgeted:
 
 def test_time_that_has_passed_is_taken_from_the_budget():
     estimator = Budgeted(60.0)
-    fit_in_time(estimator, None, None, progress=print, started=time.monotonic() - 20.0)
+    fit_in_time(estimator, None, None, started=time.monotonic() - 20.0)
     assert estimator.given <= 40.0
     assert estimator.time_budget == 60.0
     with deadline(time.monotonic() + 15.0):
-        fit_in_time(estimator, None, None, progress=print, started=time.monotonic())
+        fit_in_time(estimator, None, None, started=time.monotonic())
     assert estimator.given <= 15.0
-    fit_in_time(estimator, None, None, progress=print, started=time.monotonic() - 100.0)
+    fit_in_time(estimator, None, None, started=time.monotonic() - 100.0)
     assert estimator.given == 1.0
     unlimited = Budgeted(None)
-    fit_in_time(unlimited, None, None, progress=print, started=0.0)
+    fit_in_time(unlimited, None, None, started=0.0)
     assert unlimited.given is None
 
 

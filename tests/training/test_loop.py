@@ -1,6 +1,5 @@
 """The loop: one step per yielded loss, best epoch restored, interrupts and divergence survived, runs repeat."""
 
-import io
 import math
 
 import numpy as np
@@ -10,7 +9,7 @@ from torch import nn
 
 from onepos._utils import context
 from onepos.exceptions import TrainingWarning
-from onepos.training import Batch, Callback, History, Objective, ProgressBar, Rows, Schedule, train
+from onepos.training import Batch, Callback, History, Objective, Rows, Schedule, train
 from onepos.training.machine import limited_threads, useful_threads
 from onepos.training.networks import MLP, Dropout
 from onepos.training.steps import with_rate_factors
@@ -313,26 +312,6 @@ def test_input_dropout_drops_features_and_keeps_the_mean_of_a_linear_network():
     assert torch.allclose(drawn.std(dim=0), deviation, rtol=0.05)
 
 
-def test_progress_bar_writes_plain_lines_when_not_on_a_terminal():
-    stream = io.StringIO()
-    train(LeastSquares(_linear()), _rows(), Schedule(4, 16, 0.01), _generator(), callbacks=[ProgressBar("fit", stream)])
-    lines = stream.getvalue().splitlines()
-    assert len(lines) == 4
-    assert "epoch 4/4" in lines[-1]
-    assert "\r" not in stream.getvalue()
-
-
-def test_progress_bar_rewrites_its_line_on_a_terminal():
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    stream = Terminal()
-    train(LeastSquares(_linear()), _rows(), Schedule(4, 16, 0.01), _generator(), callbacks=[ProgressBar("fit", stream)])
-    assert stream.getvalue().startswith("\r")
-    assert stream.getvalue().count("\n") == 1
-
-
 def test_history_reads_as_records_columns_and_frame():
     history = History([{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}], {"stopped": "early"})
     assert history["loss"] == [2.0, 1.0]
@@ -378,7 +357,7 @@ def _timed_run(monkeypatch, seconds, **options):
     objective = _TimedSquares(_linear())
     objective.clock = clock
     start = {name: value.clone() for name, value in objective.state_dict().items()}
-    with context.deadline(seconds, lambda step, share: told.append(share)):
+    with context.deadline(seconds), context.progress_to(lambda step, share: told.append(share)):
         history = train(objective, _rows(), Schedule(3, 16, 0.1), _generator(), **options)  # four batches per epoch
     return objective, start, history, told
 
@@ -419,7 +398,7 @@ def test_no_time_at_all_leaves_the_start(monkeypatch):
 def test_stages_of_work_share_progress_and_time(monkeypatch):
     clock, told = _Clock(), []
     monkeypatch.setattr(context, "time", clock)
-    with context.deadline(10.0, lambda step, share: told.append(share)):
+    with context.deadline(10.0), context.progress_to(lambda step, share: told.append(share)):
         with context.stage(0.0, 0.25, time_share=0.5):
             context.tell(1.0)
             assert context.time_left() == 5.0

@@ -1,11 +1,9 @@
 """The default spaces name real parameters, hold values that the methods accept, and never hide a label."""
 
-import numpy as np
 import pytest
 
 from onepos.methods.registry import METHODS, make_classifier
 from onepos.tuning import Choice, LogUniform, default_space
-from onepos.tuning.parts import FOLDS, split_rows
 from onepos.tuning.spaces import SPACES, check_space
 
 
@@ -34,25 +32,3 @@ def test_values_outside_have_no_code():
     assert rate.code(1.0) is rate.code("auto") is rate.code((1.0, 2.0)) is None
     sizes = Choice("auto", (64,), 1, True)
     assert [sizes.code(value) for value in ("auto", (64,), True, "none")] == [0, 1, 3, None]
-
-
-@pytest.mark.parametrize("n_rows", [30, 2500])
-def test_no_label_is_unseen_and_no_row_is_in_two_parts(n_rows):
-    rng = np.random.default_rng(0)
-    labels = np.minimum(rng.geometric(0.3, size=n_rows), 6) - 1
-    labels[:6] = np.arange(6)
-    observed = np.eye(6, dtype=np.int8)[labels]
-    observed[7] = 0  # without a label
-    splits = split_rows(observed, np.flatnonzero(observed.any(axis=1)), rng)
-    assert len(splits) == (FOLDS if n_rows < 2000 else 1)
-    held = np.concatenate([held for _, held in splits])
-    assert len(set(held.tolist())) == len(held)
-    for train, part in splits:
-        assert observed[train].any(axis=0).all()
-        assert sorted([*train, *part]) == list(range(n_rows))
-        assert 7 in train
-
-
-def test_rows_that_cannot_be_spared():
-    with pytest.raises(ValueError, match="no row can be held out"):
-        split_rows(np.eye(3, dtype=np.int8), np.arange(3), np.random.default_rng(0))

@@ -1,7 +1,8 @@
 """What surrounds a fit: a time limit, a listener to its progress, and results that are used again.
 
 ``auto`` promises to end in time. It sets a limit with ``deadline``, and every long loop asks ``time_left()``. A loop
-that runs out of time keeps what it has. The same loops ``tell`` how far they are.
+that runs out of time keeps what it has. The same loops ``tell`` how far they are; ``stage`` gives a piece of work its
+place in the whole. Who listens is said by ``progress_to``, and by ``progress_shown`` in ``progress.py``.
 
 A study fits many methods and settings on the same rows. Inside ``remember_work``, ``recall`` computes a result once.
 """
@@ -35,11 +36,9 @@ def setting(variable: ContextVar[_Value], value: _Value) -> Iterator[None]:
         variable.reset(token)
 
 
-@contextmanager
-def deadline(end: float, listener: Listener | None = None) -> Iterator[None]:
+def deadline(end: float) -> AbstractContextManager[None]:
     """Limit the work inside to ``time.monotonic() < end``; an earlier outer limit still holds."""
-    with setting(_END, min(end - _NOT_COUNTED.get(), _END.get())), setting(_LISTENER, listener):
-        yield
+    return setting(_END, min(end - _NOT_COUNTED.get(), _END.get()))
 
 
 def time_left() -> float:
@@ -76,8 +75,10 @@ def limit_lifted() -> AbstractContextManager[None]:
     return setting(_END, math.inf)
 
 
-def progress_to(listener: Listener) -> AbstractContextManager[None]:
+def progress_to(listener: Listener | None) -> AbstractContextManager[None]:
     """Report how far any ``fit`` inside is: ``listener`` is called with the name of the step and the share done.
+
+    What stands behind the first comma of a name may change often. None: nobody listens.
 
     Examples
     --------
@@ -89,7 +90,7 @@ def progress_to(listener: Listener) -> AbstractContextManager[None]:
     training 50%
     training 100%
     """
-    return deadline(math.inf, listener)
+    return setting(_LISTENER, listener)
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def stage(first: float, last: float, time_share: float = 1.0) -> Iterator[None]:
         if listener is not None:
             listener(step, first + (last - first) * share)
 
-    with deadline(time.monotonic() + time_share * time_left(), passed_on):
+    with deadline(time.monotonic() + time_share * time_left()), progress_to(passed_on):
         yield
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.progress import progress_shown
 from onepos.exceptions import LabelWarning
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def _check_classes(y: Any) -> Labels:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
 
+    _check_none_missing(y)
     vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
     check_classification_targets(vector)
     if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
@@ -87,6 +90,21 @@ def _check_classes(y: Any) -> Labels:
     observed = np.zeros((len(vector), len(classes)), dtype=np.int8)
     observed[np.arange(len(vector)), codes] = 1
     return Labels(observed, classes, single_label=True)
+
+
+def _check_none_missing(y: Any) -> None:
+    """Raise if one of the class names is None, NaN or NA; scikit-learn looks at numbers only."""
+    import pandas as pd
+
+    names = np.asarray(y) if not sparse.issparse(y) else np.empty(0)
+    if names.dtype != object:
+        return
+    missing = pd.isna(names.ravel())
+    if missing.any():
+        raise ValueError(
+            f"y holds {missing.sum()} missing values (first: row {int(missing.argmax())}): drop these rows, or fill in "
+            "their class."
+        )
 
 
 def _check_indicator(y: Any) -> Labels:
@@ -196,14 +214,16 @@ def check_label_scores(label_scores: Any, labels: Labels) -> NDArray[np.float32]
 def all_or_nothing(fit: _Method) -> _Method:
     """Decorate a method that fits an object: if it raises, the object has the attributes that it had before.
 
-    The method must not change objects that an earlier fit made; it makes new ones.
+    The method must not change objects that an earlier fit made; it makes new ones. Progress is shown if the object has
+    ``verbose``.
     """
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(self.__dict__)
         try:
-            return fit(self, *args, **kwargs)
+            with progress_shown(type(self).__name__) if getattr(self, "verbose", 0) else nullcontext():
+                return fit(self, *args, **kwargs)
         except BaseException:  # Ctrl-C too
             self.__dict__.clear()
             self.__dict__.update(before)

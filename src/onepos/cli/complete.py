@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from onepos._utils.context import tell
+from onepos._utils.progress import progress_shown
 from onepos.cli import options as opt
 from onepos.cli import output
 from onepos.cli.fit import Trained, as_json, read_decided, show_training, train
@@ -63,9 +65,9 @@ def complete(
     if model is not None:
         _check_untrained(options)
     look = None if review is None else partial(_check_review, options=options, title=title)
-    with output.progress_steps() as progress:
-        trained = None if model is not None else train(_only_shown(options), progress, look)
-        progress("completing", 0.95)
+    with progress_shown(keep=False):
+        trained = None if model is not None else train(_only_shown(options), look)
+        tell(0.95, "completing")
         with output.input_errors():
             from onepos.table import complete_table
 

@@ -7,7 +7,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from onepos.cli.output import InputError, JsonOption, print_json, print_line, progress_steps, show
+from onepos._utils.context import tell
+from onepos._utils.progress import progress_shown
+from onepos.cli.output import InputError, JsonOption, print_json, print_line, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,12 +29,12 @@ def demo(
     """Complete the tags of a table with one tag per row and compare them with the hidden truth (under a minute)."""
     if out.exists() and not out.is_dir():
         raise InputError(f"--out names the folder for the files; {out} is a file.")
-    with progress_steps() as progress:
-        progress("loading", 0.0)
+    with progress_shown(keep=False):
+        tell(0.0, "loading")
         # Imported here: torch takes seconds, and `onepos --help` does not need it.
         from onepos.pages.demo import run_demo
 
-        result = run_demo(out=out, random_state=seed, progress=progress)
+        result = run_demo(out=out, random_state=seed)
     if not json:
         _show(result)
         return

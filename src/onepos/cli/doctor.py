@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from onepos._utils.context import tell
+from onepos._utils.progress import progress_shown
 from onepos.cli import options, output
 from onepos.cli.output import InputError, JsonOption, print_json
 
@@ -21,8 +23,8 @@ def doctor(
 
     The exit code is 0 whatever is found. With --json, `worst` is the most serious level.
     """
-    with output.progress_steps() as progress, output.input_errors():
-        progress("reading", 0.0)
+    with progress_shown(keep=False), output.input_errors():
+        tell(0.0, "reading")
         from onepos.doctor import diagnose
         from onepos.table import read_table
         from onepos.table.kinds import require_columns
@@ -39,7 +41,7 @@ def doctor(
             tags = split_tags(tags, separator)
         left_out = [name for name in (label, id, *options.names(drop)) if name]
         ids = content.frame[id] if id else None
-        progress("looking", 0.3)
+        tell(0.3, "looking")
         features = content.frame.drop(columns=left_out)
         diagnosis = diagnose(features, tags, text=words, ids=ids, interface="command line")
     if json:

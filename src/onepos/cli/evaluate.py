@@ -4,6 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from onepos._utils.context import tell
+from onepos._utils.progress import progress_shown
 from onepos.cli import options, output
 from onepos.cli.output import InputError
 
@@ -38,8 +40,8 @@ def evaluate(
     output.check_apart({"the model": model, "the data": data}, {"--report": report})
     if report is not None:
         check_report(report)
-    with output.progress_steps() as progress, output.input_errors():
-        progress("loading", 0.0)
+    with progress_shown(keep=False), output.input_errors():
+        tell(0.0, "loading")
         from onepos.table import evaluate_table, read_table, reading_options
         from onepos.table.evaluation import Truth
         from onepos.table.kinds import shorten
@@ -53,12 +55,12 @@ def evaluate(
                 f"say where the labels are: --label COL (a column of tags) or --labels COL,… (0/1 columns). "
                 f"{data.name} has: {shorten(content.frame.columns)}."
             )
-        progress("measuring", 0.3)
+        tell(0.3, "measuring")
         result = evaluate_table(
             loaded, content, label=label or None, separator=separator or None, labels=named, threshold=threshold
         )
         if report is not None:
-            progress("writing the report", 0.6)
+            tell(0.6, "writing the report")
             write_table_report(loaded, content, Truth(label or None, separator or None, named), report)
     if json:
         output.print_json(asdict(result) | ({"report": str(report)} if report is not None else {}))

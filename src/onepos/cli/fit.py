@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from onepos._utils.context import deadline
+from onepos._utils.context import deadline, tell
 from onepos._utils.machine import launched, launched_rank, require
+from onepos._utils.progress import progress_shown
 from onepos.cli import output
 from onepos.cli.evaluate import check_report, write_table_report
 from onepos.cli.options import BETWEEN_TAGS, Report, TrainingOptions, names, option, settings
@@ -61,11 +62,11 @@ def fit(
         check_report(report)
         if data.is_dir():
             raise InputError(f"--report looks at the rows of one table; {data} is a folder of shards: leave it out.")
-    with output.progress_steps() as progress:
-        trained = train(options, progress)
+    with progress_shown(keep=False):
+        trained = train(options)
         if launched_rank():
             return  # the model is the same in every process; the first one writes it
-        progress("writing", 0.99)
+        tell(0.99, "writing")
         trained.model.save(out)
         if report is not None and trained.data is not None:
             from onepos.table.evaluation import Truth
@@ -90,22 +91,22 @@ class Trained:
     seconds: float
 
 
-def train(options: TrainingOptions, progress: Any, look: Callable[[Any], None] | None = None) -> Trained:
+def train(options: TrainingOptions, look: Callable[[Any], None] | None = None) -> Trained:
     """Train a model as the options say; a ValueError on the way is bad input. ``look`` gets the table before that."""
     started = time.monotonic()
-    progress("loading", 0.0)
+    tell(0.0, "loading")
     # Find mistakes before reading the table, which may be large.
     _check(options)
     decisions = read_decided(options.decisions)
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = _untrained(options, progress)
+        model = _untrained(options)
         budget = model.check_settings(options.checkpoint).get_params(deep=False).get("time_budget")
-        progress("reading", 0.02)
+        tell(0.02, "reading")
         # Loading and reading count against the budget of auto.
         with deadline(math.inf if budget is None else started + budget):
-            data = _fit(model, options, decisions, progress, look)
-        about_sample = _calibrate(model, options, progress)
+            data = _fit(model, options, decisions, look)
+        about_sample = _calibrate(model, options)
     runs = [model.facts_["tuning"] or {}, getattr(getattr(model.estimator_, "history_", None), "facts", {})]
     if any(facts.get("stopped") == "interrupted" for facts in runs):
         raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
@@ -163,7 +164,7 @@ def _check_sample(options: TrainingOptions) -> None:
         )
 
 
-def _untrained(options: TrainingOptions, progress: Any) -> "TableModel":
+def _untrained(options: TrainingOptions) -> "TableModel":
     """Return the model that the options describe."""
     from onepos.table import TableModel
 
@@ -177,7 +178,6 @@ def _untrained(options: TrainingOptions, progress: Any) -> "TableModel":
             n_trials=options.trials or 20,
             time_budget=options.budget,
             random_state=options.seed,
-            progress=lambda step, share: progress(step, 0.05 + 0.85 * share),
         )
     elif options.budget is not None:
         params = {"time_budget": options.budget} | params
@@ -201,11 +201,11 @@ def _untrained(options: TrainingOptions, progress: Any) -> "TableModel":
 
 
 def _fit(
-    model: "TableModel", options: TrainingOptions, decisions: Any, progress: Any, look: Callable[[Any], None] | None
+    model: "TableModel", options: TrainingOptions, decisions: Any, look: Callable[[Any], None] | None
 ) -> "TableData | None":
     """Read the data and fit the model; returns the table."""
     label, columns = options.label or None, names(options.labels)
-    common: dict[str, Any] = {"label": label, "checkpoint": options.checkpoint, "progress": progress}
+    common: dict[str, Any] = {"label": label, "checkpoint": options.checkpoint}
     if options.data.is_dir():
         model.fit_shards(options.data, labels=columns or None, cache_folder=options.cache, **common)
         return None
@@ -230,13 +230,13 @@ def _fit(
     return data
 
 
-def _calibrate(model: "TableModel", options: TrainingOptions, progress: Any) -> list[str]:
+def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
     """Calibrate the model on the sample, if there is one; returns notes."""
     if options.sample is None:
         return []
     from onepos.table import calibrate_table, read_table, reading_options
 
-    progress("calibrating", 0.97)
+    tell(0.97, "calibrating")
     label, labels = options.sample_label or options.label, names(options.labels)
     read_as = reading_options(model)
     data = read_table(options.sample, **read_as | {"plain": [*read_as["plain"], label]})

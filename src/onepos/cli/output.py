@@ -10,10 +10,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from onepos._utils.machine import launched_rank
 from onepos.exceptions import OneposError
 
 #: The option that every command takes.
@@ -78,30 +76,6 @@ def answer(as_json: bool, value: dict[str, Any], line: str) -> None:
         print_json(value)
     else:
         print_line(line)
-
-
-@contextmanager
-def progress_steps() -> Iterator[Any]:
-    """Yield a function of (step, share of the work) that moves a bar, or prints one line per step to a log."""
-    if launched_rank():
-        yield lambda step, share: None  # process 0 tells
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        begun: set[str] = set()  # a log file gets one line when a step begins, no bar
-
-        def log(step: str, share: float) -> None:
-            if step not in begun:
-                begun.add(step)
-                sys.stderr.write(f"{100 * share:3.0f} % {step}\n")
-                sys.stderr.flush()
-
-        yield log
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda step, share: bar.update(task, description=f"{step:<32}", completed=share)
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from onepos._utils.context import tell
+from onepos._utils.progress import progress_shown
 from onepos.cli import options, output
 from onepos.cli.output import InputError
 
@@ -42,13 +44,13 @@ def predict(
     options.check_limits(threshold, top)
     output.check_apart({"the model": model, "the data": data}, {"--out": out})
     check_output(out)
-    with output.progress_steps() as progress, output.input_errors():
-        progress("loading", 0.0)
+    with progress_shown(keep=False), output.input_errors():
+        tell(0.0, "loading")
         from onepos.table import Output, predict_file
 
         with_sets = sets or not probabilities
         wanted = Output(with_sets, probabilities or not sets, threshold, top, separator, allow_empty, escape_formulas)
-        done = predict_file(options.open_model(model, data, embed, image), data, out, wanted, progress=progress)
+        done = predict_file(options.open_model(model, data, embed, image), data, out, wanted)
     if json:
         output.print_json({"out": str(out)} | asdict(done))
         return

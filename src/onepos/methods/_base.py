@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from inspect import get_annotations
-from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onepos._utils.machine import launched
+from onepos._utils.parameters import AT_LEAST_ONE, FRACTION, Constraints, check_parameters, one_of
 from onepos._utils.validation import Labels, all_or_nothing, check_labels, check_validation_labels
 from onepos.label_sets.pooling import marginal_logits
 from onepos.label_sets.thresholds import LabelSetsMixin, label_sets, resolve_n_positives
@@ -31,24 +29,6 @@ if TYPE_CHECKING:
 State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 #: Validation rows and their labels, if there are any.
 Given = tuple[Any, NDArray[np.int8]] | None
-#: Constraints on parameters by name, as scikit-learn has them.
-Constraints = dict[str, list[Any]]
-
-COUNT, COUNT_OR_ZERO = Interval(Integral, 1, None, closed="left"), Interval(Integral, 0, None, closed="left")
-POSITIVE, POSITIVE_OR_ZERO = Interval(Real, 0, None, closed="neither"), Interval(Real, 0, None, closed="left")
-AT_LEAST_ONE, NUMBER = Interval(Real, 1, None, closed="left"), Interval(Real, None, None, closed="neither")
-FRACTION, SHARE = Interval(Real, 0, 1, closed="neither"), Interval(Real, 0, 1, closed="right")
-PROBABILITY = Interval(Real, 0, 1, closed="both")
-
-
-def below(limit: float) -> Interval:
-    """Constraint of a parameter from 0 to less than a limit."""
-    return Interval(Real, 0, limit, closed="left")
-
-
-def one_of(*names: str) -> StrOptions:
-    """Constraint of a parameter that takes one of some names."""
-    return StrOptions(set(names))
 
 
 class _Fitted(LabelSetsMixin, ClassifierMixin, BaseEstimator):
@@ -86,11 +66,13 @@ class OnePositiveClassifier(_Fitted):
     n_positives: Any = None
     at_least_one: bool = True
 
-    #: Of parameters that several methods have. A subclass adds its own, as ``name: Annotated[type, constraint]``.
+    #: Of parameters that several methods have. A subclass adds those of its own.
     _parameter_constraints: ClassVar[Constraints] = {
+        "n_positives": [AT_LEAST_ONE, None],
+        "at_least_one": ["boolean"],
         "validation_fraction": [FRACTION],
         "scale": [one_of(*SCALE_KINDS)],
-        "random_state": ["random_state", np.random.Generator],
+        "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
@@ -100,25 +82,14 @@ class OnePositiveClassifier(_Fitted):
     _reads_from_disk: ClassVar[bool] = False
     #: Whether the processes that torchrun started train one model together.
     _trains_together: ClassVar[bool] = False
-    #: Parameters that the class no longer has, and what holds instead. Model files may still have them.
-    _retired: ClassVar[Mapping[str, str]] = {}
-
-    def __new__(cls, **params: Any) -> Self:
-        for name in cls._retired.keys() & params.keys():
-            raise TypeError(f"{cls.__name__} no longer has the parameter {name}: {cls._retired[name]}. Leave it out.")
-        return super().__new__(cls)  # type: ignore[no-any-return]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        declared = get_annotations(cls)
-        noted = {name: kind for name, kind in declared.items() if hasattr(kind, "__metadata__")}
-        cls.__annotations__ = declared | {name: kind.__origin__ for name, kind in noted.items()}
-        own = {name: list(kind.__metadata__) for name, kind in noted.items()}
-        inherited = super(cls, cls)._parameter_constraints
-        cls._parameter_constraints = {**inherited, **own, **cls.__dict__.get("_parameter_constraints", {})}
-        cls._retired = {**super(cls, cls)._retired, **cls.__dict__.get("_retired", {})}
         if "fit" in cls.__dict__:
             cls.fit = all_or_nothing(cls.__dict__["fit"])
+
+    def _validate_params(self) -> None:
+        check_parameters(type(self).__name__, self.get_params(deep=False), self._parameter_constraints)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -282,8 +253,7 @@ class OnePositiveClassifier(_Fitted):
     @classmethod
     def _unfitted(cls, params: dict[str, Any]) -> Self:
         """Return an estimator with the parameters of a model file; a device that is not there becomes "cpu"."""
-        kept: dict[str, Any] = {name: value for name, value in params.items() if name not in cls._retired}
-        made = cls(**kept | {name: tuple(value) for name, value in kept.items() if isinstance(value, list)})
+        made = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in params.items()})
         if isinstance(params.get("device"), str):
             from onepos.training.machine import usable_device
 
@@ -341,9 +311,8 @@ def facts_html(title: str, facts: Mapping[str, str]) -> str:
     return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'
 
 
+# methods/_neural.py uses it.
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
-#: With fewer rows there are so many folds instead of one part that is held out.
-FEW_ROWS, N_FOLDS = 2000, 5
 
 
 def hold_out(
@@ -362,16 +331,6 @@ def hold_out(
             "Pass validation=(X_val, Y_val), or early_stopping=False."
         )
     return np.setdiff1d(labelled, held, assume_unique=True), held
-
-
-def splits(observed: NDArray[np.int8], fraction: float, generator: np.random.Generator) -> list[Split]:
-    """Split all rows into (train, held out): once, or into folds if a part of the rows were too few to choose by."""
-    rows = np.arange(len(observed))
-    if len(rows) >= FEW_ROWS:
-        return [hold_out(observed, rows, fraction, generator)]
-    n_folds = min(N_FOLDS, len(rows))
-    fold = generator.permutation(len(rows)) % n_folds
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
 class SharesClassifier(OnePositiveClassifier):

@@ -1,7 +1,7 @@
 """What the classical missing-label methods share: one fit that scales, chooses one strength, and keeps the winner."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,23 +9,18 @@ from scipy import sparse
 
 from onepos import metrics
 from onepos._utils.context import recall
+from onepos._utils.parameters import PROBABILITY, one_of
 from onepos._utils.validation import MatrixLike, seed_from
-from onepos.methods._base import (
-    PROBABILITY,
-    OnePositiveClassifier,
-    State,
-    hold_out,
-    one_of,
-    scaler_state,
-    stored_scaler,
-)
+from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
 from onepos.rows.scaling import fit_scaler
+from onepos.rows.splits import hold_out
 from onepos.training import History
 
 Matrix = NDArray[np.float64]
 
 #: What an entry that was not observed is: a negative, nothing, or a negative of that weight.
-Unobserved = Annotated[str | float, one_of("negative", "ignore"), PROBABILITY]
+Unobserved: TypeAlias = str | float
+UNOBSERVED = [one_of("negative", "ignore"), PROBABILITY]
 
 #: Training rows that label sets are cut by where none are held out.
 _CUT_ROWS = 2000
@@ -74,8 +69,7 @@ class ClassicalClassifier(OnePositiveClassifier):
         judged: Any = None
         if held is None and len(strengths) > 1:
             generator = np.random.default_rng(seed)
-            _, out = hold_out(observed, np.flatnonzero(labels.labelled), self.validation_fraction, generator)
-            kept = np.setdiff1d(np.arange(len(observed)), out, assume_unique=True)
+            kept, out = hold_out(observed, self.validation_fraction, generator)
             held = features[out], observed[out]
             best, judged, _ = self._search(features[kept], observed[kept], strengths, held, seed)
             strengths = [best]

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,26 +13,23 @@ from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor, nn
 
 from onepos._utils.context import fingerprint, stage, tell, time_left
-from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn
-from onepos.exceptions import ModelFileError
-from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
-from onepos.methods._base import (
+from onepos._utils.parameters import (
     AT_LEAST_ONE,
     COUNT,
     COUNT_OR_ZERO,
     POSITIVE,
     POSITIVE_OR_ZERO,
-    OnePositiveClassifier,
-    State,
+    Constraints,
     below,
-    hold_out,
     one_of,
-    scaler_state,
-    stored_scaler,
 )
+from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn
+from onepos.exceptions import ModelFileError
+from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
+from onepos.methods._base import OnePositiveClassifier, State, hold_out, scaler_state, stored_scaler
 from onepos.methods._neural_run import N_FOLDS, Context, Run, Task, choose_epochs
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
-from onepos.training import PRECISIONS, SELECTION_METRICS, Batch, Callback, Checkpoint, History, Objective, ProgressBar
+from onepos.training import PRECISIONS, SELECTION_METRICS, Batch, Callback, Checkpoint, History, Objective
 from onepos.training.machine import Processes, check_device, join, limited_threads
 from onepos.training.networks import MLP, forward_all, is_own
 
@@ -114,28 +111,47 @@ class NeuralClassifier(_FittedNetwork):
         1 shows a progress bar on standard error.
     """
 
-    network: Annotated[Any, one_of("auto"), "array-like", nn.Module, callable] = "auto"
-    start: Annotated[str, one_of("frequencies", "random")] = "frequencies"
-    dropout: Annotated[float, below(1)] = 0.0
-    input_dropout: Annotated[float, below(1)] = 0.0
-    pretraining_epochs: Annotated[int, COUNT_OR_ZERO] = 0
-    learning_rate: Annotated[float | str, one_of("auto"), POSITIVE] = "auto"
-    learning_rate_factors: Annotated[Mapping[str, float] | None, dict, None] = None
-    weight_decay: Annotated[float, POSITIVE_OR_ZERO] = 0.0
-    batch_size: Annotated[int | str, one_of("auto"), COUNT] = "auto"
-    max_epochs: Annotated[int, COUNT] = 25
-    gradient_accumulation: Annotated[int, COUNT] = 1
-    early_stopping: Annotated[bool | str, one_of("auto"), "boolean"] = "auto"
-    selection_metric: Annotated[str, one_of("auto", *SELECTION_METRICS)] = "auto"
-    patience: Annotated[int | None, COUNT, None] = 10
+    network: Any = "auto"
+    start: str = "frequencies"
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    pretraining_epochs: int = 0
+    learning_rate: float | str = "auto"
+    learning_rate_factors: Mapping[str, float] | None = None
+    weight_decay: float = 0.0
+    batch_size: int | str = "auto"
+    max_epochs: int = 25
+    gradient_accumulation: int = 1
+    early_stopping: bool | str = "auto"
+    selection_metric: str = "auto"
+    patience: int | None = 10
     validation_fraction: float = 0.1
     scale: str = "auto"
-    device: Annotated[str, str] = "cpu"
-    precision: Annotated[str, one_of(*PRECISIONS)] = "float32"
+    device: str = "cpu"
+    precision: str = "float32"
     random_state: Any = None
     verbose: int = 0
 
-    _retired: ClassVar[Mapping[str, str]] = {"learning_rate_decay": "the learning rate stays"}
+    _parameter_constraints: ClassVar[Constraints] = {
+        **_FittedNetwork._parameter_constraints,
+        "network": [one_of("auto"), "array-like", nn.Module, callable],
+        "start": [one_of("frequencies", "random")],
+        "dropout": [below(1)],
+        "input_dropout": [below(1)],
+        "pretraining_epochs": [COUNT_OR_ZERO],
+        "learning_rate": [one_of("auto"), POSITIVE],
+        "learning_rate_factors": [dict, None],
+        "weight_decay": [POSITIVE_OR_ZERO],
+        "batch_size": [one_of("auto"), COUNT],
+        "max_epochs": [COUNT],
+        "gradient_accumulation": [COUNT],
+        "early_stopping": [one_of("auto"), "boolean"],
+        "selection_metric": [one_of("auto", *SELECTION_METRICS)],
+        "patience": [COUNT, None],
+        "device": [str],
+        "precision": [one_of(*PRECISIONS)],
+    }
+
     _reads_from_disk: ClassVar[bool] = True
     _trains_together: ClassVar[bool] = True
 
@@ -222,7 +238,7 @@ class NeuralClassifier(_FittedNetwork):
                 held_out,
                 given=None if given is None else (*given, full),
                 stop_after=None if chosen is None else chosen.n_epochs,
-                callbacks=[*callbacks, *([ProgressBar(type(self).__name__)] if self.verbose else [])],
+                callbacks=callbacks,
                 checkpoint=checkpoint,
             ).train()
         if chosen is not None:
@@ -353,7 +369,12 @@ class GraphClassifier(NeuralClassifier):
     """Base of neural methods that look for similar rows."""
 
     #: May be estimated from similar rows.
-    n_positives: Annotated[Any, AT_LEAST_ONE, one_of("estimate"), None] = None
+    n_positives: Any = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "n_positives": [AT_LEAST_ONE, one_of("estimate"), None],
+    }
 
     def fit(self, X: Any, y: Any = None, *, graph_features: Any = None, **arguments: Any) -> Self:
         """Train on observed labels; see ``NeuralClassifier.fit`` for the other arguments.

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
-from onepos.methods._base import POSITIVE_OR_ZERO, below, one_of
+from onepos._utils.parameters import POSITIVE_OR_ZERO, Constraints, below, one_of
 from onepos.methods._neural import Context, LossObjective, NeuralClassifier
 from onepos.training import Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy
@@ -36,8 +36,14 @@ class AssumeNegativeClassifier(NeuralClassifier):
     (200, 4)
     """
 
-    unobserved_weight: Annotated[float | str, one_of("auto"), POSITIVE_OR_ZERO] = 1.0
-    label_smoothing: Annotated[float, below(0.5)] = 0.0
+    unobserved_weight: float | str = 1.0
+    label_smoothing: float = 0.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "unobserved_weight": [one_of("auto"), POSITIVE_OR_ZERO],
+        "label_smoothing": [below(0.5)],
+    }
 
     def _make_objective(self, context: Context) -> Objective:
         weight = self.unobserved_weight

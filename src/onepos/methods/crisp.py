@@ -3,14 +3,15 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, State, one_of
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, one_of
+from onepos.methods._base import State
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative
@@ -215,12 +216,22 @@ class CRISPClassifier(NeuralClassifier):
     True
     """
 
-    warm_up_epochs: Annotated[int, COUNT_OR_ZERO] = 3
-    refresh_epochs: Annotated[int, COUNT] = 1
-    confidence: Annotated[float, FRACTION] = 0.01
-    slack: Annotated[float, POSITIVE_OR_ZERO] = 0.01
-    selection_correction: Annotated[bool, "boolean"] = False
-    mean: Annotated[str, one_of("batch", "set")] = "batch"
+    warm_up_epochs: int = 3
+    refresh_epochs: int = 1
+    confidence: float = 0.01
+    slack: float = 0.01
+    selection_correction: bool = False
+    mean: str = "batch"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "warm_up_epochs": [COUNT_OR_ZERO],
+        "refresh_epochs": [COUNT],
+        "confidence": [FRACTION],
+        "slack": [POSITIVE_OR_ZERO],
+        "selection_correction": ["boolean"],
+        "mean": [one_of("batch", "set")],
+    }
 
     def _make_objective(self, context: Context) -> Objective:
         return CRISPObjective(context.network, context.rows, self)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from onepos.methods._base import COUNT_OR_ZERO, POSITIVE_OR_ZERO, PROBABILITY
+from onepos._utils.parameters import COUNT_OR_ZERO, POSITIVE_OR_ZERO, PROBABILITY, Constraints
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective
 from onepos.training.networks import outputs_of_all
@@ -111,10 +111,18 @@ class EntropyMaximizationClassifier(NeuralClassifier):
         T_w, epochs before the first pseudo-labels. Other parameters: ``NeuralClassifier``.
     """
 
-    entropy_weight: Annotated[float, POSITIVE_OR_ZERO] = 0.1
-    pseudo_label_share: Annotated[float, PROBABILITY] = 0.0
-    pseudo_label_weight: Annotated[float, POSITIVE_OR_ZERO] = 0.4
-    warm_up_epochs: Annotated[int, COUNT_OR_ZERO] = 5
+    entropy_weight: float = 0.1
+    pseudo_label_share: float = 0.0
+    pseudo_label_weight: float = 0.4
+    warm_up_epochs: int = 5
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "entropy_weight": [POSITIVE_OR_ZERO],
+        "pseudo_label_share": [PROBABILITY],
+        "pseudo_label_weight": [POSITIVE_OR_ZERO],
+        "warm_up_epochs": [COUNT_OR_ZERO],
+    }
 
     def fit(self, X: Any, y: Any = None, *, label_scores: Any = None, **arguments: Any) -> Self:
         """Train on observed labels; see ``NeuralClassifier.fit`` for the other arguments.

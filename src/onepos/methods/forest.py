@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,10 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from onepos._utils.context import tell, time_left
+from onepos._utils.parameters import COUNT, SHARE, Constraints, one_of
 from onepos._utils.validation import seed_from
 from onepos.label_sets.thresholds import cardinality_threshold
-from onepos.methods._base import COUNT, SHARE, SharesClassifier, State, one_of
+from onepos.methods._base import SharesClassifier, State
 
 #: The first half of the trees leave out one of so many parts of the rows each, to judge by them.
 N_FOLDS, JUDGING = 10, 2
@@ -244,11 +245,19 @@ class ForestClassifier(SharesClassifier):
     True
     """
 
-    n_trees: Annotated[int, COUNT] = 300
-    min_samples_leaf: Annotated[int | str, COUNT, one_of("auto")] = "auto"
-    max_features: Annotated[Any, one_of("sqrt", "log2"), COUNT, SHARE, None] = "sqrt"
-    n_jobs: Annotated[int | None, Integral, None] = -1
+    n_trees: int = 300
+    min_samples_leaf: int | str = "auto"
+    max_features: Any = "sqrt"
+    n_jobs: int | None = -1
     random_state: Any = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SharesClassifier._parameter_constraints,
+        "n_trees": [COUNT],
+        "min_samples_leaf": [COUNT, one_of("auto")],
+        "max_features": [one_of("sqrt", "log2"), COUNT, SHARE, None],
+        "n_jobs": [Integral, None],
+    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"

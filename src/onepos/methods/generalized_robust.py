@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from onepos.methods._base import POSITIVE_OR_ZERO
+from onepos._utils.parameters import POSITIVE_OR_ZERO, Constraints
 from onepos.methods._neural import Context, LossObjective, NeuralClassifier
 from onepos.training import Objective
 
@@ -74,12 +74,22 @@ class GeneralizedRobustClassifier(NeuralClassifier):
         ``NeuralClassifier``.
     """
 
-    slope: Annotated[Ends, "array-like"] = (0.0, 2.0)
-    offset: Annotated[Ends, "array-like"] = (-2.0, -2.0)
-    center: Annotated[Ends, "array-like"] = (0.5, 0.8)
-    width: Annotated[Ends, "array-like"] = (2.0, 0.5)
-    positive_power: Annotated[float, POSITIVE_OR_ZERO] = 0.01
-    negative_power: Annotated[float, POSITIVE_OR_ZERO] = 1.0
+    slope: Ends = (0.0, 2.0)
+    offset: Ends = (-2.0, -2.0)
+    center: Ends = (0.5, 0.8)
+    width: Ends = (2.0, 0.5)
+    positive_power: float = 0.01
+    negative_power: float = 1.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "slope": ["array-like"],
+        "offset": ["array-like"],
+        "center": ["array-like"],
+        "width": ["array-like"],
+        "positive_power": [POSITIVE_OR_ZERO],
+        "negative_power": [POSITIVE_OR_ZERO],
+    }
 
     def _make_objective(self, context: Context) -> Objective:
         ends = {name: _ends(name, getattr(self, name)) for name in ("slope", "offset", "center", "width")}

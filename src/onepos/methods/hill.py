@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from onepos.methods._base import AT_LEAST_ONE, COUNT_OR_ZERO, NUMBER, POSITIVE_OR_ZERO, PROBABILITY
+from onepos._utils.parameters import AT_LEAST_ONE, COUNT_OR_ZERO, NUMBER, POSITIVE_OR_ZERO, PROBABILITY, Constraints
 from onepos.methods._neural import Context, LossObjective, NeuralClassifier
 from onepos.training import Objective
 
@@ -45,9 +45,16 @@ class HillClassifier(NeuralClassifier):
         Other parameters: ``NeuralClassifier``.
     """
 
-    margin: Annotated[float, NUMBER] = 1.0
-    focusing: Annotated[float, POSITIVE_OR_ZERO] = 2.0
-    height: Annotated[float, AT_LEAST_ONE] = 1.5
+    margin: float = 1.0
+    focusing: float = 2.0
+    height: float = 1.5
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "margin": [NUMBER],
+        "focusing": [POSITIVE_OR_ZERO],
+        "height": [AT_LEAST_ONE],
+    }
 
     def _make_objective(self, context: Context) -> Objective:
         loss = partial(hill, margin=self.margin, focusing=self.focusing, height=self.height)
@@ -82,10 +89,18 @@ class SPLCClassifier(NeuralClassifier):
         γ, the power of the focal weight. Other parameters: ``NeuralClassifier``.
     """
 
-    threshold: Annotated[float, PROBABILITY] = 0.6
-    warm_up_epochs: Annotated[int, COUNT_OR_ZERO] = 1
-    margin: Annotated[float, NUMBER] = 1.0
-    focusing: Annotated[float, POSITIVE_OR_ZERO] = 2.0
+    threshold: float = 0.6
+    warm_up_epochs: int = 1
+    margin: float = 1.0
+    focusing: float = 2.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "threshold": [PROBABILITY],
+        "warm_up_epochs": [COUNT_OR_ZERO],
+        "margin": [NUMBER],
+        "focusing": [POSITIVE_OR_ZERO],
+    }
 
     def _make_objective(self, context: Context) -> Objective:
         def threshold(epoch: int) -> dict[str, float]:

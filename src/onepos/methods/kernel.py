@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,9 @@ from scipy import sparse
 from scipy.linalg import cholesky, eigh, solve_triangular
 
 from onepos._utils.context import tell, time_left
+from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import COUNT, POSITIVE, SharesClassifier, State, one_of, scaler_state, stored_scaler
+from onepos.methods._base import SharesClassifier, State, scaler_state, stored_scaler
 from onepos.rows.scaling import fit_scaler
 
 #: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
@@ -79,11 +80,18 @@ class KernelClassifier(SharesClassifier):
     (300, 4)
     """
 
-    width: Annotated[float | str, one_of("auto"), POSITIVE] = "auto"
-    ridge: Annotated[float | str, one_of("auto"), POSITIVE] = "auto"
-    n_landmarks: Annotated[int, COUNT] = 2000
+    width: float | str = "auto"
+    ridge: float | str = "auto"
+    n_landmarks: int = 2000
     scale: str = "auto"
     random_state: Any = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SharesClassifier._parameter_constraints,
+        "width": [one_of("auto"), POSITIVE],
+        "ridge": [one_of("auto"), POSITIVE],
+        "n_landmarks": [COUNT],
+    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from onepos.methods._base import below, one_of
+from onepos._utils.parameters import Constraints, below, one_of
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative, binary_cross_entropy
@@ -91,8 +91,14 @@ class LargeLossClassifier(NeuralClassifier):
         parameters: ``NeuralClassifier``.
     """
 
-    scheme: Annotated[str, one_of("reject", "correct", "correct-permanently")] = "reject"
-    rate_per_epoch: Annotated[float, below(1)] = 0.005
+    scheme: str = "reject"
+    rate_per_epoch: float = 0.005
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "scheme": [one_of("reject", "correct", "correct-permanently")],
+        "rate_per_epoch": [below(1)],
+    }
 
     def _make_objective(self, context: Context) -> Objective:
         return LargeLossObjective(context.network, context.rows, self.scheme, self.rate_per_epoch)

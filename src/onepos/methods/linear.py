@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onepos import metrics
 from onepos._utils.context import recall, stage, tell
+from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, splits
 from onepos.methods._linear_path import BernoulliLoss, Fit, LinearProblem, LinearWeights, linear_logits
 from onepos.rows.scaling import fit_scaler
+from onepos.rows.splits import splits
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -41,8 +42,14 @@ class LinearClassifier(LinearWeights):
     (5, 4)
     """
 
-    l2: Annotated[Any, "array-like", POSITIVE_OR_ZERO] = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
-    max_iter: Annotated[int, COUNT] = 100
+    l2: Any = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+    max_iter: int = 100
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **LinearWeights._parameter_constraints,
+        "l2": ["array-like", POSITIVE_OR_ZERO],
+        "max_iter": [COUNT],
+    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
@@ -64,7 +71,9 @@ class LinearClassifier(LinearWeights):
             best = self._choose([path], [(held, given[1])], complete=complete is not None)
             told, where = linear_logits(held, best.weights.astype(np.float64)), "validation rows"
         else:
-            parts = splits(wanted.astype(np.int8), self.validation_fraction, numpy_generator(self.random_state))
+            parts = splits(
+                wanted.astype(np.int8), self.validation_fraction, numpy_generator(self.random_state), keep_labels=False
+            )
             paths = []
             for place, (train, _) in enumerate(parts):
                 with stage(place / (len(parts) + 1), (place + 1) / (len(parts) + 1)):

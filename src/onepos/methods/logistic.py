@@ -1,17 +1,19 @@
 """Multinomial logistic regression of the observed label, its L2 strength chosen by held-out likelihood."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 
 from onepos._utils.context import tell, time_left
+from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos._utils.validation import numpy_generator
-from onepos.methods._base import COUNT, POSITIVE_OR_ZERO, SharesClassifier, State, one_of, splits
+from onepos.methods._base import SharesClassifier, State
 from onepos.methods._linear_path import PATH_TOLERANCE, Fit, LinearProblem, LinearWeights, SoftmaxLoss, linear_logits
 from onepos.rows.scaling import fit_scaler
+from onepos.rows.splits import splits
 
 #: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
 N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
@@ -59,8 +61,14 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
     ((5, 4), True)
     """
 
-    l2: Annotated[Any, one_of("auto"), "array-like", POSITIVE_OR_ZERO] = "auto"
-    max_iter: Annotated[int, COUNT] = 200
+    l2: Any = "auto"
+    max_iter: int = 200
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SharesClassifier._parameter_constraints,
+        "l2": [one_of("auto"), "array-like", POSITIVE_OR_ZERO],
+        "max_iter": [COUNT],
+    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
@@ -81,7 +89,8 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
             if len(strengths) > 1:
                 best = self._choose([whole], [(judges[seen], truth[seen])], strengths)
         elif len(strengths) > 1:
-            pairs = splits(labels.observed[labelled], self.validation_fraction, numpy_generator(self.random_state))
+            generator = numpy_generator(self.random_state)
+            pairs = splits(labels.observed[labelled], self.validation_fraction, generator, keep_labels=False)
             parts = [_Part(features[train], targets[train]) for train, _ in pairs]
             held = [(features[out], targets[out]) for _, out in pairs]
             best = self._choose(parts, held, strengths)

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from onepos.methods._base import POSITIVE_OR_ZERO
+from onepos._utils.parameters import POSITIVE_OR_ZERO, Constraints
 from onepos.methods._neural import Context, GraphClassifier, LossObjective
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import binary_cross_entropy
@@ -216,7 +216,12 @@ class ExpectedPositiveClassifier(GraphClassifier):
     2.0
     """
 
-    regularizer_weight: Annotated[float, POSITIVE_OR_ZERO] = 1.0
+    regularizer_weight: float = 1.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **GraphClassifier._parameter_constraints,
+        "regularizer_weight": [POSITIVE_OR_ZERO],
+    }
 
     def _make_objective(self, context: Context) -> Objective:
         number = self._set_n_positives(context)
@@ -263,7 +268,12 @@ class ROLEClassifier(ExpectedPositiveClassifier):
     ((200, 4), True)
     """
 
-    label_rate_factor: Annotated[float, POSITIVE_OR_ZERO] = 10.0
+    label_rate_factor: float = 10.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ExpectedPositiveClassifier._parameter_constraints,
+        "label_rate_factor": [POSITIVE_OR_ZERO],
+    }
 
     # Its estimated labels pull away from the observed ones, as those of SMILE do.
     _judged_by_likelihood: ClassVar[bool] = False

@@ -3,7 +3,7 @@
 import base64
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from onepos._utils.context import progress_to, stage, tell
 from onepos._utils.labels import one_positive
 from onepos._utils.machine import require
 from onepos.datasets import make_digit_scenes, make_single_positive
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from onepos.methods._base import OnePositiveClassifier
 
 __all__ = ["DemoResult", "Example", "digit_network", "run_demo"]
-
-#: Called with the step under way and the share of the work that is done.
-Progress = Callable[[str, float], None]
 
 #: The mean number of digits per picture. A user has to know it; every method gets it.
 N_POSITIVES = 2.5
@@ -102,13 +100,7 @@ class DemoResult:
 
 
 def run_demo(
-    *,
-    out: Path,
-    random_state: int = 0,
-    n_train: int = 2500,
-    n_test: int = 1000,
-    max_epochs: int = 16,
-    progress: Progress | None = None,
+    *, out: Path, random_state: int = 0, n_train: int = 2500, n_test: int = 1000, max_epochs: int = 16
 ) -> DemoResult:
     """Complete the tags of pictures of which one digit is named, compare with the hidden truth, write two pages.
 
@@ -121,8 +113,6 @@ def run_demo(
     n_train, n_test : int
         Pictures with one tag each, and fully labelled pictures of other scans.
     max_epochs : int
-    progress : callable, optional
-        Called with the step's name and the share of the work done, 0 to 1.
 
     Raises
     ------
@@ -141,10 +131,9 @@ def run_demo(
     """
     require_report()
     started = time.perf_counter()
-    tell: Progress = progress or (lambda step, share: None)
     out.mkdir(parents=True, exist_ok=True)
     paths = {Path(name).stem: out / name for name in ("table.csv", "completed.csv", "review.html", "report.html")}
-    tell("making a table", 0.0)
+    tell(0.0, "making a table")
     seeds = [int(seed) for seed in np.random.SeedSequence(random_state).generate_state(4)]
     seen = make_digit_scenes(n_train, random_state=seeds[0], scans="train")
     unseen = make_digit_scenes(n_test, random_state=seeds[1], scans="test")
@@ -152,17 +141,19 @@ def run_demo(
     table, new = _table(seen, observed), _table(unseen)
     with TableWriter(paths["table"]) as writer:
         writer.write(table)
-    tell("doctor", 0.03)
+    tell(0.03, "doctor")
     diagnosis = diagnose(table.drop(columns=["id", "tag"]), table["tag"])
     # The batches are small: on a busy machine, threads that wait for each other made the demo ten times slower.
     with threadpool_limits(1), limited_threads(1):
-        tell("training a network", 0.05)
+        tell(0.05, "training a network")
         pixels, tags = table[seen.feature_names], one_positive(table["tag"], classes=seen.label_names)
-        model = _fit(pixels, tags, max_epochs, seeds[3])
+        with stage(0.05, 0.6):
+            model = _fit(pixels, tags, max_epochs, seeds[3])
         model.choose_thresholds(pixels, n_positives=SET_SIZE)
         sets, probabilities = model.predict(pixels), model.predict_proba(pixels)
-        tell("comparing", 0.6)
-        scores = {key: _baseline(key, seen, observed, unseen, seeds[3]) for key in BASELINES}
+        tell(0.6, "comparing")
+        with progress_to(None):
+            scores = {key: _baseline(key, seen, observed, unseen, seeds[3]) for key in BASELINES}
         scores[METHOD] = compare(seen.Y, observed, sets, unseen.Y, model.predict_proba(new[unseen.feature_names]))
         results = pd.DataFrame.from_dict(scores, orient="index").rename_axis("method")
         facts: dict[str, Any] = {
@@ -176,7 +167,7 @@ def run_demo(
             "settings": SETTINGS | {"max_epochs": max_epochs},
             "random_state": random_state,
         }
-        tell("writing pages", 0.9)
+        tell(0.9, "writing pages")
         completed = np.maximum(sets, observed)
         with TableWriter(paths["completed"]) as writer:
             writer.write(table[["id", "tag"]].assign(completed=_joined(completed), truth=_joined(seen.Y)))
@@ -203,7 +194,7 @@ def run_demo(
             title=_TITLE,
             lead=describe(results, facts),
         )
-    tell("done", 1.0)
+    tell(1.0, "done")
     examples = _examples(seen, observed, completed)
     return DemoResult(results, diagnosis, examples, facts, paths, time.perf_counter() - started)
 

@@ -153,7 +153,7 @@ class Embedded:
         broken: dict[bytes, str] = {}
         fresh: Vectors = {}
         for start in range(0, len(order), _PIECE):
-            tell(start / len(order))
+            tell(start / len(order), "embedding")
             items = {}
             for key in order[start : start + _PIECE]:
                 try:

@@ -1,6 +1,5 @@
 """A model of tables: columns, labels and classifier in one estimator and one file."""
 
-import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from onepos._utils.context import deadline, seconds_not_counted
+from onepos._utils.context import seconds_not_counted, stage, tell
 from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
@@ -22,7 +21,6 @@ from onepos.table.encoder import ColumnEncoder, assign
 from onepos.table.kinds import Tally, as_list, is_sparse, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids
 from onepos.table.training import (
-    Progress,
     Rows,
     check_enough,
     compare,
@@ -127,7 +125,6 @@ class TableModel(BaseEstimator):
         labels: Sequence[str] | pd.DataFrame | None = None,
         decisions: pd.DataFrame | None = None,
         checkpoint: str | Path | None = None,
-        progress: Progress | None = None,
     ) -> Self:
         """Train on a table.
 
@@ -142,10 +139,8 @@ class TableModel(BaseEstimator):
             As from ``onepos.pages.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
         checkpoint : path of a folder, optional
             As for the ``fit`` of the method; not while settings are searched.
-        progress : callable, optional
-            Called with (step, share of the work done).
         """
-        started, tell = time.monotonic(), progress or (lambda step, share: None)
+        started = time.monotonic()
         estimator = self.check_settings(checkpoint)
         frame = named(table)
         columns = LabelColumns(label, labels, self.id, self.separator)
@@ -156,14 +151,14 @@ class TableModel(BaseEstimator):
         self.label_, self.labels_ = label, [str(name) for name in indicator.columns]
         observed = indicator.to_numpy(dtype=np.int8)
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
-        tell("encoding columns", 0.03)
+        tell(0.03, "encoding columns")
         tally, before = Tally(), seconds_not_counted()
-        with deadline(math.inf, lambda _, share: tell(f"embedding, {10 * int(10 * share)} %", 0.03)):
+        with stage(0.03, 0.05):
             # Selecting rows of a frame with thousands of sparse columns takes minutes; of those only gaps are learnt.
             self._fit_encoder(frame if is_sparse(frame) else frame.iloc[train], columns)
             rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
         started += seconds_not_counted() - before
-        return self._train(estimator, rows, tally, decided, started=started, tell=tell, checkpoint=checkpoint)
+        return self._train(estimator, rows, tally, decided, started=started, checkpoint=checkpoint)
 
     @all_or_nothing
     def fit_shards(
@@ -174,7 +169,6 @@ class TableModel(BaseEstimator):
         labels: Sequence[str] | None = None,
         cache_folder: str | Path | None = None,
         checkpoint: str | Path | None = None,
-        progress: Progress | None = None,
     ) -> Self:
         """Train on the parquet files of a folder, which have the same columns and together may be larger than memory.
 
@@ -185,7 +179,7 @@ class TableModel(BaseEstimator):
         from onepos.table.sharded import JUDGED_ROWS, Shards
         from onepos.training import join
 
-        started, tell = time.monotonic(), progress or (lambda step, share: None)
+        started = time.monotonic()
         estimator = self.check_settings(checkpoint)
         if as_list(self.text) or self.image or self.tune is not None:
             raise ValueError("text, image and tune need the whole table in memory: leave them out for shards.")
@@ -195,16 +189,16 @@ class TableModel(BaseEstimator):
         columns = LabelColumns(label, labels, self.id, self.separator)
         columns.check()
         shards = Shards.of(Path(folder), join((self.params or {}).get("device", "cpu")))
-        tell("looking at columns", 0.01)
+        tell(0.01, "looking at columns")
         judged, self.labels_ = shards.judge(columns)
         self.label_ = label
         # Features lie on disk as a dense matrix: a column for each of many values would be too much.
         self._fit_encoder(judged, columns, max_values=0)
-        tell("reading shards", 0.02)
+        tell(0.02, "reading shards")
         features, observed, tally = shards.read(columns, self.encoder_, self.labels_, cache_folder)
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
         rows = Rows(features, observed, train, held, most=JUDGED_ROWS)
-        return self._train(estimator, rows, tally, None, started=started, tell=tell, checkpoint=checkpoint)
+        return self._train(estimator, rows, tally, None, started=started, checkpoint=checkpoint)
 
     def _fit_encoder(self, frame: pd.DataFrame, columns: LabelColumns, **limits: int) -> None:
         self.encoder_ = ColumnEncoder(
@@ -225,25 +219,24 @@ class TableModel(BaseEstimator):
         decided: dict[str, int] | None,
         *,
         started: float,
-        tell: Progress,
         checkpoint: str | Path | None,
     ) -> Self:
         """Train on encoded rows and collect the facts."""
         self.id_, self.separator_, self.at_least_one_ = self.id, self.separator, self.at_least_one
-        tell("training", 0.05)
+        tell(0.05, "training")
         features, tags = rows.to_fit(self.labels_)
         check_enough(estimator, tags)
         found = None
-        with warnings.catch_warnings():
+        with stage(0.05, 0.95), warnings.catch_warnings():
             # A table may have rows without a tag, and facts_ counts them.
             warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
             if self.tune is None:
-                fit_in_time(estimator, features, tags, started=started, progress=tell, checkpoint=checkpoint)
+                fit_in_time(estimator, features, tags, started=started, checkpoint=checkpoint)
             else:
                 found = self.tune(estimator, features, tags)
                 estimator = found.best_estimator
         self.estimator_, self.held_out_ = estimator, rows.held
-        tell("comparing on held-out rows", 0.95)
+        tell(0.95, "comparing on held-out rows")
         unseen, _ = rows.some(rows.held if len(rows.held) else rows.train, _SET_ROWS)
         size = float(self._sets(estimator.predict_proba(unseen)).sum(axis=1).mean())
         sets = {"mean_size": size, "n_positives": self.n_positives, "guessed": self.n_positives is None}

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils.context import tell
 from onepos.table.files import (
     CHUNK_ROWS,
     PARQUET,
@@ -32,7 +33,6 @@ from onepos.table.tags import (
     row_ids,
     split_tags,
 )
-from onepos.table.training import Progress
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,11 @@ def predict_file(
     output: Output | None = None,
     *,
     chunk_rows: int = CHUNK_ROWS,
-    progress: Progress | None = None,
 ) -> Predicted:
     """Write predictions for the rows of a file, in their order, with ``chunk_rows`` rows in memory at a time.
 
     ``out`` is CSV, TSV or parquet, and appears when it is whole. ``output`` says what to write; default: sets and
-    probabilities. ``progress`` is called with (step, share of the work done).
+    probabilities.
     """
     output, tally = output or Output(), Tally()
     expected, empty = guess_rows(data), 0
@@ -113,8 +112,7 @@ def predict_file(
             if output.sets:
                 columns.append(pd.DataFrame({SUGGESTED: suggested}, index=chunk.index))
             table.write(pd.concat(columns, axis=1))
-            if progress is not None:
-                progress("predicting", min(0.99, table.rows / expected))
+            tell(min(0.99, table.rows / expected), "predicting")
     return Predicted(table.rows, empty, [*tally.notes(), *notes])
 
 

@@ -3,7 +3,6 @@
 import math
 import time
 import warnings
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,10 @@ from onepos._utils.context import deadline, limit_lifted, progress_to, time_left
 from onepos._utils.machine import apart
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
-from onepos.methods._base import OnePositiveClassifier, hold_out
-from onepos.methods.registry import METHODS, get_method, make_classifier
+from onepos.methods._base import OnePositiveClassifier
+from onepos.methods.registry import METHODS, make_classifier
+from onepos.rows.splits import Split, can_hold_out, hold_out
 
-#: Called with what is being done and the share of the work that is done.
-Progress = Callable[[str, float], None]
 #: Methods that predict every training row out of fold and keep the result as ``comparison_``: nothing is held out.
 COMPARE_THEMSELVES = frozenset({"auto"})
 FREQUENCY, BASELINE = "frequency", "logistic"
@@ -38,7 +36,6 @@ SINGLE_POSITIVE_TITLES = {  # of the measures for one known tag per row
 }
 _FEWEST_ROWS = 4  # Rows with a tag that a network needs
 _HELD_OUT = 0.1  # Share of the tagged rows held out, unless the method compares itself
-_BEGIN, _END = 0.05, 0.95  # Share of the progress bar where training begins and ends; reading and scoring are the rest
 _LEAST_SECONDS = 1.0  # Seconds that auto gets at least, if reading and encoding took all of its time budget
 _LEAST_GAIN = 0.03  # A model that closes less than this share of what frequency leaves open barely beats it
 _MOST_SECONDS = 60.0  # Seconds after which the baseline stops with its current weights
@@ -87,19 +84,13 @@ class Rows:
         return part if self.most is None else np.asarray(part), self.observed[chosen]
 
 
-def split_rows(
-    observed: NDArray[np.int8], method: str, fraction: float | None, random_state: int | None
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def split_rows(observed: NDArray[np.int8], method: str, fraction: float | None, random_state: int | None) -> Split:
     """Return the rows to train on, those without a tag among them, and the rows held out."""
     if fraction is None:
         fraction = 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
-    everything = np.arange(len(observed))
-    tagged = np.flatnonzero((observed > 0).any(axis=1))
-    spare = len(tagged) - len(np.unique(observed[tagged].argmax(axis=1)))
-    if fraction == 0 or spare == 0:
-        return everything, np.empty(0, dtype=np.intp)
-    _, held = hold_out(observed, tagged, fraction, np.random.default_rng(random_state))
-    return np.setdiff1d(everything, held, assume_unique=True), held
+    if fraction == 0 or not can_hold_out(observed):
+        return np.arange(len(observed)), np.empty(0, dtype=np.intp)
+    return hold_out(observed, fraction, np.random.default_rng(random_state))
 
 
 def make_estimator(
@@ -115,26 +106,12 @@ def make_estimator(
     if n_positives is not None and "n_positives" in params:
         raise ValueError("n_positives is given twice, as a setting of the method and beside it. Leave one of them out.")
     given: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}
-    _check_types(method, {**given, **params}, known)
     if not at_least_one:  # thresholds for sets of a mean size depend on it
         given["at_least_one"] = False
     estimator = make_classifier(method, **{"random_state": random_state, **given, **params})
     estimator._validate_params()
     estimator._check_processes()
     return estimator
-
-
-def _check_types(method: str, params: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """Raise for what scikit-learn's constraints let pass: True as a number, a dict as an array."""
-    constraints: Any = get_method(method).load_class()._parameter_constraints
-    number = params.get("n_positives")
-    if isinstance(number, bool) or (isinstance(number, str) and "n_positives" not in constraints):
-        raise ValueError(f"n_positives must be a number of labels per row, such as 2.5; got {number!r}.")
-    for name in constraints.keys() & params.keys():
-        value, allowed = params[name], constraints[name]
-        strange = isinstance(value, bool) and not any(one is bool or one in ("boolean", "verbose") for one in allowed)
-        if strange or (isinstance(value, dict) and dict not in allowed):
-            raise ValueError(f"{name} cannot be {value!r}. Its default is {defaults[name]!r}.")
 
 
 def check_enough(estimator: OnePositiveClassifier, tags: pd.DataFrame) -> None:
@@ -147,10 +124,8 @@ def check_enough(estimator: OnePositiveClassifier, tags: pd.DataFrame) -> None:
         )
 
 
-def fit_in_time(
-    estimator: Any, features: Any, tags: Any, *, started: float, progress: Progress, checkpoint: Any = None
-) -> None:
-    """Fit an estimator and report its progress; time since ``started`` is taken from its budget, if it has one.
+def fit_in_time(estimator: Any, features: Any, tags: Any, *, started: float, checkpoint: Any = None) -> None:
+    """Fit an estimator; time since ``started`` is taken from its budget, if it has one.
 
     The budget then replaces an outer limit: ``auto`` exceeds it by the seconds that its baselines need at least.
     """
@@ -160,10 +135,7 @@ def fit_in_time(
         with deadline(started + budget):
             estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
     try:
-        with (
-            nullcontext() if budget is None else limit_lifted(),
-            progress_to(lambda step, share: progress(step, _BEGIN + (_END - _BEGIN) * share)),
-        ):
+        with nullcontext() if budget is None else limit_lifted():
             estimator.fit(features, tags, **arguments)
     finally:
         if budget is not None:
@@ -181,7 +153,7 @@ def compare(
     own, recalls = rank_held_out(estimator, features, observed)
     methods = {method: own}
     train, tags = rows.to_fit(labels)
-    with apart(), warnings.catch_warnings():
+    with apart(), progress_to(None), warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
         if method != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)

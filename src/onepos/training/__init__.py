@@ -1,7 +1,7 @@
 """The training loop, the objectives it minimises, what it records, and what may listen to it."""
 
 from onepos._utils.context import progress_to
-from onepos.training.callbacks import Callback, ProgressBar
+from onepos.training.callbacks import Callback
 from onepos.training.checkpoint import Checkpoint
 from onepos.training.loop import SELECTION_METRICS, History, selection_score, train
 from onepos.training.machine import PRECISIONS, Processes, forward_precision, join
@@ -17,7 +17,6 @@ __all__ = [
     "History",
     "Objective",
     "Processes",
-    "ProgressBar",
     "Rows",
     "Schedule",
     "check_rate_factors",

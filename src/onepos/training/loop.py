@@ -276,7 +276,7 @@ class _Run:
         shuffled = torch.randperm(len(rows.trainable), generator=self.steps.generator, device=rows.trainable.device)
         batches = torch.split(rows.trainable[shuffled], schedule.batch_size)
         sums: dict[str, Tensor] = {}
-        last, n_seen = "", 0
+        last, n_seen, step = "", 0, self._step(epoch)
         for position, index in enumerate(batches):
             for name, loss in self.steps.take(index, epoch * len(batches) + position, schedule.learning_rate):
                 # Summed as tensors: a number would have to be waited for in every step.
@@ -288,7 +288,7 @@ class _Run:
             n_seen += len(index)
             for callback in self.callbacks:
                 callback.on_batch_end(position + 1, len(batches))
-            tell((epoch + n_seen / len(shuffled)) / schedule.n_epochs)
+            tell((epoch + n_seen / len(shuffled)) / schedule.n_epochs, step)
             if self.processes.size == 1 and time_left() <= 0:
                 break
         if self.processes.size > 1:
@@ -296,6 +296,17 @@ class _Run:
         means = {name: float(total) / n_seen for name, total in sums.items()}
         total = sum(means.values())
         return {"loss": means[last] if math.isfinite(total) else math.nan, **means}, n_seen == len(shuffled)
+
+    def _step(self, epoch: int) -> str:
+        """Return the name of an epoch for those who watch, with the loss and the scores of the one before."""
+        record = self.history[-1] if len(self.history) else {}
+        numbers = {name: value for name, value in record.items() if name == "loss" or name.startswith("valid_")}
+        return ", ".join(
+            [
+                f"training, epoch {epoch + 1} of {self.schedule.n_epochs}",
+                *(f"{name.removeprefix('valid_')} {value:.4f}" for name, value in numbers.items()),
+            ]
+        )
 
     def _exchange_state(self, batches: Sequence[Tensor]) -> None:
         """Give all processes what each wrote for its own rows in this epoch, and process 0's other buffers."""

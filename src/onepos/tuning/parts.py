@@ -12,16 +12,12 @@ from sklearn.utils import _safe_indexing
 
 from onepos._utils.validation import check_labels, check_validation_labels
 from onepos.exceptions import LabelWarning
-from onepos.methods._base import hold_out
+from onepos.rows.splits import RowNumbers, splits
 from onepos.rows.stored import on_disk
 
-#: With fewer labelled rows each is held out once, in FOLDS parts: a fifth of them alone would compare settings by luck.
-SMALL = 2000
-FOLDS = 5
-#: Share held out above that: at least 400 rows.
+#: Share of 2,000 labelled rows or more that is held out; fewer are held out in folds.
 FRACTION = 0.2
 
-Indices: TypeAlias = NDArray[np.intp]
 #: Returns X and Y to fit on, the pair to score on, and its labels as an indicator; called late, as X may be large.
 Part: TypeAlias = Callable[[], tuple[Any, Any, tuple[Any, Any], NDArray[np.int8]]]
 
@@ -50,28 +46,8 @@ def make_parts(
     # Other sparse formats have no rows to take.
     X, Y = (values.tocsr() if sparse.issparse(values) else values for values in (X, Y))
 
-    def part(train: Indices, held: Indices) -> Any:
+    def part(train: RowNumbers, held: RowNumbers) -> Any:
         fit_on, pair = ((_safe_indexing(X, rows), _safe_indexing(Y, rows)) for rows in (train, held))
         return *fit_on, pair, labels.observed[held]
 
-    return [partial(part, *split) for split in split_rows(labels.observed, np.flatnonzero(labels.labelled), generator)]
-
-
-def split_rows(
-    observed: NDArray[np.int8], labelled: Indices, generator: np.random.Generator
-) -> list[tuple[Indices, Indices]]:
-    """Return pairs (train, held out). Training always has a row of each label, and the rows without a label."""
-    if len(labelled) >= SMALL:
-        parts = [hold_out(observed, labelled, FRACTION, generator)[1]]
-    else:
-        shuffled = generator.permutation(labelled)
-        _, first = np.unique(observed[shuffled].argmax(axis=1), return_index=True)
-        spare = np.delete(shuffled, first)
-        if len(spare) == 0:
-            raise ValueError(
-                f"no row can be held out to compare settings: {len(labelled)} rows for {len(first)} observed labels. "
-                "Pass validation=(X_val, Y_val)."
-            )
-        parts = [np.sort(part) for part in np.array_split(spare, min(FOLDS, len(spare)))]
-    everything = np.arange(len(observed))
-    return [(np.setdiff1d(everything, part, assume_unique=True), part) for part in parts]
+    return [partial(part, *split) for split in splits(labels.observed, FRACTION, generator)]

@@ -1,19 +1,20 @@
 """``tune``: search a method's settings by observed labels alone. The defaults come first, then optuna suggests."""
 
 import math
-import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
 from onepos import metrics
+from onepos._utils.context import progress_to, stage, tell
 from onepos._utils.machine import require
+from onepos._utils.progress import progress_shown
 from onepos._utils.validation import seed_from
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
@@ -75,7 +76,6 @@ def tune(
     validation_labels: str = "single",
     random_state: Any = None,
     verbose: int = 0,
-    progress: Callable[[str, float], None] | None = None,
 ) -> TuneResult:
     """Search a method's parameters; no clean labels are needed.
 
@@ -104,9 +104,7 @@ def tune(
     random_state : int, RandomState, Generator or None
         Seeds the held-out rows, the suggestions and, if it has no seed of its own, the estimator.
     verbose : int
-        1 shows a progress bar on standard error.
-    progress : callable, optional
-        Called with (step, share of the search done) in place of that bar.
+        1 shows progress on standard error; ``onepos.training.progress_to`` gives it to a function instead.
 
     Examples
     --------
@@ -135,10 +133,9 @@ def tune(
     searched = check_space(space, base)
     parts = make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
     kind = "full" if validation_labels == "full" or (validation is None and base._y_is_full) else "single"
-    if progress is None:
-        progress = partial(_show, type(base).__name__) if verbose else lambda step, share: None
     search = _Search(optuna, base, searched, parts, kind, validation is not None, clock)
-    stopped = search.run(n_trials, search_seed, progress)
+    with progress_shown(type(base).__name__) if verbose else nullcontext(), stage(0.0, 0.9):
+        stopped = search.run(n_trials, search_seed)
     if stopped == "interrupted":
         warnings.warn(
             f"tuning was interrupted in trial {len(search.trials) - 1}; the best setting so far is fitted and "
@@ -154,8 +151,10 @@ def tune(
     if best is not None and best.epochs is not None and validation is None:
         params |= {"early_stopping": False, "max_epochs": best.epochs}
     held = {} if validation is None else {"validation": validation, "validation_labels": validation_labels}
+    with stage(0.9, 1.0):
+        best_estimator = clone(base).set_params(**params).fit(X, Y, **held)
     return TuneResult(
-        best_estimator=clone(base).set_params(**params).fit(X, Y, **held),
+        best_estimator=best_estimator,
         best_params=params,
         best_score=best.score if best else math.nan,
         trials=_frame(search.trials),
@@ -212,7 +211,7 @@ class _Search:
         """The best finished trial; of equal ones the first, so the defaults win a draw."""
         return max((one for one in self.trials if one.state == "complete"), key=lambda one: one.score, default=None)
 
-    def run(self, n_trials: int, seed: int, progress: Callable[[str, float], None]) -> str:
+    def run(self, n_trials: int, seed: int) -> str:
         """Run until trials or time are used up, or the user interrupts; return which of these ended the search."""
         optuna, stopped = self.optuna, "n_trials"
         values = self.base.get_params(deep=False)
@@ -226,9 +225,10 @@ class _Search:
                 self.clock.check()
             shown = f", best {best.score:.4f}" if best else ""
             share = max(number / n_trials, min(1.0, self.clock.elapsed() / self.clock.seconds))
-            progress(f"tuning, trial {number + 1} of {n_trials}{shown}", share)
+            tell(share, f"tuning, trial {number + 1} of {n_trials}{shown}")
             suggested = {name: self.space[name].suggest(asked, name) for name in (self.space if number else known)}
-            return self._run(suggested if number else defaults, asked)
+            with progress_to(None):
+                return self._run(suggested if number else defaults, asked)
 
         level = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -248,7 +248,7 @@ class _Search:
             stopped = "interrupted"
         finally:
             optuna.logging.set_verbosity(level)
-        progress("training with the best settings", 1.0)
+        tell(1.0, "training with the best settings")
         return stopped
 
     def _run(self, setting: dict[str, Any], asked: Any) -> float:
@@ -341,11 +341,3 @@ def _frame(trials: list[Trial]) -> "pd.DataFrame":
         for trial in trials
     ]
     return pd.DataFrame(records).rename_axis("trial").astype({"epochs": "Int64"})
-
-
-def _show(label: str, step: str, share: float) -> None:
-    """Draw a progress bar on standard error; without a terminal, write one line per step."""
-    live, bar = sys.stderr.isatty(), ("█" * round(24 * share)).ljust(24, "░")
-    end = "\n" if share >= 1.0 or not live else ""
-    sys.stderr.write("\r\x1b[2K" * live + f"{label} {bar} {step}{end}")
-    sys.stderr.flush()

@@ -206,5 +206,5 @@ def test_files_at_hand_load_without_pooch_and_import_stays_light(data_folder):
         "assert not heavy, heavy\n"
         f"print(d.load_dataset('CAL500', data_home={str(data_folder)!r}, offline=True).X.shape)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
     assert done.stdout.strip() == "(502, 68)", done.stderr

@@ -95,7 +95,7 @@ def test_a_clock_that_jumps(tmp_path, monkeypatch, undisturbed, days):
     pd.testing.assert_frame_equal(stable(load_results(tmp_path)), undisturbed)
     X = np.random.default_rng(0).normal(size=(80, 3))
     Y = np.eye(4, dtype=int)[2 * (X[:, 0] > 0) + (X[:, 1] > 0)]
-    auto = onepos.make_classifier("auto", methods=("frequency", "logistic"), time_budget=60, random_state=0).fit(X, Y)
+    auto = onepos.make_classifier("auto", methods=("frequency", "logistic"), time_budget=6000, random_state=0).fit(X, Y)
     assert auto.history_.facts["stopped"] == "methods"  # not the budget
 
 

@@ -82,5 +82,6 @@ def test_complete_validation_labels_judge_alone():
 def test_large_folds_are_judged_by_some_rows_and_the_others_are_trained_on(monkeypatch):
     monkeypatch.setattr("onepos.methods.auto.judging._MOST_JUDGED", 4 * 210)
     folds = dealt(rows_of(4000))
-    assert [len(rows) for _, rows in folds.parts] == [210] * FOLDS
-    assert len(folds.train(0)[1]) == 4000 - 210
+    assert len(folds.parts) == FOLDS
+    assert {len(rows) for _, rows in folds.parts} <= {199, 200, 201}
+    assert len(folds.train(0)[1]) + len(folds.held(0)[1]) == 4000

@@ -130,14 +130,6 @@ def test_every_choice_trains_and_ranks_better_than_chance(data, params):
     assert model.score(data.X, data.Y) > chance + 0.05
 
 
-@pytest.mark.parametrize("name", ["n_draws", "consistency_on", "soft_label", "prior", "learning_rate_decay"])
-def test_parameters_of_0_1_that_are_gone_are_named(name):
-    with pytest.raises(TypeError, match=f"SMILEClassifier no longer has the parameter {name}: .* Leave it out"):
-        SMILEClassifier(**{name: 1})
-    with pytest.raises(TypeError, match="no longer has"):
-        make_classifier("smile", **{name: 1})
-
-
 def test_runs_repeat_bit_by_bit_and_touch_no_global_seed(data):
     results = []
     for global_seed in (1, 2):

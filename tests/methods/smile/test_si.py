@@ -88,9 +88,3 @@ def test_equal_seeds_give_equal_bits_whatever_the_global_state(data):
 def test_bad_parameters_name_themselves(data):
     with pytest.raises(ValueError, match="'warm_up_epochs' parameter"):
         SMILESIClassifier(warm_up_epochs=-1).fit(data.X, data.observed)
-
-
-@pytest.mark.parametrize("name", ["keep_observed", "refresh", "risk_weight_bound"])
-def test_parameters_that_are_gone_are_named(name):
-    with pytest.raises(TypeError, match=f"SMILESIClassifier no longer has the parameter {name}"):
-        SMILESIClassifier(**{name: 1})

@@ -1,22 +1,22 @@
 """Auto: try several methods within a time budget, judge them by the observed labels alone, pool them."""
 
-import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from onepos import metrics
-from onepos._utils.context import current_listener, remember_work
+from onepos._utils.context import remember_work, tell
+from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
 from onepos._utils.validation import seed_from
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import at_observed, pool
 from onepos.label_sets.thresholds import estimate_n_positives
-from onepos.methods._base import COUNT, POSITIVE, OnePositiveClassifier, SharesClassifier, State, one_of
+from onepos.methods._base import OnePositiveClassifier, SharesClassifier, State
 from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
 from onepos.methods.auto.judging import FEWEST_TO_JUDGE, SHARES, Folds, Trial, deal, log_scores, mean_likelihood
@@ -93,15 +93,24 @@ class AutoClassifier(SharesClassifier):
     ['frequency', 'logistic']
     """
 
-    time_budget: Annotated[float | None, POSITIVE, None] = 60.0
-    n_members: Annotated[int, COUNT] = 24
-    n_folds: Annotated[int | None, COUNT, None] = None
-    methods: Annotated[Any, one_of("auto"), "array-like"] = "auto"
-    combine: Annotated[bool, "boolean"] = True
+    time_budget: float | None = 60.0
+    n_members: int = 24
+    n_folds: int | None = None
+    methods: Any = "auto"
+    combine: bool = True
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
     verbose: int = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SharesClassifier._parameter_constraints,
+        "time_budget": [POSITIVE, None],
+        "n_members": [COUNT],
+        "n_folds": [COUNT, None],
+        "methods": [one_of("auto"), "array-like"],
+        "combine": ["boolean"],
+    }
 
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
@@ -130,14 +139,13 @@ class AutoClassifier(SharesClassifier):
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
         told = self._guess_n_positives(folds, generator) if guessed else self.n_positives_
-        listener = current_listener() or (_ProgressLine() if self.verbose else lambda step, share: None)
-        search = Search(folds, shape, end, seed, listener)
+        search = Search(folds, shape, end, seed)
         first, later = first_candidates(keys, shape, self.scale, told)
         more = more_candidates(keys, shape, self.scale, told)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             search.run(first, later, more, self.n_members)
             self._keep(search, folds)
-        listener("pooling", 1.0)
+        tell(1.0, "pooling")
         self.history_.facts["stopped"] = search.stopped
         if search.stopped == "interrupted":
             warnings.warn(
@@ -288,19 +296,3 @@ def _measures(log_probabilities: NDArray[np.float64], observed: NDArray[np.int8]
         "reciprocal_rank": metrics.average_precision(observed, log_probabilities),
         "log_likelihood": mean_likelihood(at_observed(log_probabilities, observed), observed),
     }
-
-
-class _ProgressLine:
-    """One line on standard error: rewritten on a terminal, else printed once per step."""
-
-    def __init__(self) -> None:
-        self.step, self.painted = "", 0.0
-
-    def __call__(self, step: str, share: float) -> None:
-        now = time.monotonic()
-        live = sys.stderr.isatty()
-        if (live and now - self.painted > 0.1) or step != self.step:
-            self.step, self.painted = step, now
-            line = f"auto {share:4.0%}  {step}"
-            sys.stderr.write(f"\r\x1b[2K{line}" if live else line + "\n")
-            sys.stderr.flush()

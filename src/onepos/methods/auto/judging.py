@@ -14,8 +14,9 @@ from scipy import sparse
 from scipy.special import log_expit, log_softmax
 
 from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights, standardize_rows
-from onepos.methods._base import OnePositiveClassifier, hold_out
+from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.auto.candidates import Candidate
+from onepos.rows.splits import Split, folds, hold_out
 from onepos.rows.stored import take
 
 #: With fewer labelled rows than this none is held out, and members count alike.
@@ -43,7 +44,7 @@ class Folds:
 
     features: Any
     observed: NDArray[np.int8]
-    parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    parts: list[Split]
     judges: tuple[Any, NDArray[np.int8]] | None = None
 
     def __len__(self) -> int:
@@ -88,15 +89,14 @@ def deal(
         features, observed = take(features, labelled), observed[labelled]
     if given is not None and complete:
         return Folds(features, observed, [], given)
-    everything = np.arange(len(observed))
     if len(observed) < max(FEWEST_TO_JUDGE, 2 * int((observed > 0).any(axis=0).sum())):
         return Folds(features, observed, [])
     n_folds = FOLDS if n_folds is None else n_folds
-    _, spare = hold_out(observed, everything, fraction if n_folds == 1 else 1.0, generator)
-    dealt = generator.permutation(spare)
     most = max(200, _MOST_JUDGED // observed.shape[1])
-    held = [np.sort(dealt[place::n_folds][:most]) for place in range(n_folds)]
-    parts = [(np.setdiff1d(everything, rows, assume_unique=True), rows) for rows in held]
+    if n_folds == 1:
+        parts = [hold_out(observed, min(fraction, most / len(observed)), generator)]
+    else:
+        parts = folds(observed, max(n_folds, -(-len(observed) // most)), generator)[:n_folds]
     return Folds(features, observed, parts)
 
 

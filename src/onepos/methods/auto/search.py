@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from onepos._utils.context import Listener, deadline, tell
+from onepos._utils.context import current_listener, deadline, progress_to, tell
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
@@ -67,11 +67,11 @@ class _Pace(Callback):
 
 
 class Search:
-    """What was tried, and what time allows until ``end`` (``time.monotonic()``); ``progress`` gets step and share."""
+    """What was tried, and what time allows until ``end`` (``time.monotonic()``)."""
 
-    def __init__(self, folds: Folds, shape: Shape, end: float, seed: int, progress: Listener) -> None:
+    def __init__(self, folds: Folds, shape: Shape, end: float, seed: int) -> None:
         self.folds, self.shape, self.end, self.seed = folds, shape, end, seed
-        self.progress = progress
+        self.listener = current_listener()
         self.started = time.monotonic()
         self.speed = 1.0 if np.isinf(end) else products_per_second()
         self.trials: list[Trial] = []
@@ -241,7 +241,7 @@ class Search:
     @contextmanager
     def _under_limit(self, end: float, step: str) -> Iterator[None]:
         """Limit the time of the work inside and tell its progress; the labels were warned about once."""
-        with deadline(end, partial(self._tell, step)), warnings.catch_warnings():
+        with deadline(end), progress_to(partial(self._tell, step)), warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)
             yield
 
@@ -274,11 +274,14 @@ class Search:
         return int(np.random.SeedSequence([self.seed, trial.number, fold]).generate_state(1)[0])
 
     def _tell(self, step: str, _: str, share: float) -> None:
+        """Pass on which candidate is trained, and how far the whole search is."""
+        if self.listener is None:
+            return
         if np.isinf(self.end):
             over = (self.done + share) / max(self.work, self.done + 1)
         else:
             over = (time.monotonic() - self.started) / max(self.end - self.started, 1e-9)
-        self.progress(step, min(1.0, over))
+        self.listener(step, min(1.0, over))
 
 
 def _interrupted(model: OnePositiveClassifier) -> bool:

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor, nn
 
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.graph.neighbors import SEARCHES, Search
 from onepos.label_sets.thresholds import balanced_weight
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, one_of
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures
 from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph, smile_graph
@@ -210,29 +210,27 @@ class SMILEClassifier(GraphClassifier):
     ((200, 4), True)
     """
 
-    cardinality_correction: Annotated[str, one_of("shift", "weight", "bayes", "none")] = "shift"
-    n_neighbors: Annotated[int, COUNT] = 10
-    graph_on: Annotated[str, one_of("features", "embeddings")] = "features"
-    graph_refresh: Annotated[int | None, COUNT, None] = None
-    graph_search: Annotated[Search, one_of(*SEARCHES)] = "auto"
-    cache_folder: Annotated[str | None, str, None] = None
-    elbo_weight: Annotated[float, POSITIVE_OR_ZERO] = 1e-3
-    warm_up_epochs: Annotated[int | str, one_of("auto"), COUNT_OR_ZERO] = "auto"
+    cardinality_correction: str = "shift"
+    n_neighbors: int = 10
+    graph_on: str = "features"
+    graph_refresh: int | None = None
+    graph_search: Search = "auto"
+    cache_folder: str | None = None
+    elbo_weight: float = 1e-3
+    warm_up_epochs: int | str = "auto"
 
-    _retired: ClassVar[Mapping[str, str]] = {
-        "n_draws": "a step takes one draw",
-        "consistency_on": "T_C looks at the mean of the Beta",
-        "soft_label": "the classifier is trained on the mean of the Beta",
-        "unobserved_weight": "the weight of unobserved entries follows cardinality_correction",
-        "self_weight": "a row has half of the weight in the graph convolution",
-        "graph_metric": "distances are Euclidean",
-        "encoder_hidden": "it is 128",
-        "latent_size": "it is 8",
-        "decoder_hidden": "it is 32",
-        "prior": "the prior of soft labels is uniform",
-        "keep_observed": "the soft label of an observed label is 1",
-        "risk_weight_bound": "the bound is 8/c",
+    _parameter_constraints: ClassVar[Constraints] = {
+        **GraphClassifier._parameter_constraints,
+        "cardinality_correction": [one_of("shift", "weight", "bayes", "none")],
+        "n_neighbors": [COUNT],
+        "graph_on": [one_of("features", "embeddings")],
+        "graph_refresh": [COUNT, None],
+        "graph_search": [one_of(*SEARCHES)],
+        "cache_folder": [str, None],
+        "elbo_weight": [POSITIVE_OR_ZERO],
+        "warm_up_epochs": [one_of("auto"), COUNT_OR_ZERO],
     }
+
     _bag_rate_factor: ClassVar[float] = 3.0
     # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
     _judged_by_likelihood: ClassVar[bool] = False

@@ -1,12 +1,12 @@
 """SMILE-SI: SMILE's risk with the classifier's own confidence as soft label (Xu et al., NeurIPS 2022, ablation)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
-from onepos.methods._base import COUNT_OR_ZERO
+from onepos._utils.parameters import COUNT_OR_ZERO, Constraints
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.methods.smile.classifier import RiskObjective, with_known
 from onepos.training import Batch, Objective
@@ -53,12 +53,11 @@ class SMILESIClassifier(NeuralClassifier):
     ((200, 4), True)
     """
 
-    warm_up_epochs: Annotated[int, COUNT_OR_ZERO] = 3
+    warm_up_epochs: int = 3
 
-    _retired: ClassVar[Mapping[str, str]] = {
-        "keep_observed": "the soft label of an observed label is 1",
-        "refresh": "the confidence is taken in every step, as the paper has it",
-        "risk_weight_bound": "the bound is 8/c",
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "warm_up_epochs": [COUNT_OR_ZERO],
     }
 
     def _make_objective(self, context: Context) -> Objective:

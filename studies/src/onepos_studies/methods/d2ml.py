@@ -1,13 +1,14 @@
 """D2ML (DM2L): predictions of low rank within each label's rows and of high rank over all rows."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.methods._base import COUNT, POSITIVE, POSITIVE_OR_ZERO, State, one_of
-from onepos.methods._classical import CONSTANT, ClassicalClassifier, Matrix, Unobserved, with_constant
+from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
+from onepos.methods._base import State
+from onepos.methods._classical import CONSTANT, UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, with_constant
 from onepos.training import History
 from onepos.training.machine import limited_threads
 from onepos.tuning.spaces import Choice, LogUniform, Space
@@ -89,16 +90,30 @@ class D2MLClassifier(ClassicalClassifier):
         "unobserved": LogUniform(0.03, 1.0),
         "scale": Choice("standard", "minmax", "none"),
     }
-    rank_weight: Annotated[Any, "array-like", POSITIVE_OR_ZERO] = (3.0, 1.0, 0.3, 0.1)
-    ridge: Annotated[float | None, POSITIVE, None] = None
-    kernel: Annotated[str, one_of("linear", "rbf")] = "linear"
-    gamma: Annotated[float | None, POSITIVE, None] = None
-    n_landmarks: Annotated[int, COUNT] = 1000
+    rank_weight: Any = (3.0, 1.0, 0.3, 0.1)
+    ridge: float | None = None
+    kernel: str = "linear"
+    gamma: float | None = None
+    n_landmarks: int = 1000
     unobserved: Unobserved = "negative"
-    max_iter: Annotated[int, COUNT] = 20
-    inner_iter: Annotated[int, COUNT] = 50
-    penalty: Annotated[float, POSITIVE] = 1.0
-    tol: Annotated[float, POSITIVE_OR_ZERO] = 1e-2
+    max_iter: int = 20
+    inner_iter: int = 50
+    penalty: float = 1.0
+    tol: float = 1e-2
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ClassicalClassifier._parameter_constraints,
+        "unobserved": UNOBSERVED,
+        "rank_weight": ["array-like", POSITIVE_OR_ZERO],
+        "ridge": [POSITIVE, None],
+        "kernel": [one_of("linear", "rbf")],
+        "gamma": [POSITIVE, None],
+        "n_landmarks": [COUNT],
+        "max_iter": [COUNT],
+        "inner_iter": [COUNT],
+        "penalty": [POSITIVE],
+        "tol": [POSITIVE_OR_ZERO],
+    }
 
     _strength: ClassVar[str] = "rank_weight"
     _solution_type: ClassVar[Any] = _Solution

@@ -1,13 +1,21 @@
 """GLOCAL: a low-rank latent label space with global and local label correlations."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO
-from onepos.methods._classical import CONSTANT, ClassicalClassifier, Matrix, Unobserved, WeightedLabels, with_constant
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints
+from onepos.methods._classical import (
+    CONSTANT,
+    UNOBSERVED,
+    ClassicalClassifier,
+    Matrix,
+    Unobserved,
+    WeightedLabels,
+    with_constant,
+)
 from onepos.training import History
 from onepos.training.machine import limited_threads
 from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
@@ -95,19 +103,36 @@ class GLOCALClassifier(ClassicalClassifier):
         "unobserved": LogUniform(0.01, 1.0),
         "scale": Choice("standard", "minmax", "none"),
     }
-    rank: Annotated[int, COUNT] = 20
-    correlation_rank: Annotated[int | None, COUNT, None] = None
-    n_groups: Annotated[int, COUNT] = 3
-    latent_weight: Annotated[float, POSITIVE] = 1.0
-    local_weight: Annotated[float, POSITIVE_OR_ZERO] = 1e-5
-    global_weight: Annotated[float, POSITIVE_OR_ZERO] = 1e-3
-    l2: Annotated[float, POSITIVE] = 0.125
-    feature_l2: Annotated[Any, "array-like", POSITIVE] = (10000.0, 1000.0, 100.0, 10.0, 1.0, 0.125)
+    rank: int = 20
+    correlation_rank: int | None = None
+    n_groups: int = 3
+    latent_weight: float = 1.0
+    local_weight: float = 1e-5
+    global_weight: float = 1e-3
+    l2: float = 0.125
+    feature_l2: Any = (10000.0, 1000.0, 100.0, 10.0, 1.0, 0.125)
     unobserved: Unobserved = 0.1
-    warm_up_iter: Annotated[int, COUNT_OR_ZERO] = 15
-    max_iter: Annotated[int, COUNT] = 15
-    correlation_iter: Annotated[int, COUNT] = 60
-    tol: Annotated[float, POSITIVE_OR_ZERO] = 1e-6
+    warm_up_iter: int = 15
+    max_iter: int = 15
+    correlation_iter: int = 60
+    tol: float = 1e-6
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ClassicalClassifier._parameter_constraints,
+        "unobserved": UNOBSERVED,
+        "rank": [COUNT],
+        "correlation_rank": [COUNT, None],
+        "n_groups": [COUNT],
+        "latent_weight": [POSITIVE],
+        "local_weight": [POSITIVE_OR_ZERO],
+        "global_weight": [POSITIVE_OR_ZERO],
+        "l2": [POSITIVE],
+        "feature_l2": ["array-like", POSITIVE],
+        "warm_up_iter": [COUNT_OR_ZERO],
+        "max_iter": [COUNT],
+        "correlation_iter": [COUNT],
+        "tol": [POSITIVE_OR_ZERO],
+    }
 
     _strength: ClassVar[str] = "feature_l2"
     _solution_type: ClassVar[Any] = _Solution

@@ -1,14 +1,14 @@
 """MLML: observed labels spread over a graph of rows and a graph of labels."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.graph.neighbors import Metric, usable_neighbors
-from onepos.methods._base import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, one_of
-from onepos.methods._classical import ClassicalClassifier, Matrix, Unobserved, unobserved_weight
+from onepos.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
 from onepos.training import History
 from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
 from onepos_studies.methods import _mlml_solver as solver
@@ -100,15 +100,28 @@ class MLMLClassifier(ClassicalClassifier):
         "graph_metric": Choice("euclidean", "cosine"),
         "scale": Choice("standard", "minmax", "none"),
     }
-    instance_smoothness: Annotated[Any, "array-like", POSITIVE_OR_ZERO] = (100.0, 10.0, 3.0, 1.0, 0.3)
-    label_smoothness: Annotated[float, POSITIVE_OR_ZERO] = 0.0
-    label_updates: Annotated[int, COUNT_OR_ZERO] = 1
-    label_sharpness: Annotated[float, POSITIVE_OR_ZERO] = 10.0
-    n_neighbors: Annotated[int, COUNT] = 20
-    scale_neighbor: Annotated[int, COUNT] = 7
-    graph_metric: Annotated[str, one_of("auto", "euclidean", "cosine")] = "auto"
+    instance_smoothness: Any = (100.0, 10.0, 3.0, 1.0, 0.3)
+    label_smoothness: float = 0.0
+    label_updates: int = 1
+    label_sharpness: float = 10.0
+    n_neighbors: int = 20
+    scale_neighbor: int = 7
+    graph_metric: str = "auto"
     unobserved: Unobserved = "ignore"
-    tol: Annotated[float, POSITIVE] = 1e-7
+    tol: float = 1e-7
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ClassicalClassifier._parameter_constraints,
+        "unobserved": UNOBSERVED,
+        "instance_smoothness": ["array-like", POSITIVE_OR_ZERO],
+        "label_smoothness": [POSITIVE_OR_ZERO],
+        "label_updates": [COUNT_OR_ZERO],
+        "label_sharpness": [POSITIVE_OR_ZERO],
+        "n_neighbors": [COUNT],
+        "scale_neighbor": [COUNT],
+        "graph_metric": [one_of("auto", "euclidean", "cosine")],
+        "tol": [POSITIVE],
+    }
 
     _strength: ClassVar[str] = "instance_smoothness"
     _solution_type: ClassVar[Any] = _Solution

@@ -13,7 +13,7 @@ here                        there           meaning
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -22,8 +22,8 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
+from onepos._utils.parameters import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
 from onepos.graph.neighbors import adjacency
-from onepos.methods._base import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures
 from onepos.methods.smile.encoder import GraphNetwork, find_graph
@@ -245,19 +245,25 @@ class SMILEReleasedClassifier(GraphClassifier):
         "unobserved_weight": LogUniform(0.01, 1.0),
         "n_neighbors": Integer(2, 20, log=True),
     }
-    unobserved_target: Annotated[float, PROBABILITY] = 0.01
-    enhancement_share: Annotated[float, PROBABILITY] = 0.01
-    unobserved_weight: Annotated[float | str, one_of("auto"), POSITIVE_OR_ZERO] = 0.1
-    n_neighbors: Annotated[int, COUNT] = 3
-    decoder_hidden: Annotated[int | str, one_of("features"), COUNT] = "features"
-
-    #: The product of the graph with X is formed in one piece.
-    _reads_from_disk: ClassVar[bool] = False
+    unobserved_target: float = 0.01
+    enhancement_share: float = 0.01
+    unobserved_weight: float | str = 0.1
+    n_neighbors: int = 3
+    decoder_hidden: int | str = "features"
 
     _parameter_constraints: ClassVar[Constraints] = {
+        **GraphClassifier._parameter_constraints,
+        "unobserved_target": [PROBABILITY],
+        "enhancement_share": [PROBABILITY],
+        "unobserved_weight": [one_of("auto"), POSITIVE_OR_ZERO],
+        "n_neighbors": [COUNT],
+        "decoder_hidden": [one_of("features"), COUNT],
         "n_positives": [AT_LEAST_ONE, None],
         "network": [one_of("auto", "labels"), *GraphClassifier._parameter_constraints["network"][1:]],
     }
+
+    #: The product of the graph with X is formed in one piece.
+    _reads_from_disk: ClassVar[bool] = False
 
     @classmethod
     def for_dataset(cls, name: str, **overrides: Any) -> Self:
