@@ -171,7 +171,7 @@ def test_sizes_whose_sum_fits_but_which_ask_for_gigabytes(models, tmp_path):
         ("graph", ("facts", "metric"), "miles"),
         ("auto", ("facts", "members", 0, "params", "n_landmarks"), 2.5),
         ("table", ("table", "encoder", "kinds"), {"a": "number", "b": "number", "c": "number", "word": "text"}),
-        ("table", ("table", "encoder", "categories"), {"=": ["x", "y"]}),
+        ("table", ("table", "encoder", "columns"), [{"kind": "category", "name": "=", "weight": 1.0, "values": ["x"]}]),
     ],
 )
 def test_settings_and_columns_that_cannot_be_are_refused_on_opening_not_at_predict(

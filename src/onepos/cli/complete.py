@@ -88,7 +88,7 @@ def complete(
 
 def _only_shown(options: TrainingOptions) -> TrainingOptions:
     """Leave pictures out of training if nothing embeds them: the review page shows them."""
-    from onepos.table.encoder import for_pictures
+    from onepos.table.embedding import for_pictures
 
     if not options.image or any(for_pictures(one, text=options.text) for one in options.embed or ()):
         return options
