@@ -12,9 +12,9 @@ from scipy import sparse
 
 from onepos.doctor.diagnosis import listed
 from onepos.table import ColumnEncoder
-from onepos.table.encoder import Choice, judge
+from onepos.table.dates import DateColumn
+from onepos.table.judge import ColumnChoice, judge
 from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, WRITTEN, as_numbers, is_suggestion, kind_of
-from onepos.table.measures import DateColumn
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Column:
 
     name: Hashable
     kind: str
-    choice: Choice  # What ``fit`` would make of it.
+    choice: ColumnChoice  # What ``fit`` would make of it.
     codes: NDArray[np.int64]  # Place of each entry in ``distinct``; −1 where missing.
     distinct: NDArray[Any]  # Distinct values in the order in which they occur.
     #: Numbers, for numbers, yes/no and dates (days); NaN where missing. None for other kinds.
@@ -40,14 +40,14 @@ def read_column(name: Hashable, series: "pd.Series[Any]", wanted: ColumnEncoder 
     wanted, kind = wanted or ColumnEncoder(), kind_of(series)
     # The series has a number as its name.
     written = str(series.name) not in wanted.text and is_suggestion(str(name), series)
-    choice = Choice(reason=WRITTEN) if written else judge(series, wanted)
+    choice = ColumnChoice(reason=WRITTEN) if written else judge(series, wanted)
     if kind in (TEXT, CATEGORY) and choice.kind not in ("", TEXT):
         kind = kind if choice.kind == CATEGORY else choice.kind  # prose is text, even if fit takes it as categories
-    values = choice.part.days(series)[0] if isinstance(choice.part, DateColumn) else None
+    values = choice.part.days(series) if isinstance(choice.part, DateColumn) else None
     if kind in (NUMBER, BOOLEAN):
         values = _numbers(series, boolean=kind == BOOLEAN)
         if values is None:
-            kind, choice = OTHER, Choice(reason="holds numbers that are too large")
+            kind, choice = OTHER, ColumnChoice(reason="holds numbers that are too large")
     codes, distinct = factorize(pd.Series(values) if kind == BOOLEAN else series)
     return Column(name, kind, choice, codes, distinct, values)
 
