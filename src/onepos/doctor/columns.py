@@ -152,7 +152,12 @@ def _check_size(
     if spreads:
         low, high = min(spreads, key=spreads.__getitem__), max(spreads, key=spreads.__getitem__)
         if spreads[high] / SPREAD > spreads[low]:
-            ends = {"low": spreads[low], "high": spreads[high], "lowest": name_of(low), "highest": name_of(high)}
+            ends: dict[str, Any] = {
+                "low": spreads[low],
+                "high": spreads[high],
+                "lowest": name_of(low),
+                "highest": name_of(high),
+            }
             yield seen("scale-spread", [low, high], **ends)
     huge = [name for name, value in largest.items() if value > HUGE]
     if huge:

@@ -68,7 +68,7 @@ def find_leaks(table: Table, tags: Tags) -> dict[Hashable, float]:
 def _predict(column: Column, learn: Any, hold: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the most frequent tag of each held-out row's value, or of the nearest number, among the learning rows."""
     numeric = column.values is not None and bool((column.codes[learn] >= 0).any())
-    values = column.values if numeric else column.codes
+    values: Any = column.values if numeric else column.codes
     known = learn[column.codes[learn] >= 0] if numeric else learn
     pairs = pd.DataFrame({"value": values[known], "tag": codes[known]}).value_counts().index.to_frame(index=False)
     best = pairs.drop_duplicates("value").sort_values("value")
