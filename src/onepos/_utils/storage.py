@@ -44,11 +44,11 @@ class Place:
         """Return a place inside of this one."""
         return replace(self, path=f"{self.path}.{name}" if self.path else str(name))
 
-    def wrong(self, expected: str, found: Any) -> ValueError:
+    def wrong(self, expected: str, entry: Any) -> ValueError:
         """Return the error that says what was expected and what came."""
-        if isinstance(found, list | dict):
-            found = f"{'a list' if isinstance(found, list) else 'an object'} of {len(found):,}"
-        return ValueError(f"{self.path[:200]} must be {expected}, not {str(found)[:80]}")
+        if isinstance(entry, list | dict):
+            entry = f"{'a list' if isinstance(entry, list) else 'an object'} of {len(entry):,}"
+        return ValueError(f"{self.path[:200]} must be {expected}, not {str(entry)[:80]}")
 
     def set_size(self, name: str, size: int) -> None:
         """Give a name to a length; ValueError if the name has another one."""
@@ -63,8 +63,8 @@ class Rule:
         """Return JSON, and add arrays to those of the file."""
         return _plain(value, at)
 
-    def read(self, found: Any, at: Place) -> Any:
-        """Return the attribute; ValueError if what was found breaks the rule."""
+    def read(self, entry: Any, at: Place) -> Any:
+        """Return the attribute; ValueError if what was entry breaks the rule."""
         raise NotImplementedError(f"{type(self).__name__} must say what it accepts.")
 
 
@@ -93,11 +93,11 @@ class Value(Rule):
     what: str
     fits: Callable[[Any], bool]
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Return the value."""
-        if not self.fits(found):
-            raise at.wrong(self.what, found)
-        return found
+        if not self.fits(entry):
+            raise at.wrong(self.what, entry)
+        return entry
 
 
 def _is_number(value: Any) -> bool:
@@ -144,17 +144,17 @@ class Maybe(Rule):
         """Write what is not None."""
         return None if value is None else self.rule.write(value, at)
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Read what is not null."""
-        return None if found is None else self.rule.read(found, at)
+        return None if entry is None else self.rule.read(entry, at)
 
 
 class IfSet(Maybe):
     """The rule of an attribute, or of a field of a record, that may be missing. If it is there, it is not None."""
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Read what is there."""
-        return self.rule.read(found, at)
+        return self.rule.read(entry, at)
 
 
 @dataclass(frozen=True)
@@ -170,16 +170,16 @@ class List(Rule):
         """Write each item."""
         return [self.rule.write(item, at.at(number)) for number, item in enumerate(value)]
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Read each item."""
-        if not isinstance(found, list) or not self.least <= len(found) <= self.most:
+        if not isinstance(entry, list) or not self.least <= len(entry) <= self.most:
             limits = f" of {self.least:,} to {self.most:,}" if self.most < 1 << 53 else ""
-            raise at.wrong(f"a list{limits or f' of at least {self.least}'}", found)
+            raise at.wrong(f"a list{limits or f' of at least {self.least}'}", entry)
         if self.size:
-            at.set_size(self.size, len(found))
-        if isinstance(self.rule, Value) and all(map(self.rule.fits, found)):
-            return found  # no place for each of a million texts
-        return [self.rule.read(item, at.at(number)) for number, item in enumerate(found)]
+            at.set_size(self.size, len(entry))
+        if isinstance(self.rule, Value) and all(map(self.rule.fits, entry)):
+            return entry  # no place for each of a million texts
+        return [self.rule.read(item, at.at(number)) for number, item in enumerate(entry)]
 
 
 @dataclass(frozen=True)
@@ -188,31 +188,27 @@ class Record(Rule):
 
     fields: Rules
 
-    def _rule(self, name: str) -> Rule | None:
+    def _rule(self, name: str, at: Place) -> Rule:
         patterns = (rule for key, rule in self.fields.items() if key.endswith("*") and name.startswith(key[:-1]))
-        return self.fields.get(name) or next(patterns, None)
+        rule = self.fields.get(name) or next(patterns, None)
+        if rule is None:
+            raise ModelFileError(f"{at.at(name).path[:200]} is not a field of a model")
+        return rule
 
     def write(self, value: Any, at: Place) -> Any:
         """Write each field."""
-        pairs = [(str(name), item, self._rule(str(name))) for name, item in value.items()]
-        unknown = next((name for name, _, rule in pairs if rule is None), None)
-        if unknown is not None:
-            raise ModelFileError(f"{at.at(unknown).path} is not declared as a field of a model.")
-        return {name: rule.write(item, at.at(name)) for name, item, rule in pairs if rule is not None}
+        return {str(key): self._rule(str(key), at).write(item, at.at(str(key))) for key, item in value.items()}
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Read each field, in the order of the declaration."""
-        if not isinstance(found, dict):
-            raise at.wrong("an object", found)
-        unknown = next((name for name in found if self._rule(name) is None), None)
-        if unknown is not None:
-            raise ValueError(f"{at.at(unknown).path[:200]} is not a field of a model")
+        if not isinstance(entry, dict):
+            raise at.wrong("an object", entry)
         for name, rule in self.fields.items():
-            if name not in found and not name.endswith("*") and not isinstance(rule, IfSet):
+            if name not in entry and not name.endswith("*") and not isinstance(rule, IfSet):
                 raise ValueError(f"{at.at(name).path} is missing")
-        others = [name for name in found if name not in self.fields]
-        names = [name for name in self.fields if name in found] + others
-        return {name: rule.read(found[name], at.at(name)) for name in names if (rule := self._rule(name)) is not None}
+        names = [name for name in self.fields if name in entry]
+        names += [name for name in entry if name not in self.fields]
+        return {name: self._rule(name, at).read(entry[name], at.at(name)) for name in names}
 
 
 def each(rule: Rule) -> Record:
@@ -240,10 +236,10 @@ class Array(Rule):
         at.arrays[at.path] = np.ascontiguousarray(value)
         return _ARRAY
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Return the array, if its type, shape and numbers are right."""
-        if found != _ARRAY or at.path not in at.arrays:
-            raise at.wrong("an array", found if found != _ARRAY else "missing")
+        if entry != _ARRAY or at.path not in at.arrays:
+            raise at.wrong("an array", entry if entry != _ARRAY else "missing")
         at.used.add(at.path)
         array, words = at.arrays[at.path], self.shape.split()
         if array.dtype.str[1:] not in self.types.split():
@@ -259,7 +255,7 @@ class Array(Rule):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise at.wrong("finite", "NaN or infinity")
         high = at.sizes[self.below] - 1 if self.below else self.high
-        if array.size and not (array.min() >= self.low and array.max() <= high):
+        if array.size and not (self.low <= float(array.min()) and float(array.max()) <= high):
             raise at.wrong(f"from {self.low:g} to {high:g}", f"{array.min():g} to {array.max():g}")
         return array
 
@@ -277,10 +273,10 @@ class Matrix(Rule):
         parts = {name: getattr(value, name) for name in ("data", "indices", "indptr")}
         return {"shape": list(value.shape)} | {name: Array("").write(part, at.at(name)) for name, part in parts.items()}
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Return the matrix; compiled code reads it, so that all indices are checked."""
-        if not isinstance(found, dict):
-            return Array(self.shape).read(found, at)
+        if not isinstance(entry, dict):
+            return Array(self.shape).read(entry, at)
         inner = replace(at, sizes={name: size for name, size in at.sizes.items() if name != "entries"})
         words = self.shape.split()
         parts = {
@@ -289,12 +285,12 @@ class Matrix(Rule):
             "indices": Array("entries", "i4 i8", 0, below=words[1]),
             "indptr": Array(f"{words[0]}+1", "i4 i8"),
         }
-        for word, size in zip(words, parts["shape"].read(found.get("shape"), at), strict=True):
+        for word, size in zip(words, parts["shape"].read(entry.get("shape"), at), strict=True):
             at.set_size(word, size)
             inner.set_size(word, size)
-        found = Record(parts).read(found, inner)
-        check_starts(found["indptr"], len(found["indices"]), f"{at.path}.indptr")
-        return sparse.csr_array((found["data"], found["indices"], found["indptr"]), shape=found["shape"])
+        entry = Record(parts).read(entry, inner)
+        check_starts(entry["indptr"], len(entry["indices"]), f"{at.path}.indptr")
+        return sparse.csr_array((entry["data"], entry["indices"], entry["indptr"]), shape=entry["shape"])
 
 
 def check_starts(starts: NDArray[Any], n_entries: int, name: str) -> None:
@@ -309,10 +305,10 @@ class Length(Rule):
 
     name: str
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Return the number."""
-        at.set_size(self.name, SIZE.read(found, at))
-        return found
+        at.set_size(self.name, SIZE.read(entry, at))
+        return entry
 
 
 #: Characters of all label names in an array of texts, where each name takes the room of the longest.
@@ -327,10 +323,10 @@ class LabelNames(Rule):
         dtype = value.dtype.str if value.dtype.kind in "biufU" else "object"
         return {"names": _plain(value.tolist(), at), "dtype": dtype}
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Return the names as an array."""
-        found = Record({"names": List(JSON, "labels", least=1), "dtype": TEXT}).read(found, at)
-        names, dtype = found["names"], found["dtype"]
+        entry = Record({"names": List(JSON, "labels", least=1), "dtype": TEXT}).read(entry, at)
+        names, dtype = entry["names"], entry["dtype"]
         texts = [name for name in names if isinstance(name, str)]
         if not all(map(str.strip, texts)) or re.search("[\ud800-\udfff]", "".join(texts)):
             raise at.wrong("texts that are not empty, without halves of characters", names)
@@ -351,7 +347,7 @@ class LabelNames(Rule):
                 raise at.wrong(f"texts of {_MOST_CHARACTERS:,} characters at equal length", len(names) * longest)
             kind = str  # the type may ask for more room than the names need
         try:
-            made = np.array(names, dtype=kind)
+            made: NDArray[Any] = np.array(names, dtype=kind)
         except (TypeError, ValueError, OverflowError) as error:
             raise at.wrong(f"of type {dtype}", error) from error
         if made.tolist() != names:
@@ -384,17 +380,17 @@ class Part(Rule):
         fields = {name: rule.write(getattr(value, name), at.at(name)) for name, rule in kept.items()}
         return ({"class": name} if len(kinds) > 1 else {}) | fields
 
-    def read(self, found: Any, at: Place) -> Any:
+    def read(self, entry: Any, at: Place) -> Any:
         """Return a new object."""
-        if not isinstance(found, dict):
-            raise at.wrong("an object", found)
+        if not isinstance(entry, dict):
+            raise at.wrong("an object", entry)
         kinds = self.kinds()
-        name = next(iter(kinds)) if len(kinds) == 1 else found.get("class")
+        name = next(iter(kinds)) if len(kinds) == 1 else entry.get("class")
         if not isinstance(name, str) or name not in kinds:
             raise at.at("class").wrong("a class that this version of onepos stores here", name)
         kind, inner = kinds[name](), replace(at, sizes=dict(at.sizes))
         rules = stored_rules(kind) | self._changes
-        fields = Record(rules if len(kinds) == 1 else {"class": TEXT} | rules).read(found, inner)
+        fields = Record(rules if len(kinds) == 1 else {"class": TEXT} | rules).read(entry, inner)
         fields = {name: value for name, value in fields.items() if name != "class"}
         make = getattr(kind, "_from_stored", None)
         try:
@@ -404,6 +400,6 @@ class Part(Rule):
 
 
 def _with(kind: type, fields: dict[str, Any]) -> Any:
-    made = object.__new__(kind)
-    vars(made).update(fields)
+    made: Any = object.__new__(kind)
+    made.__dict__.update(fields)
     return made

@@ -268,7 +268,7 @@ class OnePositiveClassifier(_Fitted):
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
         """Return a fitted estimator; a device that is not there becomes "cpu"."""
-        params = fields.pop("_params")
+        params: dict[str, Any] = fields.pop("_params")
         made = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in params.items()})
         if isinstance(params.get("device"), str):
             from onepos.training.machine import usable_device
@@ -281,7 +281,7 @@ class OnePositiveClassifier(_Fitted):
             raise ValueError("thresholds_ and at_least_one_ must come together")
         if "feature_names_in_" in fields:
             fields["feature_names_in_"] = np.array(fields["feature_names_in_"], dtype=object)
-        vars(made).update(fields)
+        made.__dict__.update(fields)
         return made
 
 

@@ -106,7 +106,7 @@ class StoredEstimator(storage.Part):
     def kinds(self) -> dict[str, Callable[[], type]]:
         """Return how to import the classes, by their names."""
         # Of two classes of one name that of the library counts.
-        methods = [METHODS[key] for key in self._keys] or reversed(installed_methods().values())
+        methods = [METHODS[key] for key in self._keys] or [*installed_methods().values()][::-1]
         return {method.class_name.rpartition(":")[2]: method.load_class for method in methods}
 
 

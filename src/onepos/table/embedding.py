@@ -234,7 +234,7 @@ class Embedded:
         made = cls(fields["columns"], name, pictures=fields["pictures"])
         if name is not None:
             made._embedder.download = False
-        vars(made).update(fields)
+        made.__dict__.update(fields)
         return made
 
 

@@ -24,7 +24,7 @@ from onepos.table.words import BagColumn, CategoryColumn, TextColumn
 COLUMNS = (NumberColumn, FlagColumn, CategoryColumn, BagColumn, TextColumn, DateColumn, MeasureColumn)
 #: The class of each kind.
 OF_KIND: dict[str, type[FittedColumn]] = {kind: made for made in COLUMNS for kind in made.kinds}
-_PLACE = {made: max(1, place) for place, made in enumerate(COLUMNS)}
+_PLACE: dict[type[FittedColumn], int] = {made: max(1, place) for place, made in enumerate(COLUMNS)}
 #: Weight of other columns beside text. A row of text has length one, so each of its words weighs less than a category.
 _BESIDE_TEXT = 0.5
 
@@ -209,7 +209,8 @@ class ColumnEncoder:
     @property
     def n_features_(self) -> int:
         """Number of columns of the matrix."""
-        return sum(part.n_features for part in (*self._columns, *self._embedded))
+        parts: list[FittedColumn | Embedded] = [*self._columns, *self._embedded]
+        return sum(part.n_features for part in parts)
 
     @property
     def words_(self) -> list[str]:
@@ -222,7 +223,7 @@ class ColumnEncoder:
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
         made = cls()
-        vars(made).update(fields)
+        made.__dict__.update(fields)
         used = {name for name, kind in made.kinds_.items() if kind != IMAGE and (kind != TEXT or made.max_terms)}
         columns = {column.name: column.kind for column in made._columns}
         if columns != {name: made.kinds_[name] for name in used} or len(columns) < len(made._columns):

@@ -362,5 +362,5 @@ class TableModel(BaseEstimator):
             image=encoder.image,
             embed=encoder.embed,
         )
-        vars(made).update(fields)
+        made.__dict__.update(fields)
         return made
