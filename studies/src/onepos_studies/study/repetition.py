@@ -23,7 +23,7 @@ class Repeated:
     """A cell that was run again: each measure as stored and as now, how far apart they may be, and its error."""
 
     cell: str
-    measures: dict[str, tuple[float, float]]
+    measures: dict[str, list[float]]
     tolerance: float
     error: str | None = None
 
@@ -32,7 +32,7 @@ class Repeated:
         """Whether every measure is within the tolerance; two that are undefined are equal."""
         return self.error is None and not self._far()
 
-    def _far(self) -> dict[str, tuple[float, float]]:
+    def _far(self) -> dict[str, list[float]]:
         near = {name for name, (old, new) in self.measures.items() if abs(old - new) <= self.tolerance}
         return {name: pair for name, pair in self.measures.items() if name not in near and pair[0] == pair[0]}
 
@@ -82,5 +82,5 @@ def _repeat(row: dict[Any, Any], cell: Cell, tolerance: float | None) -> Repeate
     error = found["error"]
     if error is None and found["data"] != row["data"]:
         error = f"the data set {cell.dataset} has changed since"
-    pairs = {name: (float(row[name]), float(found[name])) for name in METRICS}
+    pairs = {name: [float(row[name]), float(found[name])] for name in METRICS}
     return Repeated(cell.id, pairs, tolerance or (SAME_MACHINE if same else OTHER_MACHINE), error)
