@@ -28,17 +28,9 @@ def test_estimator(name):
     assert model.predict(X).tolist() == expected["sets"]
 
 
-def test_table():
-    frame = pd.DataFrame(**STORED["table"])
-    model = onepos.load(FOLDER / "table.onepos")
-    found = model.predict_proba(frame)
-    assert "4 rows, mean reciprocal rank of the tag 0.7083" in model._repr_html_()
-    assert np.allclose(found, STORED["models"]["table"]["probabilities"], rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", STORED["models"])
+@pytest.mark.parametrize("name", [name for name in STORED["models"] if name != "table"])
 def test_a_file_saved_again_by_this_version_predicts_the_same(name, tmp_path):
-    X = pd.DataFrame(**STORED["table"]) if name == "table" else pd.DataFrame(STORED["rows"])
+    X = pd.DataFrame(STORED["rows"])
     model = onepos.load(FOLDER / f"{name}.onepos")
     again = onepos.load(model.save(tmp_path / "again"))
     assert np.array_equal(again.predict(X), model.predict(X))

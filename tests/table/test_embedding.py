@@ -22,7 +22,7 @@ from onepos.exceptions import DataFileError, MissingDependencyError
 from onepos.metrics import average_precision
 from onepos.table import ColumnEncoder, TableModel, Tally
 from onepos.table.embedders import PictureEmbedder, SentenceEmbedder, open_picture
-from onepos.table.encoder import assign
+from onepos.table.embedding import assign
 from own_embedders import Grid, Letters
 from photo_table import photo_table
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, normalize
 
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder, Tally
-from onepos.table.features import LEAST_ROWS, BagColumn
+from onepos.table.words import LEAST_ROWS, BagColumn
 
 ROWS = 600
 
@@ -70,7 +70,7 @@ def test_values_that_training_never_saw_are_other_ones_and_gaps_are_counted(film
     tally = Tally()
     new = films.head(2).assign(town=["Atlantis", None], cast=["nobody, somebody", ""])
     made = encoder.transform(new, tally).toarray()
-    n_town = len(encoder._parts[1].values)
+    n_town = len(encoder._columns[1].values)
     town = made[:, 2 : 2 + n_town + 2]
     np.testing.assert_array_equal(town[0], np.eye(n_town + 2)[-2])
     np.testing.assert_array_equal(town[1], np.eye(n_town + 2)[-1])
@@ -79,7 +79,7 @@ def test_values_that_training_never_saw_are_other_ones_and_gaps_are_counted(film
 
 
 def test_the_most_frequent_values_are_kept(films):
-    found = BagColumn("town").fit(films["town"], ColumnEncoder(max_values=7))
+    found = BagColumn.fit(films["town"], ColumnEncoder(max_values=7))
     assert found is not None
     assert (
         found.values
@@ -98,7 +98,7 @@ def test_the_most_frequent_values_are_kept(films):
 
 def test_values_without_a_column_are_hashed_as_scikit_learn_does_if_there_are_many(films):
     encoder = ColumnEncoder(max_values=7, drop=["town", "rating", "shelf"]).fit(films)
-    kept = set(encoder._parts[0].values)
+    kept = set(encoder._columns[0].values)
     rest = [" ".join(sorted({*cell.split(", ")} - kept)) for cell in films["cast"].fillna("")]
     ngrams = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 4), n_features=512, alternate_sign=False)
     made = encoder.transform(films).toarray()
@@ -157,7 +157,7 @@ def test_thousands_of_names_are_bounded_and_the_line_says_so():
     counts = Counter(name for cell in frame["cast"] for name in {*cell.split(", ")})
     encoder = ColumnEncoder(max_values=200).fit(frame)
     assert encoder.n_features_ == 202 + 512
-    kept = encoder._parts[0].values
+    kept = encoder._columns[0].values
     assert len(kept) == 200
     assert min(counts[name] for name in kept) >= max(n for name, n in counts.items() if name not in kept)
     expected = f"lists of names between ',': 200 of {len(counts):,} values get a column, the others share one"

@@ -92,7 +92,7 @@ def test_predictions_are_frames_with_names(photos, model):
     np.testing.assert_array_equal(model.predict(part), expected)
 
 
-@pytest.mark.parametrize("method", ["linear", "frequency", "mlml", "role"])
+@pytest.mark.parametrize("method", ["linear", "frequency", "role"])
 def test_saved_and_loaded_predictions_are_equal_bit_for_bit(photos, tmp_path, method):
     params = {"role": {"max_epochs": 1}, "linear": {"l2": 1.0}}.get(method, {})
     made = TableModel(**EASY, method=method, params=params).fit(photos, label="tag")
@@ -124,7 +124,8 @@ def test_a_damaged_table_part_is_refused(photos, model, tmp_path):
     path = model.save(tmp_path / "model.onepos")
     with safe_open(path, framework="numpy") as file:
         arrays, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    arrays["table.fill"] = arrays["table.fill"][:-1]
+    (name,) = (name for name in arrays if name.startswith("table."))
+    arrays[name] = arrays[name][:-1]
     save_file(arrays, path, metadata=metadata)
     with pytest.raises(ModelFileError, match="was changed after it was written"):
         onepos.load(path)

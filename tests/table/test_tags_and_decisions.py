@@ -9,9 +9,9 @@ from onepos.exceptions import DataFileError, LabelWarning
 from onepos.metrics import average_precision, evaluate
 from onepos.table import ColumnEncoder, read_table
 from onepos.table.evaluation import bootstrap_intervals, complete_values
-from onepos.table.features import CategoryColumn
 from onepos.table.tags import apply_decisions, join_tags, joined_tags, row_ids, split_cell, split_tags, tag_indicator
 from onepos.table.training import single_positive_values
+from onepos.table.words import CategoryColumn
 
 
 def test_tags_are_stripped_sorted_and_may_be_missing():
@@ -172,7 +172,7 @@ def test_whole_numbers_are_written_alike_at_any_size_with_gaps(source, tmp_path)
     names = [str(n) for n in numbers[:-1]]
     assert tag_indicator(frame["code"]).columns.tolist() == sorted(names)
     assert row_ids(frame.iloc[:-1], "code").tolist() == names
-    assert CategoryColumn("code").fit(frame["code"], ColumnEncoder()).values == sorted(names)
+    assert CategoryColumn.fit(frame["code"], ColumnEncoder()).values == sorted(names)
 
 
 def test_fractions_and_text_stay_as_they_are_written():

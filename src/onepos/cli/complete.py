@@ -88,7 +88,7 @@ def complete(
 
 def _only_shown(options: TrainingOptions) -> TrainingOptions:
     """Leave pictures out of training if nothing embeds them: the review page shows them."""
-    from onepos.table.encoder import for_pictures
+    from onepos.table.embedding import for_pictures
 
     if not options.image or any(for_pictures(one, text=options.text) for one in options.embed or ()):
         return options
@@ -127,7 +127,7 @@ def _sources(options: TrainingOptions, path: Path | None, trained: Trained | Non
     for name, value in given.items():
         if value and (had := has[name]) != value:
             raise InputError(f"the model was trained with {name} {had or 'left out'}; got {value}. Leave {name} out.")
-    return loaded, read_table(options.data, **reading_options(loaded, options.data))
+    return loaded, read_table(options.data, **reading_options(loaded))
 
 
 def _write_review(made: "Completion", path: Path, image: str, title: str, threshold: float | None) -> None:

@@ -1,18 +1,18 @@
 """What the model file of a ``TableModel`` holds beside its classifier.
 
-To store one more fact, add a line to ``TABLE`` or ``ENCODER``. A new kind of column needs a rule in ``ENCODER`` and its
-number of features in ``_n_features``. To store one more array, add it to ``expected`` in ``check_columns``.
+To store one more fact, add a line to ``TABLE`` or ``ENCODER``. A new kind of column needs a rule in ``COLUMN``.
 """
 
-import json
 from typing import Any
 
 from onepos.persistence import rules
 from onepos.persistence.rules import Array, Kind, Part, Rule, check_json, one_of
-from onepos.table.encoder import KINDS
-from onepos.table.features import HASHED, BagColumn, CategoryColumn, FittedColumn, TextColumn
-from onepos.table.kinds import BOOLEAN, IMAGE, NUMBER
-from onepos.table.measures import FORMATS, DateColumn, MeasureColumn
+from onepos.table.columns import FittedColumn, FlagColumn, NumberColumn
+from onepos.table.dates import FORMATS, DateColumn
+from onepos.table.encoder import OF_KIND
+from onepos.table.kinds import IMAGE, TEXT
+from onepos.table.measures import MeasureColumn
+from onepos.table.words import HASHED, BagColumn, CategoryColumn, TextColumn
 
 
 def _is_fingerprint(value: Any) -> bool:
@@ -26,10 +26,9 @@ ENCODER: Rule = {
         "max_categories max_values?1 max_terms": "count",
         "image?1": (None, "text"),
     },
-    "kinds": {"*": one_of(NUMBER, BOOLEAN, IMAGE, *(kind for column in KINDS for kind in column.kinds))},
+    "kinds": {"*": one_of(IMAGE, *OF_KIND)},
     "left_out": {"*": "text"},
-    "numbers": {"names": ["text"], "boolean": ["truth"]},
-    "weights?1": ["not negative"],
+    "columns": ["any"],  # see COLUMN
     "embedded?1": [
         {
             "columns": "texts",
@@ -40,11 +39,16 @@ ENCODER: Rule = {
             "mean": ["finite"],
         }
     ],
-    "categories": {"*": "texts"},
-    "bags?1": {"*": ["any"]},  # [values, sign, n_found, n_hashed]
-    "text?1": {"*": "any"},  # words and weights are arrays
-    "dates?1": {"*": {"formats": [one_of(*FORMATS)], "first last mean": "finite", "spread": "positive"}},
-    "measures?1": {"*": {"units": "texts", "means": ["finite"], "spreads": ["positive"], "decimal": one_of(".", ",")}},
+}
+#: What is stored of a column of each class, beside arrays.
+COLUMN: dict[type[FittedColumn], Rule] = {
+    NumberColumn: {"fill shift": "finite", "factor": "positive"},
+    FlagColumn: {"fill shift": "finite", "factor": "positive"},
+    CategoryColumn: {"values": "texts"},
+    BagColumn: {"values": "texts", "sign": "text", "n_found": "count", "n_hashed": "count", "length": "not negative"},
+    TextColumn: {"terms": "texts", "length": "not negative"},
+    DateColumn: {"formats": [one_of(*FORMATS)], "first last mean": "finite", "spread": "positive"},
+    MeasureColumn: {"units": "texts", "means": ["finite"], "spreads": ["positive"], "decimal": one_of(".", ",")},
 }
 
 _TUNING: Rule = {
@@ -83,57 +87,44 @@ TABLE: Rule = {
 def check_columns(part: Part) -> None:
     """Check that the columns of a table fit together, and give the features of the classifier."""
     facts, kinds = part.facts, part.facts["kinds"]
-    numbers = [name for name, kind in kinds.items() if kind in (NUMBER, BOOLEAN)]
-    if facts["numbers"] != {"names": numbers, "boolean": [kinds[name] == BOOLEAN for name in numbers]}:
-        raise part.wrong("numbers", "the columns of numbers, in their order", facts["numbers"])
-    n_features, n_blocks, n_texts = len(numbers), 1, 0
-    for column in KINDS:
-        used = column is not TextColumn or facts["settings"]["max_terms"]
-        names = [name for name, kind in kinds.items() if kind in column.kinds and used]
-        stored = facts.get(column.key, dict.fromkeys(names) if column is TextColumn else {})
-        if list(stored) != names:
-            raise part.wrong(column.key, f"the columns {', '.join(names) or 'of no name'}", stored)
-        n_blocks += len(names)
-        n_texts += len(names) if column is TextColumn else 0
-        n_features += sum(_n_features(part, column, name, stored[name]) for name in names)
-    expected = {name: Array(f"{len(numbers)}", "f8") for name in ("fill", "shift", "factor")}
-    for j in range(n_texts):
-        expected[f"text.{j}.terms"] = Array(f"letters.{j}", "u1")
-        expected[f"text.{j}.weights"] = Array(f"terms.{j}", "f8", 0)
+    expected: dict[str, Array] = {}
+    for j, about in enumerate(facts["columns"]):
+        place = f"columns.{j}"
+        kind = about.get("kind") if isinstance(about, dict) else None
+        if kind not in OF_KIND:
+            raise part.wrong(f"{place}.kind", f"one of {', '.join(OF_KIND)}", kind)
+        rule = {"kind name": "text", "weight": "not negative"} | COLUMN[OF_KIND[kind]]
+        check_json(rule, about, f"{part.path}.{place}", part.version)
+        if kind == TEXT:
+            expected[f"{place}.idf"] = Array(f"terms.{j}", "f8", 0)
     part.expect(expected)
-    for j in range(n_texts):
-        terms, n_weights = json.loads(part.arrays[f"text.{j}.terms"].tobytes().decode()), part.sizes[f"terms.{j}"]
-        check_json("texts", terms, f"{part.path}.text.{j}.terms", part.version)
-        if len(terms) != n_weights:
-            raise part.wrong(f"text.{j}.terms", f"{n_weights:,} words, as many as weights", terms)
-        n_features += len(terms)
-    for j, embedded in enumerate(facts.get("embedded", [])):
-        wanted = (IMAGE,) if embedded["pictures"] else TextColumn.kinds
-        names = [name for name, kind in kinds.items() if kind in wanted]
+    names = [about["name"] for about in facts["columns"]]
+    used = [name for name, kind in kinds.items() if kind != IMAGE and (kind != TEXT or facts["settings"]["max_terms"])]
+    if sorted(names) != sorted(used):
+        raise part.wrong("columns", f"the columns {', '.join(used)}", names)
+    n_features = sum(_n_features(part, f"columns.{j}", about) for j, about in enumerate(facts["columns"]))
+    for j, embedded in enumerate(facts["embedded"]):
+        names = [name for name, kind in kinds.items() if kind == (IMAGE if embedded["pictures"] else TEXT)]
         if embedded["columns"] != names or not names:
             raise part.wrong(f"embedded.{j}.columns", f"the columns {', '.join(names)}", embedded["columns"])
         n_features += len(embedded["mean"])
-    if len(facts.get("weights", [])) not in (0, n_blocks):
-        raise part.wrong("weights", f"{n_blocks:,} numbers", facts["weights"])
     if n_features != part.sizes["features"]:
         raise part.wrong("kinds", f"columns of {part.sizes['features']:,} features", f"{n_features:,} features")
 
 
-def _n_features(part: Part, column: type[FittedColumn], name: str, stored: Any) -> int:
-    """Check that the parts of a column fit together; return its number of features, without the words of a text."""
-    place = f"{column.key}.{name}"
-    if column is CategoryColumn:
-        return len(stored)
-    if column is DateColumn:
-        return DateColumn.n_features
-    if column is MeasureColumn:
-        if not len(stored["units"]) == len(stored["means"]) == len(stored["spreads"]):
-            raise part.wrong(place, "as many means and spreads as units", stored)
-        return 2 * len(stored["units"])
-    if column is BagColumn:
-        if len(stored) != 4 or stored[3] not in (0, HASHED):
-            raise part.wrong(place, f"values, the sign between them, their number, and 0 or {HASHED}", stored)
-        for rule, value in zip(("texts", "text", "count", "count"), stored, strict=True):
-            check_json(rule, value, f"{part.path}.{place}", part.version)
-        return len(stored[0]) + 2 + int(stored[3])
-    return 0
+def _n_features(part: Part, place: str, about: dict[str, Any]) -> int:
+    """Check that the fields of a column fit together; return its number of features."""
+    made = OF_KIND[about["kind"]]
+    if made is MeasureColumn and not len(about["units"]) == len(about["means"]) == len(about["spreads"]):
+        raise part.wrong(place, "as many means and spreads as units", about)
+    if made is BagColumn and about["n_hashed"] not in (0, HASHED):
+        raise part.wrong(f"{place}.n_hashed", f"0 or {HASHED}", about["n_hashed"])
+    fields = {name: value for name, value in about.items() if name != "kind"}
+    if made is TextColumn:
+        fields["idf"] = part.arrays[f"{place}.idf"]
+        if len(fields["terms"]) != len(fields["idf"]):
+            raise part.wrong(f"{place}.terms", f"{len(fields['idf']):,} words, as many as weights", fields["terms"])
+    column = made(**fields)
+    if part.facts["kinds"][column.name] != column.kind:
+        raise part.wrong(f"{place}.kind", part.facts["kinds"][column.name], column.kind)
+    return column.n_features

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,11 +11,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import not_counted, tell
-from onepos._utils.files import replaced_when_done
+from onepos._utils.files import is_writable, replaced_when_done, user_cache
 from onepos._utils.machine import require
-from onepos.datasets._fetch import is_writable, user_cache
 from onepos.exceptions import DataFileError, MissingDependencyError
-from onepos.table.embedders import WEIGHTS, BadPicture, FolderEmbedder, PictureEmbedder, SentenceEmbedder, open_picture
+from onepos.table.embedders import (
+    TIMM,
+    WEIGHTS,
+    BadPicture,
+    FolderEmbedder,
+    PictureEmbedder,
+    SentenceEmbedder,
+    open_picture,
+)
 from onepos.table.kinds import Tally, as_words
 
 _PIECE, _FILE_ITEMS = 256, 4_096  # Items encoded at a time, and items in a file of the cache
@@ -23,6 +30,33 @@ _MOST_VECTORS, _MOST_BYTES = 100_000, 2 << 30  # Kept in memory; kept on disk pe
 _MOST_FILE_BYTES = 100 << 20
 
 Vectors = dict[bytes, NDArray[np.float32]]
+
+
+def for_pictures(embed: Any, *, text: str | Sequence[str]) -> bool:
+    """Whether an embedder is for the pictures of a table with these text columns."""
+    marked = embed.startswith(TIMM) if isinstance(embed, str) else bool(getattr(embed, "pictures", False))
+    return marked or not text
+
+
+def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, Any]:
+    """Return, of one or two embedders, that of texts at False and that of pictures (see ``for_pictures``) at True."""
+    embedders = list(embed) if isinstance(embed, list | tuple) else [] if embed is None else [embed]
+    assigned: dict[bool, Any] = {}
+    for one in embedders:
+        pictures = for_pictures(one, text=text) if image is not None else str(one).startswith(TIMM)
+        if not isinstance(one, str) and not callable(getattr(one, "encode", None)):
+            raise ValueError(f"embed takes a name, a folder, or an object with encode(list); got {type(one).__name__}.")
+        what, column = ("pictures", "image") if pictures else ("texts", "text")
+        if pictures in assigned:
+            raise ValueError(f"embed takes one embedder of texts and one of pictures; got two of {what}.")
+        if (image is None) if pictures else not text:
+            raise ValueError(f"embed gives an embedder of {what}, but no column is named as {column}. Name one.")
+        assigned[pictures] = one
+    if image is not None and True not in assigned:
+        raise ValueError(
+            f"the pictures of column {image!r} need an embedder of pictures: give embed={TIMM}NAME or {TIMM}FOLDER."
+        )
+    return assigned
 
 
 class Embedded:

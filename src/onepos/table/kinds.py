@@ -21,6 +21,7 @@ from onepos.rows.stored import LARGEST
 #: MEASURE are numbers with units.
 NUMBER, BOOLEAN, CATEGORY, TEXT, DATE, OTHER = "number", "boolean", "category", "text", "date", "other"
 VALUES, LIST, MEASURE, IMAGE = "values", "list", "measure", "image"
+READABLE = 0.9  # Share of the cells that a kind must be able to read. The others become gaps, and are counted
 TEXT_WORDS = 3.0  # Strings of so many words on average are text, not names of categories or lists of names
 _TRUE, _FALSE = frozenset({"true", "yes"}), frozenset({"false", "no"})
 # A boolean column of training that a file gives back as text may also say 1 and 0.
@@ -146,11 +147,6 @@ class Tally:
             more = f"; and {len(found) - _NAMED_PICTURES:,} more" if len(found) > _NAMED_PICTURES else ""
             notes.append(f"column {name!r}: {'; '.join(found[:_NAMED_PICTURES])}{more}. Taken as the mean picture")
         return notes
-
-
-def is_sparse(frame: pd.DataFrame) -> bool:
-    """Whether every column is sparse."""
-    return all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes)
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:

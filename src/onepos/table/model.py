@@ -17,8 +17,9 @@ from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
-from onepos.table.encoder import ColumnEncoder, assign
-from onepos.table.kinds import Tally, as_list, is_sparse, named
+from onepos.table.embedding import assign
+from onepos.table.encoder import ColumnEncoder
+from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids
 from onepos.table.training import (
     Rows,
@@ -154,8 +155,7 @@ class TableModel(BaseEstimator):
         tell(0.03, "encoding columns")
         tally, before = Tally(), seconds_not_counted()
         with stage(0.03, 0.05):
-            # Selecting rows of a frame with thousands of sparse columns takes minutes; of those only gaps are learnt.
-            self._fit_encoder(frame if is_sparse(frame) else frame.iloc[train], columns)
+            self._fit_encoder(frame.iloc[train], columns)
             rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
         started += seconds_not_counted() - before
         return self._train(estimator, rows, tally, decided, started=started, checkpoint=checkpoint)
