@@ -253,7 +253,8 @@ class OnePositiveClassifier(_Fitted):
     @classmethod
     def _unfitted(cls, params: dict[str, Any]) -> Self:
         """Return an estimator with the parameters of a model file; a device that is not there becomes "cpu"."""
-        made = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in params.items()})
+        kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in params.items()}
+        made = cls(**kept)
         if isinstance(params.get("device"), str):
             from onepos.training.machine import usable_device
 
