@@ -1,5 +1,6 @@
 """Write predictions: for the rows of a file of any size, or beside the columns of a table that lacks tags."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from onepos.table.files import (
     has_integers,
     read_as_written,
     read_chunks,
+    read_table,
 )
 from onepos.table.kinds import IMAGE, SUGGESTED, TEXT, Tally, as_words, is_suggestion, named, shorten
 from onepos.table.model import TableModel
@@ -135,6 +137,14 @@ def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
     plain += [name for name in (model.id_, model.label_) if name is not None]
     size = len(kinds) if Path(path).suffix.lower() in SVMLIGHT else None
     return {"words": model.encoder_.words_, "plain": plain, "n_features": size}
+
+
+def read_as_trained(
+    model: TableModel, path: str | Path, label: str | None = None, labels: Sequence[str] = ()
+) -> TableData:
+    """Read a file whole, so that its columns are what they were in training; ``label`` is another column of tags."""
+    options = reading_options(model, path)
+    return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])], "labels": labels})
 
 
 def as_columns(probabilities: pd.DataFrame, *, shorten: bool) -> pd.DataFrame:
