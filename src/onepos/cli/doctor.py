@@ -31,17 +31,16 @@ def doctor(
         from onepos.table.tags import holds_lists, split_tags
 
         words, left_out = options.names(text), options.names(drop)
-        content = read_table(data, plain=[*filter(None, (label, id)), *words])
-        frame = content.frame
-        if label is None and content.labels is None:
+        frame = read_table(data, plain=[*filter(None, (label, id)), *words]).frame
+        if label is None:
             raise InputError(f"name the column of tags: --label COL. {data.name} has: {shorten(frame.columns)}.")
         for what, columns in (("label", [label]), ("id", [id]), ("text", words), ("drop", left_out)):
             require_columns(frame, [name for name in columns if name is not None], what)
-        tags: Any = content.labels if label is None else frame[label]
-        if label is not None and (separator or holds_lists(tags)):
+        tags: Any = frame[label]
+        if separator or holds_lists(tags):
             tags = split_tags(tags, separator)
         tell(0.3, "looking")
-        features = frame.drop(columns=[*left_out, *(name for name in (label, id) if name is not None)])
+        features = frame.drop(columns=[label, *left_out, *([] if id is None else [id])])
         ids = None if id is None else frame[id]
         diagnosis = diagnose(features, tags, text=words, ids=ids, interface="command line")
     if json:

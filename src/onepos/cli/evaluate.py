@@ -45,7 +45,7 @@ def evaluate(
         from onepos.table.evaluation import Truth
 
         trained, where = options.open_model(model, data, embed), Truth(label, separator, options.names(labels))
-        content = read_as_trained(trained, data, where.label, where.labels)
+        content = read_as_trained(trained, data, where.label)
         tell(0.3, "measuring")
         result = evaluate_table(trained, content, **where._asdict(), threshold=threshold)
         if report is not None:

@@ -68,7 +68,7 @@ def fit(
             from onepos.pages.tables import table_report
             from onepos.table.evaluation import Truth
 
-            truth = Truth(options.label, None, names(options.labels) if trained.data.labels is None else [])
+            truth = Truth(options.label, None, names(options.labels))
             unseen = trained.model.held_out_
             table_report(trained.model, trained.data, truth, report, complete=False, measured=unseen)
     if json:
@@ -97,6 +97,8 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
     started = time.monotonic()
     tell(0.0, "loading")
+    from onepos.table import read_table
+
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # Find mistakes before reading the table, which may be large.
@@ -104,20 +106,20 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         model = options.model()
         estimator = model.check_settings(options.checkpoint)
         decisions = read_decided(options.decisions)
-        labels: Any = names(options.labels) or None
-        how: dict[str, Any] = {"label": options.label, "checkpoint": options.checkpoint, "estimator": estimator}
+        how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
+        how |= {"checkpoint": options.checkpoint, "estimator": estimator}
         data = None
         # Loading and reading count against the budget of auto.
         with deadline(started + (getattr(estimator, "time_budget", None) or math.inf)):
             if options.data.is_dir():
-                model.fit_shards(options.data, labels=labels, cache_folder=options.cache, **how)
+                model.fit_shards(options.data, cache_folder=options.cache, **how)
             else:
                 tell(0.02, "reading")
-                data = read_training_table(options)
+                plain = [*filter(None, (options.label, options.id, options.image)), *names(options.text)]
+                data = read_table(options.data, words=names(options.categories), plain=plain)
                 if check_table is not None:
                     check_table(data.frame)
-                labels = data.labels if data.labels is not None and options.label is None else labels
-                model.fit(data.frame, labels=labels, decisions=decisions, **how)
+                model.fit(data.frame, decisions=decisions, **how)
         about_sample = _calibrate(model, options)
     if _interrupted(model):
         raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
@@ -127,7 +129,13 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
 
 def _check(options: TrainingOptions) -> None:
     """Raise if options contradict each other that the library does not know."""
+    from onepos.table.files import column_names
+    from onepos.table.kinds import shorten
+
     folder = options.data.is_dir()
+    if not (options.label or options.labels or folder):
+        columns = shorten(column_names(options.data))
+        raise InputError(f"say which column of {options.data.name} holds the tags: --label COL. It has: {columns}.")
     if folder and options.decisions is not None:
         raise InputError(f"--decisions works on one table; {options.data} is a folder of shards: leave it out.")
     if not folder and options.cache is not None:
@@ -153,30 +161,11 @@ def _check_sample(options: TrainingOptions, sample: Path) -> None:
     if label and labels:
         raise InputError("--labels names the 0/1 columns of the sample, too: leave --sample-label out.")
     columns = column_names(sample)
-    if columns is None:  # the format marks the labels
-        return
     missing = [name for name in ([label] if label else labels) if name not in columns]
     if missing or not (label or labels):
         has = f"has no column {missing[0]!r}" if missing else "does not say which column holds the tags"
         need = "It needs all 0/1 columns of --labels." if labels else "Name the column of all tags with --sample-label."
         raise InputError(f"{sample.name} {has}; its columns are: {shorten(columns)}. {need}")
-
-
-def read_training_table(options: TrainingOptions) -> "TableData":
-    """Read the table to train on: tags, ids and texts as they are written."""
-    from onepos.table import read_table
-    from onepos.table.kinds import shorten
-
-    data = read_table(
-        options.data,
-        words=names(options.categories),
-        plain=[*filter(None, (options.label, options.id, options.image)), *names(options.text)],
-        labels=names(options.labels),
-    )
-    if data.labels is None and not options.label and not options.labels:
-        columns = shorten(data.frame.columns)
-        raise InputError(f"say which column of {options.data.name} holds the tags: --label COL. It has: {columns}.")
-    return data
 
 
 def read_decided(path: Path | None) -> "pd.DataFrame | None":
@@ -196,7 +185,7 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
 
     tell(0.97, "calibrating")
     label, labels = options.sample_label or options.label, names(options.labels)
-    data = read_as_trained(model, options.sample, label, labels)
+    data = read_as_trained(model, options.sample, label)
     separator = (options.separator or _BETWEEN_TAGS) if label else None
     notes = calibrate_table(model, data, label=label, separator=separator, labels=labels)
     return [f"{options.sample.name}: {note}" for note in notes]

@@ -1,6 +1,5 @@
 """Write predictions: for the rows of a file of any size, or beside the columns of a table that lacks tags."""
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from onepos._utils.context import tell
 from onepos.table.files import (
     CHUNK_ROWS,
     PARQUET,
-    SVMLIGHT,
     TableData,
     TableWriter,
     guess_rows,
@@ -89,7 +87,7 @@ def predict_file(
     # Closed by hand: an error in the middle of the file must not leave it open.
     with (
         TableWriter(out, escape_formulas=output.escape_formulas) as table,
-        closing(read_chunks(data, **reading_options(model, data), rows=chunk_rows)) as pieces,
+        closing(read_chunks(data, **reading_options(model), rows=chunk_rows)) as pieces,
     ):
         for chunk in pieces:
             has_ids = model.id_ in chunk.columns
@@ -130,21 +128,18 @@ def _separator(model: TableModel, given: str | None, notes: list[str]) -> str:
     return sign
 
 
-def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
+def reading_options(model: TableModel) -> dict[str, Any]:
     """Return how a file must be read so that its columns are what they were in training."""
     kinds = model.encoder_.kinds_
     plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
-    size = len(kinds) if Path(path).suffix.lower() in SVMLIGHT else None
-    return {"words": model.encoder_.words_, "plain": plain, "n_features": size}
+    return {"words": model.encoder_.words_, "plain": plain}
 
 
-def read_as_trained(
-    model: TableModel, path: str | Path, label: str | None = None, labels: Sequence[str] = ()
-) -> TableData:
+def read_as_trained(model: TableModel, path: str | Path, label: str | None = None) -> TableData:
     """Read a file whole, so that its columns are what they were in training; ``label`` is another column of tags."""
-    options = reading_options(model, path)
-    return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])], "labels": labels})
+    options = reading_options(model)
+    return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])]})
 
 
 def as_columns(probabilities: pd.DataFrame, *, shorten: bool) -> pd.DataFrame:
