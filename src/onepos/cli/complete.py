@@ -47,7 +47,7 @@ def complete(
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.table.files import check_output
+    from onepos.table.writing import check_output
 
     opt.check_limits(threshold, top)
     data, decisions = options.data, options.decisions
@@ -73,7 +73,6 @@ def complete(
 
             made = complete_table(
                 *_sources(options, model, trained),
-                path=data,
                 decisions=read_decided(decisions),
                 threshold=threshold,
                 top=top,
@@ -127,7 +126,7 @@ def _sources(options: TrainingOptions, path: Path | None, trained: Trained | Non
     for name, value in given.items():
         if value and (had := has[name]) != value:
             raise InputError(f"the model was trained with {name} {had or 'left out'}; got {value}. Leave {name} out.")
-    return loaded, read_table(options.data, **reading_options(loaded, options.data))
+    return loaded, read_table(options.data, **reading_options(loaded))
 
 
 def _write_review(made: "Completion", path: Path, image: str, title: str, threshold: float | None) -> None:
@@ -151,7 +150,7 @@ def _write_review(made: "Completion", path: Path, image: str, title: str, thresh
         titles=frame[title].fillna("").astype(str).tolist() if title else None,
         texts=frame[text[0]].fillna("").astype(str).tolist() if text else None,
         images=frame[image].fillna("").astype(str).tolist() if image else None,
-        features=frame[shown] if shown and made.data.labels is None else None,
+        features=frame[shown] if shown else None,
         threshold=model.thresholds_ if threshold is None else threshold,
     )
 

@@ -34,10 +34,10 @@ def doctor(
         content = read_table(data, plain=[label, id, *words])
         for what, names in (("label", [label]), ("id", [id]), ("text", words), ("drop", options.names(drop))):
             require_columns(content.frame, [name for name in names if name], what)
-        if not label and content.labels is None:
+        if not label:
             raise InputError("name the column of tags: --label COL.")
-        tags: Any = content.frame[label] if label else content.labels
-        if label and (separator or holds_lists(tags)):
+        tags: Any = content.frame[label]
+        if separator or holds_lists(tags):
             tags = split_tags(tags, separator)
         left_out = [name for name in (label, id, *options.names(drop)) if name]
         ids = content.frame[id] if id else None

@@ -48,9 +48,9 @@ def evaluate(
 
         loaded = options.open_model(model, data, embed)
         named = options.names(labels)
-        read_as = reading_options(loaded, data)
-        content = read_table(data, **read_as | {"plain": [*read_as["plain"], label], "labels": named})
-        if content.labels is None and not label and not named:
+        read_as = reading_options(loaded)
+        content = read_table(data, **read_as | {"plain": [*read_as["plain"], label]})
+        if not label and not named:
             raise InputError(
                 f"say where the labels are: --label COL (a column of tags) or --labels COL,… (0/1 columns). "
                 f"{data.name} has: {shorten(content.frame.columns)}."
@@ -146,7 +146,7 @@ def write_table_report(
         diagnosis=None
         if complete
         else diagnose(
-            frame if data.labels is not None else frame[list(model.encoder_.kinds_)],
+            frame[list(model.encoder_.kinds_)],
             pd.DataFrame(found.truth, columns=model.labels_),
             text=[name for name in model.encoder_.text if name in frame.columns],
             interface="command line",

@@ -52,7 +52,7 @@ def fit(
     A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
     train one model.
     """
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     data = options.data
     read = {"the data": data, "--decisions": options.decisions, "--sample": options.sample}
@@ -71,7 +71,7 @@ def fit(
         if report is not None and trained.data is not None:
             from onepos.table.evaluation import Truth
 
-            truth = Truth(options.label or None, None, names(options.labels) if trained.data.labels is None else [])
+            truth = Truth(options.label or None, None, names(options.labels))
             unseen = trained.model.held_out_
             write_table_report(trained.model, trained.data, truth, report, complete=False, measured=unseen)
     if json:
@@ -143,7 +143,7 @@ def _check(options: TrainingOptions) -> None:
 
 def _check_sample(options: TrainingOptions) -> None:
     """Raise before the training if the sample lacks the columns of its labels."""
-    from onepos.table.files import column_names
+    from onepos.table.files import open_table
     from onepos.table.kinds import shorten
 
     if options.sample is None:
@@ -151,9 +151,8 @@ def _check_sample(options: TrainingOptions) -> None:
     label, labels = options.sample_label or options.label, names(options.labels)
     if label and labels:
         raise InputError("--labels names the 0/1 columns of the sample, too: leave --sample-label out.")
-    columns = column_names(options.sample)
-    if columns is None:
-        return
+    with open_table(options.sample) as sample:
+        columns = sample.names
     if not label and not labels:
         raise InputError(f"say which column of {options.sample.name} holds all tags: --sample-label COL.")
     missing = [name for name in ([label] if label else labels) if name not in columns]
@@ -217,9 +216,8 @@ def _fit(
         options.data,
         words=names(options.categories),
         plain=[options.label, options.id, options.image, *names(options.text)],
-        labels=columns,
     )
-    if data.labels is None and not options.label and not options.labels:
+    if not options.label and not options.labels:
         shown = ", ".join(map(str, data.frame.columns[:8])) + (" …" if len(data.frame.columns) > 8 else "")
         raise InputError(f"say which column of {options.data.name} holds the tags: --label COL. It has: {shown}.")
     if options.separator and not options.label and options.sample is None:
@@ -228,8 +226,7 @@ def _fit(
         raise InputError("give --label (one column of tags) or --labels (0/1 columns), not both.")
     if look is not None:
         look(data.frame)
-    given = columns if data.labels is None else data.labels
-    model.fit(data.frame, labels=None if label else given, decisions=decisions, **common)
+    model.fit(data.frame, labels=None if label else columns, decisions=decisions, **common)
     return data
 
 
@@ -241,8 +238,8 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
 
     tell(0.97, "calibrating")
     label, labels = options.sample_label or options.label, names(options.labels)
-    read_as = reading_options(model, options.sample)
-    data = read_table(options.sample, **read_as | {"plain": [*read_as["plain"], label], "labels": labels})
+    read_as = reading_options(model)
+    data = read_table(options.sample, **read_as | {"plain": [*read_as["plain"], label]})
     separator = (options.separator or BETWEEN_TAGS) if label else None
     notes = calibrate_table(model, data, label=label or None, separator=separator, labels=labels)
     return [f"{options.sample.name}: {note}" for note in notes]
