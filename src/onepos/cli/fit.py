@@ -28,7 +28,7 @@ EXAMPLES = (
     "onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos",
     "onepos fit photos.csv --label tag --tune --budget 600 --out photos.onepos",
     "onepos fit photos.csv --label tag --sample checked.csv --sample-label tags --out photos.onepos --report page.html",
-    "onepos fit yeast.arff --method smile --n-positives 4.2 --out yeast.onepos",
+    'onepos fit yeast.csv --label tags --separator ";" --method smile --out yeast.onepos',
     "torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --method smile --checkpoint run --out photos.onepos",
 )
 _SHOWN, _SHOWN_COLUMNS = 6, 20

@@ -26,7 +26,7 @@ _BENCHMARK = (".arff", ".mat", ".npz", ".svm", ".svmlight", ".libsvm")
 
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """Rows of a table: columns with numbers where they hold numbers, and the same cells ``as_written`` in their file."""
+    """Rows of a table: its columns, numbers as numbers; and the same cells ``as_written`` in a file of text."""
 
     frame: pd.DataFrame
     as_written: pd.DataFrame | None = None

@@ -198,7 +198,8 @@ def complete_table(
 ) -> Completion:
     """Predict every label of every row and join what is known with what is likely.
 
-    ``data`` is the table, read as the model needs it; the output has its cells as they are written. ``decisions`` is as for ``TableModel.fit``; ``threshold``, ``top`` and ``separator`` are as for
+    ``data`` is the table, read as the model needs it; the output has its cells as they are
+    written. ``decisions`` is as for ``TableModel.fit``; ``threshold``, ``top`` and ``separator`` are as for
     ``Output``. ``at_least_one`` puts the best label into a set that would be empty, unless a threshold is given;
     default: the model's setting.
     """

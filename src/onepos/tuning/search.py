@@ -3,26 +3,30 @@
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 
 from onepos import metrics
 from onepos._utils.context import progress_to, stage, tell
 from onepos._utils.machine import require
 from onepos._utils.progress import progress_shown
-from onepos._utils.validation import seed_from
+from onepos._utils.validation import check_labels, check_validation_labels, seed_from
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import make_classifier
+from onepos.rows.splits import splits
+from onepos.rows.stored import on_disk
 from onepos.training import Callback, Objective
 from onepos.training.loop import higher_is_better
-from onepos.tuning.parts import Part, make_parts
 from onepos.tuning.spaces import Dimension, Space, check_space
 
 if TYPE_CHECKING:
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 #: A trial is not pruned before so many trials and epochs.
 TRIALS_BEFORE_PRUNING = 5
 EPOCHS_BEFORE_PRUNING = 5
+#: Share of 2,000 labelled rows or more that settings are scored on; fewer are scored on in folds.
+SCORED_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ def tune(
     >>> from onepos.datasets import make_known_posterior
     >>> from onepos.tuning import LogUniform, tune
     >>> data = make_known_posterior(200, 5, 4, random_state=0)
-    >>> found = tune("linear", data.X, data.observed, n_trials=3, space={"l2": LogUniform(1, 100)}, random_state=0)
+    >>> found = tune("logistic", data.X, data.observed, n_trials=3, space={"l2": LogUniform(1, 100)}, random_state=0)
     >>> found.criterion, len(found.trials), found.best_estimator.predict_proba(data.X).shape
     ('mean_reciprocal_rank', 3, (200, 4))
     """
@@ -131,23 +137,22 @@ def tune(
     if base.get_params(deep=False).get("random_state", 0) is None:
         base.set_params(random_state=model_seed)  # trials differ by their settings and not by luck
     searched = check_space(space, base)
-    parts = make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
+    parts = _make_parts(base, X, Y, validation, validation_labels, np.random.default_rng(rows_seed))
     kind = "full" if validation_labels == "full" or (validation is None and base._y_is_full) else "single"
-    search = _Search(optuna, base, searched, parts, kind, validation is not None, clock)
+    judge = _Judge(base, parts, kind, validation is not None, clock)
     with progress_shown(type(base).__name__) if verbose else nullcontext(), stage(0.0, 0.9):
-        stopped = search.run(n_trials, search_seed)
+        trials, stopped = _search(optuna, judge, searched, n_trials, search_seed)
     if stopped == "interrupted":
         warnings.warn(
-            f"tuning was interrupted in trial {len(search.trials) - 1}; the best setting so far is fitted and "
-            "returned.",
+            f"tuning was interrupted in trial {len(trials) - 1}; the best setting so far is fitted and returned.",
             TrainingWarning,
             stacklevel=2,
         )
-    best = search.best
+    best = _best(trials)
     if best is None and stopped == "n_trials":
-        first = next(trial.error for trial in search.trials if trial.error is not None)
-        raise ValueError(f"none of {len(search.trials)} trials succeeded; the first error: {first}") from first
-    params = dict((best or search.trials[0]).setting)
+        first = next(trial.error for trial in trials if trial.error is not None)
+        raise ValueError(f"none of {len(trials)} trials succeeded; the first error: {first}") from first
+    params = dict((best or trials[0]).setting)
     if best is not None and best.epochs is not None and validation is None:
         params |= {"early_stopping": False, "max_epochs": best.epochs}
     held = {} if validation is None else {"validation": validation, "validation_labels": validation_labels}
@@ -157,7 +162,7 @@ def tune(
         best_estimator=best_estimator,
         best_params=params,
         best_score=best.score if best else math.nan,
-        trials=_frame(search.trials),
+        trials=_frame(trials),
         criterion="average_precision" if kind == "full" else "mean_reciprocal_rank",
         stopped=stopped,
     )
@@ -181,8 +186,12 @@ class _Clock:
             raise _TimeUp
 
 
+#: Names of optuna for the states of trials that ended.
+_OPTUNA_STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
+
+
 @dataclass
-class Trial:
+class _TuningTrial:
     """A setting, and what came of it."""
 
     setting: dict[str, Any]
@@ -193,93 +202,132 @@ class Trial:
     error: Exception | None = None
 
 
-@dataclass(eq=False)
-class _Search:
-    """Runs trials, copies of ``base`` with other parameters, one after the other."""
+#: Returns X and Y to fit on, the pair to score on, and its labels as an indicator; called late, as X may be large.
+_MakePart = Callable[[], tuple[Any, Any, tuple[Any, Any], NDArray[np.int8]]]
 
-    optuna: Any
+
+def _make_parts(
+    base: Any, X: Any, Y: Any, validation: Any, validation_labels: str, generator: np.random.Generator
+) -> list[_MakePart]:
+    """Check labels and validation set, and choose the rows to fit on and to score on."""
+    if validation_labels not in ("single", "full"):
+        raise ValueError(f'validation_labels must be "single" or "full"; got {validation_labels!r}.')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)  # the last fit warns
+        labels = check_labels(Y, complete=base._y_is_full)
+    if validation is not None:
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            raise TypeError(f"validation must be a pair (X_val, Y_val); got {type(validation).__name__}.")
+        truth = check_validation_labels(validation[1], labels.classes)
+        return [lambda: (X, Y, validation, truth)]
+    if validation_labels == "full":
+        raise ValueError('validation_labels="full" needs validation=(X_val, Y_val).')
+    if on_disk(X):
+        raise ValueError(
+            "X is memory-mapped, and holding rows of it out would load it: pass validation=(X_val, Y_val), or "
+            "numpy.asarray(X) if it fits into memory."
+        )
+    # Other sparse formats have no rows to take.
+    X, Y = (values.tocsr() if sparse.issparse(values) else values for values in (X, Y))
+
+    def part(train: NDArray[np.intp], held: NDArray[np.intp]) -> Any:
+        pair = (_rows_of(X, held), _rows_of(Y, held))
+        return _rows_of(X, train), _rows_of(Y, train), pair, labels.observed[held]
+
+    return [partial(part, *pair) for pair in splits(labels.observed, SCORED_SHARE, generator)]
+
+
+def _rows_of(values: Any, rows: NDArray[np.intp]) -> Any:
+    """Take rows of a frame, a matrix, an array or a list."""
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else [values[row] for row in rows]
+
+
+def _search(optuna: Any, judge: "_Judge", space: Space, n_trials: int, seed: int) -> tuple[list[_TuningTrial], str]:
+    """Try settings until trials or time are used up, or the user interrupts; return them and which of these it was."""
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=seed),
+        pruner=optuna.pruners.MedianPruner(TRIALS_BEFORE_PRUNING, EPOCHS_BEFORE_PRUNING),
+    )
+    values = judge.base.get_params(deep=False)
+    defaults = {name: values[name] for name in space}
+    # Defaults such as "auto" lie outside their range: optuna then learns from the other parameters alone.
+    known = {name: code for name in defaults if (code := space[name].code(defaults[name])) is not None}
+    study.enqueue_trial(known)
+    trials: list[_TuningTrial] = []
+    clock = judge.clock
+    try:
+        for number in range(n_trials):
+            best = _best(trials)
+            if number:
+                clock.check()
+            shown = f", best {best.score:.4f}" if best else ""
+            share = max(number / n_trials, min(1.0, clock.elapsed() / clock.seconds))
+            tell(share, f"tuning, trial {number + 1} of {n_trials}{shown}")
+            asked = study.ask()
+            suggested = {name: space[name].suggest(asked, name) for name in (space if number else known)}
+            trial = _TuningTrial(suggested if number else defaults)
+            trials.append(trial)
+            with progress_to(None):
+                _try(trial, judge, asked, optuna.TrialPruned)
+            score = trial.score if trial.state == "complete" else None
+            study.tell(asked, score, state=optuna.trial.TrialState[_OPTUNA_STATES[trial.state]])
+            if best := _best(trials):  # a fit on all rows takes somewhat longer than one on the training part
+                clock.reserve = 1.25 * best.seconds / len(judge.parts)
+        stopped = "n_trials"
+    except _TimeUp:
+        stopped = "time_budget"
+    except KeyboardInterrupt:
+        if not trials:
+            raise
+        stopped = "interrupted"
+    finally:
+        optuna.logging.set_verbosity(level)
+    tell(1.0, "training with the best settings")
+    return trials, stopped
+
+
+def _try(trial: _TuningTrial, judge: "_Judge", asked: Any, pruned: type[Exception]) -> None:
+    """Fit and score a setting, and note what came of it. An error does not end the search."""
+    started = time.monotonic()
+    try:
+        with warnings.catch_warnings():
+            # The last fit gives these warnings, once.
+            warnings.simplefilter("ignore", LabelWarning)
+            warnings.simplefilter("ignore", TrainingWarning)
+            trial.score, trial.epochs = judge.score(trial.setting, asked)
+        trial.state = "complete"
+    except pruned:
+        trial.state = "pruned"
+    except Exception as error:  # any setting may break any method in any way
+        trial.state, trial.error = "failed", error
+    finally:
+        trial.seconds = time.monotonic() - started
+
+
+def _best(trials: list[_TuningTrial]) -> _TuningTrial | None:
+    """Return the best finished trial; of equal ones the first, so the defaults win a draw."""
+    return max((one for one in trials if one.state == "complete"), key=lambda one: one.score, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Fits copies of ``base`` with other parameters, and scores them."""
+
     base: Any
-    space: Space
-    parts: list[Part]
+    parts: list[_MakePart]
     kind: str  # of the labels to score on: "single" or "full"
     given: bool  # the user gave the rows to score on
     clock: _Clock
-    trials: list[Trial] = field(default_factory=list)
 
-    @property
-    def best(self) -> Trial | None:
-        """The best finished trial; of equal ones the first, so the defaults win a draw."""
-        return max((one for one in self.trials if one.state == "complete"), key=lambda one: one.score, default=None)
-
-    def run(self, n_trials: int, seed: int) -> str:
-        """Run until trials or time are used up, or the user interrupts; return which of these ended the search."""
-        optuna, stopped = self.optuna, "n_trials"
-        values = self.base.get_params(deep=False)
-        defaults = {name: values[name] for name in self.space}
-        # Defaults such as "auto" lie outside their range: optuna then learns from the other parameters alone.
-        known = {name: code for name in defaults if (code := self.space[name].code(defaults[name])) is not None}
-
-        def objective(asked: Any) -> float:
-            number, best = asked.number, self.best
-            if number:
-                self.clock.check()
-            shown = f", best {best.score:.4f}" if best else ""
-            share = max(number / n_trials, min(1.0, self.clock.elapsed() / self.clock.seconds))
-            tell(share, f"tuning, trial {number + 1} of {n_trials}{shown}")
-            suggested = {name: self.space[name].suggest(asked, name) for name in (self.space if number else known)}
-            with progress_to(None):
-                return self._run(suggested if number else defaults, asked)
-
-        level = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        try:
-            study = optuna.create_study(
-                direction="maximize",
-                sampler=optuna.samplers.TPESampler(seed=seed),
-                pruner=optuna.pruners.MedianPruner(TRIALS_BEFORE_PRUNING, EPOCHS_BEFORE_PRUNING),
-            )
-            study.enqueue_trial(known)
-            study.optimize(objective, n_trials, catch=Exception)
-        except _TimeUp:
-            stopped = "time_budget"
-        except KeyboardInterrupt:
-            if not self.trials:
-                raise
-            stopped = "interrupted"
-        finally:
-            optuna.logging.set_verbosity(level)
-        tell(1.0, "training with the best settings")
-        return stopped
-
-    def _run(self, setting: dict[str, Any], asked: Any) -> float:
-        """Fit and score a setting; note what came of it. An error does not end the search."""
-        trial = Trial(setting)
-        self.trials.append(trial)
-        started = time.monotonic()
-        try:
-            with warnings.catch_warnings():
-                # The last fit gives these warnings, once.
-                warnings.simplefilter("ignore", LabelWarning)
-                warnings.simplefilter("ignore", TrainingWarning)
-                trial.score, trial.epochs = self._score(setting, asked)
-            trial.state = "complete"
-        except self.optuna.TrialPruned:
-            trial.state = "pruned"
-            raise
-        except Exception as error:  # any setting may break any method in any way
-            trial.state, trial.error = "failed", error
-            raise
-        finally:
-            trial.seconds = time.monotonic() - started
-            if best := self.best:
-                # A fit on all rows takes somewhat longer than one on the training part.
-                self.clock.reserve = 1.25 * best.seconds / len(self.parts)
-        return trial.score
-
-    def _score(self, setting: dict[str, Any], asked: Any) -> tuple[float, int | None]:
+    def score(self, setting: dict[str, Any], asked: Any) -> tuple[float, int | None]:
         """Return the mean score over the parts, and the number of epochs for the last fit of a neural method."""
         scores: list[float] = []
-        weights, epochs = [], []
+        n_rows, epochs = [], []
         for make_part in self.parts:
             if scores:
                 self.clock.check()
@@ -304,8 +352,8 @@ class _Search:
                 logits = np.column_stack([-logits, logits])
             # With one positive per row this is the mean of its reciprocal rank.
             scores.append(metrics.average_precision(truth, logits))
-            weights.append(len(truth))
-        score = float(np.average(scores, weights=weights))
+            n_rows.append(len(truth))
+        score = float(np.average(scores, weights=n_rows))
         if not math.isfinite(score):
             raise ValueError(f"the score is {score}")
         # The start may be the best; the last fit takes one epoch all the same.
@@ -331,7 +379,7 @@ class _Watch(Callback):
         self.clock.check()
 
 
-def _frame(trials: list[Trial]) -> "pd.DataFrame":
+def _frame(trials: list[_TuningTrial]) -> "pd.DataFrame":
     import pandas as pd
 
     records = [

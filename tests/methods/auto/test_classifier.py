@@ -226,13 +226,13 @@ def test_one_network_has_the_rest_of_the_time_if_all_were_given_up(data, monkeyp
 
 def test_with_one_fold_variants_have_the_time_that_round_one_left(data, monkeypatch):
     """Round one has three quarters of the budget; candidates that were left out then do not end the search."""
-    first_round = _auto_search.Search._first_round
+    first_round = _auto_search.TimedSearch._first_round
 
     def out_of_time(self, *candidates):
         first_round(self, *candidates)
         self.stopped = "time_budget"
 
-    monkeypatch.setattr(_auto_search.Search, "_first_round", out_of_time)
+    monkeypatch.setattr(_auto_search.TimedSearch, "_first_round", out_of_time)
     model = onepos.AutoClassifier(methods=("frequency", "capped"), time_budget=6000.0, n_folds=1, n_members=3)
     model.set_params(random_state=0).fit(data.X[:200], data.observed[:200])
     assert model.history_["method"] == ["frequency", "capped", "capped"]
@@ -273,21 +273,3 @@ def test_shapes_follow_the_features():
     assert Shape.of(counts, 3) == Shape(50, 20, 3, is_sparse=True, is_bag=True)
     assert Shape.of(counts.toarray(), 3) == Shape(50, 20, 3, is_sparse=False, is_bag=True)
     assert not Shape.of(np.ones((4, 3)), 3).is_bag
-
-
-def test_pools_of_the_first_version_still_open(data):
-    """Files of version 0.1 may have members of methods that are no longer tried, and no links."""
-    members = [
-        onepos.make_classifier(key, random_state=0, **settings).fit(data.X[:200], data.observed[:200])
-        for key, settings in (("linear", {"l2": 1.0}), ("mlml", {}), ("d2ml", {"rank_weight": 1.0}))
-    ]
-    pool = onepos.AutoClassifier(methods=("logistic",), **QUICK).fit(data.X[:200], data.observed[:200])
-    pool.members_, pool.weights_, pool.sharpness_ = members, np.full(3, 1 / 3), np.ones(3)
-    pool.links_ = ["standardized"] * 3
-    arrays, facts = pool._state()
-    del facts["links"], facts["comparison"]
-    again = onepos.AutoClassifier()
-    again.classes_, again.single_label_, again.n_features_in_ = pool.classes_, False, 6
-    again._restore(arrays, facts)
-    assert [type(member) for member in again.members_] == [type(member) for member in members]
-    np.testing.assert_array_equal(again._logits(data.X), pool._logits(data.X))

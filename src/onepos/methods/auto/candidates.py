@@ -19,8 +19,8 @@ from onepos.methods.registry import make_classifier
 #: Keys of the methods that can be members.
 KINDS = ("frequency", "logistic", "forest", "kernel", "capped", "wan", "softmax", "smile", "an")
 NETWORKS = ("capped", "wan", "softmax", "smile", "an")
-#: Keys of members that a model file may have; the last three are in files of version 0.1.
-STORED = (*KINDS, "linear", "mlml", "d2ml")
+#: Keys of members that a model file may have.
+STORED = KINDS
 _MOST_LANDMARKS = 2000
 #: Rows of the matrix whose decomposition tells how fast the machine is at the moment.
 _PROBE = 500
@@ -110,9 +110,14 @@ def landmarks_for(shape: Shape, seconds: float, speed: float) -> int:
     return m if m == n else 0
 
 
-def graph_seconds(shape: Shape, speed: float) -> float:
-    """Seconds for the nearest neighbours of all rows, which ``smile`` needs."""
-    return shape.n_rows**2 * min(shape.n_features, 500) / speed
+def affordable(candidate: Candidate, shape: Shape, seconds: float, speed: float) -> Candidate | None:
+    """Return the candidate, smaller if necessary; None if it would take too long."""
+    if candidate.key == "kernel":
+        landmarks = landmarks_for(shape, seconds, speed)
+        return Candidate("kernel", {**candidate.settings, "n_landmarks": landmarks}) if landmarks else None
+    # A third of the time is enough for the nearest neighbours of all rows.
+    graph_seconds = shape.n_rows**2 * min(shape.n_features, 500) / speed
+    return None if candidate.key == "smile" and graph_seconds > seconds / 3 else candidate
 
 
 def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: float | None) -> Candidate:

@@ -7,20 +7,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
-from onepos import metrics
 from onepos._utils.context import remember_work, tell
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
 from onepos._utils.validation import seed_from
 from onepos.exceptions import TrainingWarning
-from onepos.label_sets.pooling import at_observed, pool
+from onepos.label_sets.pooling import pool
 from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods._base import OnePositiveClassifier, SharesClassifier, State
 from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
-from onepos.methods.auto.judging import FEWEST_TO_JUDGE, SHARES, Folds, Trial, deal, log_scores, mean_likelihood
-from onepos.methods.auto.search import BASELINES, Search
+from onepos.methods.auto.judging import FEWEST_TO_JUDGE, Contender, Folds, compare, deal, expected, links_of, raw_scores
+from onepos.methods.auto.search import BASELINES, TimedSearch
 from onepos.methods.registry import METHODS
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take
@@ -138,10 +136,10 @@ class AutoClassifier(SharesClassifier):
         if not len(folds):  # nothing judges: the methods that need no choice count alike
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
-        told = self._guess_n_positives(folds, generator) if guessed else self.n_positives_
-        search = Search(folds, shape, end, seed)
-        first, later = first_candidates(keys, shape, self.scale, told)
-        more = more_candidates(keys, shape, self.scale, told)
+        n_positives = self._guess_n_positives(folds, generator) if guessed else self.n_positives_
+        search = TimedSearch(folds, shape, end, seed)
+        first, later = first_candidates(keys, shape, self.scale, n_positives)
+        more = more_candidates(keys, shape, self.scale, n_positives)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             search.run(first, later, more, self.n_members)
             self._keep(search, folds)
@@ -171,55 +169,50 @@ class AutoClassifier(SharesClassifier):
         features = take(folds.features, rows)
         return estimate_n_positives(fit_scaler(features, "auto").transform(features), folds.observed[rows])
 
-    def _keep(self, search: Search, folds: Folds) -> None:
+    def _keep(self, search: TimedSearch, folds: Folds) -> None:
         """Train the final models, and keep members, weights and what was tried."""
-        trials = [trial for trial in search.trials if trial.models]
-        judged = search.n_judged > 0
+        tried, judged = search.contenders, search.n_judged > 0
         if not judged:
-            for trial in trials:
-                trial.weight = 1.0 / len(trials)
+            for one in tried:  # read in the natural way
+                one.verdict = one.verdict._replace(link=links_of(one.members[0])[0], weight=1.0 / len(tried))
         elif not self.combine:
-            best = max((trial for trial in trials if trial.weight > 0), key=lambda trial: trial.likelihood)
-            for trial in trials:
-                trial.weight = float(trial is best)
+            best = max((one for one in tried if one.weight > 0), key=lambda one: one.verdict.likelihood)
+            for one in tried:
+                one.weight = float(one is best)
         search.finish()
-        kept = [trial for trial in trials if trial.weight > 0]
-        self.members_: list[OnePositiveClassifier] = [model for trial in kept for model in trial.members]
-        self.weights_ = np.array([trial.weight / len(trial.members) for trial in kept for _ in trial.members])
-        self.sharpness_ = np.array([trial.sharpness for trial in kept for _ in trial.members])
-        self.links_ = [_link(trial) for trial in kept for _ in trial.members]
+        kept = [one for one in tried if one.weight > 0]
+        members = [(model, one) for one in kept for model in one.members]
+        self.members_: list[OnePositiveClassifier] = [model for model, _ in members]
+        self.weights_ = np.array([one.weight / len(one.members) for _, one in members])
+        self.sharpness_ = np.array([one.verdict.sharpness for _, one in members])
+        self.links_ = [one.verdict.link for _, one in members]
         self.history_ = History()
-        for trial in trials:
-            record: dict[str, Any] = {"method": trial.candidate.key, "settings": trial.candidate.settings}
-            record |= {"log_likelihood": trial.likelihood} if judged else {}
-            facts = {"weight": trial.weight, "folds": len(trial.seconds), "seconds": sum(trial.seconds)}
+        for one in tried:
+            record: dict[str, Any] = {"method": one.candidate.key, "settings": one.candidate.settings}
+            record |= {"log_likelihood": one.verdict.likelihood} if judged else {}
+            facts = {"weight": one.weight, "folds": len(one.seconds), "seconds": sum(one.seconds)}
             self.history_.append(record | facts)
         self.comparison_: dict[str, Any] = {}
         self.history_.facts["folds"] = search.n_judged
         self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
         if judged and len(self.classes_) > 1:
-            self._compare(trials, kept, folds, search.n_judged)
+            self._compare(tried, kept, folds, search.n_judged)
         else:
             self._cut_at(self._logits(folds.features), rows="training rows")
 
-    def _compare(self, trials: list[Trial], kept: list[Trial], folds: Folds, n_folds: int) -> None:
+    def _compare(self, tried: list[Contender], kept: list[Contender], folds: Folds, n_folds: int) -> None:
         """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
-        weights = np.array([trial.weight for trial in kept])
-        pooled = pool(np.stack([trial.log_probabilities(n_folds) for trial in kept]), weights)
+        weights = np.array([one.weight for one in kept])
+        pooled = pool(np.stack([one.log_probabilities(n_folds) for one in kept]), weights)
         self._cut_at(self._marginal(pooled), rows="out-of-fold rows")
         # A baseline without weight may have fewer folds: all are compared on the rows that it has said something of.
-        baselines = [trial for trial in trials if trial.candidate.key in BASELINES]
-        n_compared = min([n_folds, *(len(trial.said) for trial in baselines)])
-        observed = folds.labels(n_compared)
-        compared = {"auto": _measures(pooled[: len(observed)], observed)}
-        for trial in sorted(trials, key=lambda one: -one.likelihood):
-            if len(trial.said) >= n_compared and trial.candidate.key not in compared:
-                compared[trial.candidate.key] = _measures(trial.log_probabilities(n_compared), observed)
-        self.comparison_ = {"rows": len(observed), "methods": compared}
+        n_compared = min([n_folds, *(one.n_folds for one in tried if one.candidate.key in BASELINES)])
+        n_rows, methods = compare(pooled, tried, folds, n_compared)
+        self.comparison_ = {"rows": n_rows, "methods": methods}
         facts = self.history_.facts
         facts["judged_by"] = f"likelihood of the observed labels of {len(pooled)} rows"
-        if "frequency" in compared:
-            gain = compared["auto"]["log_likelihood"] - compared["frequency"]["log_likelihood"]
+        if "frequency" in methods:
+            gain = methods["auto"]["log_likelihood"] - methods["frequency"]["log_likelihood"]
             facts["gain_over_frequency"] = gain
             facts["beats_frequency"] = gain >= LEAST_GAIN
             if gain < LEAST_GAIN and not self.single_label_:
@@ -240,7 +233,7 @@ class AutoClassifier(SharesClassifier):
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
         log_p = [
-            log_softmax(sharpness * log_scores(member, X, link), axis=1)
+            expected(raw_scores(member, X), link, sharpness)
             for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
         ]
         return pool(np.stack(log_p), self.weights_)
@@ -280,19 +273,3 @@ class AutoClassifier(SharesClassifier):
         self.links_ = facts.get("links", ["standardized"] * len(self.members_))
         self.n_positives_, self.comparison_ = facts["n_positives"], facts.get("comparison", {})
         self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
-
-
-def _link(trial: Trial) -> str:
-    """The link that was judged; without judges the natural one."""
-    if trial.link == SHARES and not hasattr(trial.members[0], "_log_shares"):
-        return "probability"
-    return trial.link
-
-
-def _measures(log_probabilities: NDArray[np.float64], observed: NDArray[np.int8]) -> dict[str, float]:
-    """Mean reciprocal rank of the observed labels, and their mean log-likelihood."""
-    return {
-        # Against one observed label, average precision is the reciprocal of its rank.
-        "reciprocal_rank": metrics.average_precision(observed, log_probabilities),
-        "log_likelihood": mean_likelihood(at_observed(log_probabilities, observed), observed),
-    }

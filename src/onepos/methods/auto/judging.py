@@ -6,14 +6,15 @@ candidates and weigh them. The only row of a label is in every training part.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import log_expit, log_softmax
+from scipy.special import log_expit, log_softmax, logsumexp
 
-from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights, standardize_rows
+from onepos import metrics
+from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.auto.candidates import Candidate
 from onepos.rows.splits import Split, folds, hold_out
@@ -28,14 +29,15 @@ _MOST_JUDGED = 500_000
 #: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
 LEAST_WEIGHT = 0.05
 
-#: How a model's scores become log-scores of the observed label. Files of version 0.1 have "standardized".
+#: How a model's scores become log-scores of the observed label.
 LINKS: dict[str, Callable[[NDArray[Any]], NDArray[np.float64]]] = {
+    "shares": np.asarray,  # the model has log-shares of its own
     "probability": log_expit,  # P(observed = j) ∝ f_j
     "odds": np.asarray,  # P(observed = j) ∝ f_j / (1 − f_j)
-    "standardized": standardize_rows,
 }
-#: The model has log-shares of its own.
-SHARES = "shares"
+
+#: Features and observed labels.
+Labelled = tuple[Any, NDArray[np.int8]]
 
 
 @dataclass(frozen=True)
@@ -45,21 +47,21 @@ class Folds:
     features: Any
     observed: NDArray[np.int8]
     parts: list[Split]
-    judges: tuple[Any, NDArray[np.int8]] | None = None
+    judges: Labelled | None = None
 
     def __len__(self) -> int:
         return 1 if self.judges is not None else len(self.parts)
 
-    def train(self, fold: int) -> tuple[Any, NDArray[np.int8]]:
+    def train(self, fold: int) -> Labelled:
         """Features and labels to train on without a fold; all of them if nothing is held out."""
         if not self.parts:
             return self.features, self.observed
         rows, _ = self.parts[fold]
         return take(self.features, rows), self.observed[rows]
 
-    def held(self, fold: int) -> tuple[Any, NDArray[np.int8]]:
-        """Features and labels to judge by."""
-        if self.judges is not None:
+    def held(self, fold: int) -> Labelled | None:
+        """Features and labels to judge by, if there are any."""
+        if self.judges is not None or not self.parts:
             return self.judges
         _, rows = self.parts[fold]
         return take(self.features, rows), self.observed[rows]
@@ -74,7 +76,7 @@ class Folds:
 def deal(
     features: Any,
     observed: NDArray[np.int8],
-    given: tuple[Any, NDArray[np.int8]] | None,
+    given: Labelled | None,
     *,
     complete: bool,
     n_folds: int | None,
@@ -108,48 +110,101 @@ def _below(first: Any, second: Any) -> Any:
     return np.concatenate([first, dense])
 
 
-def log_scores(model: OnePositiveClassifier, X: Any, link: str) -> NDArray[np.float64]:
-    """Log-scores (n_samples, n_labels) of validated features."""
-    if link == SHARES:
-        return np.asarray(model._log_shares(X))
-    return LINKS[link](model._logits(X))
+class Judged(NamedTuple):
+    """A trained model, its raw scores of the held-out rows of one fold or several, and the seconds it took."""
+
+    model: OnePositiveClassifier
+    scores: list[NDArray[np.float32]]
+    seconds: float
 
 
-@dataclass
-class Trial:
-    """A candidate, its models by fold, what they said of the held-out rows, and how well that fits."""
+class Verdict(NamedTuple):
+    """What the held-out labels say of a candidate: how to read its scores, their mean log-likelihood, its weight."""
 
-    candidate: Candidate
-    number: int
-    models: list[OnePositiveClassifier] = field(default_factory=list)
-    said: list[NDArray[np.float32]] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    link: str = SHARES
+    link: str
     sharpness: float = 1.0
     likelihood: float = np.nan
     weight: float = 0.0
+
+
+_UNJUDGED = Verdict("shares")
+
+
+@dataclass
+class Contender:
+    """A candidate, and what became of it fold by fold."""
+
+    candidate: Candidate
+    number: int
+    judged: list[Judged] = field(default_factory=list)
+    verdict: Verdict = _UNJUDGED
     final: OnePositiveClassifier | None = None
 
-    def judge(self, folds: Folds, n_folds: int) -> NDArray[np.float64]:
-        """Choose link and temperature on the first folds; return the log-probabilities of their observed labels."""
-        observed = folds.labels(n_folds)
-        links = (SHARES,) if hasattr(self.models[0], "_log_shares") else ("probability", "odds")
-        found = [(*inverse_temperature(self._log_scores(n_folds, link), observed), link) for link in links]
-        self.sharpness, self.likelihood, self.link = max(found, key=lambda one: one[1])
-        return at_observed(self.log_probabilities(n_folds), observed)
+    @property
+    def weight(self) -> float:
+        """Share of the pool."""
+        return self.verdict.weight
 
-    def log_probabilities(self, n_folds: int) -> NDArray[np.float64]:
-        """Log-probabilities of all labels of the rows of the first folds."""
-        return np.asarray(log_softmax(self.sharpness * self._log_scores(n_folds, self.link), axis=1))
-
-    def _log_scores(self, n_folds: int, link: str) -> NDArray[np.float64]:
-        said = np.concatenate(self.said[:n_folds]).astype(np.float64)
-        return said if link == SHARES else LINKS[link](said)
+    @weight.setter
+    def weight(self, share: float) -> None:
+        self.verdict = self.verdict._replace(weight=share)
 
     @property
     def members(self) -> list[OnePositiveClassifier]:
         """The models that predict."""
-        return [self.final] if self.final is not None else self.models
+        return [one.model for one in self.judged] if self.final is None else [self.final]
+
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds of each training."""
+        return [one.seconds for one in self.judged]
+
+    @property
+    def n_folds(self) -> int:
+        """Folds whose rows it was judged by."""
+        return sum(len(one.scores) for one in self.judged)
+
+    def scores(self, n_folds: int) -> NDArray[np.float64]:
+        """Raw scores of the held-out rows of the first folds."""
+        said = [scores for one in self.judged for scores in one.scores]
+        return np.concatenate(said[:n_folds]).astype(np.float64)
+
+    def log_probabilities(self, n_folds: int) -> NDArray[np.float64]:
+        """Log-probabilities of all labels of the held-out rows of the first folds."""
+        return expected(self.scores(n_folds), self.verdict.link, self.verdict.sharpness)
+
+
+def raw_scores(model: OnePositiveClassifier, X: Any) -> NDArray[np.float64]:
+    """Log-shares (n_samples, n_labels) of validated features, or logits if the model has no log-shares."""
+    return np.asarray(model._log_shares(X) if hasattr(model, "_log_shares") else model._logits(X))
+
+
+def expected(scores: NDArray[np.float64], link: str, sharpness: float) -> NDArray[np.float64]:
+    """Log-probability of each label to be the observed one, from raw scores."""
+    return np.asarray(log_softmax(sharpness * LINKS[link](scores), axis=1))
+
+
+def links_of(model: OnePositiveClassifier) -> tuple[str, ...]:
+    """How the scores of a model can be read; the natural way is the first."""
+    return ("shares",) if hasattr(model, "_log_shares") else ("probability", "odds")
+
+
+def weigh(contenders: list[Contender], observed: NDArray[np.int8], n_folds: int) -> list[Verdict]:
+    """Judge candidates on their first folds and weigh them: all of it for the best one if the pool is less likely."""
+    verdicts, at_tags = [], []
+    for one in contenders:
+        scores = one.scores(n_folds)
+        ways = [Verdict(link, *inverse_temperature(LINKS[link](scores), observed)) for link in links_of(one.members[0])]
+        verdicts.append(max(ways, key=lambda verdict: verdict.likelihood))
+        at_tags.append(at_observed(expected(scores, verdicts[-1].link, verdicts[-1].sharpness), observed))
+    weights, _ = pool_weights(np.stack(at_tags), observed)
+    weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
+    weights /= weights.sum()
+    pooled = logsumexp(np.stack(at_tags), axis=0, b=weights[:, None])
+    best = int(np.argmax([verdict.likelihood for verdict in verdicts]))
+    if mean_likelihood(pooled, observed) < verdicts[best].likelihood:
+        weights = np.eye(len(contenders))[best]
+    return [verdict._replace(weight=float(weight)) for verdict, weight in zip(verdicts, weights, strict=True)]
 
 
 def mean_likelihood(told: NDArray[np.float64], observed: NDArray[np.int8]) -> float:
@@ -159,17 +214,22 @@ def mean_likelihood(told: NDArray[np.float64], observed: NDArray[np.int8]) -> fl
     return float(told @ share / share.sum())
 
 
-def weigh(trials: list[Trial], folds: Folds, n_folds: int) -> None:
-    """Judge trials on their first folds and set their weights: all of it to the best one if the pool is less likely."""
+def compare(
+    pooled: NDArray[np.float64], contenders: list[Contender], folds: Folds, n_folds: int
+) -> tuple[int, dict[str, dict[str, float]]]:
+    """Compare the pool with each method on the rows of the first folds; return their number and two measures by key."""
     observed = folds.labels(n_folds)
-    told = np.stack([trial.judge(folds, n_folds) for trial in trials])
-    weights, _ = pool_weights(told, observed)
-    weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
-    weights /= weights.sum()
-    used = weights > 0
-    pooled = np.logaddexp.reduce(told[used] + np.log(weights[used])[:, None], axis=0)
-    best = int(np.argmax([trial.likelihood for trial in trials]))
-    if mean_likelihood(pooled, observed) < trials[best].likelihood:
-        weights = np.eye(len(trials))[best]
-    for trial, weight in zip(trials, weights, strict=True):
-        trial.weight = float(weight)
+    compared = {"auto": _measures(pooled[: len(observed)], observed)}
+    for one in sorted(contenders, key=lambda one: -one.verdict.likelihood):
+        if one.n_folds >= n_folds and one.candidate.key not in compared:
+            compared[one.candidate.key] = _measures(one.log_probabilities(n_folds), observed)
+    return len(observed), compared
+
+
+def _measures(log_probabilities: NDArray[np.float64], observed: NDArray[np.int8]) -> dict[str, float]:
+    """Mean reciprocal rank of the observed labels, and their mean log-likelihood."""
+    return {
+        # Against one observed label, average precision is the reciprocal of its rank.
+        "reciprocal_rank": metrics.average_precision(observed, log_probabilities),
+        "log_likelihood": mean_likelihood(at_observed(log_probabilities, observed), observed),
+    }

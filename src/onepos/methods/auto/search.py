@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -13,10 +13,9 @@ from torch import nn
 
 from onepos._utils.context import current_listener, deadline, progress_to, tell
 from onepos.exceptions import LabelWarning, TrainingWarning
-from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
-from onepos.methods.auto.candidates import Candidate, Shape, graph_seconds, landmarks_for, products_per_second
-from onepos.methods.auto.judging import Folds, Trial, weigh
+from onepos.methods.auto.candidates import Candidate, Shape, affordable, products_per_second
+from onepos.methods.auto.judging import Contender, Folds, Judged, Labelled, raw_scores, weigh
 from onepos.training import Callback, Objective
 
 #: So many rows weigh candidates well enough; further folds only serve kinds that keep the models of their folds.
@@ -66,7 +65,37 @@ class _Pace(Callback):
         self.known = True
 
 
-class Search:
+def evaluate(
+    candidate: Candidate,
+    train: Labelled,
+    held: Labelled | None,
+    *,
+    seed: int,
+    complete: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Judged:
+    """Train a candidate on some rows, and score those that are held out; their labels may be ``complete``."""
+    started = time.monotonic()
+    model = candidate.build(seed)
+    arguments: dict[str, Any] = {}
+    if held is not None:
+        arguments = {"validation": held, "validation_labels": "full" if complete else "single"}
+    if isinstance(model, NeuralClassifier):
+        model.set_params(early_stopping=False)
+        arguments["callbacks"] = callbacks
+    model.fit(*train, **arguments)
+    scores = [] if held is None else [raw_scores(model, held[0]).astype(np.float32)]
+    return Judged(model, scores, time.monotonic() - started)
+
+
+def evaluate_kernel(candidate: Candidate, folds: Folds, *, seed: int) -> Judged:
+    """Train a kernel on all rows: its leave-one-out predictions are those of all folds."""
+    started = time.monotonic()
+    model: Any = candidate.build(seed).fit(folds.features, folds.observed)
+    return Judged(model, [model.left_out_[rows] for _, rows in folds.parts], time.monotonic() - started)
+
+
+class TimedSearch:
     """What was tried, and what time allows until ``end`` (``time.monotonic()``)."""
 
     def __init__(self, folds: Folds, shape: Shape, end: float, seed: int) -> None:
@@ -74,9 +103,9 @@ class Search:
         self.listener = current_listener()
         self.started = time.monotonic()
         self.speed = 1.0 if np.isinf(end) else products_per_second()
-        self.trials: list[Trial] = []
-        self.given_up: list[Trial] = []  # networks for which the time of round one was too short
-        self.n_judged = 0  # folds that all promising trials have
+        self.contenders: list[Contender] = []
+        self.given_up: list[Contender] = []  # networks for which the time of round one was too short
+        self.n_judged = 0  # folds that all promising candidates have
         self.stopped = "methods"
         self.work = 1  # fits expected in all, to tell how far the search is without a time limit
         self.done = 0
@@ -97,53 +126,11 @@ class Search:
                     self._variants(more, len(first) + len(later), n_members)
         except KeyboardInterrupt:
             self.stopped = "interrupted"
-            if not any(trial.models for trial in self.trials):
+            self.contenders = [one for one in self.contenders if one.judged]
+            if not self.contenders:
                 raise
             if len(self.folds):
                 self._weigh(max(1, self.n_judged))
-
-    def _further_folds(self) -> None:
-        """Train the promising trials on one fold after the other."""
-        for fold in range(1, len(self.folds)):
-            n_rows = len(self.folds.labels(fold))
-            going = [trial for trial in self.trials if n_rows < _ROWS_TO_DROP or self._counts(trial)]
-            for trial in sorted(going, key=lambda one: -one.weight):
-                if len(trial.said) > fold or (n_rows >= ENOUGH_ROWS and not trial.candidate.is_network):
-                    continue
-                if self._is_large(trial):
-                    self.stopped = "model_size"
-                elif time.monotonic() + 1.1 * max(trial.seconds) <= self._until():
-                    self._train(trial, self._until())
-                else:
-                    self.stopped = "time_budget"
-            self._weigh(min(len(trial.said) for trial in going))
-            if self.stopped != "methods":
-                return
-
-    def _variants(self, more: Iterator[Candidate], n_tried: int, n_members: int) -> None:
-        """Train variants of networks on all judged folds, until the time is up or several in a row bring nothing."""
-        useless = 0
-        for number, candidate in enumerate(more, start=n_tried):
-            if len(self.trials) >= n_members:
-                self.stopped = "n_members"
-                return
-            trial = Trial(candidate, number)
-            while len(trial.said) < self.n_judged:
-                if self._is_large(trial):
-                    self.stopped = "model_size"
-                    return
-                typical = [float(np.mean(other.seconds)) for other in self.trials if other.candidate.is_network]
-                left = self.n_judged - len(trial.said)
-                if time.monotonic() + left * float(np.mean(trial.seconds or typical or [0.0])) > self._until():
-                    self.stopped = "time_budget"
-                    return
-                if not self._train(trial, self._until()):
-                    return
-            self.trials.append(trial)
-            self._weigh(self.n_judged)
-            useless = 0 if trial.weight > 0 else useless + 1
-            if useless == _MOST_USELESS:
-                return
 
     def _first_round(self, first: list[Candidate], later: list[Candidate]) -> None:
         length = self.end - self.started
@@ -156,85 +143,111 @@ class Search:
                 self.stopped = "time_budget" if is_first else self.stopped
                 return
             allowed = now + max(least, min(0.5 * (finish - now), _MOST_ALLOWED.get(candidate.key, 1.0) * length))
-            chosen = self._affordable(candidate, allowed - now)
+            chosen = affordable(candidate, self.shape, allowed - now, self.speed)
             if chosen is not None:
-                trial = Trial(chosen, place)
-                self.trials.append(trial)
-                if not self._train(trial, allowed):
-                    self.trials.remove(trial)
-                    self.given_up.append(trial)
+                contender = Contender(chosen, place)
+                self.contenders.append(contender)
+                if not self._train(contender, allowed):
+                    self.contenders.remove(contender)
+                    self.given_up.append(contender)
 
     def _slow_network(self) -> None:
         """Give the time that is left to one network if all were given up: a few epochs are better than none."""
         ample = self._until() - time.monotonic() > 0.1 * (self.end - self.started)
-        if ample and self.given_up and not any(trial.candidate.is_network for trial in self.trials):
+        if ample and self.given_up and not any(one.candidate.is_network for one in self.contenders):
             slow = self.given_up[0]
             self._train(slow, self._until(), patient=True)
-            self.trials.append(slow)
+            self.contenders.append(slow)
 
-    def _affordable(self, candidate: Candidate, seconds: float) -> Candidate | None:
-        """Return the candidate, smaller if necessary; None if it would take too long."""
-        if candidate.key == "kernel":
-            landmarks = landmarks_for(self.shape, seconds, self.speed)
-            return Candidate("kernel", {**candidate.settings, "n_landmarks": landmarks}) if landmarks else None
-        if candidate.key == "smile" and graph_seconds(self.shape, self.speed) > seconds / 3:
-            return None
-        return candidate
+    def _further_folds(self) -> None:
+        """Train the promising candidates on one fold after the other."""
+        for fold in range(1, len(self.folds)):
+            n_rows = len(self.folds.labels(fold))
+            going = [one for one in self.contenders if n_rows < _ROWS_TO_DROP or self._counts(one)]
+            for one in sorted(going, key=lambda one: -one.weight):
+                if one.n_folds > fold or (n_rows >= ENOUGH_ROWS and not one.candidate.is_network):
+                    continue
+                if self._is_large(one):
+                    self.stopped = "model_size"
+                elif time.monotonic() + 1.1 * max(one.seconds) <= self._until():
+                    self._train(one, self._until())
+                else:
+                    self.stopped = "time_budget"
+            self._weigh(min(one.n_folds for one in going))
+            if self.stopped != "methods":
+                return
 
-    def _counts(self, trial: Trial) -> bool:
-        """Whether a trial is worth more folds: it has a weight, or costs little and is compared with."""
-        cheap = max(trial.seconds) <= _CHEAP * (self.end - self.started)
-        return trial.weight > 0 or (cheap and trial.candidate.key in BASELINES)
+    def _variants(self, more: Iterator[Candidate], n_tried: int, n_members: int) -> None:
+        """Train variants of networks on all judged folds, until the time is up or several in a row bring nothing."""
+        useless = 0
+        for number, candidate in enumerate(more, start=n_tried):
+            if len(self.contenders) >= n_members:
+                self.stopped = "n_members"
+                return
+            variant = Contender(candidate, number)
+            while variant.n_folds < self.n_judged:
+                if self._is_large(variant):
+                    self.stopped = "model_size"
+                    return
+                typical = [float(np.mean(other.seconds)) for other in self.contenders if other.candidate.is_network]
+                left = self.n_judged - variant.n_folds
+                if time.monotonic() + left * float(np.mean(variant.seconds or typical or [0.0])) > self._until():
+                    self.stopped = "time_budget"
+                    return
+                if not self._train(variant, self._until()):
+                    return
+            self.contenders.append(variant)
+            self._weigh(self.n_judged)
+            useless = 0 if variant.weight > 0 else useless + 1
+            if useless == _MOST_USELESS:
+                return
 
-    def _is_large(self, trial: Trial) -> bool:
-        """Whether one more network of a trial would make the model file too large."""
-        kept = sum(len(one.models) * n_weights(one) for one in self.trials if one.weight > 0)
-        return trial.candidate.is_network and kept + n_weights(trial) > _MOST_WEIGHTS
+    def _counts(self, one: Contender) -> bool:
+        """Whether a candidate is worth more folds: it has a weight, or costs little and is compared with."""
+        cheap = max(one.seconds) <= _CHEAP * (self.end - self.started)
+        return one.weight > 0 or (cheap and one.candidate.key in BASELINES)
+
+    def _is_large(self, one: Contender) -> bool:
+        """Whether one more network of a candidate would make the model file too large."""
+        kept = sum(len(other.judged) * n_weights(other) for other in self.contenders if other.weight > 0)
+        return one.candidate.is_network and kept + n_weights(one) > _MOST_WEIGHTS
 
     def _until(self) -> float:
         """When training of folds must have ended, so that the final models can still be trained."""
-        return self.end - sum(refit_seconds(trial) for trial in self.trials if trial.weight > 0)
+        return self.end - sum(refit_seconds(one) for one in self.contenders if one.weight > 0)
 
     def _weigh(self, n_folds: int) -> None:
         self.n_judged = n_folds
-        weigh([trial for trial in self.trials if len(trial.said) >= n_folds], self.folds, n_folds)
-        for trial in self.trials:
-            if len(trial.said) < n_folds:
-                trial.weight = 0.0
+        complete = [one for one in self.contenders if one.n_folds >= n_folds]
+        for one in self.contenders:
+            one.weight = 0.0
+        for one, verdict in zip(complete, weigh(complete, self.folds.labels(n_folds), n_folds), strict=True):
+            one.verdict = verdict
 
-    def _train(self, trial: Trial, end: float, *, patient: bool = False) -> bool:
+    def _train(self, one: Contender, end: float, *, patient: bool = False) -> bool:
         """Train a candidate without its next fold; False if time is too short for a network that is not ``patient``."""
-        started = time.monotonic()
-        fold, n_folds, key = len(trial.said), len(self.folds), trial.candidate.key
+        fold, n_folds, key = one.n_folds, len(self.folds), one.candidate.key
         step = f"{key}, fold {fold + 1} of {n_folds}" if n_folds > 1 else key
-        model = trial.candidate.build(self._seed(trial, fold))
-        with self._under_limit(end, step):
-            warnings.simplefilter("ignore", TrainingWarning)
-            tell(0.0)
-            if key == "kernel" and self.folds.parts:  # its leave-one-out predictions are those of all folds
-                model.fit(self.folds.features, self.folds.observed)
-                trial.said = [model.left_out_[rows] for _, rows in self.folds.parts]
-            else:
-                arguments: dict[str, Any] = {}
-                if n_folds:
-                    arguments["validation"] = self.folds.held(fold)
-                    arguments["validation_labels"] = "single" if self.folds.judges is None else "full"
-                if isinstance(model, NeuralClassifier):
-                    model.set_params(early_stopping=False)
-                    arguments["callbacks"] = [] if trial.models or patient else [_Pace(end)]
-                try:
-                    model.fit(*self.folds.train(fold), **arguments)
-                except _TooSlow:
-                    return False
-                if fold and _interrupted(model):  # it would count as much as the complete models of other folds
-                    raise KeyboardInterrupt
-                if n_folds:
-                    say = model._log_shares if hasattr(model, "_log_shares") else model._logits
-                    trial.said.append(np.asarray(say(arguments["validation"][0]), dtype=np.float32))
-        trial.models.append(model)
-        trial.seconds.append(time.monotonic() - started)
-        self.done += 1
-        if _interrupted(model):
+        seed = self._seed(one, fold)
+        try:
+            with self._under_limit(end, step):
+                warnings.simplefilter("ignore", TrainingWarning)
+                tell(0.0)
+                if key == "kernel" and self.folds.parts:
+                    judged = evaluate_kernel(one.candidate, self.folds, seed=seed)
+                else:
+                    pace = [] if one.judged or patient else [_Pace(end)]
+                    complete = self.folds.judges is not None
+                    rows = self.folds.train(fold), self.folds.held(fold)
+                    judged = evaluate(one.candidate, *rows, seed=seed, complete=complete, callbacks=pace)
+        except _TooSlow:
+            return False
+        history = getattr(judged.model, "history_", None)
+        interrupted = history is not None and history.facts.get("stopped") == "interrupted"
+        if not (fold and interrupted):  # it would count as much as the complete models of other folds
+            one.judged.append(judged)
+            self.done += 1
+        if interrupted:
             raise KeyboardInterrupt
         return True
 
@@ -249,29 +262,27 @@ class Search:
         """Train the final models: of kinds other than networks one of all rows replaces those of the folds."""
         if self.stopped == "interrupted" or not len(self.folds):
             return
-        for trial in self.trials:
-            if trial.weight == 0:
+        for one in self.contenders:
+            key = one.candidate.key
+            if one.weight == 0:
                 continue
-            if trial.candidate.is_network:
-                for model in trial.models:
+            if one.candidate.is_network:
+                for model in one.members:
                     round_weights(model.network_)
-                continue
-            if trial.candidate.key == "kernel" or self.folds.judges is not None:
-                trial.final = trial.models[0]
-                continue
-            if time.monotonic() + 0.8 * refit_seconds(trial) > self.end and trial.candidate.key != "frequency":
-                continue  # the models of the folds predict together
-            learnt = {}
-            if trial.candidate.key == "logistic":
-                learnt["l2"] = float(np.exp(np.mean([np.log(model.l2_) for model in trial.models])))
-            with self._under_limit(self.end, f"{trial.candidate.key}, all rows"):
-                made = trial.candidate.build(self._seed(trial, len(self.folds)), **learnt)
-                trial.final = made.fit(self.folds.features, self.folds.observed)
-            self.done += 1
+            elif key == "kernel" or self.folds.judges is not None:
+                one.final = one.members[0]
+            elif key == "frequency" or time.monotonic() + 0.8 * refit_seconds(one) <= self.end:
+                learnt = {}
+                if key == "logistic":
+                    learnt["l2"] = float(np.exp(np.mean([np.log(model.l2_) for model in one.members])))
+                with self._under_limit(self.end, f"{key}, all rows"):
+                    model = one.candidate.build(self._seed(one, len(self.folds)), **learnt)
+                    one.final = model.fit(self.folds.features, self.folds.observed)
+                self.done += 1
 
-    def _seed(self, trial: Trial, fold: int) -> int:
+    def _seed(self, one: Contender, fold: int) -> int:
         """A seed for each pair, whatever was trained before."""
-        return int(np.random.SeedSequence([self.seed, trial.number, fold]).generate_state(1)[0])
+        return int(np.random.SeedSequence([self.seed, one.number, fold]).generate_state(1)[0])
 
     def _tell(self, step: str, _: str, share: float) -> None:
         """Pass on which candidate is trained, and how far the whole search is."""
@@ -284,23 +295,17 @@ class Search:
         self.listener(step, min(1.0, over))
 
 
-def _interrupted(model: OnePositiveClassifier) -> bool:
-    """Whether Ctrl-C ended the training of a network, which then is what it was."""
-    history = getattr(model, "history_", None)
-    return history is not None and history.facts.get("stopped") == "interrupted"
-
-
-def n_weights(trial: Trial) -> int:
-    """Weights of one network of a trial; 0 for other kinds."""
-    model = trial.models[0] if trial.models else None
+def n_weights(one: Contender) -> int:
+    """Weights of one network of a candidate; 0 for other kinds."""
+    model = one.judged[0].model if one.judged else None
     return sum(p.numel() for p in model.network_.parameters()) if isinstance(model, NeuralClassifier) else 0
 
 
-def refit_seconds(trial: Trial) -> float:
+def refit_seconds(one: Contender) -> float:
     """Seconds that the final model will take at most."""
-    if trial.candidate.is_network or trial.candidate.key in ("frequency", "kernel") or not trial.seconds:
+    if one.candidate.is_network or one.candidate.key in ("frequency", "kernel") or not one.judged:
         return 0.0
-    return 1.3 * max(trial.seconds)
+    return 1.3 * max(one.seconds)
 
 
 @torch.no_grad()
