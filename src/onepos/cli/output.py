@@ -102,6 +102,14 @@ def check_page(option: str, path: Path) -> None:
         raise InputError(f"{option} writes a page, to a file that ends in .html; got {path.name!r}.")
 
 
+def check_report(path: Path) -> None:
+    """Raise before the work if the page of a model cannot be written."""
+    from onepos.pages import require_report
+
+    check_page("--report", path)
+    require_report()
+
+
 def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
     """Raise if a file to write is one of those that are read, or is written twice; keys are names of options."""
     seen = {path.resolve(): name for name, path in read.items() if path is not None}

@@ -26,7 +26,7 @@ def predict(
     threshold: options.Threshold = None,
     top: options.Top = None,
     embed: options.Embed = None,
-    image: options.Image = "",
+    image: options.Image = None,
     separator: Annotated[str | None, options.option("SIGN", "Sign between the tags of a set (default: ;).")] = None,
     allow_empty: options.AllowEmpty = False,
     escape_formulas: options.EscapeFormulas = True,

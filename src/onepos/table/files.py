@@ -66,6 +66,12 @@ def open_table(path: str | Path, *, words: Collection[str] = (), plain: Collecti
     return (SeparatedFile if source.suffix.lower() in SEPARATED else ParquetFile)(source, words, plain)
 
 
+def column_names(path: str | Path) -> list[str]:
+    """Return the columns of a file without reading its rows."""
+    with open_table(path) as file:
+        return file.names
+
+
 class TableFile(ABC):
     """A table in a file, opened once: the names of its columns, and its rows in batches. A context manager."""
 

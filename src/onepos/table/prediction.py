@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import tell
-from onepos.table.files import CHUNK_ROWS, TableData, open_table
+from onepos.table.files import CHUNK_ROWS, TableData, open_table, read_table
 from onepos.table.kinds import IMAGE, SUGGESTED, TEXT, Tally, as_words, is_suggestion, named, shorten
 from onepos.table.model import TableModel
 from onepos.table.tags import (
@@ -124,6 +124,12 @@ def reading_options(model: TableModel) -> dict[str, Any]:
     plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
     return {"words": model.encoder_.words_, "plain": plain}
+
+
+def read_as_trained(model: TableModel, path: str | Path, label: str | None = None) -> TableData:
+    """Read a file whole, so that its columns are what they were in training; ``label`` is another column of tags."""
+    options = reading_options(model)
+    return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])]})
 
 
 def as_columns(probabilities: pd.DataFrame, *, shorten: bool) -> pd.DataFrame:
