@@ -45,7 +45,7 @@ def complete(
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.table.files import check_output
+    from onepos.table.writing import check_output
 
     opt.check_limits(threshold, top)
     output.check_apart(options.inputs() | {"--model": model}, {"--out": out, "--review": review})
@@ -71,7 +71,6 @@ def complete(
             completion = complete_table(
                 used,
                 table,
-                path=options.data,
                 decisions=read_decided(options.decisions),
                 threshold=threshold,
                 top=top,

@@ -50,7 +50,7 @@ def fit(
     A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
     train one model.
     """
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     output.check_apart(options.inputs(), {"--out": out, "--report": report})
     check_place(out)
