@@ -109,19 +109,6 @@ def test_one_dimensional_contract_survives(tmp_path, data):
     assert again.predict(data.X).dtype.kind == "U"
 
 
-def test_another_process_predicts_the_same_bits(saved, tmp_path):
-    path, model, X = saved
-    np.save(tmp_path / "x.npy", X.to_numpy())
-    script = (
-        "import sys, numpy as np, pandas as pd, onepos; "
-        "X = pd.DataFrame(np.load(sys.argv[2]), columns=list('vwxyz')); "
-        "np.save(sys.argv[3], onepos.load(sys.argv[1]).predict_proba(X))"
-    )
-    arguments = [sys.executable, "-c", script, str(path), str(tmp_path / "x.npy"), str(tmp_path / "p.npy")]
-    subprocess.run(arguments, check=True)
-    assert np.array_equal(np.load(tmp_path / "p.npy"), model.predict_proba(X))
-
-
 def test_unfitted_and_foreign_networks_are_refused(tmp_path, data):
     from sklearn.exceptions import NotFittedError
 
