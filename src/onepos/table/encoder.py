@@ -21,7 +21,15 @@ from onepos.table.measures import MeasureColumn
 from onepos.table.words import BagColumn, CategoryColumn, TextColumn
 
 #: The kinds of columns in the order of their features; flags stand among the numbers.
-COLUMNS: tuple[type[FittedColumn], ...] = (NumberColumn, FlagColumn, CategoryColumn, BagColumn, TextColumn, DateColumn, MeasureColumn)
+COLUMNS: tuple[type[FittedColumn], ...] = (
+    NumberColumn,
+    FlagColumn,
+    CategoryColumn,
+    BagColumn,
+    TextColumn,
+    DateColumn,
+    MeasureColumn,
+)
 #: The class of each kind.
 OF_KIND: dict[str, type[FittedColumn]] = {kind: made for made in COLUMNS for kind in made.kinds}
 _PLACE: dict[type[FittedColumn], int] = {made: max(1, place) for place, made in enumerate(COLUMNS)}
