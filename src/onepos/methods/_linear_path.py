@@ -64,6 +64,9 @@ class LinearWeights(_FittedWeights):
     def _weights(self) -> NDArray[Any]:
         return np.vstack([self.coef_, self.intercept_])
 
+    def _graph_logits(self, graph: Any) -> str:
+        return str(graph.linear(self.scaler_, self.coef_, self.intercept_))
+
     def _logits(self, X: Any) -> NDArray[np.float64]:
         features = self.scaler_.transform(X).astype(np.float64)
         return np.asarray(features @ self.coef_.astype(np.float64) + self.intercept_)

@@ -134,6 +134,11 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
                 break
         return best
 
+    def _graph_logits(self, graph: Any) -> str:
+        if not self.single_label_:
+            raise NotImplementedError(f"{type(self).__name__} finds the level of every row by iteration")
+        return super()._graph_logits(graph)
+
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
         return LinearWeights._logits(self, X)
 
