@@ -24,7 +24,7 @@ from onepos.table.words import BagColumn, CategoryColumn, TextColumn
 COLUMNS = (NumberColumn, FlagColumn, CategoryColumn, BagColumn, TextColumn, DateColumn, MeasureColumn)
 #: The class of each kind.
 OF_KIND: dict[str, type[FittedColumn]] = {kind: made for made in COLUMNS for kind in made.kinds}
-_PLACE = {made: max(1, place) for place, made in enumerate(COLUMNS)}
+_PLACE: dict[type, int] = {made: max(1, place) for place, made in enumerate(COLUMNS)}
 #: Weight of other columns beside text. A row of text has length one, so each of its words weighs less than a category.
 _BESIDE_TEXT = 0.5
 _SETTINGS = ("text", "categories", "drop", "max_categories", "max_values", "max_terms", "image")
@@ -196,7 +196,8 @@ class ColumnEncoder:
     @property
     def n_features_(self) -> int:
         """Number of columns of the matrix."""
-        return sum(part.n_features for part in (*self._columns, *self._embedded))
+        n_vectors = sum(one.n_features for one in self._embedded)
+        return n_vectors + sum(column.n_features for column in self._columns)
 
     @property
     def words_(self) -> list[str]:
