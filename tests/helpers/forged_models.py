@@ -19,7 +19,6 @@ from scipy import sparse
 #: Settings that make training fast; other methods have those of a small network.
 _FAST: dict[str, dict[str, Any]] = {
     "frequency": {},
-    "linear": {"l2": 1.0},
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 6, "n_jobs": 1, "random_state": 0},
     "kernel": {"random_state": 0},
@@ -87,7 +86,7 @@ def fitted() -> dict[str, Callable[[], Any]]:
     wide, wide_labels = rows(40, 12)
     few = sparse.csr_array(np.where(wide > 0.3, wide, 0.0))
     frame = table(300)
-    own = {"method": "linear", "params": {"l2": 1.0}, "text": "words", "random_state": 0}
+    own = {"method": "logistic", "params": {"l2": 1.0}, "text": "words", "random_state": 0}
 
     def made(key: str, **settings: Any) -> Any:
         return onepos.make_classifier(key, **{**_FAST.get(key, _NETWORK), **settings})
@@ -100,7 +99,7 @@ def fitted() -> dict[str, Callable[[], Any]]:
         "auto networks": later("auto", *rows(150), methods=("wan",)),
         "named": later("wan", names, pd.DataFrame(Y, columns=["p", "q", "r", "s"])),
         "unscaled": later("an", X, Y, scale="none", dropout=0.1, input_dropout=0.1),
-        "one class": later("linear", X, Y.argmax(axis=1)),
+        "one class": later("logistic", X, Y.argmax(axis=1)),
         "calibrated": lambda: made("wan", network=(), max_epochs=30).fit(X, Y).calibrate(X, Y | np.roll(Y, 1, axis=1)),
         "mlml sparse": later("mlml", few, wide_labels),
         "mlml sparse, plain": later("mlml", few, wide_labels, graph_metric="euclidean"),
@@ -400,7 +399,7 @@ def _members(header: Any, arrays: dict[str, Any], rng: random.Random) -> str:
     members, n = facts["members"], rng.choice((0, 2, 100, 3000))
     action = rng.choice(("class", "nested", "copies", "order", "weights"))
     if action == "class":
-        members[0]["class"] = rng.choice(("AutoClassifier", "CRISPClassifier", "os.system", "LinearClassifier"))
+        members[0]["class"] = rng.choice(("AutoClassifier", "CRISPClassifier", "os.system", "LogisticClassifier"))
     elif action == "nested":
         members[0] = {"class": "AutoClassifier", "params": {}, "facts": json.loads(json.dumps(facts))}
     elif action == "copies":

@@ -198,7 +198,7 @@ def test_a_file_of_very_many_arrays_is_refused_before_they_are_read(refuses, mon
 @pytest.mark.parametrize(
     ("model", "change", "message"),
     [
-        ("linear", _array("coef", lambda array: array[:-1]), "(features, labels) = (5, 4), not (4, 4)"),
+        ("logistic", _array("coef", lambda array: array[:-1]), "(features, labels) = (5, 4), not (4, 4)"),
         ("d2ml", _array("coef", lambda array: array.T), "(5, 4), not (4, 5)"),
         ("glocal", _array("intercept", lambda array: np.zeros((20_000, 1, 4))), "not (20000, 1, 4)"),
         ("glocal", _array("correlations", lambda array: array[:, :-1]), "correlations"),
@@ -206,7 +206,7 @@ def test_a_file_of_very_many_arrays_is_refused_before_they_are_read(refuses, mon
         ("mlml", _array("scales", lambda array: array[1:]), "(rows, labels)"),
         ("an", _array("network.0.bias", lambda array: array.astype(np.float64)), "of type f2 f4, not f8"),
         ("an", _entry("network.0.weight", (0, 0), np.nan), "finite"),
-        ("linear", _entry("intercept", 1, np.inf), "finite"),
+        ("logistic", _entry("intercept", 1, np.inf), "finite"),
         ("an", _entry("scaler.factor", 0, np.nan), "finite"),
         ("named", _set("classes", to=[f"c{j}" for j in range(1_000_000)]), "1,000,000 numbers, one per label"),
         ("named", _set("classes", to=["p", "q", "r", "p"]), "different values"),
@@ -272,7 +272,7 @@ def test_types_of_numbers_outside_the_short_list_are_refused(refuses, kind):
     def change(header, arrays):
         arrays["intercept"] = Raw(kind, (4,), b"\1" * (bits[kind] // 2))
 
-    assert f"numbers of type {kind}" in refuses("linear", change)
+    assert f"numbers of type {kind}" in refuses("logistic", change)
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "meta", "cpu:7"])
@@ -309,7 +309,7 @@ def test_names_of_labels_cannot_ask_for_more_memory_than_they_have_letters(refus
 
 
 def test_a_model_that_could_not_be_opened_is_not_saved(tmp_path):
-    model = fitted()["linear"]()
+    model = fitted()["logistic"]()
     model.coef_[0, 0] = np.nan
     with pytest.raises(ModelFileError, match="cannot be saved: the array coef must be finite"):
         model.save(tmp_path / "model.onepos")
@@ -320,7 +320,7 @@ def test_a_model_that_could_not_be_opened_is_not_saved(tmp_path):
 
 
 def test_a_missing_checksum_is_refused_but_in_files_of_version_0_1(parts, tmp_path):
-    header, arrays = parts("linear")
+    header, arrays = parts("logistic")
     del header["checksum"]
     path = tmp_path / "model.onepos"
     path.write_bytes(write_model(Model(header, arrays), checksum=False))

@@ -20,7 +20,7 @@ def test_methods_without_a_network_fit_without_torch():
     program = """
 import sys, numpy, onepos
 X, Y = numpy.eye(8), numpy.eye(2)[[0, 1] * 4]
-for key in ("logistic", "forest", "kernel", "linear", "frequency"):
+for key in ("logistic", "forest", "kernel", "frequency"):
     onepos.make_classifier(key).fit(X, Y)
 print("torch" in sys.modules)
 """
@@ -41,7 +41,7 @@ def test_unknown_names_are_refused():
 
 def test_methods_are_listed_with_paper_and_needs():
     frame = onepos.list_methods()
-    assert {"smile", "an", "an-ls", "wan", "softmax", "linear", "frequency", "bce"} <= set(frame.index)
+    assert {"smile", "an", "an-ls", "wan", "softmax", "logistic", "frequency", "bce"} <= set(frame.index)
     assert frame[["name", "paper", "assumptions", "needs"]].notna().all(axis=None)
     with pytest.raises(ValueError, match="known: auto, smile,"):
         onepos.make_classifier("smiles")

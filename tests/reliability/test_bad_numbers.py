@@ -18,7 +18,7 @@ from onepos.methods.registry import METHODS, make_classifier
 QUICK = {
     "auto": {"methods": ("kernel", "softmax"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
-    "linear": {"l2": 1.0},
+    "logistic": {"l2": 1.0},
     "glocal": {"feature_l2": 1.0},
     "mlml": {"instance_smoothness": 1.0},
     "d2ml": {"rank_weight": 1.0},
@@ -127,7 +127,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("key", ["an", "smile", "softmax", "linear", "mlml", "d2ml", "frequency"])
+@pytest.mark.parametrize("key", ["an", "smile", "softmax", "logistic", "mlml", "d2ml", "frequency"])
 def test_every_kind_of_numbers_gives_the_answers_of_the_same_numbers_in_float64(key):
     for name, features in KINDS.items():
         same = np.asarray(features, dtype=np.float64)
@@ -162,4 +162,4 @@ def test_training_that_runs_away_keeps_finite_weights(key, rate):
 
 def test_onepos_names_are_not_shadowed_by_the_data():
     frame = pd.DataFrame(X, columns=["fit", "predict", "__class__"])
-    check_finite(onepos.make_classifier("linear", l2=1.0).fit(frame, Y), frame, 3)
+    check_finite(onepos.make_classifier("logistic", l2=1.0).fit(frame, Y), frame, 3)

@@ -91,7 +91,6 @@ _LOOKS = {
     "logistic": Look(_HUES["amber"], _LONG, "x"),
     "forest": Look(_HUES["green"], _DASHED, "+"),
     "kernel": Look(_HUES["purple"], _SOLID, "1"),
-    "linear": Look(_HUES["amber"], _DASHED, "d"),
     "frequency": Look(_HUES["grey"], _DOTTED, "|"),
     "bce": Look(INK, _LONG, "*"),
 }

@@ -21,7 +21,6 @@ from onepos.methods.forest import ForestClassifier
 from onepos.methods.frequency import FrequencyClassifier
 from onepos.methods.glocal import GLOCALClassifier
 from onepos.methods.kernel import KernelClassifier
-from onepos.methods.linear import LinearClassifier
 from onepos.methods.logistic import LogisticClassifier
 from onepos.methods.mlml import MLMLClassifier
 from onepos.methods.softmax import CappedSoftmaxClassifier, SoftmaxClassifier
@@ -112,7 +111,7 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
     Parameters
     ----------
     model : a fitted onepos classifier
-        Any neural method with a network of the library's own, ``linear``, ``glocal``, ``frequency``, and ``d2ml``
+        Any neural method with a network of the library's own, ``glocal``, ``frequency``, and ``d2ml``
         without a kernel; ``logistic`` fitted on a 1-D y. Others raise ValueError.
     path : str or Path
         Its folder is made if it does not exist.
@@ -237,7 +236,7 @@ def _linear(graph: Graph, model: Any) -> str:
             f"a kernel model needs its {model.coef_.shape[0]} landmark rows at prediction, which is not exported. Use "
             f"D2MLClassifier(kernel='linear'). {_INSTEAD}"
         )
-    slope = 1.0 if isinstance(model, LinearClassifier | LogisticClassifier) else LOGIT_SLOPE
+    slope = 1.0 if isinstance(model, LogisticClassifier) else LOGIT_SLOPE
     return graph.affine(_scaled(graph, model.scaler_), "linear", slope * model.coef_, slope * model.intercept_)
 
 
@@ -253,7 +252,6 @@ _RECIPES: dict[Any, Callable[[Graph, Any], str] | str] = {
     NeuralClassifier._from_network: _network,
     SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
     CappedSoftmaxClassifier._from_network: "capped finds the level of every row by iteration",
-    LinearClassifier._logits: _linear,
     LogisticClassifier._log_shares: _linear,
     ForestClassifier._log_shares: "forest walks through its trees at prediction",
     KernelClassifier._log_shares: "kernel compares rows with its landmarks at prediction",

@@ -157,7 +157,6 @@ STORED: dict[str, tuple[Rule, dict[str, Array] | Callable[[Part], None]]] = {
     "CappedSoftmaxClassifier": (NETWORK | {"n_positives": "positive"}, _capped),
     "CRISPClassifier": (NETWORK, _crisp),
     "FrequencyClassifier": ({}, {"frequency": Array("labels", "f8", TINY, 1 - 1e-16)}),
-    "LinearClassifier": (_LINEAR, _WEIGHTS),
     "LogisticClassifier": (_LINEAR | {"n_positives": "positive"}, _WEIGHTS),
     "ForestClassifier": ({"prior_weight n_positives": "positive", "min_samples_leaf": "size"}, _forest),
     "KernelClassifier": (
