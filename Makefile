@@ -19,8 +19,8 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cli,plot]'
 	touch $@
 
-$(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+$(VENV)/.ready: pyproject.toml studies/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e './studies[dask]'
 	touch $@
 
 demo: $(VENV)/.demo  ## a table with one tag per row → doctor → fit → completed tags → pages, in demo-output
@@ -34,29 +34,29 @@ lint: $(VENV)/.ready  ## style, types, import contract, prose
 	$(BIN)/python tools/prose.py
 
 check: lint  ## lint, types and the quick tests: for every change, within two minutes
-	$(PYTEST) -n $(JOBS) --dist loadfile -m 'not slow and not long' tests
+	$(PYTEST) -n $(JOBS) --dist loadfile -m 'not slow and not long' tests studies/tests
 
 # Many tests wait for processes that they started, so three workers keep two cores busy.
 test: lint  ## everything that must hold; TEST_JOBS=0 runs it in one process
 	$(PYTEST) -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 40
 
 long: $(VENV)/.ready  ## the tests that the others leave out: tests of tools, limits of time and memory
-	$(PYTEST) -m long tests
+	$(PYTEST) -m long tests studies/tests
 
 explore: $(VENV)/.ready  ## the property tests with new random examples; the suite repeats the same ones
-	$(PYTEST) -n $(JOBS) --dist loadfile -m hypothesis --hypothesis-profile explore tests
+	$(PYTEST) -n $(JOBS) --dist loadfile -m hypothesis --hypothesis-profile explore tests studies/tests
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
-	  -e '.[cli,plot,data,large,onnx,tune,dask,embed]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
+	  -e '.[cli,plot,data,large,onnx,tune,embed]' -e './studies[dask]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
 	touch $@
 
 # The dependencies of these tests at the lowest versions that pyproject.toml allows; dask is only installed.
 test-lowest: $(LOWEST)/.ready  ## a part of the tests with the lowest allowed versions
-	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/training/test_losses.py tests/methods/smile tests/table tests/study/tables tests/metrics/test_metrics.py \
-	  tests/persistence/test_persistence.py tests/cli/test_tables.py tests/study/test_figures.py tests/persistence/test_onnx.py tests/graph/test_approximate.py \
-	  tests/datasets/test_formats.py tests/tuning/test_spaces.py
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/training/test_losses.py tests/methods/smile tests/table studies/tests/study/tables tests/metrics/test_metrics.py \
+	  tests/persistence/test_persistence.py tests/cli/test_tables.py studies/tests/study/test_figures.py tests/persistence/test_onnx.py tests/graph/test_approximate.py \
+	  studies/tests/datasets/test_formats.py tests/tuning/test_spaces.py
 
 package: $(VENV)/.ready  ## build sdist and wheel, install each in an environment of its own and use it
 	$(BIN)/python benchmarks/supply_chain/package.py

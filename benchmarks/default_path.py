@@ -30,8 +30,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 
 import onepos
-from onepos.datasets import load_dataset, make_single_positive, split
+from onepos.datasets import make_single_positive, split
 from onepos.metrics import average_precision
+from onepos_studies.datasets import load_dataset
 
 HERE = Path(__file__).resolve().parent
 ROWS = HERE / "default_path.jsonl"
@@ -39,7 +40,7 @@ PAGE = HERE.parent / "docs" / "instead.md"
 SETS = ("CAL500", "image", "scene", "yeast", "corel5k", "rcv1-s1", "tmc2007", "corel16k-s1", "delicious")
 #: Gradient boosting grows one tree per label and round: with more labels, or more columns, it takes hours.
 BOOSTED = ("image", "scene", "yeast")
-AUTO = HERE.parent / "studies" / "auto" / "results.parquet"
+AUTO = HERE.parent / "studies" / "rows" / "auto.parquet"
 
 
 def netflix_path():

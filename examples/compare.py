@@ -16,8 +16,8 @@ import pandas as pd
 import onepos
 from onepos.datasets import make_known_posterior
 from onepos.metrics import evaluate
-from onepos.study.figures import critical_difference
-from onepos.study.tables import main_table, rank_table, to_terminal
+from onepos_studies.study.figures import critical_difference
+from onepos_studies.study.tables import main_table, rank_table, to_terminal
 
 parser = argparse.ArgumentParser(description="Comparing methods over data sets.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")

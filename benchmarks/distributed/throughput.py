@@ -9,8 +9,9 @@ import statistics
 import tempfile
 from pathlib import Path
 
-import rows
 import start
+
+import rows
 
 WAYS = {"1 process, 1 thread": (1, 1), "1 process, 2 threads": (1, 2), "2 processes, 1 thread each": (2, 1)}
 NETWORKS = {"128": [128], "1024, 1024": [1024, 1024]}

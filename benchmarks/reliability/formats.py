@@ -72,16 +72,16 @@ class Format:
 
 
 def _read_matrix(path: Path) -> object:
-    from onepos.table import read_table
+    from onepos_studies.datasets import read
 
-    return read_table(path)
+    return read(path)
 
 
 def _read_table(path: Path) -> None:
     """All three ways to a table: for a data set, for the command line, and piece by piece."""
-    from onepos.datasets import read
     from onepos.exceptions import DataFileError
     from onepos.table import read_chunks, read_table
+    from onepos_studies.datasets import read
 
     refusals = []
     for attempt in (
@@ -99,13 +99,13 @@ def _read_table(path: Path) -> None:
 
 
 def _read_labels(path: Path) -> object:
-    from onepos.datasets._arff import read_label_names
+    from onepos_studies.datasets._arff import read_label_names
 
     return read_label_names(path)
 
 
 def _read_study(path: Path) -> object:
-    from onepos.study import cells_of, read_study
+    from onepos_studies.study import cells_of, read_study
 
     study, _ = read_study(path)
     return study.content_hash, cells_of(study)

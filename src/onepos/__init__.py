@@ -9,24 +9,20 @@ if TYPE_CHECKING:
     from onepos.methods.assume_negative import FullySupervisedClassifier as FullySupervisedClassifier
     from onepos.methods.auto.classifier import AutoClassifier as AutoClassifier
     from onepos.methods.crisp import CRISPClassifier as CRISPClassifier
-    from onepos.methods.d2ml import D2MLClassifier as D2MLClassifier
     from onepos.methods.entropy_maximization import EntropyMaximizationClassifier as EntropyMaximizationClassifier
     from onepos.methods.forest import ForestClassifier as ForestClassifier
     from onepos.methods.frequency import FrequencyClassifier as FrequencyClassifier
     from onepos.methods.generalized_robust import GeneralizedRobustClassifier as GeneralizedRobustClassifier
-    from onepos.methods.glocal import GLOCALClassifier as GLOCALClassifier
     from onepos.methods.hill import HillClassifier as HillClassifier
     from onepos.methods.hill import SPLCClassifier as SPLCClassifier
     from onepos.methods.kernel import KernelClassifier as KernelClassifier
     from onepos.methods.large_loss import LargeLossClassifier as LargeLossClassifier
     from onepos.methods.logistic import LogisticClassifier as LogisticClassifier
-    from onepos.methods.mlml import MLMLClassifier as MLMLClassifier
     from onepos.methods.registry import list_methods as list_methods
     from onepos.methods.registry import make_classifier as make_classifier
     from onepos.methods.role import ExpectedPositiveClassifier as ExpectedPositiveClassifier
     from onepos.methods.role import ROLEClassifier as ROLEClassifier
     from onepos.methods.smile.classifier import SMILEClassifier as SMILEClassifier
-    from onepos.methods.smile.code import SMILEReleasedClassifier as SMILEReleasedClassifier
     from onepos.methods.smile.si import SMILESIClassifier as SMILESIClassifier
     from onepos.methods.softmax import CappedSoftmaxClassifier as CappedSoftmaxClassifier
     from onepos.methods.softmax import SoftmaxClassifier as SoftmaxClassifier
@@ -41,22 +37,18 @@ _HOME = {
     "AutoClassifier": "onepos.methods.auto.classifier",
     "CRISPClassifier": "onepos.methods.crisp",
     "CappedSoftmaxClassifier": "onepos.methods.softmax",
-    "D2MLClassifier": "onepos.methods.d2ml",
     "EntropyMaximizationClassifier": "onepos.methods.entropy_maximization",
     "ExpectedPositiveClassifier": "onepos.methods.role",
     "ForestClassifier": "onepos.methods.forest",
     "FrequencyClassifier": "onepos.methods.frequency",
     "FullySupervisedClassifier": "onepos.methods.assume_negative",
-    "GLOCALClassifier": "onepos.methods.glocal",
     "GeneralizedRobustClassifier": "onepos.methods.generalized_robust",
     "HillClassifier": "onepos.methods.hill",
     "LargeLossClassifier": "onepos.methods.large_loss",
     "KernelClassifier": "onepos.methods.kernel",
     "LogisticClassifier": "onepos.methods.logistic",
-    "MLMLClassifier": "onepos.methods.mlml",
     "ROLEClassifier": "onepos.methods.role",
     "SMILEClassifier": "onepos.methods.smile.classifier",
-    "SMILEReleasedClassifier": "onepos.methods.smile.code",
     "SMILESIClassifier": "onepos.methods.smile.si",
     "SPLCClassifier": "onepos.methods.hill",
     "SoftmaxClassifier": "onepos.methods.softmax",
@@ -68,7 +60,7 @@ _HOME = {
 }
 _SUBMODULES = (
     *("datasets", "doctor", "exceptions", "label_sets", "metrics", "pages"),
-    *("persistence", "study", "table", "testing", "training", "tuning"),
+    *("persistence", "table", "testing", "training", "tuning"),
 )
 
 __all__ = sorted([*_HOME, *_SUBMODULES])

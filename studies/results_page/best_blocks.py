@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from onepos import AutoClassifier
-from onepos.study.spec import MethodEntry, is_full_supervision
-from onepos.study.tables import Cell, Grid
-from onepos.study.tables.formats import NOTHING, short
+from onepos_studies.study.spec import MethodEntry, is_full_supervision
+from onepos_studies.study.tables import Cell, Grid
+from onepos_studies.study.tables.formats import NOTHING, short
 from results_page.layout import write
 from results_page.source import Source
 

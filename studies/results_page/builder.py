@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from onepos.metrics import METRICS
-from onepos.study.figures import figure_svg, save_figure
+from onepos_studies.study.figures import figure_svg, save_figure
 from results_page.best_blocks import best_block, level_block, longer_block, overview_block
 from results_page.cost_block import cost_block, provenance_block
 from results_page.drawings import Drawing, draw

@@ -7,7 +7,7 @@ from math import fsum
 from typing import TYPE_CHECKING
 
 from onepos import __version__
-from onepos.study.tables import Cell, Grid
+from onepos_studies.study.tables import Cell, Grid
 from results_page.layout import write
 from results_page.source import Source
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from onepos.pages.style import FAINT, INK, PAPER, TEXT, label_axes, new_figure
-from onepos.study.figures import calibration, convergence, critical_difference, epochs, read_json, sufficiency
-from onepos.study.spec import is_full_supervision
-from onepos.study.tables import rank_table
-from onepos.study.tables.significance import ALPHA
+from onepos_studies.study.figures import calibration, convergence, critical_difference, epochs, read_json, sufficiency
+from onepos_studies.study.spec import is_full_supervision
+from onepos_studies.study.tables import rank_table
+from onepos_studies.study.tables.significance import ALPHA
 from results_page.label_blocks import equal_labels
 from results_page.source import Source
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from onepos.study.spec import is_full_supervision
-from onepos.study.tables import Cell, Grid
-from onepos.study.tables.formats import NOTHING, short
+from onepos_studies.study.spec import is_full_supervision
+from onepos_studies.study.tables import Cell, Grid
+from onepos_studies.study.tables.formats import NOTHING, short
 from results_page.layout import write
 from results_page.source import Source
 

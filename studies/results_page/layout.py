@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from onepos.methods.registry import METHODS
-from onepos.study.tables import Cell, Grid, to_markdown
+from onepos.methods.registry import installed_methods
+from onepos_studies.study.tables import Cell, Grid, to_markdown
 
-_KEY = "|".join(sorted(map(re.escape, METHODS), key=len, reverse=True))
+_KEY = "|".join(sorted(map(re.escape, installed_methods()), key=len, reverse=True))
 #: A cell that is the key of a method, or a list of them.
 _KEYS = re.compile(rf"(?<=\| )(?:{_KEY})(?:, (?:{_KEY}))*(?= \|)")
 
 
 @dataclass(frozen=True)
 class _Laid:
-    """A grid in the form that the writers of ``onepos.study.tables`` take."""
+    """A grid in the form that the writers of ``onepos_studies.study.tables`` take."""
 
     made: Grid
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from statistics import fmean
 
-from onepos.study.spec import is_full_supervision
-from onepos.study.tables import PAPER_METHODS, Cell, Grid, compare, main_table, published_value, selection_table
-from onepos.study.tables.formats import NOTHING, mean_std, short
+from onepos_studies.study.spec import is_full_supervision
+from onepos_studies.study.tables import PAPER_METHODS, Cell, Grid, compare, main_table, published_value, selection_table
+from onepos_studies.study.tables.formats import NOTHING, mean_std, short
 from results_page.layout import turned, write, write_bare
 from results_page.source import Source
 

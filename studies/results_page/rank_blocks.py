@@ -1,9 +1,9 @@
 """Blocks with tests over data sets: average ranks, and wins and losses of SMILE."""
 
-from onepos.study.spec import is_full_supervision
-from onepos.study.statistics import fewest_pairs
-from onepos.study.tables import rank_table, significance
-from onepos.study.tables.significance import ALPHA
+from onepos_studies.study.spec import is_full_supervision
+from onepos_studies.study.statistics import fewest_pairs
+from onepos_studies.study.tables import rank_table, significance
+from onepos_studies.study.tables.significance import ALPHA
 from results_page.layout import turned, write
 from results_page.source import Source
 

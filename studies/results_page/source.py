@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from onepos.study import Study, cells_of, load_results, read_study
+from onepos_studies.study import Study, cells_of, load_results, read_study
 
 #: The shipped studies that the page is about, and where their rows are.
 FILES = {
-    "smile-paper": "studies/smile_paper/results.parquet",
-    "ablation": "studies/ablation/results.parquet",
-    "sufficiency": "studies/sufficiency/results.parquet",
-    "modern": "studies/modern/results.parquet",
-    "auto": "studies/auto/results.parquet",
-    "auto-300": "studies/auto_300/results.parquet",
-    "enhancement": "studies/enhancement/results.parquet",
-    "tables": "studies/tables/results.parquet",
-    "bias": "studies/bias/results.parquet",
+    "smile-paper": "studies/rows/smile_paper.parquet",
+    "ablation": "studies/rows/ablation.parquet",
+    "sufficiency": "studies/rows/sufficiency.parquet",
+    "modern": "studies/rows/modern.parquet",
+    "auto": "studies/rows/auto.parquet",
+    "auto-300": "studies/rows/auto_300.parquet",
+    "enhancement": "studies/rows/enhancement.parquet",
+    "tables": "studies/rows/tables.parquet",
+    "bias": "studies/rows/bias.parquet",
 }
 
 

@@ -21,7 +21,7 @@ from scipy import sparse
 from onepos import make_classifier
 from onepos.label_sets.thresholds import estimate_n_positives, label_rates
 from onepos.rows.scaling import fit_scaler
-from onepos.study.cells import load_trial
+from onepos_studies.study.cells import load_trial
 
 RESULTS = Path(__file__).parent / "results.csv"
 DATASETS = ("CAL500", "image", "scene", "yeast", "corel5k", "rcv1-s1", "tmc2007")

@@ -10,7 +10,6 @@ import pytest
 import onepos
 from onepos import LogisticClassifier
 from onepos._utils.context import time_left
-from onepos.datasets import make_known_posterior
 from onepos.table import TableModel
 from photo_table import photo_table
 
@@ -213,54 +212,3 @@ def test_without_optuna_one_line_names_the_extra(run, folder, tmp_path, monkeypa
     code, said, err = run("fit", folder / "photos.csv", *COLUMNS, *FAST, "--tune", "--out", tmp_path / "m")
     assert (code, said) == (2, "")
     assert err.splitlines()[-1] == 'onepos: --tune needs optuna, which is not installed: pip install "onepos[tune]"'
-
-
-def write_matrix(folder, suffix, X, Y):
-    """One data set in each format that carries its labels; returns the file."""
-    path = folder / f"toy{suffix}"
-    names = [f"tag{j}" for j in range(Y.shape[1])]
-    if suffix == ".arff":
-        lines = [f"@attribute x{j} numeric" for j in range(X.shape[1])] + [f"@attribute {n} {{0,1}}" for n in names]
-        rows = [",".join([*(f"{x:.5f}" for x in row), *map(str, tags)]) for row, tags in zip(X, Y, strict=True)]
-        path.write_text("\n".join(["@relation toy", *lines, "@data", *rows]) + "\n")
-        labels = "".join(f'<label name="{name}"></label>' for name in names)
-        path.with_suffix(".xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{labels}</labels>')
-    elif suffix == ".mat":
-        from scipy.io import savemat
-
-        savemat(path, {"data": X.astype(np.float64), "target": Y.T.astype(np.float64)})
-    elif suffix == ".npz":
-        np.savez(path, X=X, Y=Y, label_names=np.array(names))
-    else:
-        tags = [",".join(names[j] for j in np.flatnonzero(row)) for row in Y]
-        values = [" ".join(f"{j}:{x:.5f}" for j, x in enumerate(row, start=1)) for row in X]
-        rows = [f"{name} {numbers}" for name, numbers in zip(tags, values, strict=True)]
-        path.write_text("\n".join(rows) + "\n")
-    return path
-
-
-@pytest.mark.parametrize("suffix", [".arff", ".mat", ".npz", ".svm"])
-def test_formats_that_carry_labels_from_fit_to_report(run, tmp_path, suffix):
-    data = make_known_posterior(160, 4, 3, n_positives=1.6, random_state=0)
-    one, full = tmp_path / "one", tmp_path / "full"
-    one.mkdir(), full.mkdir()
-    observed = write_matrix(one, suffix, data.X[:100], data.observed[:100])
-    complete = write_matrix(full, suffix, data.X[100:], data.Y[100:])
-    code, _, err = run(
-        "fit", observed, *FAST, "--sample", complete, "--out", tmp_path / "m", "--report", tmp_path / "m.html"
-    )
-    assert code == 0, err
-    assert run("predict", tmp_path / "m", complete, "--out", tmp_path / "p.csv")[0] == 0
-    predicted = pd.read_csv(tmp_path / "p.csv")
-    assert predicted.shape == (60, 5)
-    code, said, _ = run("evaluate", tmp_path / "m", complete, "--report", tmp_path / "e.html", "--json")
-    assert code == 0
-    found = json.loads(said)
-    assert found["complete_labels"]
-    # The same from the predictions that were written, whichever names a format gave the labels.
-    scores = predicted.iloc[:, 1:4].to_numpy()
-    order = [predicted.columns[1:4].tolist().index(name) for name in sorted(predicted.columns[1:4])]
-    expected = onepos.metrics.average_precision(data.Y[100:], scores[:, order])
-    assert found["measures"]["average_precision"]["mean"] == pytest.approx(expected, abs=1e-3)
-    assert (tmp_path / "m.html").is_file()
-    assert (tmp_path / "e.html").is_file()

@@ -8,14 +8,11 @@ import signal
 import subprocess
 import sys
 
-import pandas as pd
 import pytest
 
 import onepos
-import onepos.datasets
 import onepos.pages.demo
 from onepos.cli import main
-from onepos.exceptions import DownloadError
 
 TINY = {"n_train": 120, "n_test": 60, "max_epochs": 2}
 
@@ -42,26 +39,20 @@ def test_version(run):
 def test_help(run):
     code, out, err = run("--help")
     assert (code, err) == (0, "")
-    for command in ("demo", "methods", "datasets"):
+    for command in ("demo", "methods", "fit"):
         assert command in out
-    assert "--json" in run("datasets", "list", "--help")[1]
+    assert "--json" in run("methods", "--help")[1]
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         (),
-        ("datasets",),
         ("nosuch",),
         ("--nosuch",),
         ("demo", "--seed", "-1"),
         ("demo", "--seed", "many"),
         ("demo", "--out", __file__),
-        ("datasets", "info"),
-        ("datasets", "info", "nosuch"),
-        ("datasets", "fetch", "nosuch"),
-        ("datasets", "verify", "nosuch"),
-        ("datasets", "fetch", "yeast"),
     ],
 )
 def test_bad_usage_and_bad_input_end_with_2_and_one_line(run, arguments, empty_cache):
@@ -77,55 +68,6 @@ def test_methods(run):
     records = json.loads(run("methods", "--json")[1])
     assert {record["key"] for record in records} == set(onepos.list_methods().index)
     assert next(r for r in records if r["key"] == "logistic")["year"] is None
-
-
-def test_datasets_list(run, empty_cache):
-    code, out, _ = run("datasets", "list")
-    assert code == 0
-    assert "yeast" in out
-    records = json.loads(run("datasets", "list", "--json")[1])
-    assert [record["name"] for record in records] == list(onepos.datasets.list_datasets()["name"])
-    assert not any(record["available"] for record in records)
-
-
-@pytest.mark.parametrize("name", ["yeast", "MIRFLICKR"])
-def test_datasets_info(run, name):
-    code, out, _ = run("datasets", "info", name)
-    assert code == 0
-    facts = json.loads(run("datasets", "info", name, "--json")[1])
-    assert facts["name"] == name.lower()
-    assert facts["citation"] in out
-    for file in facts["files"]:
-        assert file["urls"][0] in out
-
-
-def test_datasets_fetch(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(onepos.datasets, "fetch_dataset", lambda name, **options: [tmp_path / name])
-    assert run("datasets", "fetch", "yeast", "Scene") == (0, f"yeast  {tmp_path}/yeast\nscene  {tmp_path}/scene\n", "")
-    code, out, _ = run("datasets", "fetch", "yeast", "--json")
-    assert code == 0
-    assert json.loads(out) == {"yeast": [str(tmp_path / "yeast")]}
-
-
-def test_a_failed_download_is_one_line(run, monkeypatch):
-    def fail(name, **options):
-        raise DownloadError("no source\nof it answers.")
-
-    monkeypatch.setattr(onepos.datasets, "fetch_dataset", fail)
-    assert run("datasets", "fetch", "yeast") == (2, "", "onepos: no source of it answers.\n")
-
-
-@pytest.mark.parametrize("fine", [True, False])
-def test_datasets_verify(run, monkeypatch, fine):
-    facts = pd.DataFrame({"expected": [3.0, float("nan")], "found": [3.0, 1.5], "ok": [True, fine]}, index=["a", "b"])
-    monkeypatch.setattr(onepos.datasets, "verify_dataset", lambda name, **options: facts)
-    code, out, err = run("datasets", "verify", "yeast")
-    assert code == (0 if fine else 2)
-    assert ("WRONG" in out) is not fine
-    assert err == "" if fine else is_one_line(err)
-    code, out, _ = run("datasets", "verify", "yeast", "--json")
-    assert code == (0 if fine else 2)
-    assert json.loads(out)["yeast"]["b"] == {"expected": None, "found": 1.5, "ok": fine}
 
 
 def test_demo_prints_table_examples_places_and_time(run, tiny_demo, tmp_path):

@@ -196,39 +196,12 @@ def test_doctor(run, folder):
     assert json.loads(run("doctor", folder / "photos.csv", *COLUMNS, "--json")[1])["summary"]["labels"] == 3
 
 
-ARFF = """@relation toy
-@attribute a numeric
-@attribute 'b b' numeric
-@attribute red {0,1}
-@attribute blue {0,1}
-@data
-"""
-
-
-@pytest.fixture
-def arff(tmp_path):
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 2, 40)
-    lines = [f"{x + 2 * y:.3f},{x:.3f},{y},{1 - y}" for x, y in zip(random.normal(size=40), labels, strict=True)]
-    (tmp_path / "toy.arff").write_text(ARFF + "\n".join(lines) + "\n")
-    names = "".join(f'<label name="{name}"></label>' for name in ("red", "blue"))
-    (tmp_path / "toy.xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{names}</labels>')
-    return tmp_path / "toy.arff"
-
-
-def test_arff_and_svmlight_carry_their_labels(run, arff, tmp_path):
-    assert run("fit", arff, *FAST, "--out", tmp_path / "m")[0] == 0
-    code, said, _ = run("evaluate", tmp_path / "m", arff, "--json")
-    assert code == 0
-    assert not json.loads(said)["complete_labels"]  # one positive in every row
-    assert run("predict", tmp_path / "m", arff, "--out", tmp_path / "p.csv")[0] == 0
-    assert list(pd.read_csv(tmp_path / "p.csv").columns) == ["row", "p(red)", "p(blue)", "suggested"]
-    assert run("complete", arff, "--model", tmp_path / "m", "--out", tmp_path / "c.csv")[0] == 0
-    rows = [f"{'cat' if i % 2 else 'dog'} {1 + i % 2}:1 {3 + i % 5}:0.5" for i in range(30)]
-    (tmp_path / "toy.svm").write_text("\n".join(rows))
-    assert run("fit", tmp_path / "toy.svm", *FAST, "--out", tmp_path / "s")[0] == 0
-    (tmp_path / "few.svm").write_text("\n".join(rows[:2]))  # does not show the last features
-    assert run("predict", tmp_path / "s", tmp_path / "few.svm", "--out", tmp_path / "p.csv")[0] == 0
+@pytest.mark.parametrize("name", ["toy.arff", "toy.mat", "toy.svm"])
+def test_benchmark_formats_are_one_line_that_names_the_package_for_them(run, tmp_path, name):
+    (tmp_path / name).write_text("x")
+    code, _, err = run("fit", tmp_path / name, "--label", "tag", "--out", tmp_path / "m")
+    assert code == 2
+    assert "pip install onepos-studies" in err.splitlines()[-1]
 
 
 FIT = ("fit", "{folder}/photos.csv", "--out", "{tmp}/m")

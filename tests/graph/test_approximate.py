@@ -27,34 +27,29 @@ def overlap(found, exact):
     return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
 
 
-def lengths(X, indices, metric="euclidean"):
+def lengths(X, indices):
     """Distances of the rows to those listed."""
     X = X.astype(np.float64)
-    if metric == "euclidean":
-        return np.linalg.norm(X[:, None] - X[indices], axis=2)
-    norms = np.linalg.norm(X, axis=1)
-    products = np.einsum("iq,ikq->ik", X, X[indices])
-    return 1.0 - products / np.maximum(norms[:, None] * norms[indices], 1e-300)
+    return np.linalg.norm(X[:, None] - X[indices], axis=2)
 
 
-def assert_sound(indices, X, metric="euclidean", k=K):
+def assert_sound(indices, X, k=K):
     n = len(X)
     assert indices.dtype == np.int64
     assert indices.shape == (n, k)
     assert ((indices >= 0) & (indices < n)).all()
     assert (indices != np.arange(n)[:, None]).all()
     assert all(len(set(row)) == k for row in indices.tolist())
-    assert (np.diff(lengths(X, indices, metric), axis=1) >= -1e-6).all()
+    assert (np.diff(lengths(X, indices), axis=1) >= -1e-6).all()
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("container", [np.asarray, np.float64, sparse.csr_array, DiskRows], ids=str)
-def test_finds_most_of_the_nearest_rows_nearest_first(metric, container):
+def test_finds_most_of_the_nearest_rows_nearest_first(container):
     X = mixture()
     X[np.abs(X) < 1.0] = 0.0
-    exact, _ = nearest_neighbors(X, K, metric=metric)
-    graph = approximate_graph(container(X), K, metric=metric)
-    assert_sound(graph.indices, X, metric)
+    exact, _ = nearest_neighbors(X, K)
+    graph = approximate_graph(container(X), K)
+    assert_sound(graph.indices, X)
     assert overlap(graph.indices, exact) > 0.93  # the aim is 0.95, on a sample
     assert graph.recall == pytest.approx(overlap(graph.indices, exact), abs=0.03)  # of 500 rows
 
@@ -68,21 +63,20 @@ def test_the_search_is_widened_until_it_is_good_enough():
     assert approximate_graph(X, K, most=0.2) is None
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_duplicates_are_neighbours_of_each_other_and_never_of_themselves(metric):
+def test_duplicates_are_neighbours_of_each_other_and_never_of_themselves():
     X = np.repeat(mixture(150), 20, axis=0)
-    found = approximate_graph(X, K, metric=metric).indices
-    assert_sound(found, X, metric)
-    assert (found // 20 == np.arange(len(X))[:, None] // 20).all()
+    indices = approximate_graph(X, K).indices
+    assert_sound(indices, X)
+    assert (indices // 20 == np.arange(len(X))[:, None] // 20).all()
 
 
-def test_rows_of_zeros_are_no_neighbours_at_an_acute_angle():
-    X = np.abs(mixture(1000))  # all at an acute angle
-    X[::50] = 0.0
-    found = approximate_graph(X, K, metric="cosine").indices
-    assert_sound(found, X, "cosine")
-    zero = ~X.any(axis=1)
-    assert not zero[found[~zero]].any()
+def test_rows_are_searched_block_by_block(monkeypatch):
+    X = mixture(500)
+    whole = approximate_graph(X, K)
+    monkeypatch.setattr(approximate, "_BLOCK_BYTES", 1 << 12)
+    parts = approximate_graph(X, K)
+    np.testing.assert_array_equal(parts.indices, whole.indices)
+    assert parts.recall == whole.recall
 
 
 @pytest.mark.parametrize("n", [2, 5, 60])
@@ -114,19 +108,6 @@ def test_a_recall_out_of_reach_is_warned_about(monkeypatch):
     with pytest.warns(TrainingWarning, match="of the nearest rows only"):
         graph = neighbor_graph(X, K, search="approximate")
     assert 0 < graph.facts["recall"] < approximate.ENOUGH
-
-
-@pytest.mark.parametrize("k", [0, 10, 11])
-def test_impossible_numbers_of_neighbours_are_refused(k):
-    with pytest.raises(ValueError, match="expected 1 <= n_neighbors < 10"):
-        approximate_graph(mixture(10), k)
-
-
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="'euclidean' or 'cosine'"):
-        approximate_graph(mixture(10), 3, metric="manhattan")
-    with pytest.raises(ValueError, match="finite"):
-        approximate_graph([[0.0], [np.nan], [1.0]], 1)
 
 
 def test_without_faiss_the_message_says_how_to_get_it(monkeypatch):

@@ -21,7 +21,7 @@ def make_dropping(n_features, n_labels):
 
 #: Name → (method, settings). 157 rows in batches of 26: the last one has a single row, fewer than there are processes.
 CASES = {
-    **{key: (key, {}) for key in ("an", "role", "smile", "smile-code", "crisp", "em-apl", "ll-cp")},
+    **{key: (key, {}) for key in ("an", "role", "smile", "crisp", "em-apl", "ll-cp")},
     "an with dropout": ("an", {"dropout": 0.3, "input_dropout": 0.2}),
     "an in bfloat16": ("an", {"precision": "bfloat16", "start": "random"}),
     "an in portions": ("an", {"gradient_accumulation": 3}),

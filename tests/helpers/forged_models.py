@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 #: Settings that make training fast; other methods have those of a small network.
 _FAST: dict[str, dict[str, Any]] = {
@@ -22,9 +21,6 @@ _FAST: dict[str, dict[str, Any]] = {
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 6, "n_jobs": 1, "random_state": 0},
     "kernel": {"random_state": 0},
-    "glocal": {"feature_l2": 1.0, "random_state": 0},
-    "mlml": {"instance_smoothness": 1.0, "n_neighbors": 5},
-    "d2ml": {"rank_weight": 1.0},
     "auto": {"methods": ("logistic", "forest", "wan"), "n_folds": 2, "time_budget": None, "random_state": 0},
 }
 _NETWORK = {"network": (3,), "max_epochs": 1, "random_state": 0}
@@ -83,8 +79,6 @@ def fitted() -> dict[str, Callable[[], Any]]:
 
     X, Y = rows(40)
     names = pd.DataFrame(X, columns=list("abcde"))
-    wide, wide_labels = rows(40, 12)
-    few = sparse.csr_array(np.where(wide > 0.3, wide, 0.0))
     frame = table(300)
     own = {"method": "logistic", "params": {"l2": 1.0}, "text": "words", "random_state": 0}
 
@@ -101,11 +95,6 @@ def fitted() -> dict[str, Callable[[], Any]]:
         "unscaled": later("an", X, Y, scale="none", dropout=0.1, input_dropout=0.1),
         "one class": later("logistic", X, Y.argmax(axis=1)),
         "calibrated": lambda: made("wan", network=(), max_epochs=30).fit(X, Y).calibrate(X, Y | np.roll(Y, 1, axis=1)),
-        "mlml sparse": later("mlml", few, wide_labels),
-        "mlml sparse, plain": later("mlml", few, wide_labels, graph_metric="euclidean"),
-        "mlml cosine": later("mlml", wide, wide_labels),
-        "d2ml kernel": later("d2ml", X, Y, kernel="rbf", n_landmarks=9, random_state=0),
-        "d2ml sparse kernel": later("d2ml", few, wide_labels, kernel="rbf", n_landmarks=9, random_state=0),
         "table": lambda: onepos.TableModel(**own).fit(frame, label="tag"),
         "table auto": lambda: onepos.TableModel(params=_FAST["auto"], n_positives=2.0).fit(frame, label="tag"),
         "table calibrated": lambda: (
@@ -429,7 +418,7 @@ def _header(header: Any, arrays: dict[str, Any], rng: random.Random) -> str:
             nested = [nested] if rng.random() < 0.5 else {"a": nested}
         header["params"]["n_positives"] = nested
     elif action == "class":
-        header["class"] = rng.choice(("MLMLClassifier", "SMILEClassifier", "ForestClassifier", "TableModel", "X"))
+        header["class"] = rng.choice(("KernelClassifier", "SMILEClassifier", "ForestClassifier", "TableModel", "X"))
     elif action == "features":
         header["n_features_in"] = rng.choice((0, 1, 6, 10**6, 10**12, header["n_features_in"] + 1))
     else:

@@ -10,9 +10,6 @@ STRENGTHS = {
     "auto": {"methods": ("logistic", "kernel"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
     "logistic": {"l2": (10.0, 1.0)},
-    "glocal": {"feature_l2": (10.0, 1.0)},
-    "mlml": {"instance_smoothness": (3.0, 1.0)},
-    "d2ml": {"rank_weight": (1.0, 0.3)},
 }
 
 

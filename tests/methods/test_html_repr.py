@@ -42,9 +42,7 @@ def test_fitted_models_say_what_they_learnt(data):
     assert f"{low:.3g} to {high:.3g}" in model._repr_html_()
 
 
-@pytest.mark.parametrize(
-    ("key", "params"), [("logistic", {"l2": 1.0}), ("frequency", {}), ("glocal", {"feature_l2": 1.0})]
-)
+@pytest.mark.parametrize(("key", "params"), [("logistic", {"l2": 1.0}), ("frequency", {})])
 def test_methods_without_epochs(data, key, params):
     assert "fitted</caption>" in onepos.make_classifier(key, **params).fit(data.X, data.observed)._repr_html_()
 

@@ -12,7 +12,7 @@ from onepos.training import progress_to
 DATA = make_known_posterior(120, 5, 4, random_state=0)
 SETTINGS = {"auto": {"methods": ("logistic", "softmax"), "time_budget": None, "n_folds": 2}, "forest": {"n_trees": 10}}
 #: They take no time, or solve a small problem at once.
-SILENT = {"frequency", "glocal", "mlml", "d2ml"}
+SILENT = {"frequency"}
 
 
 @pytest.mark.parametrize("key", METHODS)

@@ -16,8 +16,8 @@ from onepos.metrics import METRICS, evaluate
 from onepos.pages import model_report
 from onepos.pages.model_page import model_figures
 from onepos.pages.model_summary import Scored, advice, in_words, summarise_model
-from onepos.study.figures import figure_svg, reliability
 from onepos.table.evaluation import bootstrap_intervals, complete_values
+from onepos_studies.study.figures import figure_svg, reliability
 
 
 @pytest.fixture(scope="module")
@@ -173,10 +173,10 @@ def test_bad_input(nasty, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("key", ["logistic", "frequency", "glocal"])
+@pytest.mark.parametrize("key", ["logistic", "frequency"])
 def test_models_without_epochs_have_a_page_too(nasty, tmp_path, key):
     _, data, observed = nasty
-    params = {"logistic": {"l2": 1.0}, "glocal": {"feature_l2": 1.0}}.get(key, {})
+    params = {"logistic": {"l2": 1.0}}.get(key, {})
     model = onepos.make_classifier(key, **params).fit(data.X, observed)
     assert model_report(model, data.X, observed, tmp_path / "m.html").stat().st_size > 5000
 

@@ -24,12 +24,10 @@ FAST = {
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 5, "random_state": 0},
     "kernel": {"random_state": 0},
-    "glocal": {"feature_l2": 1.0, "random_state": 0},
-    "d2ml": {"rank_weight": 1.0},
 }
-EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "mlml", "logistic", "forest", "kernel")]
+EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "logistic", "forest", "kernel")]
 #: One of every kind of graph.
-KINDS = ["an", "softmax", "glocal", "d2ml", "frequency"]
+KINDS = ["an", "softmax", "frequency"]
 
 
 @pytest.fixture(scope="module")
@@ -201,8 +199,6 @@ def test_metadata(tmp_path, data):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: onepos.MLMLClassifier(instance_smoothness=1.0), "searches its training rows.*onepos.load"),
-        (lambda: onepos.D2MLClassifier(rank_weight=1.0, kernel="rbf"), "kernel='linear'"),
         (lambda: build("an", network=nn.Linear(5, 4)), r"network of your own \(Linear\).*torch.onnx"),
         (lambda: Doubled(max_epochs=1), "Doubled predicts in a way"),
     ],

@@ -21,9 +21,6 @@ FAST = {
     "kernel": {"random_state": 0},
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 20, "random_state": 0},
-    "glocal": {"feature_l2": 1.0, "random_state": 0},
-    "mlml": {"instance_smoothness": 1.0},
-    "d2ml": {"rank_weight": 1.0},
 }
 
 

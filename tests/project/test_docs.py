@@ -9,7 +9,7 @@ import pytest
 
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
-from onepos.methods.registry import METHODS
+from onepos.methods.registry import installed_methods
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "methods"
@@ -26,9 +26,6 @@ SECTIONS = ("Formula", "Parameters", "Assumptions", "When to use it", "What it n
 TABLED = (
     *("auto", "smile", "smile-si", "role", "epr", "em", "ll-r", "hill", "splc", "gr", "crisp"),
     *(
-        "glocal",
-        "mlml",
-        "d2ml",
         "an",
         "softmax",
         "capped",
@@ -37,9 +34,13 @@ TABLED = (
         "logistic",
         "frequency",
         "bce",
+        "glocal",
+        "mlml",
+        "d2ml",
     ),
 )
 
+METHODS = installed_methods()
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

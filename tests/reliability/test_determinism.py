@@ -1,22 +1,17 @@
 """One seed, one result: in every process, with parallel jobs, from a file, after a resumed run; and nearly so with
-another number of threads, which add in another order.
-"""
+another number of threads, which add in another order."""
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import onepos
 import seeded_fits
 from onepos.methods.registry import METHODS
-from onepos.study import load_results
 from onepos.training.machine import limited_threads
-from tiny_study import stable, study_text
 
 #: Probabilities of fits with one and with two threads differ by no more; see docs/reliability.md.
 TOLERANCE = 1e-4
@@ -84,17 +79,3 @@ def test_the_fits_are_large_enough_for_threads_to_matter():
 
 def _sigmoid(logits):
     return 1 / (1 + np.exp(-logits))
-
-
-def test_a_study_has_the_same_rows_with_parallel_jobs_and_after_a_resumed_run(tmp_path):
-    """Each run in a process of its own: what ran before in this one is not part of the promise."""
-    (tmp_path / "tiny.toml").write_text(study_text("frequency", "linear", "wan", "smile"))
-    frames = []
-    for name, jobs, parts in (("one", 1, [()]), ("two", 2, [()]), ("resumed", 1, [("smile",), ("linear", "wan"), ()])):
-        command = [sys.executable, "-m", "onepos", "bench", "run", str(tmp_path / "tiny.toml"), "--jobs", str(jobs)]
-        for methods in parts:
-            chosen = ["--methods", ",".join(methods)] if methods else []
-            subprocess.run([*command, "--out", str(tmp_path / name), *chosen], check=True, capture_output=True)
-        frames.append(stable(load_results(Path(tmp_path / name))))
-    pd.testing.assert_frame_equal(frames[0], frames[1], check_exact=True)
-    pd.testing.assert_frame_equal(frames[0], frames[2], check_exact=True)

@@ -62,7 +62,7 @@ def models(tmp_path_factory):
     neural = onepos.make_classifier("wan", network=(3,), max_epochs=1, random_state=0).fit(frame[["a", "b", "c"]], Y)
     made = {
         "network": neural.choose_thresholds(frame[["a", "b", "c"]], n_positives=1.5),
-        "graph": onepos.make_classifier("mlml", instance_smoothness=1.0).fit(X, Y),
+        "graph": onepos.make_classifier("kernel").fit(X, Y),
         "auto": onepos.make_classifier("auto", methods=("kernel",), n_folds=2, random_state=0).fit(X, Y),
         "table": TableModel(text="text", method="logistic", params={"l2": 1.0}, random_state=0).fit(frame, label="tag"),
     }

@@ -11,7 +11,7 @@ from onepos.datasets import make_known_posterior
 from onepos.methods.registry import METHODS, make_classifier
 from onepos.rows.stored import DatasetRows, is_dataset, rows_at_once
 
-GRAPH = ("smile", "smile-code")
+GRAPH = ("smile",)
 
 
 @pytest.fixture(scope="module")
@@ -263,14 +263,12 @@ class TestErrors:
         with pytest.raises(ValueError, match="140 and 139"):
             self.fit(Items(data.X), data.observed[1:])
 
-    @pytest.mark.parametrize("key", ["logistic", "frequency", "mlml", "auto"])
+    @pytest.mark.parametrize("key", ["logistic", "frequency", "auto"])
     def test_methods_without_a_network(self, key, data):
         with pytest.raises(TypeError, match="features as a matrix; got a Items"):
             make_classifier(key).fit(Items(data.X), data.observed)
 
-    @pytest.mark.parametrize(
-        ("key", "settings"), [("smile", {}), ("smile-code", {}), ("role", {"n_positives": "estimate"})]
-    )
+    @pytest.mark.parametrize(("key", "settings"), [("smile", {}), ("role", {"n_positives": "estimate"})])
     def test_methods_with_a_graph_ask_for_graph_features(self, key, settings, data):
         with pytest.raises(ValueError, match="array of 140 rows as graph_features"):
             make_classifier(key, **settings).fit(Items(data.X), data.observed)

@@ -92,7 +92,7 @@ def test_predictions_are_frames_with_names(photos, model):
     np.testing.assert_array_equal(model.predict(part), expected)
 
 
-@pytest.mark.parametrize("method", ["logistic", "frequency", "mlml", "role"])
+@pytest.mark.parametrize("method", ["logistic", "frequency", "role"])
 def test_saved_and_loaded_predictions_are_equal_bit_for_bit(photos, tmp_path, method):
     params = {"role": {"max_epochs": 1}, "logistic": {"l2": 1.0}}.get(method, {})
     made = TableModel(**EASY, method=method, params=params).fit(photos, label="tag")

@@ -48,7 +48,6 @@ def known():
         ("ll-cp", {"rate_per_epoch": 0.02}),
         ("crisp", {"warm_up_epochs": 1, "refresh_epochs": 3, "mean": "set"}),
         ("smile-si", {"warm_up_epochs": 1}),
-        ("smile-code", {}),
         ("smile", {"early_stopping": True, "dropout": 0.2}),
         ("smile", {"graph_on": "embeddings", "graph_refresh": 2, "warm_up_epochs": 1}),
     ],

@@ -90,7 +90,6 @@ def test_a_device_that_torch_cannot_use_here_is_refused_before_training(device):
     [
         ("an", {"network": [10**12]}),
         ("an", {"network": [10**6] * 3}),
-        ("smile-code", {"decoder_hidden": 10**12, "n_neighbors": 2}),
     ],
 )
 def test_memory_is_asked_for_before_it_is_taken(method, setting):

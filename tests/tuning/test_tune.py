@@ -160,7 +160,7 @@ def test_a_tiny_budget_leaves_the_defaults(data):
     assert found.best_estimator.predict_proba(data.X).shape == (100, 4)
 
 
-@pytest.mark.parametrize("key", ["an", "smile", "logistic", "mlml"])
+@pytest.mark.parametrize("key", ["an", "smile", "logistic"])
 def test_methods(data, key, capsys):
     settings = {"max_epochs": 3} if key in ("an", "smile") else {}
     base = onepos.make_classifier(key, **settings)

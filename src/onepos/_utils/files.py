@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import socket
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,3 +121,25 @@ def existing(path: str | Path, suffixes: Collection[str]) -> Path:
     if not source.is_file():
         raise FileNotFoundError(f"no such file: {source}. Check the path.")
     return source
+
+
+def user_cache() -> Path:
+    """Return the folder that ``pooch.os_cache("onepos")`` names, without pooch."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "onepos" / "onepos" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "onepos"
+    return Path(os.environ.get("XDG_CACHE_HOME", "").strip() or Path.home() / ".cache") / "onepos"
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether files may be created below the folder, judged by its nearest existing ancestor."""
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    # The mode bits count even for a user who could override them: the owner of a protected folder wants it kept.
+    return existing.is_dir() and bool(existing.stat().st_mode & 0o222) and os.access(existing, os.W_OK)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the file's sha256 in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

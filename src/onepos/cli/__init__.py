@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib.metadata import entry_points
 from types import FrameType
 from typing import Annotated, Any
 
@@ -19,6 +20,10 @@ from onepos.exceptions import LostProcessError, OneposError
 __all__ = ["main"]
 
 SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+#: Commands of the distribution onepos-studies. Any package can register a typer app as an entry point
+#: ``onepos.commands``, under the name of its command.
+_IN_STUDIES = ("bench", "datasets")
 
 #: Seconds that a process waits with its message for process 0 to come to the same end: torchrun then stops it.
 _FIRST_SPEAKS = 5.0
@@ -43,7 +48,7 @@ def commands() -> Any:
     # Not at the top: a plain install has neither typer nor rich.
     import typer
 
-    from onepos.cli import bench, complete, datasets, demo, doctor, evaluate, fit, options, predict
+    from onepos.cli import complete, demo, doctor, evaluate, fit, options, predict
 
     app = typer.Typer(name="onepos", pretty_exceptions_enable=False)
     options.add(app, demo.demo)
@@ -53,8 +58,8 @@ def commands() -> Any:
     options.add(app, predict.predict, predict.EXAMPLES)
     options.add(app, options.expanded(complete.complete, complete.WITHOUT), complete.EXAMPLES)
     options.add(app, doctor.methods)
-    app.add_typer(datasets.app, name="datasets")
-    app.add_typer(bench.app, name="bench")
+    for point in sorted(entry_points(group="onepos.commands"), key=lambda point: point.name):
+        app.add_typer(point.load(), name=point.name)
 
     def show_version(wanted: bool) -> None:
         if wanted:
@@ -84,6 +89,8 @@ def _run(arguments: list[str]) -> int:
             "torchrun.",
             BAD_INPUT,
         )
+    if arguments and arguments[0] in _IN_STUDIES and not entry_points(group="onepos.commands", name=arguments[0]):
+        return _complain(f"`onepos {arguments[0]}` is in another package: pip install onepos-studies", BAD_INPUT)
     try:
         with orderly_end():
             code = typer.main.get_command(commands()).main(args=arguments, prog_name="onepos", standalone_mode=False)

@@ -127,7 +127,7 @@ def _sources(options: TrainingOptions, path: Path | None, trained: Trained | Non
     for name, value in given.items():
         if value and (had := has[name]) != value:
             raise InputError(f"the model was trained with {name} {had or 'left out'}; got {value}. Leave {name} out.")
-    return loaded, read_table(options.data, **reading_options(loaded, options.data))
+    return loaded, read_table(options.data, **reading_options(loaded))
 
 
 def _write_review(made: "Completion", path: Path, image: str, title: str, threshold: float | None) -> None:

@@ -48,8 +48,8 @@ def evaluate(
 
         loaded = options.open_model(model, data, embed)
         named = options.names(labels)
-        read_as = reading_options(loaded, data)
-        content = read_table(data, **read_as | {"plain": [*read_as["plain"], label], "labels": named})
+        read_as = reading_options(loaded)
+        content = read_table(data, **read_as | {"plain": [*read_as["plain"], label]})
         if content.labels is None and not label and not named:
             raise InputError(
                 f"say where the labels are: --label COL (a column of tags) or --labels COL,… (0/1 columns). "

@@ -28,7 +28,7 @@ EXAMPLES = (
     "onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos",
     "onepos fit photos.csv --label tag --tune --budget 600 --out photos.onepos",
     "onepos fit photos.csv --label tag --sample checked.csv --sample-label tags --out photos.onepos --report page.html",
-    "onepos fit yeast.arff --method smile --n-positives 4.2 --out yeast.onepos",
+    'onepos fit yeast.csv --label tags --separator ";" --method smile --out yeast.onepos',
     "torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --method smile --checkpoint run --out photos.onepos",
 )
 _SHOWN, _SHOWN_COLUMNS = 6, 20
@@ -152,8 +152,6 @@ def _check_sample(options: TrainingOptions) -> None:
     if label and labels:
         raise InputError("--labels names the 0/1 columns of the sample, too: leave --sample-label out.")
     columns = column_names(options.sample)
-    if columns is None:
-        return
     if not label and not labels:
         raise InputError(f"say which column of {options.sample.name} holds all tags: --sample-label COL.")
     missing = [name for name in ([label] if label else labels) if name not in columns]
@@ -217,7 +215,6 @@ def _fit(
         options.data,
         words=names(options.categories),
         plain=[options.label, options.id, options.image, *names(options.text)],
-        labels=columns,
     )
     if data.labels is None and not options.label and not options.labels:
         shown = ", ".join(map(str, data.frame.columns[:8])) + (" …" if len(data.frame.columns) > 8 else "")
@@ -241,8 +238,8 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
 
     tell(0.97, "calibrating")
     label, labels = options.sample_label or options.label, names(options.labels)
-    read_as = reading_options(model, options.sample)
-    data = read_table(options.sample, **read_as | {"plain": [*read_as["plain"], label], "labels": labels})
+    read_as = reading_options(model)
+    data = read_table(options.sample, **read_as | {"plain": [*read_as["plain"], label]})
     separator = (options.separator or BETWEEN_TAGS) if label else None
     notes = calibrate_table(model, data, label=label or None, separator=separator, labels=labels)
     return [f"{options.sample.name}: {note}" for note in notes]

@@ -34,9 +34,7 @@ def _methods(incomplete: str) -> list[str]:
     return [key for key in installed_methods() if key.startswith(incomplete)]
 
 
-Data = Annotated[
-    Path, typer.Argument(help="CSV, TSV, parquet, Mulan ARFF + XML, MAT, npz or svmlight.", show_default=False)
-]
+Data = Annotated[Path, typer.Argument(help="CSV, TSV or parquet.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
 Out = Annotated[Path, option("FILE", ".csv, .tsv or .parquet.")]
 Label = Annotated[str, option("COL", "Column holding one tag per row; cells may be blank.")]

@@ -1,18 +1,16 @@
-"""CSV, TSV and parquet as frames, which ``onepos.table`` reads too; and as numbers with labels for ``read``."""
+"""CSV, TSV and parquet files as frames."""
 
 import csv
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from onepos._utils.labels import cell_text, check_distinct, one_positive
+from onepos._utils.labels import check_distinct
 from onepos._utils.machine import require
-from onepos.datasets._table import Table, as_features, as_indicator
 from onepos.exceptions import DataFileError, MissingDependencyError
 
 #: Cells by which columns of codes are told from columns of numbers.
@@ -149,45 +147,3 @@ def parquet_frame(path: Path) -> pd.DataFrame:
             )
         frame: pd.DataFrame = file.read().to_pandas().reset_index(drop=True)
         return frame
-
-
-def read_delimited(
-    path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
-) -> Table:
-    """Read a parquet, CSV or TSV file with 0/1 or −1/1 columns ``labels``, or one column ``label`` of tags."""
-    is_text = path.suffix.lower() in (".csv", ".tsv", ".tab")
-    frame = csv_frame(path, plain=[] if label is None else [label]) if is_text else parquet_frame(path)
-    if (labels is None) == (label is None):
-        raise ValueError("say which columns are the labels: labels=[names] (0/1) or label=name (one tag per row).")
-    if isinstance(labels, str):
-        raise ValueError(f"labels= takes a list of column names; for one column of tags pass label={labels!r}.")
-    chosen = [label] if label is not None else list(labels or ())
-    missing = [name for name in (*chosen, *drop) if name not in frame.columns]
-    if missing:
-        raise DataFileError(f"{path.name}: has no column {missing[:5]}; it has {list(map(str, frame.columns[:10]))}…")
-    features = frame.drop(columns=[*chosen, *drop])
-    X = _numbers(features, path, "feature columns must be numbers", "Encode them, or leave them out with drop=.")
-    if label is not None:
-        Y, names = _tags(frame[label], path)
-    else:
-        columns = _numbers(frame[chosen], path, "label columns must be 0/1", "A column of tags is given as label=.")
-        Y, names = as_indicator(columns, path, "label columns"), tuple(map(str, chosen))
-    return Table(as_features(X), Y, tuple(map(str, features.columns)), names)
-
-
-def _numbers(frame: pd.DataFrame, path: Path, expected: str, advice: str) -> Any:
-    words = [str(name) for name in frame.columns if frame[name].dtype.kind not in "biuf"]
-    if words:
-        raise DataFileError(f"{path.name}: {expected}; these are not: {words[:5]}. {advice}")
-    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _tags(column: "pd.Series[Any]", path: Path) -> tuple[Any, tuple[str, ...]]:
-    empty = np.flatnonzero((column.isna() | (column.astype(str).str.strip() == "")).to_numpy())
-    if empty.size:
-        raise DataFileError(
-            f"{path.name}: {empty.size} rows have no tag in column {column.name!r} (first: row {empty[0]}, "
-            "counted from 0). Fill in the label or drop these rows."
-        )
-    indicator = one_positive(column)
-    return indicator.to_numpy(dtype=np.uint8), tuple(cell_text(name) for name in indicator.columns)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.matrices import csr, short_indices, to_dense
 from onepos._utils.validation import FloatArray, IntArray, MatrixLike, generator
-from onepos.datasets._table import csr, short_indices, to_dense
 
 Selection = Literal["uniform", "frequency", "dominance", "weights"]
 

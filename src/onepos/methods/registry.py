@@ -1,7 +1,8 @@
-"""Every method by its key: which class, which settings, which paper, what it assumes and needs (methods.toml)."""
+"""Every method by its key: which class, settings and paper, what it assumes and needs, its revision (methods.toml)."""
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """One record of the table of methods; ``preset`` are the parameters that make the class this method."""
+    """One record of the table of methods.
+
+    ``preset`` are the parameters that make the class this method. ``revision`` rises whenever predictions change by
+    more than rounding: stored results belong to one revision.
+    """
 
     key: str
     name: str
@@ -24,6 +29,7 @@ class Method:
     year: int | None = None
     assumptions: str = "see its documentation"
     needs: str = "see its documentation"
+    revision: int = 1
     preset: dict[str, Any] = field(default_factory=dict)
 
     def load_class(self) -> type["OnePositiveClassifier"]:
@@ -55,16 +61,33 @@ def _read_methods() -> dict[str, Method]:
 
 
 METHODS = _read_methods()
+#: Methods that another distribution of this project registers; an unknown key among them is answered with its name.
+_IN_STUDIES = ("glocal", "mlml", "d2ml", "smile-code")
 
 
+@cache
 def _elsewhere(key: str, target: str) -> Method:
-    return Method(key, target.rpartition(":")[2], target, "of another package")
+    """Return the record of a class of another package, which its attribute ``about`` fills in."""
+    record = Method(key, target.rpartition(":")[2], target, "of another package")
+    try:
+        about = getattr(record.load_class(), "about", {})
+        return replace(record, **about)
+    except ValueError:  # said when the method is used; the list shows that it is there
+        return record
+    except TypeError as error:
+        known = ", ".join(("name", "paper", "year", "assumptions", "needs", "revision", "preset"))
+        raise ValueError(f"method {key!r}: {target}.about may have {known}; {error}.") from error
 
 
 def installed_methods() -> dict[str, Method]:
-    """Return the methods here and those that installed packages register as entry points ``onepos.methods``."""
-    points = entry_points(group="onepos.methods")
-    return {point.name: _elsewhere(point.name, point.value) for point in points} | METHODS
+    """Return the methods here, then those that installed packages register as entry points ``onepos.methods``.
+
+    An entry point is ``key = "package.module:Class"``. The class derives from a onepos classifier. Its class attribute
+    ``about``, a dict, may have ``name``, ``paper``, ``year``, ``assumptions``, ``needs``, ``revision`` and ``preset``.
+    """
+    points = sorted(entry_points(group="onepos.methods"), key=lambda point: point.name)
+    others = {point.name: point.value for point in points if point.name not in METHODS}
+    return METHODS | {key: _elsewhere(key, value) for key, value in others.items()}
 
 
 def get_method(key: str) -> Method:
@@ -75,6 +98,8 @@ def get_method(key: str) -> Method:
         return _elsewhere(key, key)
     known = installed_methods()
     if key not in known:
+        if key in _IN_STUDIES:
+            raise ValueError(f"the method {key!r} is in another package: pip install onepos-studies.")
         raise ValueError(
             f"unknown method {key!r}; known: {', '.join(known)}. A class of one's own is given as package.module:Class."
         )
@@ -92,7 +117,7 @@ def list_methods() -> "pd.DataFrame":
     """
     import pandas as pd
 
-    columns = ["key", "name", "class_name", "paper", "year", "assumptions", "needs"]
+    columns = ["key", "name", "class_name", "paper", "year", "assumptions", "needs", "revision"]
     frame = pd.DataFrame([{name: getattr(method, name) for name in columns} for method in installed_methods().values()])
     frame["year"] = frame["year"].astype("Int64")
     return frame.set_index("key")

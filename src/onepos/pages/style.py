@@ -195,11 +195,14 @@ def _draw(figure: Any, kind: str, metadata: dict[str, None]) -> bytes:
     return stream.getvalue()
 
 
-def load_templates(purpose: str) -> Any:
-    """Open the templates, which escape every text not marked as safe; ``purpose`` is for the message without jinja2."""
+def load_templates(purpose: str, package: str = "onepos.pages") -> Any:
+    """Open the templates of a package and those here, which escape every text not marked as safe.
+
+    ``purpose`` is for the message without jinja2.
+    """
     jinja2 = require("jinja2", extra="plot", purpose=purpose)
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("onepos.pages"),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in dict.fromkeys((package, "onepos.pages"))]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -207,9 +210,9 @@ def load_templates(purpose: str) -> Any:
     )
 
 
-def render_page(name: str, purpose: str, **values: Any) -> str:
+def render_page(name: str, purpose: str, package: str = "onepos.pages", **values: Any) -> str:
     """Return the page of a template; its policy lets the browser load nothing and run only the script of that name."""
-    templates = load_templates(purpose)
+    templates = load_templates(purpose, package)
     script = templates.get_template(f"{name}.js").render()
     page = templates.get_template(f"{name}.html.j2")
     return str(page.render(script=script, script_hash=content_hash(script), **values))

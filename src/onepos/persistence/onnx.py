@@ -14,15 +14,11 @@ from torch import nn
 from onepos._utils.files import write_durably
 from onepos._utils.machine import require
 from onepos.methods._base import OnePositiveClassifier, SharesClassifier
-from onepos.methods._classical import LOGIT_SLOPE, ClassicalClassifier
 from onepos.methods._neural import NeuralClassifier
-from onepos.methods.d2ml import D2MLClassifier
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.frequency import FrequencyClassifier
-from onepos.methods.glocal import GLOCALClassifier
 from onepos.methods.kernel import KernelClassifier
 from onepos.methods.logistic import LogisticClassifier
-from onepos.methods.mlml import MLMLClassifier
 from onepos.methods.softmax import CappedSoftmaxClassifier, SoftmaxClassifier
 from onepos.rows.scaling import FeatureScaler
 from onepos.training.networks import MLP, Dropout
@@ -111,8 +107,8 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
     Parameters
     ----------
     model : a fitted onepos classifier
-        Any neural method with a network of the library's own, ``glocal``, ``frequency``, and ``d2ml``
-        without a kernel; ``logistic`` fitted on a 1-D y. Others raise ValueError.
+        Any neural method with a network of the library's own, and ``frequency``; ``logistic`` fitted on a
+        1-D y. Others raise ValueError.
     path : str or Path
         Its folder is made if it does not exist.
     precision : {"double", "single"}
@@ -231,13 +227,7 @@ def _network(graph: Graph, model: Any) -> str:
 def _linear(graph: Graph, model: Any) -> str:
     if isinstance(model, LogisticClassifier) and not model.single_label_:
         raise ValueError(f"logistic finds the level of every row by iteration, which is not exported. {_INSTEAD}")
-    if getattr(model, "gamma_", None) is not None:
-        raise ValueError(
-            f"a kernel model needs its {model.coef_.shape[0]} landmark rows at prediction, which is not exported. Use "
-            f"D2MLClassifier(kernel='linear'). {_INSTEAD}"
-        )
-    slope = 1.0 if isinstance(model, LogisticClassifier) else LOGIT_SLOPE
-    return graph.affine(_scaled(graph, model.scaler_), "linear", slope * model.coef_, slope * model.intercept_)
+    return graph.affine(_scaled(graph, model.scaler_), "linear", model.coef_, model.intercept_)
 
 
 def _frequency(graph: Graph, model: Any) -> str:
@@ -255,16 +245,12 @@ _RECIPES: dict[Any, Callable[[Graph, Any], str] | str] = {
     LogisticClassifier._log_shares: _linear,
     ForestClassifier._log_shares: "forest walks through its trees at prediction",
     KernelClassifier._log_shares: "kernel compares rows with its landmarks at prediction",
-    GLOCALClassifier._scores: _linear,
-    D2MLClassifier._scores: _linear,
     FrequencyClassifier._logits: _frequency,
-    MLMLClassifier._scores: "mlml searches its training rows at prediction",
 }
 #: The step that a base class leaves to its subclasses.
 _STEPS: dict[Any, str] = {
     NeuralClassifier: "_from_network",
     SharesClassifier: "_log_shares",
-    ClassicalClassifier: "_scores",
 }
 
 #: Share by which a threshold is lowered. A threshold may equal the probability of training rows to the last bit. Other

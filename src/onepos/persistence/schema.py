@@ -78,20 +78,6 @@ def _capped(part: Part) -> None:
     _network(part)
 
 
-def _d2ml(part: Part) -> None:
-    own = _WEIGHTS
-    if part.facts["gamma"] is not None:
-        own = own | {"coef": Array("landmarks labels")} | part.matrix("landmarks", "landmarks", "features")
-    part.expect(_scaler(part) | own)
-
-
-def _mlml(part: Part) -> None:
-    # Rows of zeros have a column of their own where directions are compared.
-    part.sizes["columns"] = part.sizes["features"] + (part.facts["metric"] == "cosine")
-    own = {"scales": Array("rows", low=0), "soft": Array("rows labels")}
-    part.expect(_scaler(part) | own | part.matrix("features", "rows", "columns"))
-
-
 def _forest(part: Part) -> None:
     """Check also that every walk from a root ends in a leaf, and that every leaf has labels."""
     own = {
@@ -147,7 +133,6 @@ def _auto(part: Part) -> None:
 
 _SCALE: Rule = {"scale": one_of("standard", "minmax", "none")}
 _LINEAR: Rule = _SCALE | {"l2": "not negative", "n_iter": "count"}
-_CLASSICAL: Rule = _SCALE | {"n_iter": "count", "history": _history({"*": "measured"})}
 NETWORK: Rule = _SCALE | {"sizes": ["size"], "dropout input_dropout?1": "share", "history": _history({"*": "measured"})}
 
 #: By name of a class: the rule of its facts; and its arrays beside those of the scaler, or the function that checks
@@ -163,17 +148,6 @@ STORED: dict[str, tuple[Rule, dict[str, Array] | Callable[[Part], None]]] = {
         _SCALE | {"gamma ridge n_positives": "positive"},
         _FREQUENCY | {"landmarks": Array("landmarks features"), "weights": Array("landmarks labels")},
     ),
-    "GLOCALClassifier": (
-        _CLASSICAL | {"feature_l2": "not negative"},
-        _WEIGHTS | {"labels": Array("labels rank"), "correlations": Array("groups labels correlation_rank")},
-    ),
-    "MLMLClassifier": (
-        _CLASSICAL
-        | {"instance_smoothness": "not negative", "n_neighbors": "size", "weight": "share"}
-        | {"metric": one_of("euclidean", "cosine")},
-        _mlml,
-    ),
-    "D2MLClassifier": (_CLASSICAL | {"gamma": (None, "positive"), "rank_weight ridge": "not negative"}, _d2ml),
     "AutoClassifier": (
         {
             "members": [{"class": "text", "params": {"*": "any"}, "facts": "any"}],

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.files import sha256_of
 from onepos._utils.machine import require
-from onepos.datasets._fetch import sha256_of
 from onepos.exceptions import DataFileError, MissingDependencyError
 
 TIMM = "timm:"  # Before the name of an embedder of pictures

@@ -11,9 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import not_counted, tell
-from onepos._utils.files import replaced_when_done
+from onepos._utils.files import is_writable, replaced_when_done, user_cache
 from onepos._utils.machine import require
-from onepos.datasets._fetch import is_writable, user_cache
 from onepos.exceptions import DataFileError, MissingDependencyError
 from onepos.table.embedders import (
     TIMM,

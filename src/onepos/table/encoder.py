@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.matrices import short_indices
 from onepos._utils.validation import all_or_nothing
-from onepos.datasets._table import short_indices
 from onepos.exceptions import DataFileError
 from onepos.table.columns import FittedColumn, FlagColumn, NumberColumn
 from onepos.table.dates import DateColumn

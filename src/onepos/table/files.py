@@ -2,33 +2,27 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from onepos._utils.files import existing, explained, replaced_when_done
 from onepos._utils.machine import require
 from onepos.datasets._delimited import csv_frame, parquet_file, parquet_frame, readable
-from onepos.datasets._load import FORMATS, read
 from onepos.exceptions import DataFileError
 
-SEPARATED, PARQUET, SVMLIGHT = (".csv", ".tsv", ".tab"), (".parquet", ".pq"), (".svm", ".svmlight", ".libsvm")
+SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 CHUNK_ROWS = 10_000  # Rows held in memory at a time when a file is read in chunks
-_MOST_COLUMNS = 1 << 18  # A sparse column of a frame takes two kilobytes, however empty it is
+_BENCHMARK = (".arff", ".mat", ".npz", ".svm", ".svmlight", ".libsvm")
 
 
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """A data file in memory: its columns, and the labels that the format itself marks as such, as a 0/1 indicator.
-
-    ARFF, MAT, svmlight and npz mark labels. For other formats ``labels`` is None.
-    """
+    """A data file in memory."""
 
     frame: pd.DataFrame
     labels: pd.DataFrame | None = None
@@ -39,45 +33,22 @@ def read_table(
     *,
     words: Collection[str] = (),
     plain: Collection[str] = (),
-    n_features: int | None = None,
-    labels: Sequence[str] = (),
 ) -> TableData:
     """Read a data file; the format follows from the suffix.
 
     Columns of ``words`` are read as text, whatever they look like (``07`` stays ``07``); an empty cell, ``NA`` and the
     like are missing. Columns of ``plain`` are read as text in which only an empty cell is missing: tags, identifiers,
-    free text. For svmlight, ``n_features`` says how many features the rows have, where the file may not show the last
-    ones. For ARFF, ``labels`` says which attributes are the labels, if there is no XML file to say it.
+    free text.
     """
-    source = existing(path, FORMATS)
-    suffix = source.suffix.lower()
-    if suffix in SEPARATED:
+    source = _table_file(path)
+    if source.suffix.lower() in SEPARATED:
         frame = csv_frame(source, words=words, plain=plain, column_name=unescape_formula, codes=True)
         frame = with_escapes(frame, unescape_formula)
-    elif suffix in PARQUET:
-        frame = parquet_frame(source)
     else:
-        options = {"labels": list(labels)} if suffix == ".arff" and labels else {}
-        return _matrix_file(source, {"n_features": n_features} if suffix in SVMLIGHT else options)
+        frame = parquet_frame(source)
     if not len(frame):
         raise _no_row(source)
     return TableData(frame)
-
-
-def _matrix_file(path: Path, options: dict[str, Any]) -> TableData:
-    """Read a format that holds a matrix and labels; sparse features become sparse columns."""
-    table = read(path, **options)
-    if table.X.shape[1] > _MOST_COLUMNS:
-        raise DataFileError(
-            f"{path.name}: {table.X.shape[1]:,} features are too many for a table, in which each is a column; up to "
-            f"{_MOST_COLUMNS:,} are read. Use onepos.datasets.read and an estimator: they take sparse matrices as such."
-        )
-    if sparse.issparse(table.X):
-        accessor: Any = pd.DataFrame.sparse
-        frame = accessor.from_spmatrix(sparse.csr_matrix(table.X), columns=list(table.feature_names))
-    else:
-        frame = pd.DataFrame(table.X, columns=list(table.feature_names))
-    return TableData(frame, pd.DataFrame(table.Y.astype(np.int8), columns=list(table.label_names)))
 
 
 def read_chunks(
@@ -85,24 +56,19 @@ def read_chunks(
     *,
     words: Collection[str] = (),
     plain: Collection[str] = (),
-    n_features: int | None = None,
     rows: int = CHUNK_ROWS,
 ) -> Generator[pd.DataFrame, None, None]:
     """Yield a data file piece by piece, so that its size does not matter; the rows are numbered through.
 
-    Parameters as for ``read_table``. CSV, TSV and parquet are read ``rows`` at a time; the other formats can only be
-    read whole, and are yielded in pieces.
+    Parameters as for ``read_table``; a piece has ``rows`` rows.
     """
-    source = existing(path, FORMATS)
+    source = _table_file(path)
     is_text = source.suffix.lower() in SEPARATED
     if is_text:
         options: Any = {"column_name": unescape_formula, "codes": True, "chunksize": rows}
         pieces: Any = csv_frame(source, words=words, plain=plain, **options)
-    elif source.suffix.lower() in PARQUET:
-        pieces = parquet_pieces(source, rows)
     else:
-        frame = read_table(source, n_features=n_features).frame
-        pieces = (frame.iloc[first : first + rows] for first in range(0, len(frame), rows))
+        pieces = parquet_pieces(source, rows)
     start = 0
     with closing(pieces):
         while True:
@@ -132,20 +98,18 @@ def parquet_rows(path: Path) -> int:
         return int(file.metadata.num_rows)
 
 
-def column_names(path: str | Path) -> list[str] | None:
-    """Return the columns of a CSV, TSV or parquet file without reading it; None for other formats."""
-    source = existing(path, FORMATS)
+def column_names(path: str | Path) -> list[str]:
+    """Return the columns of a CSV, TSV or parquet file without reading it."""
+    source = _table_file(path)
     if source.suffix.lower() in PARQUET:
         with parquet_file(source) as file:
             return [str(name) for name in file.schema_arrow.names]
-    if source.suffix.lower() not in SEPARATED:
-        return None
     return [unescape_formula(str(name)) for name in csv_frame(source, column_name=unescape_formula, nrows=0)]
 
 
 def has_integers(path: str | Path, column: str | None) -> bool:
     """Whether the column of a parquet file holds signed integers, with gaps or without."""
-    source = existing(path, FORMATS)
+    source = _table_file(path)
     if source.suffix.lower() not in PARQUET:
         return False
     types = require("pyarrow", extra="data", purpose="reading parquet").types
@@ -163,12 +127,22 @@ def read_as_written(path: Path) -> pd.DataFrame:
 
 def guess_rows(path: str | Path) -> int:
     """Return about how many rows a file has, from its head or its metadata: for progress bars."""
-    source = existing(path, FORMATS)
+    source = _table_file(path)
     if source.suffix.lower() in PARQUET:
         return parquet_rows(source)
     with source.open("rb") as stream:
         head = stream.read(1 << 20)
     return max(1, head.count(b"\n") * source.stat().st_size // max(1, len(head)))
+
+
+def _table_file(path: str | Path) -> Path:
+    """Return the path of a file that is there and holds a table."""
+    if Path(path).suffix.lower() in _BENCHMARK:
+        raise DataFileError(
+            f"{Path(path).name} is no CSV, TSV or parquet file. `onepos datasets convert` of onepos-studies makes one "
+            "of it: pip install onepos-studies."
+        )
+    return existing(path, (*SEPARATED, *PARQUET))
 
 
 def _no_row(path: Path) -> DataFileError:

@@ -13,7 +13,6 @@ from onepos._utils.context import tell
 from onepos.table.files import (
     CHUNK_ROWS,
     PARQUET,
-    SVMLIGHT,
     TableData,
     TableWriter,
     guess_rows,
@@ -87,7 +86,7 @@ def predict_file(
     # Closed by hand: an error in the middle of the file must not leave it open.
     with (
         TableWriter(out, escape_formulas=output.escape_formulas) as table,
-        closing(read_chunks(data, **reading_options(model, data), rows=chunk_rows)) as pieces,
+        closing(read_chunks(data, **reading_options(model), rows=chunk_rows)) as pieces,
     ):
         for chunk in pieces:
             has_ids = model.id_ in chunk.columns
@@ -128,13 +127,12 @@ def _separator(model: TableModel, given: str | None, notes: list[str]) -> str:
     return sign
 
 
-def reading_options(model: TableModel, path: str | Path) -> dict[str, Any]:
+def reading_options(model: TableModel) -> dict[str, Any]:
     """Return how a file must be read so that its columns are what they were in training."""
     kinds = model.encoder_.kinds_
     plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
-    size = len(kinds) if Path(path).suffix.lower() in SVMLIGHT else None
-    return {"words": model.encoder_.words_, "plain": plain, "n_features": size}
+    return {"words": model.encoder_.words_, "plain": plain}
 
 
 def as_columns(probabilities: pd.DataFrame, *, shorten: bool) -> pd.DataFrame:

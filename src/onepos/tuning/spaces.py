@@ -91,7 +91,8 @@ Space: TypeAlias = dict[str, Dimension]
 
 _SCALE = Choice("standard", "minmax", "none")
 
-#: By class name. A class inherits the entries of its base classes; its own come first.
+#: By class name. A class inherits the entries of its base classes; its own come first. A class of another package has
+#: a class attribute ``search_space``.
 SPACES: dict[str, Space] = {
     "NeuralClassifier": {
         "learning_rate": LogUniform(1e-4, 1e-2),
@@ -108,35 +109,10 @@ SPACES: dict[str, Space] = {
         "warm_up_epochs": Integer(0, 8),
     },
     "SMILESIClassifier": {"warm_up_epochs": Integer(1, 10)},
-    "SMILEReleasedClassifier": {
-        "unobserved_target": LogUniform(1e-3, 0.3),
-        "enhancement_share": LogUniform(1e-3, 0.5),
-        "unobserved_weight": LogUniform(0.01, 1.0),
-        "n_neighbors": Integer(2, 20, log=True),
-    },
     "ROLEClassifier": {"regularizer_weight": LogUniform(0.1, 10.0), "label_rate_factor": LogUniform(1.0, 100.0)},
     "ForestClassifier": {"min_samples_leaf": Integer(1, 30, log=True), "max_features": LogUniform(0.02, 1.0)},
     "KernelClassifier": {"width": LogUniform(0.05, 20.0), "ridge": LogUniform(0.03, 300.0), "scale": _SCALE},
     "LogisticClassifier": {"l2": LogUniform(0.03, 10_000.0), "scale": _SCALE},
-    "GLOCALClassifier": {
-        "feature_l2": LogUniform(0.1, 1e4),
-        "latent_weight": LogUniform(0.1, 10.0),
-        "rank": Integer(2, 50, log=True),
-        "unobserved": LogUniform(0.01, 1.0),
-        "scale": _SCALE,
-    },
-    "MLMLClassifier": {
-        "instance_smoothness": LogUniform(0.1, 100.0),
-        "n_neighbors": Integer(5, 50, log=True),
-        "graph_metric": Choice("euclidean", "cosine"),
-        "scale": _SCALE,
-    },
-    "D2MLClassifier": {
-        "rank_weight": LogUniform(0.03, 10.0),
-        "ridge": LogUniform(1e-2, 1e4),
-        "unobserved": LogUniform(0.03, 1.0),
-        "scale": _SCALE,
-    },
 }
 
 
@@ -151,7 +127,7 @@ def default_space(estimator: Any) -> Space:
     """
     space: Space = {}
     for kind in reversed(type(estimator).__mro__):
-        space |= SPACES.get(kind.__name__, {})
+        space |= SPACES.get(kind.__name__, {}) | vars(kind).get("search_space", {})
     if callable(getattr(estimator, "network", None)):
         # A module of the user's own, or a function that makes one, is not changed.
         for name in ("network", "dropout", "input_dropout"):

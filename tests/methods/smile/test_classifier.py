@@ -195,7 +195,7 @@ def test_a_network_of_your_own_is_copied_not_changed(data):
 
 def test_verbose_shows_a_progress_bar(data, capsys):
     _fit(data, verbose=1, max_epochs=2)
-    assert "epoch 2/2" in capsys.readouterr().err
+    assert "epoch 2 of 2" in capsys.readouterr().err
 
 
 def test_the_number_of_positives_can_be_estimated_from_near_rows(data):

@@ -10,7 +10,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos.graph.neighbors import SEARCHES, Search
+from onepos.graph.neighbors import SEARCHES, SearchKind
 from onepos.label_sets.thresholds import balanced_weight
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods._neural_run import GraphFeatures
@@ -214,7 +214,7 @@ class SMILEClassifier(GraphClassifier):
     n_neighbors: int = 10
     graph_on: str = "features"
     graph_refresh: int | None = None
-    graph_search: Search = "auto"
+    graph_search: SearchKind = "auto"
     cache_folder: str | None = None
     elbo_weight: float = 1e-3
     warm_up_epochs: int | str = "auto"

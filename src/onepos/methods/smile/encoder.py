@@ -17,7 +17,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from onepos._utils.context import time_left
-from onepos.graph.neighbors import NeighborGraph, Search, aggregated_rows, neighbor_graph, usable_neighbors
+from onepos.graph.neighbors import NeighborGraph, SearchKind, aggregated_rows, neighbor_graph, usable_neighbors
 from onepos.training import Rows
 from onepos.training.networks import embedder, linear, outputs_of_all
 from onepos.training.objective import as_features, gather, on_device
@@ -242,7 +242,7 @@ def sparse_product(rows: CSRRows, dense: Tensor) -> Tensor:
     return product
 
 
-def find_graph(matrix: Any, n_neighbors: int, search: Search = "exact") -> NeighborGraph:
+def find_graph(matrix: Any, n_neighbors: int, search: SearchKind = "exact") -> NeighborGraph:
     """The k neighbours of every row of a matrix, (n_samples, k), with the facts of the search.
 
     Without time for a search each row is its own neighbour; there is no time to train with them either.

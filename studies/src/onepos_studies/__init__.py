@@ -1,0 +1,1 @@
+"""Replication of the paper: studies and their committed rows, benchmark data sets, and methods of the literature."""

@@ -1,0 +1,1 @@
+"""The commands `onepos bench` and `onepos datasets`."""

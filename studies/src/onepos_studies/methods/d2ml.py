@@ -1,0 +1,160 @@
+"""D2ML (DM2L): predictions of low rank within each label's rows and of high rank over all rows."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
+from onepos.methods._base import State
+from onepos.methods._classical import CONSTANT, UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, with_constant
+from onepos.training import History
+from onepos.training.machine import limited_threads
+from onepos.tuning.spaces import Choice, LogUniform, Space
+from onepos_studies.methods import _d2ml_solver as solver
+
+#: XᵀX is formed and factorised; above this many features that no longer fits.
+_MAX_FEATURES = 8192
+
+
+class _Solution(NamedTuple):
+    """Weights, intercepts, the kernel's landmarks and γ (None when linear), λ_d and ε."""
+
+    coef: Matrix
+    intercept: Matrix
+    landmarks: Any
+    gamma: float | None
+    rank_weight: float
+    ridge: float
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class D2MLClassifier(ClassicalClassifier):
+    """Discriminant learning by ranks: shrink within a label's rows, expand over all. Key: ``d2ml``.
+
+    Minimises ½ Σ J∘(XW − Y)² + λ_d (Σ_k ‖X_k W‖_* − ‖XW‖_*) + ½ε‖W‖², X_k the rows with observed label k, by the
+    concave-convex procedure; each convex problem by ADMM with singular-value thresholding. The authors say DM2L. See
+    ``docs/methods/d2ml.md``.
+
+    Parameters
+    ----------
+    rank_weight : float or sequence of float
+        λ_d; 0 is ridge regression. Of several the best on validation rows is kept.
+    ridge : float, optional
+        ε, on all weights but the intercepts. None: the best for ridge regression by generalised cross-validation.
+    kernel : {"linear", "rbf"}
+        "rbf" replaces XW by KA. Up to ``n_landmarks`` training rows it is exact; above, Nyström's approximation from so
+        many random rows, as K itself would be n×n.
+    gamma, n_landmarks
+        γ of the RBF kernel exp(−γ‖x − x'‖²), None for 1 / (n_features · variance); and see ``kernel``.
+    unobserved : {"negative", "ignore"} or float
+        What an unobserved entry is: a negative of weight 1, nothing, or a negative of that weight.
+    max_iter, inner_iter : int
+        Steps of the concave-convex procedure, and of ADMM in each.
+    penalty, tol : float
+        ρ of ADMM; stop when a step lowers the objective by less than this part of all that it was lowered by.
+    validation_fraction, scale, random_state
+        As in ``NeuralClassifier``; rows are held out if ``rank_weight`` is a sequence and ``fit`` gets no others.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (n_features, n_labels) and (n_labels,)
+        With a kernel ``coef_`` has a row for each landmark.
+    rank_weight_, ridge_ : float
+        λ_d and ε that were chosen.
+    history_ : onepos.training.History
+        ``objective`` after each step, and the ``inner_iterations`` it took.
+
+    Examples
+    --------
+    >>> from onepos_studies.methods.d2ml import D2MLClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = D2MLClassifier().fit(data.X, data.observed)
+    >>> model.history_["objective"][-1] <= model.history_["objective"][0]
+    True
+    """
+
+    about: ClassVar[dict[str, Any]] = {
+        "name": "D2ML",
+        "paper": "Ma & Chen, Expand Globally, Shrink Locally, Pattern Recognition",
+        "year": 2021,
+        "assumptions": "predictions have low rank among rows that share a label, high rank over all rows",
+        "needs": "nothing",
+        "revision": 1,
+    }
+    search_space: ClassVar[Space] = {
+        "rank_weight": LogUniform(0.03, 10.0),
+        "ridge": LogUniform(1e-2, 1e4),
+        "unobserved": LogUniform(0.03, 1.0),
+        "scale": Choice("standard", "minmax", "none"),
+    }
+    rank_weight: Any = (3.0, 1.0, 0.3, 0.1)
+    ridge: float | None = None
+    kernel: str = "linear"
+    gamma: float | None = None
+    n_landmarks: int = 1000
+    unobserved: Unobserved = "negative"
+    max_iter: int = 20
+    inner_iter: int = 50
+    penalty: float = 1.0
+    tol: float = 1e-2
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ClassicalClassifier._parameter_constraints,
+        "unobserved": UNOBSERVED,
+        "rank_weight": ["array-like", POSITIVE_OR_ZERO],
+        "ridge": [POSITIVE, None],
+        "kernel": [one_of("linear", "rbf")],
+        "gamma": [POSITIVE, None],
+        "n_landmarks": [COUNT],
+        "max_iter": [COUNT],
+        "inner_iter": [COUNT],
+        "penalty": [POSITIVE],
+        "tol": [POSITIVE_OR_ZERO],
+    }
+
+    _strength: ClassVar[str] = "rank_weight"
+    _solution_type: ClassVar[Any] = _Solution
+
+    def _solve(
+        self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
+    ) -> tuple[_Solution, History]:
+        if self.kernel == "linear" and features.shape[1] > _MAX_FEATURES:
+            raise ValueError(
+                f"kernel='linear' factorises an n_features × n_features matrix, up to {_MAX_FEATURES} features; got "
+                f"{features.shape[1]}. Reduce the features, or use kernel='rbf', whose size is n_landmarks."
+            )
+        labelled = np.flatnonzero((observed > 0).any(axis=1))
+        # Rows that share a label then lie together.
+        labelled = labelled[np.argsort(observed[labelled].argmax(axis=1), kind="stable")]
+        features, observed = features[labelled], observed[labelled]
+        # Hundreds of small decompositions per step: BLAS threads wait for each other longer than they compute.
+        with limited_threads(1):
+            landmarks = gamma = projection = None
+            design = features
+            if self.kernel == "rbf":
+                gamma = self.gamma if self.gamma is not None else solver.default_gamma(features)
+                landmarks, projection = solver.choose_landmarks(features, gamma, self.n_landmarks, generator)
+                design = solver.kernel_product(features, landmarks, gamma, projection)
+            design = with_constant(design)
+            ridge = self.ridge
+            if ridge is None:
+                ridge = solver.cross_validated_ridge(design[:, :-1], observed > 0)
+            ridges = np.append(np.full(design.shape[1] - 1, ridge), 0.0)
+            problem = solver.Problem(design, observed, self.unobserved, strength, ridges)
+            limits: Any = {"max_iter": self.max_iter, "inner_iter": self.inner_iter}
+            weights, history = solver.fit_d2ml(problem, **limits, penalty=self.penalty, tolerance=self.tol)
+        coef = weights[:-1] if projection is None else projection @ weights[:-1]
+        return _Solution(coef, CONSTANT * weights[-1], landmarks, gamma, strength, ridge), history
+
+    def _scores(self, solution: _Solution, features: Any) -> Matrix:
+        if solution.gamma is None:
+            return super()._scores(solution, features)
+        return solver.kernel_product(features, solution.landmarks, solution.gamma, solution.coef) + solution.intercept
+
+    def _state(self) -> State:
+        arrays, facts = super()._state()
+        facts.pop("landmarks", None)  # None when linear
+        return arrays, facts

@@ -1,0 +1,165 @@
+"""GLOCAL: a low-rank latent label space with global and local label correlations."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints
+from onepos.methods._classical import (
+    CONSTANT,
+    UNOBSERVED,
+    ClassicalClassifier,
+    Matrix,
+    Unobserved,
+    WeightedLabels,
+    with_constant,
+)
+from onepos.training import History
+from onepos.training.machine import limited_threads
+from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
+from onepos_studies.methods._glocal_solver import Coefficients, Limits, fit_glocal, group_rows
+
+
+class _Solution(NamedTuple):
+    """W Uᵀ (q, c) and intercepts (c,), U (c, k), Z_m stacked, and the ridge that gave them."""
+
+    coef: Matrix
+    intercept: Matrix
+    labels: Matrix
+    correlations: Matrix
+    feature_l2: float
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GLOCALClassifier(ClassicalClassifier):
+    """Low-rank latent labels with global and local label correlations. Key: ``glocal``.
+
+    Minimises ½‖√J∘(Y − VUᵀ)‖² + ½λ‖V − XW‖² + ½ Σ_m tr(Z_mᵀ U Wᵀ(λ₂β_m XᵀX + λ₁X_mᵀX_m)W Uᵀ Z_m) + ridge terms over V
+    (latent labels), U (labels), W (features) and Z_m (correlations, rows of length one), in turn, each step in closed
+    form or by conjugate gradients. Scores are x W Uᵀ. See ``docs/methods/glocal.md``.
+
+    Parameters
+    ----------
+    rank : int
+        k, the number of latent labels; more than there are labels is never used.
+    correlation_rank : int, optional
+        k₂, the columns of Z_m; None for k.
+    n_groups : int
+        g, into how many groups k-means splits the rows for the local correlations.
+    latent_weight : float
+        λ, ties the latent labels to the features.
+    local_weight, global_weight : float
+        λ₁ and λ₂ of the label correlations.
+    l2 : float
+        λ₃ = λ₄, the ridge on V and U.
+    feature_l2 : float or sequence of float
+        λ₅, the ridge on W. Of several the best on validation rows is kept.
+    unobserved : {"negative", "ignore"} or float
+        What an unobserved entry is: a negative of weight 1 (J = 1), nothing (J = 0), or a negative of that weight.
+        With "ignore" every target is +1 and nothing can be learnt but ones; it is there for known absences (−1).
+        A small weight keeps rare labels from being drowned; the page has the numbers.
+    warm_up_iter, max_iter : int
+        Iterations without and with the correlation terms.
+    correlation_iter : int
+        Gradient steps on each Z_m in an iteration.
+    tol : float
+        Stop when three iterations change the objective by less than this part.
+    validation_fraction, scale, random_state
+        As in ``NeuralClassifier``; rows are held out if ``feature_l2`` is a sequence and ``fit`` gets no others.
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (n_features, n_labels) and (n_labels,)
+        Rank k at most, taken together.
+    labels_, label_correlations_ : arrays of shape (n_labels, k) and (n_groups, n_labels, k₂)
+        U and Z_m; −Z_m Z_mᵀ is positive where labels go together.
+    history_ : onepos.training.History
+        ``objective`` of each iteration.
+
+    Examples
+    --------
+    >>> from onepos_studies.methods.glocal import GLOCALClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = GLOCALClassifier(rank=2, random_state=0).fit(data.X, data.observed)
+    >>> int(np.linalg.matrix_rank(np.vstack([model.coef_, model.intercept_])))
+    2
+    """
+
+    about: ClassVar[dict[str, Any]] = {
+        "name": "GLOCAL",
+        "paper": "Zhu et al., Multi-Label Learning with Global and Local Label Correlation, TKDE",
+        "year": 2018,
+        "assumptions": "labels are mixtures of few latent labels and correlate, globally and within groups of rows",
+        "needs": "nothing",
+        "revision": 1,
+    }
+    search_space: ClassVar[Space] = {
+        "feature_l2": LogUniform(0.1, 1e4),
+        "latent_weight": LogUniform(0.1, 10.0),
+        "rank": Integer(2, 50, log=True),
+        "unobserved": LogUniform(0.01, 1.0),
+        "scale": Choice("standard", "minmax", "none"),
+    }
+    rank: int = 20
+    correlation_rank: int | None = None
+    n_groups: int = 3
+    latent_weight: float = 1.0
+    local_weight: float = 1e-5
+    global_weight: float = 1e-3
+    l2: float = 0.125
+    feature_l2: Any = (10000.0, 1000.0, 100.0, 10.0, 1.0, 0.125)
+    unobserved: Unobserved = 0.1
+    warm_up_iter: int = 15
+    max_iter: int = 15
+    correlation_iter: int = 60
+    tol: float = 1e-6
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ClassicalClassifier._parameter_constraints,
+        "unobserved": UNOBSERVED,
+        "rank": [COUNT],
+        "correlation_rank": [COUNT, None],
+        "n_groups": [COUNT],
+        "latent_weight": [POSITIVE],
+        "local_weight": [POSITIVE_OR_ZERO],
+        "global_weight": [POSITIVE_OR_ZERO],
+        "l2": [POSITIVE],
+        "feature_l2": ["array-like", POSITIVE],
+        "warm_up_iter": [COUNT_OR_ZERO],
+        "max_iter": [COUNT],
+        "correlation_iter": [COUNT],
+        "tol": [POSITIVE_OR_ZERO],
+    }
+
+    _strength: ClassVar[str] = "feature_l2"
+    _solution_type: ClassVar[Any] = _Solution
+
+    def _solve(
+        self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
+    ) -> tuple[_Solution, History]:
+        labelled = np.flatnonzero((observed > 0).any(axis=1))
+        design = with_constant(features[labelled])
+        rank = min(self.rank, observed.shape[1])
+        # Thousands of small products: BLAS threads wait for each other longer than they compute.
+        with limited_threads(1):
+            groups = group_rows(features[labelled], self.n_groups, generator)
+            factors, history = fit_glocal(
+                design,
+                WeightedLabels.from_observed(observed[labelled], self.unobserved),
+                Coefficients(self.latent_weight, self.local_weight, self.global_weight, self.l2, self.l2, strength),
+                rank=rank,
+                correlation_rank=self.correlation_rank or rank,
+                groups=groups,
+                limits=Limits(self.warm_up_iter, self.max_iter, self.correlation_iter, self.tol),
+                generator=generator,
+            )
+        coef = factors.weights @ factors.labels.T
+        z = np.stack(factors.correlations)
+        return _Solution(coef[:-1], CONSTANT * coef[-1], factors.labels, z, strength), history
+
+    def _keep(self, solution: _Solution) -> None:
+        super()._keep(solution)
+        self.label_correlations_ = solution.correlations

@@ -1,0 +1,186 @@
+"""MLML: observed labels spread over a graph of rows and a graph of labels."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
+from onepos.graph.neighbors import Metric, usable_neighbors
+from onepos.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
+from onepos.training import History
+from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
+from onepos_studies.methods import _mlml_solver as solver
+
+
+class _RowGraph(NamedTuple):
+    """The scaled rows it was made of, rows as compared, L_X, σ, the neighbours in the graph and the metric."""
+
+    source: Any
+    features: Any
+    laplacian: Any
+    scales: Matrix
+    n_neighbors: int
+    metric: Metric
+
+
+class _Solution(NamedTuple):
+    """Training rows as compared with σ and Z, λ_X, the neighbours in the graph, w and the metric."""
+
+    features: Any
+    scales: Matrix
+    soft: NDArray[np.float32]
+    instance_smoothness: float
+    n_neighbors: int
+    weight: float
+    metric: Metric
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MLMLClassifier(ClassicalClassifier):
+    """Labels smoothed over near rows and similar labels. Key: ``mlml``.
+
+    Minimises ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ) over soft labels Z of the training rows, exactly; a new row
+    gets the kernel-weighted mean of its nearest training rows' soft labels. See ``docs/methods/mlml.md``.
+
+    With one observed label per row, no two labels are seen together and the published label graph joins all labels
+    alike. λ_C is therefore 0 by default. Otherwise the label graph is built from soft labels: Z is solved without it,
+    V_C is computed from that Z, and Z is solved again.
+
+    Parameters
+    ----------
+    instance_smoothness : float or sequence of float
+        λ_X. Of several the best on validation rows is kept.
+    label_smoothness : float
+        λ_C; 0 leaves the graph of labels out.
+    label_updates : int
+        How often the graph of labels is built from Z; 0 for the published graph, built from Y.
+    label_sharpness : float
+        η of the label graph.
+    n_neighbors, scale_neighbor : int
+        k of the row graph, and which neighbour's distance is a row's own length scale σ.
+    graph_metric : {"auto", "euclidean", "cosine"}
+        Distance between scaled rows. "auto" is Euclidean, as published, for fewer than 10 features, else cosine.
+    unobserved : {"negative", "ignore"} or float
+        Y of an unobserved entry: 0 for "ignore", as published, −1 for "negative", −w for a number w.
+    tol : float
+        Relative residual of the conjugate gradients; Z is kept in float32, which rounds as coarsely.
+    validation_fraction, scale, random_state
+        As in ``NeuralClassifier``; rows are held out if ``instance_smoothness`` is a sequence and ``fit`` gets no
+        others. Nothing else is random.
+
+    Attributes
+    ----------
+    soft_labels_ : float32 array of shape (n_samples, n_labels)
+        Z.
+    history_ : onepos.training.History
+        One record for every solve: ``objective`` at its solution, ``start`` at the Z before, under the same graphs.
+
+    Examples
+    --------
+    >>> from onepos_studies.methods.mlml import MLMLClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> MLMLClassifier(random_state=0).fit(data.X, data.observed).soft_labels_.shape
+    (300, 4)
+    """
+
+    about: ClassVar[dict[str, Any]] = {
+        "name": "MLML",
+        "paper": "Wu et al., Multi-label Learning with Missing Labels, ICPR",
+        "year": 2014,
+        "assumptions": "near rows share labels; similar labels share rows",
+        "needs": "the training rows at prediction",
+        "revision": 1,
+    }
+    search_space: ClassVar[Space] = {
+        "instance_smoothness": LogUniform(0.1, 100.0),
+        "n_neighbors": Integer(5, 50, log=True),
+        "graph_metric": Choice("euclidean", "cosine"),
+        "scale": Choice("standard", "minmax", "none"),
+    }
+    instance_smoothness: Any = (100.0, 10.0, 3.0, 1.0, 0.3)
+    label_smoothness: float = 0.0
+    label_updates: int = 1
+    label_sharpness: float = 10.0
+    n_neighbors: int = 20
+    scale_neighbor: int = 7
+    graph_metric: str = "auto"
+    unobserved: Unobserved = "ignore"
+    tol: float = 1e-7
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **ClassicalClassifier._parameter_constraints,
+        "unobserved": UNOBSERVED,
+        "instance_smoothness": ["array-like", POSITIVE_OR_ZERO],
+        "label_smoothness": [POSITIVE_OR_ZERO],
+        "label_updates": [COUNT_OR_ZERO],
+        "label_sharpness": [POSITIVE_OR_ZERO],
+        "n_neighbors": [COUNT],
+        "scale_neighbor": [COUNT],
+        "graph_metric": [one_of("auto", "euclidean", "cosine")],
+        "tol": [POSITIVE],
+    }
+
+    _strength: ClassVar[str] = "instance_smoothness"
+    _solution_type: ClassVar[Any] = _Solution
+
+    def _solve(
+        self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
+    ) -> tuple[_Solution, History]:
+        graph = self._row_graph(features)
+        weight = unobserved_weight(self.unobserved)
+        targets = np.where(observed == 0, -weight, observed).astype(np.float64)
+        targets[~(observed > 0).any(axis=1)] = 0.0  # rows without a positive are unknown altogether
+        soft, history = self._alternate(targets, graph.laplacian, strength)
+        history.facts["graph_metric"] = graph.metric
+        kept = (graph.features, graph.scales, soft.astype(np.float32))
+        return _Solution(*kept, strength, graph.n_neighbors, weight, graph.metric), history
+
+    def _row_graph(self, features: Any) -> _RowGraph:
+        """Build the graph of rows, once for all strengths that are tried on the same features."""
+        graph: _RowGraph | None = getattr(self, "_graph", None)
+        if graph is None or graph.source is not features:
+            n_neighbors = usable_neighbors(self.n_neighbors, features.shape[0])
+            metric = solver.chosen_metric(self.graph_metric, features.shape[1])
+            placed = solver.on_sphere(features, metric)
+            weights, scales = solver.instance_weights(placed, n_neighbors, self.scale_neighbor, metric)
+            graph = _RowGraph(features, placed, solver.laplacian(weights), scales, n_neighbors, metric)
+            self._graph: _RowGraph | None = graph
+        return graph
+
+    def _alternate(self, targets: Matrix, rows: Any, instance: float) -> tuple[Matrix, History]:
+        """Solve without the label graph, then with the one built from Z, as often as asked for."""
+        history = History()
+        soft, labels = targets, None
+        if self.label_smoothness and not self.label_updates:
+            labels = self._label_graph(np.maximum(targets, 0.0))
+        for _ in range(1 + (self.label_updates if self.label_smoothness else 0)):
+            setting = (rows, labels, instance, self.label_smoothness)
+            start = solver.objective(soft, targets, *setting)
+            soft = solver.solve_decoupled(targets, *setting, self.tol)
+            history.append({"start": start, "objective": solver.objective(soft, targets, *setting)})
+            if self.label_smoothness:
+                labels = self._label_graph(soft)
+        return soft, history
+
+    def _label_graph(self, columns: Matrix) -> Matrix:
+        return np.asarray(solver.laplacian(solver.label_weights(columns, self.label_sharpness)))
+
+    def _scores(self, solution: _Solution, features: Any) -> Matrix:
+        # One more neighbour than the graph has: a training row finds itself.
+        average = solver.kernel_average(
+            solver.on_sphere(features, solution.metric),
+            *solution[:3],
+            n_neighbors=solution.n_neighbors + 1,
+            scale_neighbor=self.scale_neighbor,
+            metric=solution.metric,
+        )
+        # The middle between the targets −w and 1 becomes 0, the distance to each becomes 1.
+        return (2.0 * average - (1.0 - solution.weight)) / (1.0 + solution.weight)
+
+    def _keep(self, solution: _Solution) -> None:
+        super()._keep(solution)
+        self._graph = None
+        self.soft_labels_, self.graph_metric_ = solution.soft, solution.metric

@@ -1,0 +1,259 @@
+"""A table as it is read (a grid of short texts), and its writers: Markdown, LaTeX, CSV, terminal."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Protocol
+
+import pandas as pd
+
+from onepos.metrics import METRIC_TITLES, higher_is_better
+
+#: Shown where there is no value.
+NOTHING = "–"
+#: Decimals of a measure, as in the paper.
+DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, whether it is bold, and a mark after it that is never bold."""
+
+    text: str
+    bold: bool = False
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table to read: ``text_columns`` on the left hold words, the others numbers; notes explain both."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    footer: tuple[tuple[Cell, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    text_columns: int = 1
+
+    def __post_init__(self) -> None:
+        for row in (*self.rows, *self.footer):
+            if len(row) != len(self.header):
+                raise ValueError(f"expected {len(self.header)} cells per row, as the header has; got {len(row)}: {row}")
+
+
+class Table(Protocol):
+    """What the writers below take."""
+
+    def grid(self, names: Mapping[str, str] | None = None) -> Grid:
+        """Return the table as it is read, with ``names`` in place of the keys of methods."""
+
+    def frame(self) -> pd.DataFrame:
+        """Return every number in full precision, one row per cell of the table."""
+
+
+def metric_title(metric: str) -> str:
+    """Return the measure's name with the arrow that points to better."""
+    return f"{METRIC_TITLES[metric]} {arrow(metric)}"
+
+
+def arrow(metric: str) -> str:
+    """Return "↑" if higher is better, else "↓"."""
+    return "↑" if higher_is_better(metric) else "↓"
+
+
+def short(value: float, *, sign: bool = False) -> str:
+    """Write a number as the paper does: without a zero before the point, and no sign on what rounds to zero."""
+    if math.isnan(value):
+        return NOTHING
+    if math.isinf(value):
+        return ("-" if value < 0 else "+" if sign else "") + "∞"
+    rounded = f"{abs(value):.{DIGITS}f}"
+    prefix = "" if float(rounded) == 0 else "-" if value < 0 else "+" if sign else ""
+    return prefix + rounded.removeprefix("0")
+
+
+def mean_std(mean: float, std: float) -> str:
+    """Write mean±std; a spread that is not known (one trial) is left out, a mean that is not known is a dash."""
+    return short(mean) if math.isnan(mean) or math.isnan(std) else f"{short(mean)}±{short(std)}"
+
+
+def p_text(p_value: float) -> str:
+    """Write a p-value with four decimals, as the paper does."""
+    return "<0.0001" if p_value < 0.00005 else f"{p_value:.4f}"
+
+
+def rank_cells(ranks: Sequence[float | None]) -> list[Cell]:
+    """Write average ranks with two decimals, the best of them in bold, and a dash for None."""
+    shown = [None if rank is None else f"{rank:.2f}" for rank in ranks]
+    best = min((float(text) for text in shown if text is not None), default=None)
+    return [Cell(NOTHING) if text is None else Cell(text, bold=float(text) == best) for text in shown]
+
+
+def name_of(key: str, names: Mapping[str, str] | None) -> str:
+    """Return the name to show for a method's key: the key itself if it has no other."""
+    return (names or {}).get(key, key)
+
+
+#: What :func:`render` writes, and the ending of a file that holds it.
+FORMATS: Mapping[str, str] = {"markdown": ".md", "latex": ".tex", "csv": ".csv", "terminal": ".txt"}
+
+
+def render(table: Table, form: str = "markdown", *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
+    """Write a table in the format named ``form``; the other parameters as in :func:`to_markdown`.
+
+    Examples
+    --------
+    >>> from onepos_studies.study.tables import example_results, main_table
+    >>> render(main_table(example_results(), "one_error"), "csv").splitlines()[0]
+    'metric,selection,dataset,method,mean,std,count,best,incomplete,features'
+    """
+    if form not in FORMATS:
+        raise ValueError(f"expected a format among {', '.join(FORMATS)}; got {form!r}: choose one of these")
+    if form == "csv":  # one line per cell, every number in a column of its own with all its digits; keys stay keys
+        return str(table.frame().to_csv(index=False, lineterminator="\n"))
+    writer = {"markdown": to_markdown, "latex": to_latex, "terminal": to_terminal}[form]
+    return writer(table, names=names, bare=bare)
+
+
+def to_markdown(table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
+    """Write a Markdown table.
+
+    ``table`` is what a function of this package returned. ``names`` are shown in place of the keys of methods. ``bare``
+    leaves out the title and the notes.
+
+    Examples
+    --------
+    >>> from onepos_studies.study.tables import example_results, main_table
+    >>> table = main_table(example_results(), "average_precision")
+    >>> print(to_markdown(table, names={"smile": "SMILE"}, bare=True), end="")
+    | data set | SMILE | an | bce |
+    | --- | ---: | ---: | ---: |
+    | scene | **.830±.014** | .805±.007 | .875±.007 |
+    | yeast | **.755±.007** | .740†1 | .775±.007 |
+    | average rank | **1.00** | 2.00 | – |
+    """
+    grid = table.grid(names)
+    align = ["---" if column < grid.text_columns else "---:" for column in range(len(grid.header))]
+    # Markdown has no foot of a table: its lines follow the others.
+    rows = [[_markdown_cell(cell) for cell in row] for row in (*grid.rows, *grid.footer)]
+    lines = [[_markdown_escape(text) for text in grid.header], align, *rows]
+    parts = ["\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    if not bare:
+        parts = [f"**{_markdown_escape(grid.title)}**", *parts, *(_markdown_escape(note) for note in grid.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_latex(table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False) -> str:
+    r"""Write a LaTeX table with booktabs rules, a ``tabular`` alone if ``bare``; parameters as in :func:`to_markdown`.
+
+    Examples
+    --------
+    >>> from onepos_studies.study.tables import example_results, main_table
+    >>> table = main_table(example_results(), "average_precision", datasets=["scene"], methods=["smile", "bce"])
+    >>> print(to_latex(table, bare=True).splitlines()[4])
+    scene & \textbf{.830$\pm$.014} & .875$\pm$.007 \\
+    """
+    grid = table.grid(names)
+    numbers = len(grid.header) - grid.text_columns
+    lines = [rf"\begin{{tabular}}{{{'l' * grid.text_columns}{'r' * numbers}}}", r"\toprule"]
+    lines += [_latex_line([Cell(text) for text in grid.header]), r"\midrule", *map(_latex_line, grid.rows)]
+    if grid.footer:
+        lines += [r"\midrule", *map(_latex_line, grid.footer)]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if not bare:
+        notes = [rf"\par\footnotesize {_latex_escape(note)}" for note in grid.notes]
+        caption = rf"\caption{{{_latex_escape(grid.title)}}}"
+        lines = [r"\begin{table}", r"\centering", caption, *lines, *notes, r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def to_terminal(
+    table: Table, *, names: Mapping[str, str] | None = None, bare: bool = False, width: int | None = None
+) -> str:
+    """Write plain text with a * after bold cells, in blocks of columns if ``width`` is too small for all.
+
+    Parameters as in :func:`to_markdown`.
+
+    Examples
+    --------
+    >>> from onepos_studies.study.tables import example_results, main_table
+    >>> print(to_terminal(main_table(example_results(), "average_precision", methods=["smile", "an"]), bare=True))
+      data set            smile          an
+     ───────────────────────────────────────
+      scene          .830±.014*   .805±.007
+      yeast          .755±.007*      .740†1
+    <BLANKLINE>
+      average rank        1.00*        2.00
+    <BLANKLINE>
+    """
+    grid = table.grid(names)
+    cells = [[cell.text + "*" * cell.bold + cell.mark for cell in row] for row in (*grid.rows, *grid.footer)]
+    columns = list(zip(grid.header, *cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    words = list(range(grid.text_columns))
+    blocks = [words]
+    for column in range(grid.text_columns, len(widths)):
+        used = sum(widths[taken] + _APART for taken in blocks[-1])
+        if width is not None and blocks[-1] != words and used + widths[column] + 2 * _APART > width:
+            blocks.append(words)
+        blocks[-1] = [*blocks[-1], column]
+    parts = []
+    for block in blocks:
+        padded = [[f"{text:{'<' if c in words else '>'}{widths[c]}}" for text in columns[c]] for c in block]
+        texts = ["  " + (" " * _APART).join(line) for line in zip(*padded, strict=True)]
+        texts.insert(1, " " + "─" * len(texts[0]))
+        if grid.footer:
+            texts.insert(2 + len(grid.rows), "")
+        parts.append("\n".join(text.rstrip() for text in texts))
+    if not bare:
+        notes = [*grid.notes, *(["* stands for bold."] if any("*" in text for text in parts) else [])]
+        room = width or max(_NOTES_WIDTH, max(len(line) for part in parts for line in part.splitlines()))
+        parts = [grid.title, *parts, "\n".join(fill(note, room) for note in notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+# Parts of the writers.
+
+_WORDS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
+_SIGNS = {"<": "<", ">": ">", "²": "^2", "₁": "_1", "₂": "_2", "±": r"\pm", "χ": r"\chi", "√": r"\surd"}
+_SIGNS |= {"↑": r"\uparrow", "↓": r"\downarrow", "∞": r"\infty", "†": r"\dagger"}
+_CHARACTERS = {sign: f"\\{sign}" for sign in "&%$#_{}"} | _WORDS | {sign: f"${math}$" for sign, math in _SIGNS.items()}
+# Where one formula ends and the next begins: together they are one. A dollar of the text has a backslash.
+_ADJACENT = re.compile(r"(?<!\\)\$\$")
+# A hyphen before a digit or a point, and after no word, is a minus.
+_MINUS = re.compile(r"(?<![\w-])-(?=[.\d∞])")
+
+
+def _latex_line(cells: Iterable[Cell]) -> str:
+    # An opening bracket at the start of a line would be read as the optional argument of the \\ before it.
+    texts = map(_latex_cell, cells)
+    return " & ".join(f"{{}}{text}" if text.startswith("[") else text for text in texts) + r" \\"
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = _latex_escape(cell.text)
+    mark = rf"\textsuperscript{{{_latex_escape(cell.mark)}}}" if cell.mark else ""
+    return (rf"\textbf{{{text}}}" if cell.bold and text else text) + mark
+
+
+def _latex_escape(text: str) -> str:
+    # The minus is marked with a character that no text has, and set after the escapes, which would spoil its $.
+    marked = _MINUS.sub("\0", " ".join(text.split()))
+    escaped = "".join(_CHARACTERS.get(character, character) for character in marked).replace("\0", "$-$")
+    return _ADJACENT.sub("", escaped)
+
+
+_SPECIAL = re.compile(r"([\\`*_|<>])")
+#: Spaces between the columns on a terminal, and the least width of the notes there.
+_APART, _NOTES_WIDTH = 3, 100
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text = _markdown_escape(cell.text)
+    return (f"**{text}**" if cell.bold and text else text) + _markdown_escape(cell.mark)
+
+
+def _markdown_escape(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

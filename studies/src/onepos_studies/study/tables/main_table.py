@@ -1,0 +1,250 @@
+"""The main table: mean, spread and number of trials of each method on each data set, average ranks below."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TypedDict
+
+import pandas as pd
+
+from onepos.metrics import METRICS, higher_is_better
+from onepos_studies.study.spec import is_full_supervision
+from onepos_studies.study.statistics import average_ranks
+from onepos_studies.study.tables.formats import DIGITS, Cell, Grid, mean_std, metric_title, name_of, rank_cells
+
+#: The two rules by which a setting may be selected on the validation rows.
+SELECTIONS = ("clean", "single-positive")
+
+_KEY = ["dataset", "method", "trial", "selection"]
+_KNOWN = {"selection": SELECTIONS, "status": ("ok", "failed"), "features": ("paper", "substitute")}
+
+
+class Which(TypedDict, total=False):
+    """The rows that a table is made of: optional parameters of :func:`main_table` that all tables share."""
+
+    selection: str
+    datasets: Sequence[str] | None
+    methods: Sequence[str] | None
+    expected_trials: int | None
+
+
+def _check(results: pd.DataFrame, metric: str) -> None:
+    """Raise ValueError unless the frame has one row per cell, each with the columns that tables need."""
+    if metric not in METRICS:
+        raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
+    needed = [*_KEY, "features", "status", metric]
+    missing = [name for name in needed if name not in results.columns]
+    if missing:
+        raise ValueError(
+            f"expected the columns {', '.join(needed)}; {', '.join(missing)} missing: give one row per cell of a study"
+        )
+    for name, known in _KNOWN.items():
+        other = set(results[name].unique()) - set(known)
+        if other:
+            raise ValueError(f"expected {name} among {', '.join(known)}; got {', '.join(sorted(map(repr, other)))}")
+    twice = results[results.duplicated(_KEY)]
+    if not twice.empty:
+        cell = ", ".join(f"{name} {twice.iloc[0][name]}" for name in _KEY)
+        raise ValueError(f"expected one row per cell; got two for {cell}: give one training size at a time")
+    mixed = results.groupby("dataset")["features"].nunique()
+    if (mixed > 1).any():
+        raise ValueError(
+            f"expected one kind of features per data set; {mixed.idxmax()} has both: give the substitute its own name"
+        )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One method on one data set: mean and standard deviation (n - 1 in the denominator) over ``count`` trials.
+
+    Both are nan where there are too few trials. ``complete`` says that all expected trials are finished, ``failed`` is
+    the number of failed ones, and ``best`` marks the best of the data set.
+    """
+
+    mean: float = math.nan
+    std: float = math.nan
+    count: int = 0
+    complete: bool = False
+    failed: int = 0
+    best: bool = False
+
+    def shown(self, *, bold: bool = False) -> Cell:
+        """Return mean±std, the best in bold if ``bold``, with the number of trials as a mark if some are missing."""
+        mark = f"†{self.count}" if self.count and not self.complete else ""
+        return Cell(mean_std(self.mean, self.std), bold and self.best, mark)
+
+
+@dataclass(frozen=True)
+class MainTable:
+    """The result of :func:`main_table`: ``cells`` by data set and method.
+
+    ``average_ranks`` has the competing methods, over ``ranked_datasets``.
+    """
+
+    metric: str
+    selection: str
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Summary]
+    features: Mapping[str, str]
+    expected_trials: int
+    average_ranks: Mapping[str, float] = field(default_factory=dict)
+    ranked_datasets: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> int:
+        """The number of failed trials."""
+        return sum(cell.failed for cell in self.cells.values())
+
+    def complete_means(self, methods: Sequence[str]) -> pd.DataFrame:
+        """Return the means of these methods on the data sets on which all of them are complete."""
+        rows = {dataset: [self.cells[dataset, method] for method in methods] for dataset in self.datasets}
+        means = {name: [cell.mean for cell in row] for name, row in rows.items() if all(cell.complete for cell in row)}
+        return pd.DataFrame.from_dict(means, orient="index", columns=list(methods))
+
+    def frame(self) -> pd.DataFrame:
+        """One row per data set and method: mean, std, count, best, incomplete, features."""
+        rows = [
+            (*key, cell.mean, cell.std, cell.count, cell.best, not cell.complete, self.features.get(key[0]))
+            for key, cell in self.cells.items()
+        ]
+        columns = ["dataset", "method", "mean", "std", "count", "best", "incomplete", "features"]
+        frame = pd.DataFrame(rows, columns=columns)
+        frame.insert(0, "selection", self.selection)
+        frame.insert(0, "metric", self.metric)
+        return frame
+
+    def grid(self, names: Mapping[str, str] | None = None) -> Grid:
+        """Data sets down, methods across; see :class:`onepos_studies.study.tables.Table`."""
+        rows = [
+            (Cell(dataset), *(self.cells[dataset, method].shown(bold=True) for method in self.methods))
+            for dataset in self.datasets
+        ]
+        ranks = rank_cells([self.average_ranks.get(method) for method in self.methods])
+        return Grid(
+            title=metric_title(self.metric),
+            header=("data set", *(name_of(method, names) for method in self.methods)),
+            rows=tuple(rows),
+            footer=((Cell("average rank"), *ranks),),
+            notes=tuple(self._notes()),
+        )
+
+    def _notes(self) -> list[str]:
+        notes = [
+            f"Mean±std over {self.expected_trials} trials; settings selected on {self.selection} validation labels; "
+            "bold: best, full supervision and incomplete cells apart.",
+            f"Average rank over the {len(self.ranked_datasets)} of {len(self.datasets)} data sets that every ranked "
+            "method has completed.",
+        ]
+        if any(cell.shown().mark for cell in self.cells.values()):
+            notes.append(f"†n: only n of {self.expected_trials} trials are finished.")
+        if self.failed:
+            notes.append(f"Trials that failed and are left out: {self.failed}.")
+        substitutes = [name for name in self.datasets if self.features.get(name) == "substitute"]
+        if substitutes:
+            notes.append(f"Not the paper's features: {', '.join(substitutes)}.")
+        return notes
+
+
+def main_table(
+    results: pd.DataFrame,
+    metric: str,
+    *,
+    selection: str = "clean",
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    expected_trials: int | None = None,
+) -> MainTable:
+    """Average the finished trials of each method on each data set; failed ones are left out and counted.
+
+    Means that agree in the decimals shown are equally good: all are bold. Full supervision is neither ranked nor bold.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per cell, see the package's text. Finished rows must have a finite metric. Only the Hamming loss may be
+        nan, for data with one tag per row; such rows are left out.
+    metric : str
+        One of :data:`onepos.metrics.METRICS`.
+    selection : {"clean", "single-positive"}, default="clean"
+    datasets, methods : sequence of str, optional
+        Which to take, in which order; by default all in order of first appearance. One that has no rows yet
+        gives an empty line: a study may be half done.
+    expected_trials : int, optional
+        By default the number of different trials under this selection rule.
+
+    Examples
+    --------
+    >>> from onepos_studies.study.tables import example_results
+    >>> table = main_table(example_results(), "average_precision")
+    >>> [method for method in table.methods if table.cells["scene", method].best]
+    ['smile']
+    >>> table.cells["yeast", "an"].complete, table.cells["yeast", "an"].failed, table.average_ranks
+    (False, 1, {'smile': 1.0, 'an': 2.0})
+    """
+    _check(results, metric)
+    rows = results[results["selection"] == selection]
+    if rows.empty:
+        there = ", ".join(map(repr, results["selection"].unique())) or "none, the frame is empty"
+        raise ValueError(f"expected rows with selection {selection!r}; there are: {there}. Run that selection first")
+    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric != "hamming_loss"))]
+    endless = ok[~ok[metric].abs().lt(math.inf)]
+    if not endless.empty:
+        bad = endless.iloc[0]
+        raise ValueError(
+            f"expected a finite {metric} in every row with status 'ok'; got {bad[metric]} for {bad['dataset']}, "
+            f"{bad['method']}, trial {bad['trial']}: such a cell has the status 'failed'"
+        )
+    expected = int(rows["trial"].nunique()) if expected_trials is None else expected_trials
+    found = ok.groupby(["dataset", "method"], sort=False)[metric].agg(["mean", "std", "count"])
+    values = {
+        key: Summary(mean, std, int(count), complete=count >= expected)
+        for key, mean, std, count in found.itertuples(name=None)
+    }
+    failed = rows[rows["status"] == "failed"].groupby(["dataset", "method"]).size().to_dict()
+    down, across = (_order(rows[column], asked) for column, asked in (("dataset", datasets), ("method", methods)))
+    competing = [method for method in across if not is_full_supervision(method)]
+    cells: dict[tuple[str, str], Summary] = {}
+    for dataset in down:
+        row = {m: replace(values.get((dataset, m), Summary()), failed=failed.get((dataset, m), 0)) for m in across}
+        shown = {method: round(row[method].mean, DIGITS) for method in competing if row[method].complete}
+        best = (max if higher_is_better(metric) else min)(shown.values(), default=None)
+        cells |= {(dataset, m): replace(cell, best=m in shown and shown[m] == best) for m, cell in row.items()}
+    features = {name: kind for name, kind in zip(rows["dataset"], rows["features"], strict=True) if name in down}
+    table = MainTable(metric, selection, down, across, cells, features, expected)
+    # A method that was completed nowhere is not ranked; it must not take every data set out of the ranking.
+    somewhere = [method for method in competing if any(cells[dataset, method].complete for dataset in down)]
+    ranked = table.complete_means(somewhere)
+    if not ranked.size:
+        return table
+    ranks = average_ranks(ranked.to_numpy(), higher_is_better=higher_is_better(metric))
+    return replace(table, average_ranks=dict(zip(somewhere, ranks, strict=True)), ranked_datasets=tuple(ranked.index))
+
+
+def _order(found: "pd.Series[str]", asked: Sequence[str] | None) -> tuple[str, ...]:
+    present = tuple(dict.fromkeys(found.tolist()))
+    if asked is None:
+        return present
+    if not set(asked) & set(present):
+        raise ValueError(f"expected {found.name}s among {', '.join(present)}; got {', '.join(asked) or 'none'}")
+    return tuple(dict.fromkeys(asked))
+
+
+def example_results() -> pd.DataFrame:
+    """Return made-up results in the form that every function of this package takes.
+
+    Examples
+    --------
+    >>> example_results().groupby("status").size().to_dict()
+    {'failed': 2, 'ok': 22}
+    """
+    values = {"smile": (0.82, 0.84, 0.75, 0.76), "an": (0.80, 0.81, 0.74, None), "bce": (0.87, 0.88, 0.77, 0.78)}
+    rows = []
+    for selection, number, method in product(SELECTIONS, range(4), values):
+        value = values[method][number]
+        key = {"dataset": ("scene", "yeast")[number // 2], "features": "paper", "method": method, "trial": number % 2}
+        precision = math.nan if value is None else value - 0.01 * (selection != "clean")
+        state = {"selection": selection, "status": "failed" if value is None else "ok"}
+        rows.append(key | state | dict.fromkeys(METRICS, 1 - precision) | {"average_precision": precision})
+    return pd.DataFrame(rows)
