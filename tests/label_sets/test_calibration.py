@@ -159,7 +159,9 @@ def data():
 @pytest.fixture
 def model(data):
     Y = pd.DataFrame(data.observed[:1500], columns=list("abcde"))
-    return onepos.make_classifier("logistic", l2=1.0).fit(data.X[:1500], Y)
+    return onepos.make_classifier("an", network=(), max_epochs=40, learning_rate=0.03, random_state=0).fit(
+        data.X[:1500], Y
+    )
 
 
 def gap(probabilities, data, rows):
