@@ -53,10 +53,10 @@ def commands() -> Any:
     app = typer.Typer(name="onepos", pretty_exceptions_enable=False)
     options.add(app, demo.demo)
     options.add(app, doctor.doctor, doctor.EXAMPLES)
-    options.add(app, options.expanded(fit.fit), fit.EXAMPLES)
+    options.add(app, options.training_command(fit.fit), fit.EXAMPLES)
     options.add(app, evaluate.evaluate, evaluate.EXAMPLES)
     options.add(app, predict.predict, predict.EXAMPLES)
-    options.add(app, options.expanded(complete.complete, complete.WITHOUT), complete.EXAMPLES)
+    options.add(app, options.training_command(complete.complete, complete.WITHOUT), complete.EXAMPLES)
     options.add(app, doctor.methods)
     for point in sorted(entry_points(group="onepos.commands"), key=lambda point: point.name):
         app.add_typer(point.load(), name=point.name)

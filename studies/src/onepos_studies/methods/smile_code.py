@@ -24,8 +24,8 @@ from torch.nn import functional
 
 from onepos._utils.parameters import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
 from onepos.graph.neighbors import adjacency
+from onepos.methods._fit_network import GraphFeatures
 from onepos.methods._neural import Context, GraphClassifier
-from onepos.methods._neural_run import GraphFeatures
 from onepos.methods.smile.encoder import GraphNetwork, find_graph
 from onepos.methods.smile.enhancement import sample_beta
 from onepos.training import Batch, Objective
