@@ -291,15 +291,6 @@ def test_sets_of_tags_that_were_not_split_are_noticed(run, folder):
     assert "name it as the separator" not in said
 
 
-def test_another_process_writes_the_same_predictions(run, folder, tmp_path):
-    arguments = ["predict", str(folder / "model.onepos"), str(folder / "checked.csv"), "--out"]
-    run(*arguments, tmp_path / "here.parquet")
-    command = [sys.executable, "-m", "onepos", *arguments, str(tmp_path / "there.parquet")]
-    subprocess.run(command, capture_output=True, timeout=600, check=True)
-    here, there = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("here", "there"))
-    pd.testing.assert_frame_equal(here, there, check_exact=True)
-
-
 @pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "complete", "doctor"])
 def test_help_has_examples(run, command):
     code, said, _ = run(command, "--help")

@@ -12,7 +12,7 @@ from onepos._utils.context import deadline, tell
 from onepos._utils.machine import launched_rank, require
 from onepos._utils.progress import progress_shown
 from onepos.cli import output
-from onepos.cli.options import Report, TrainingOptions, names, option
+from onepos.cli.options import Report, TrainingOptions, names, option, training_command
 from onepos.cli.output import InputError
 from onepos.cli.training_facts import as_json, show_training
 
@@ -34,11 +34,12 @@ EXAMPLES = (
 _BETWEEN_TAGS = ";"
 
 
+@training_command()
 def fit(
-    options: TrainingOptions,
     out: Annotated[Path, option("MODEL", "The model file.")],
     report: Report = None,
     json: output.JsonOption = False,
+    **training: Any,
 ) -> None:
     """Train a model on a table in which every row has one tag, and write it to a file.
 
@@ -52,6 +53,7 @@ def fit(
     """
     from onepos.table.writing import check_place
 
+    options = TrainingOptions(**training)
     output.check_apart(options.inputs(), {"--out": out, "--report": report})
     check_place(out)
     if report is not None:
