@@ -118,16 +118,11 @@ def test_a_plain_estimator_loads_as_before_and_is_not_taken_for_a_table_model(tm
 
 
 def test_a_damaged_table_part_is_refused(photos, model, tmp_path):
-    from safetensors import safe_open
-    from safetensors.numpy import save_file
-
     path = model.save(tmp_path / "model.onepos")
-    with safe_open(path, framework="numpy") as file:
-        arrays, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    (name,) = (name for name in arrays if name.startswith("table."))
-    arrays[name] = arrays[name][:-1]
-    save_file(arrays, path, metadata=metadata)
-    with pytest.raises(ModelFileError, match="was changed after it was written"):
+    content = path.read_bytes()
+    place = content.index(b"caption")
+    path.write_bytes(content[:place] + b"C" + content[place + 1 :])
+    with pytest.raises(ModelFileError, match="was changed or damaged after it was written"):
         onepos.load(path)
 
 

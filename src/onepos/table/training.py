@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos._utils.context import deadline, limit_lifted, progress_to, time_left
 from onepos._utils.machine import apart
 from onepos.exceptions import DataFileError, LabelWarning
@@ -204,6 +205,62 @@ def comparison(method: str, methods: dict[str, Scores], *, rows: int, out_of_fol
         least_gain = _LEAST_GAIN * (1.0 - frequency["reciprocal_rank"])
         found["barely_beats_frequency"] = gain < least_gain or likelier < -_LEAST_GAIN * frequency["log_likelihood"]
     return found
+
+
+_MAYBE_NUMBER = storage.Maybe(storage.NUMBER)
+#: What a model file holds of ``TableModel.facts_``.
+FACTS = storage.Record(
+    {
+        "method": storage.TEXT,
+        "rows": storage.COUNT,
+        "rows_without_tag": storage.COUNT,
+        "training_rows": storage.COUNT,
+        "held_out_rows": storage.COUNT,
+        "counts": storage.each(storage.COUNT),
+        "decisions": storage.Maybe(storage.each(storage.COUNT)),
+        "notes": storage.List(storage.TEXT),
+        "held_out": storage.Maybe(
+            storage.Record(
+                {
+                    "rows": storage.COUNT,
+                    "out_of_fold": storage.TRUTH,
+                    "barely_beats_frequency": storage.TRUTH,
+                    "methods": storage.each(storage.each(storage.NUMBER)),
+                    "reciprocal_rank": storage.NUMBER,
+                    "*": storage.NUMBER,
+                }
+            )
+        ),
+        "sets": storage.Record(
+            {
+                "mean_size": storage.NUMBER,
+                "n_positives": storage.Maybe(storage.POSITIVE),
+                "guessed": storage.TRUTH,
+            }
+        ),
+        "tuning": storage.Maybe(
+            storage.Record(
+                {
+                    "criterion": storage.TEXT,
+                    "score": _MAYBE_NUMBER,
+                    "stopped": storage.TEXT,
+                    "chosen": storage.each(storage.JSON),
+                    "trials": storage.List(
+                        storage.Record(
+                            {
+                                "settings": storage.each(storage.JSON),
+                                "state": storage.TEXT,
+                                "error": storage.Maybe(storage.TEXT),
+                                "*": _MAYBE_NUMBER,
+                            }
+                        )
+                    ),
+                }
+            )
+        ),
+        "calibration": storage.Maybe(storage.each(storage.NUMBER)),
+    }
+)
 
 
 def tuning_facts(found: Any) -> dict[str, Any]:
