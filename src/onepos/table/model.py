@@ -86,7 +86,7 @@ class TableModel(BaseEstimator):
     >>> from onepos import TableModel
     >>> photos = pd.DataFrame({"caption": ["sand and sea", "tall towers", "sea and sun"] * 9})
     >>> photos["tag"] = ["beach", "city", "beach"] * 9
-    >>> model = TableModel(method="linear", text="caption", n_positives=1.0).fit(photos, label="tag")
+    >>> model = TableModel(method="logistic", text="caption", n_positives=1.0).fit(photos, label="tag")
     >>> model.predict(pd.DataFrame({"caption": ["the sea"]}))
        beach  city
     0      1     0
