@@ -32,7 +32,9 @@ def test_a_model_on_a_full_disk(model, make_disk):
 def test_a_fit_on_a_full_disk_is_one_line(run, photos, make_disk):
     disk = make_disk()
     disk.fill()
-    code, said, err = run("fit", *photos, "--method", "linear", "--set", "l2=1.0", "--out", disk.path / "model.onepos")
+    code, said, err = run(
+        "fit", *photos, "--method", "logistic", "--set", "l2=1.0", "--out", disk.path / "model.onepos"
+    )
     assert (code, said) == (2, "")
     assert err.splitlines()[-1] == f"onepos: {disk.path / 'model.onepos'}: {FREE}"
     assert [entry.name for entry in disk.path.iterdir()] == ["filler"]

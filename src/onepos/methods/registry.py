@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onepos._utils import storage
+from onepos._utils.messages import similar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +122,8 @@ def get_method(key: str) -> Method:
         if key in _IN_STUDIES:
             raise ValueError(f"the method {key!r} is in another package: pip install onepos-studies.")
         raise ValueError(
-            f"unknown method {key!r}; known: {', '.join(known)}. A class of one's own is given as package.module:Class."
+            f"unknown method {key!r}; known: {', '.join(known)}. {similar(key, known)} "
+            "A class of one's own is given as package.module:Class."
         )
     return known[key]
 

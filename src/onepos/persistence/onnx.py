@@ -139,7 +139,7 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
     Parameters
     ----------
     model : a fitted onepos classifier
-        Any neural method with a network of the library's own, ``linear`` and ``frequency``; ``logistic`` fitted on a
+        Any neural method with a network of the library's own, and ``frequency``; ``logistic`` fitted on a
         1-D y. Others raise ValueError.
     path : str or Path
         Its folder is made if it does not exist.

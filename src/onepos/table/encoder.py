@@ -10,13 +10,14 @@ from scipy import sparse
 
 from onepos._utils import storage
 from onepos._utils.matrices import short_indices
+from onepos._utils.messages import shorten
 from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError
 from onepos.table.columns import FittedColumn, FlagColumn, NumberColumn
 from onepos.table.dates import DateColumn
 from onepos.table.embedding import Embedded, assign
 from onepos.table.judge import ColumnChoice, judge
-from onepos.table.kinds import IMAGE, NUMBER, TEXT, Tally, as_list, named, require_columns, shorten
+from onepos.table.kinds import IMAGE, NUMBER, TEXT, Tally, as_list, named, require_columns
 from onepos.table.measures import MeasureColumn
 from onepos.table.words import BagColumn, CategoryColumn, TextColumn
 
