@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
@@ -26,6 +27,8 @@ EXACT_UP_TO = 30_000
 #: In data without clusters the approximate search has to look at most rows. From this share on, comparing all pairs is
 #: faster.
 _EXACT_ABOVE = 1 / 6
+#: Rough limit of temporary memory of the exact search.
+_CHUNK_MIB = 128
 #: Rough size of what a block of ``aggregated_rows`` reads, in float32.
 _BLOCK_BYTES = 1 << 26
 
@@ -132,7 +135,8 @@ def nearest_neighbors(
 
     def compute() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", metric=metric).fit(X)
-        distances, indices = search.kneighbors()
+        with sklearn.config_context(working_memory=_CHUNK_MIB):
+            distances, indices = search.kneighbors()
         return indices, distances
 
     return recall(compute, "neighbors", X, n_neighbors, metric)
