@@ -23,7 +23,7 @@ from torch.utils.data import TensorDataset
 import onepos
 from onepos.datasets import make_digit_scenes, make_single_positive
 from onepos.metrics import evaluate
-from onepos.pages.style import INK, TEXT
+from onepos.pages.figures import INK, TEXT
 
 parser = argparse.ArgumentParser(description="Pictures with one label.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")

@@ -18,8 +18,8 @@ import pandas as pd
 from onepos import TableModel
 from onepos.datasets import make_known_posterior
 from onepos.metrics import average_precision
+from onepos.pages.figures import LINES, label_axes, new_figure
 from onepos.pages.review import read_decisions, write_review
-from onepos.pages.style import label_axes, looks, new_figure
 
 parser = argparse.ArgumentParser(description="The review loop.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")
@@ -116,7 +116,7 @@ for name, values in curves.items():
     print(f"{name:20} " + " ".join(f"{value:.3f}" for value in values))
 
 figure, (axes,) = new_figure(2.2)
-for name, look in zip(curves, looks(["smile", "an"]).values(), strict=True):
+for name, look in zip(curves, LINES, strict=False):
     axes.plot(steps, curves[name], label=name, **look.line())
 label_axes(axes, "rows that a person has reviewed", "average precision on new rows")
 axes.legend(fontsize=7, frameon=False)

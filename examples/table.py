@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from onepos import TableModel
 from onepos.doctor import diagnose
 from onepos.metrics import evaluate
-from onepos.pages.style import INK, TEXT
+from onepos.pages.figures import INK, TEXT
 
 parser = argparse.ArgumentParser(description="A table with one tag per row.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")

@@ -22,7 +22,7 @@ from torch.utils.data import TensorDataset
 import onepos
 from onepos import TableModel
 from onepos.metrics import evaluate
-from onepos.pages.style import FAINT, INK, TEXT
+from onepos.pages.figures import FAINT, INK, TEXT
 
 parser = argparse.ArgumentParser(description="Texts with one tag.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")

@@ -100,9 +100,13 @@ def _short(text: str | None) -> str:
 
 
 def parts_of(known: set[str]) -> dict[str, tuple[str, ...]]:
-    """For every package: the parts of onepos (``core``, extras) that bring it, directly or not."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = {"core": project["dependencies"], **project["optional-dependencies"]}
+    """For every package: the parts of onepos (``core``, extras, the studies) that bring it, directly or not."""
+    project, studies = (
+        tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for folder in ("", "studies")
+    )
+    wanted = {"core": project["dependencies"], **project["optional-dependencies"], "studies": studies["dependencies"]}
+    wanted |= {f"studies {extra}": lines for extra, lines in studies["optional-dependencies"].items()}
     brings: dict[str, list[str]] = {}
     for part, lines in wanted.items():
         requirements = [Requirement(line) for line in lines]

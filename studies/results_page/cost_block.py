@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import fsum
 from typing import TYPE_CHECKING
 
-from onepos import __version__
+from onepos_studies.study.provenance import is_current
 from onepos_studies.study.tables import Cell, Grid
 from results_page.layout import write
 from results_page.source import Source
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def provenance_block(sources: Mapping[str, Source]) -> str:
-    """Days and versions of onepos of all rows, and whether they are rows of an earlier version."""
+    """Days and versions of onepos of all rows, and whether they belong to earlier revisions of their methods."""
     frames = [source.rows for source in sources.values() if len(source.rows)]
     if not frames:
         return "No results yet."
@@ -25,9 +25,8 @@ def provenance_block(sources: Mapping[str, Source]) -> str:
     when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
     text = f"The {len(days):,} rows behind this page were computed {when} with onepos "
     text += f"{' and '.join(versions)}"
-    if versions == [__version__]:
-        return f"{text}."
-    return f"{text}: **that is earlier code than this version ({__version__}), which may give other numbers.**"
+    stale = sum(int((~is_current(frame)).sum()) for frame in frames)
+    return f"{text}: **{stale:,} of them belong to earlier revisions of their methods.**" if stale else f"{text}."
 
 
 def cost_block(source: Source) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from onepos.pages.style import FAINT, INK, PAPER, TEXT, label_axes, new_figure
+from onepos.pages.figures import FAINT, INK, PAPER, TEXT, label_axes, new_figure
 from onepos_studies.study.figures import calibration, convergence, critical_difference, epochs, read_json, sufficiency
 from onepos_studies.study.spec import is_full_supervision
 from onepos_studies.study.tables import rank_table

@@ -175,7 +175,7 @@ FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)
     [
         ((*FIT, "--trials", "3"), "give --tune too"),
         ((*FIT, "--budget", "3"), "give --tune too"),
-        ((*FIT[: -len(FAST)], "--tune"), "name it with --method"),
+        ((*FIT[: -len(FAST)], "--tune"), "auto chooses by itself: name a method"),
         ((*FIT[: -len(FAST)], "--budget", "-1"), "seconds above 0"),
         ((*FIT, "--tune", "--budget", "0"), "seconds above 0"),
         ((*FIT, "--tune", "--trials", "0"), "--trials"),

@@ -9,7 +9,7 @@ from torch import nn
 import onepos
 import onepos.training.loop
 from onepos.exceptions import TrainingWarning
-from onepos.methods._neural_run import are_bags
+from onepos.methods._network_settings import are_bags
 from onepos.methods._pretraining import pretrain
 from onepos.metrics import average_precision
 from onepos.training import Rows, Schedule

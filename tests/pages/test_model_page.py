@@ -14,10 +14,9 @@ from onepos.doctor import diagnose
 from onepos.exceptions import LabelWarning, MissingDependencyError
 from onepos.metrics import METRICS, evaluate
 from onepos.pages import model_report
-from onepos.pages.model_page import model_figures
+from onepos.pages.figures import figure_svg, model_figures, reliability
 from onepos.pages.model_summary import Scored, advice, in_words, summarise_model
 from onepos.table.evaluation import bootstrap_intervals, complete_values
-from onepos_studies.study.figures import figure_svg, reliability
 
 
 @pytest.fixture(scope="module")

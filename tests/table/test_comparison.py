@@ -194,7 +194,7 @@ def test_several_tags_in_a_cell(photos, tmp_path):
 
 
 def test_tags_that_look_joined_are_warned_about(photos):
-    with pytest.warns(LabelWarning, match=r"3 of 6 distinct tags contain ';': pass separator=';'"):
+    with pytest.warns(LabelWarning, match=r"3 of 6 distinct tags contain ';': name it as the separator"):
         TableModel(text="caption", method="frequency").fit(photos.drop(columns="tag"), label="tags")
 
 

@@ -370,7 +370,7 @@ class TestCommandLine:
         code, said, err = run("predict", model, scenes / "test.csv", "--image", "other", "--out", tmp_path / "p.csv")
         assert (code, err.splitlines()[-1]) == (
             2,
-            "onepos: the model was trained with --image file; got other. Leave it out.",
+            "onepos: the model was trained with --image file; got other. Leave --image out.",
         )
 
     def test_pictures_that_are_only_shown_are_not_embedded(self, run, scenes, tmp_path):

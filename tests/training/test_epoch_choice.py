@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 
 from onepos import AssumeNegativeClassifier, metrics
 from onepos.datasets import make_known_posterior
-from onepos.methods._neural_run import auto_batch_size, auto_learning_rate, auto_selection_metric
+from onepos.methods._network_settings import auto_batch_size, auto_learning_rate, auto_selection_metric
 from onepos.training.loop import SELECTION_METRICS, clearly_more_likely, higher_is_better, selection_score
 
 

@@ -161,15 +161,6 @@ def test_an_objective_may_ask_for_the_best_network_so_far():
     assert (len(history), history.facts["stopped"], history.facts["best_epoch"]) == (7, "early", 4)
 
 
-def test_a_run_that_stops_after_some_epochs_is_the_start_of_the_long_run():
-    weights = []
-    for schedule in (Schedule(2, 16, 0.1), Schedule(4, 16, 0.1, stop_after=2)):
-        objective = LeastSquares(_linear())
-        assert len(train(objective, _rows(), schedule, _generator())) == 2
-        weights.append(objective.network[0].weight.detach())
-    assert torch.equal(*weights)
-
-
 def test_smaller_is_better_metrics_choose_the_smallest():
     scores = iter([0.6, 0.5, 0.2, 0.4])
     history = train(

@@ -33,7 +33,9 @@ class Noted(Callback):
 def test_they_are_zero_in_every_step_and_not_afterwards_even_after_an_error():
     data, noted = make_known_posterior(200, 5, 4, random_state=0), Noted()
     with pytest.raises(ValueError, match="enough"):
-        AssumeNegativeClassifier(max_epochs=1, random_state=0).fit(data.X, data.observed, callbacks=[noted])
+        AssumeNegativeClassifier(max_epochs=1, early_stopping=False, random_state=0).fit(
+            data.X, data.observed, callbacks=[noted]
+        )
     assert noted.products == [0.0, 0.0, 0.0]
     assert _product() > 0.0
 

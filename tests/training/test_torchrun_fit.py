@@ -53,7 +53,7 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_pr
 
     code, printed = torchrun.run(*command)
     assert code == 0, printed
-    assert printed.count("trained     smile on") == printed.count("5 % training") == 1
+    assert printed.count("trained     smile on") == printed.count(" 5% training\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "kept", "model.onepos"]
     model = onepos.load(out)
     assert 1 <= model.estimator_.history_.facts["resumed_after_epoch"] < SETTINGS["max_epochs"]

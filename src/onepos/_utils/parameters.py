@@ -1,10 +1,10 @@
 """What parameters of an estimator may be: constraints, declared as in scikit-learn, and the check of all of them.
 
-A constraint is a ``Number``, a ``OneOf``, a type, None, ``callable``, or one of the words in ``_BY_WORD``.
+A constraint is a ``Number``, a ``OneOf``, a type, None, ``callable``, or one of the words in ``_WORDS``.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -27,12 +27,11 @@ class Number:
 
     def holds(self, value: Any) -> bool:
         """Whether a value is such a number."""
-        if not isinstance(value, Integral if self.whole else Real) or isinstance(value, bool):
+        kind: Any = Integral if self.whole else Real
+        if isinstance(value, bool | np.bool_) or not isinstance(value, kind) or not math.isfinite(value):
             return False
-        inside = self.low < value < self.high
-        return math.isfinite(value) and (
-            inside or (value == self.low and not self.open_low) or (value == self.high and not self.open_high)
-        )
+        too_low = value <= self.low if self.open_low else value < self.low
+        return not too_low and not (value >= self.high if self.open_high else value > self.high)
 
     def __str__(self) -> str:
         low = "" if math.isinf(self.low) else f" {'above' if self.open_low else 'of at least'} {self.low:g}"
@@ -46,10 +45,6 @@ class OneOf:
 
     names: tuple[str, ...]
 
-    def holds(self, value: Any) -> bool:
-        """Whether a value is one of them."""
-        return isinstance(value, str) and value in self.names
-
     def __str__(self) -> str:
         return ", ".join(map(repr, sorted(self.names)))
 
@@ -59,22 +54,12 @@ POSITIVE, POSITIVE_OR_ZERO, AT_LEAST_ONE, NUMBER = Number(0, open_low=True), Num
 FRACTION, SHARE = Number(0, 1, open_low=True, open_high=True), Number(0, 1, open_low=True)
 PROBABILITY = Number(0, 1)
 
-#: The words that a constraint may be: what they mean to a reader, and their check.
-_BY_WORD: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "array-like": (
-        "a sequence",
-        lambda value: hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping | type),
-    ),
-    "boolean": ("True or False", lambda value: isinstance(value, bool | np.bool_)),
-    "random_state": (
-        "None, an integer of at least 0, a RandomState or a Generator",
-        lambda value: (
-            value is None
-            or COUNT_OR_ZERO.holds(value)
-            or isinstance(value, np.random.RandomState | np.random.Generator)
-        ),
-    ),
-    "verbose": ("an integer of at least 0", lambda value: isinstance(value, bool) or COUNT_OR_ZERO.holds(value)),
+#: The words that a constraint may be, and what they mean to a reader.
+_WORDS = {
+    "array-like": "a sequence",
+    "boolean": "True or False",
+    "random_state": "None, an integer of at least 0, a RandomState or a Generator",
+    "verbose": "an integer of at least 0",
 }
 
 
@@ -91,26 +76,37 @@ def one_of(*names: str) -> OneOf:
 def check_parameters(owner: str, values: Mapping[str, Any], constraints: Mapping[str, Sequence[Any]]) -> None:
     """Raise ValueError unless each value satisfies one of its constraints; parameters without any may be anything."""
     for name in constraints.keys() & values.keys():
-        value = values[name]
-        if not any(_holds(constraint, value) for constraint in constraints[name]):
+        for constraint in constraints[name]:
+            if _holds(constraint, values[name]):
+                break
+        else:
             *others, last = map(_in_words, constraints[name])
             expected = f"{', '.join(others)} or {last}" if others else last
-            raise ValueError(f"The {name!r} parameter of {owner} must be {expected}; got {value!r}.")
+            raise ValueError(f"The {name!r} parameter of {owner} must be {expected}; got {values[name]!r}.")
 
 
 def _holds(constraint: Any, value: Any) -> bool:
-    if isinstance(constraint, Number | OneOf):
-        return constraint.holds(value)
-    if isinstance(constraint, str):
-        return _BY_WORD[constraint][1](value)
-    if constraint is None or constraint is callable:
-        return value is None if constraint is None else callable(value)
-    return isinstance(value, constraint) and (constraint is bool or not isinstance(value, bool))
+    """Whether a value satisfies a constraint."""
+    match constraint:
+        case Number():
+            return constraint.holds(value)
+        case OneOf():
+            return isinstance(value, str) and value in constraint.names
+        case None:
+            return value is None
+        case "array-like":
+            return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping | type)
+        case "boolean":
+            return isinstance(value, bool | np.bool_)
+        case "verbose":
+            return isinstance(value, bool) or COUNT_OR_ZERO.holds(value)
+        case "random_state":
+            known = value is None or isinstance(value, np.random.RandomState | np.random.Generator)
+            return known or COUNT_OR_ZERO.holds(value)
+    return callable(value) if constraint is callable else isinstance(value, constraint)
 
 
 def _in_words(constraint: Any) -> str:
-    if isinstance(constraint, str):
-        return _BY_WORD[constraint][0]
     if isinstance(constraint, type):
         return f"a {constraint.__name__}"
-    return "a function" if constraint is callable else str(constraint)
+    return "a function" if constraint is callable else _WORDS.get(constraint, str(constraint))

@@ -12,11 +12,11 @@ EXAMPLES = ("onepos doctor photos.csv --label tag --text caption --id id",)
 
 def doctor(
     data: options.Data,
-    label: options.Label = "",
-    text: options.Text = "",
-    id: options.Id = "",
-    drop: options.Drop = "",
-    separator: options.Separator = "",
+    label: options.Label = None,
+    text: options.Text = None,
+    id: options.Id = None,
+    drop: options.Drop = None,
+    separator: options.Separator = None,
     json: JsonOption = False,
 ) -> None:
     """Look at a table before training on it: what is wrong, what may hurt, what is worth knowing.
@@ -27,22 +27,21 @@ def doctor(
         tell(0.0, "reading")
         from onepos.doctor import diagnose
         from onepos.table import read_table
-        from onepos.table.kinds import require_columns
+        from onepos.table.kinds import require_columns, shorten
         from onepos.table.tags import holds_lists, split_tags
 
-        words = options.names(text)
-        content = read_table(data, plain=[label, id, *words])
-        for what, names in (("label", [label]), ("id", [id]), ("text", words), ("drop", options.names(drop))):
-            require_columns(content.frame, [name for name in names if name], what)
-        if not label and content.labels is None:
-            raise InputError("name the column of tags: --label COL.")
-        tags: Any = content.frame[label] if label else content.labels
-        if label and (separator or holds_lists(tags)):
+        words, left_out = options.names(text), options.names(drop)
+        frame = read_table(data, plain=[*filter(None, (label, id)), *words]).frame
+        if label is None:
+            raise InputError(f"name the column of tags: --label COL. {data.name} has: {shorten(frame.columns)}.")
+        for what, columns in (("label", [label]), ("id", [id]), ("text", words), ("drop", left_out)):
+            require_columns(frame, [name for name in columns if name is not None], what)
+        tags: Any = frame[label]
+        if separator or holds_lists(tags):
             tags = split_tags(tags, separator)
-        left_out = [name for name in (label, id, *options.names(drop)) if name]
-        ids = content.frame[id] if id else None
         tell(0.3, "looking")
-        features = content.frame.drop(columns=left_out)
+        features = frame.drop(columns=[label, *left_out, *([] if id is None else [id])])
+        ids = None if id is None else frame[id]
         diagnosis = diagnose(features, tags, text=words, ids=ids, interface="command line")
     if json:
         print_json(diagnosis.to_dict())

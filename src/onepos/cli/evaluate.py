@@ -1,17 +1,14 @@
 """``onepos evaluate``."""
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from onepos._utils.context import tell
 from onepos._utils.progress import progress_shown
 from onepos.cli import options, output
-from onepos.cli.output import InputError
 
 if TYPE_CHECKING:
-    from onepos.table import Evaluation, TableData, TableModel
-    from onepos.table.evaluation import Truth
+    from onepos.table import Evaluation
 
 EXAMPLES = (
     'onepos evaluate photos.onepos checked.csv --label tags --separator ";"',
@@ -24,9 +21,11 @@ EXAMPLES = (
 def evaluate(
     model: options.Model,
     data: options.Data,
-    label: Annotated[str, options.option("COL", "Column of tags: one per row, or sets.")] = "",
-    separator: Annotated[str, options.option("SIGN", "Sign between the tags of a cell, which are then complete.")] = "",
-    labels: Annotated[str, options.option("COL,…", "Complete labels as 0/1 columns.")] = "",
+    label: Annotated[str | None, options.option("COL", "Column of tags: one per row, or sets.")] = None,
+    separator: Annotated[
+        str | None, options.option("SIGN", "Sign between the tags of a cell, which are then complete.")
+    ] = None,
+    labels: Annotated[str | None, options.option("COL,…", "Complete labels as 0/1 columns.")] = None,
     threshold: options.Threshold = None,
     embed: options.Embed = None,
     report: options.Report = None,
@@ -39,31 +38,23 @@ def evaluate(
     """
     output.check_apart({"the model": model, "the data": data}, {"--report": report})
     if report is not None:
-        check_report(report)
+        output.check_report(report)
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
-        from onepos.table import evaluate_table, read_table, reading_options
+        from onepos.table import evaluate_table, read_as_trained
         from onepos.table.evaluation import Truth
-        from onepos.table.kinds import shorten
 
-        loaded = options.open_model(model, data, embed)
-        named = options.names(labels)
-        read_as = reading_options(loaded)
-        content = read_table(data, **read_as | {"plain": [*read_as["plain"], label]})
-        if content.labels is None and not label and not named:
-            raise InputError(
-                f"say where the labels are: --label COL (a column of tags) or --labels COL,… (0/1 columns). "
-                f"{data.name} has: {shorten(content.frame.columns)}."
-            )
+        trained, where = options.open_model(model, data, embed), Truth(label, separator, options.names(labels))
+        content = read_as_trained(trained, data, where.label)
         tell(0.3, "measuring")
-        result = evaluate_table(
-            loaded, content, label=label or None, separator=separator or None, labels=named, threshold=threshold
-        )
+        result = evaluate_table(trained, content, **where._asdict(), threshold=threshold)
         if report is not None:
             tell(0.6, "writing the report")
-            write_table_report(loaded, content, Truth(label or None, separator or None, named), report)
+            from onepos.pages.tables import table_report
+
+            table_report(trained, content, where, report)
     if json:
-        output.print_json(asdict(result) | ({"report": str(report)} if report is not None else {}))
+        output.print_json(asdict(result) | ({"report": report} if report is not None else {}))
         return
     _show(result)
     if report is not None:
@@ -78,10 +69,10 @@ def _show(result: "Evaluation") -> None:
         output.print_note(note)
     titles = METRIC_TITLES if result.complete_labels else SINGLE_POSITIVE_TITLES
     rows: list[tuple[str, ...]] = []
-    for name, found in result.measures.items():
+    for name, measure in result.measures.items():
         upwards = not result.complete_labels or higher_is_better(name)
-        interval = f"{found['low']:.3f} to {found['high']:.3f}"
-        rows.append((titles[name], f"{found['mean']:.3f}", interval, "higher" if upwards else "lower"))
+        interval = f"{measure['low']:.3f} to {measure['high']:.3f}"
+        rows.append((titles[name], f"{measure['mean']:.3f}", interval, "higher" if upwards else "lower"))
     output.show_table(("measure", "value", "95 % interval", "better"), rows, ("value",))
     sets = result.sets
     if "micro_f1" in sets:  # labels are complete
@@ -102,53 +93,3 @@ def _show(result: "Evaluation") -> None:
             "One tag per row tells how high that tag is ranked and nothing about the others: a label ranked above it "
             "may be right too. Complete labels (--labels, or --separator for sets of tags) give all five measures."
         )
-
-
-def check_report(path: Path) -> None:
-    """Raise before the work if the page cannot be written."""
-    from onepos.pages import require_report
-
-    output.check_page("--report", path)
-    require_report()
-
-
-def write_table_report(
-    model: "TableModel",
-    data: "TableData",
-    where: "Truth",
-    path: Path,
-    *,
-    complete: bool | None = None,
-    measured: Any = None,
-) -> None:
-    """Write the page of a model and a labelled table; ``complete`` None: as the labels look."""
-    import pandas as pd
-
-    from onepos.doctor import diagnose
-    from onepos.pages import model_report
-    from onepos.table.evaluation import find_truth
-    from onepos.table.kinds import as_words, named
-
-    found = find_truth(model, data, where)
-    complete = found.complete if complete is None else complete
-    frame, text = named(data.frame), model.encoder_.text[:1]
-    ids = as_words(frame[model.id_]) if model.id_ in frame.columns else [None] * len(frame)
-    model_report(
-        model,
-        frame,
-        found.truth,
-        path,
-        complete=complete,
-        measured=measured,
-        ids=[number if name is None else name for number, name in enumerate(ids, start=1)],
-        texts=frame[text[0]].fillna("").tolist() if text else None,
-        # The doctor expects single observed labels. It would report complete ones as too many.
-        diagnosis=None
-        if complete
-        else diagnose(
-            frame if data.labels is not None else frame[list(model.encoder_.kinds_)],
-            pd.DataFrame(found.truth, columns=model.labels_),
-            text=[name for name in model.encoder_.text if name in frame.columns],
-            interface="command line",
-        ),
-    )

@@ -2,19 +2,18 @@
 
 import functools
 import inspect
-import json
 from ast import literal_eval
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onepos.cli.output import InputError
 
-#: Sign between the tags of a cell of complete labels without --separator.
-BETWEEN_TAGS = ";"
+if TYPE_CHECKING:
+    from onepos.table import TableModel
 
 
 def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
@@ -37,12 +36,12 @@ def _methods(incomplete: str) -> list[str]:
 Data = Annotated[Path, typer.Argument(help="CSV, TSV or parquet.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
 Out = Annotated[Path, option("FILE", ".csv, .tsv or .parquet.")]
-Label = Annotated[str, option("COL", "Column holding one tag per row; cells may be blank.")]
-Text = Annotated[str, option("COL,…", "Text columns; use their words.")]
-Id = Annotated[str, option("COL", "Column that identifies a row (default: row number).")]
-Drop = Annotated[str, option("COL,…", "Columns to leave out.")]
-Separator = Annotated[str, option("SIGN", "Sign between the tags of a cell (default: a cell is one tag).")]
-Image = Annotated[str, option("COL", "Column of picture files, relative to the table's folder.")]
+Label = Annotated[str | None, option("COL", "Column holding one tag per row; cells may be blank.")]
+Text = Annotated[str | None, option("COL,…", "Text columns; use their words.")]
+Id = Annotated[str | None, option("COL", "Column that identifies a row (default: row number).")]
+Drop = Annotated[str | None, option("COL,…", "Columns to leave out.")]
+Separator = Annotated[str | None, option("SIGN", "Sign between the tags of a cell (default: a cell is one tag).")]
+Image = Annotated[str | None, option("COL", "Column of picture files, relative to the table's folder.")]
 _EMBED = "Embed text with this sentence-transformers model, pictures with timm:MODEL (name or path); repeatable."
 Embed = Annotated[list[str] | None, option("MODEL", _EMBED)]
 AllowEmpty = Annotated[bool, flag("--allow-empty", "Leave a set empty if no label reaches the threshold.")]
@@ -67,18 +66,16 @@ class TrainingOptions:
     """The options of a command that trains on a table, as they were typed."""
 
     data: Data
-    label: Label = ""
-    labels: Annotated[str, option("COL,…", "Use these 0/1 columns, one per label, instead of --label.")] = ""
-    text: Text = ""
-    image: Image = ""
+    label: Label = None
+    labels: Annotated[str | None, option("COL,…", "Use these 0/1 columns, one per label, instead of --label.")] = None
+    text: Text = None
+    image: Image = None
     embed: Embed = None
-    id: Id = ""
-    drop: Drop = ""
-    categories: Annotated[str, option("COL,…", "Treat these number columns as categories.")] = ""
+    id: Id = None
+    drop: Drop = None
+    categories: Annotated[str | None, option("COL,…", "Treat these number columns as categories.")] = None
     method: Annotated[str, _METHOD] = "auto"
-    settings: Annotated[
-        list[str] | None, option("NAME=VALUE", "Set a parameter of the method; repeatable.", "--set")
-    ] = None
+    set: Annotated[list[str] | None, option("NAME=VALUE", "Set a parameter of the method; repeatable.")] = None
     n_positives: Annotated[float | None, option("M", "Mean number of labels per row.")] = None
     allow_empty: AllowEmpty = False
     validation_fraction: Annotated[
@@ -94,8 +91,10 @@ class TrainingOptions:
     sample: Annotated[
         Path | None, option("FILE", "Calibrate probabilities on these rows, which have all their tags.")
     ] = None
-    sample_label: Annotated[str, option("COL", "Column of --sample that holds all tags (default: as --label).")] = ""
-    separator: Separator = ""
+    sample_label: Annotated[
+        str | None, option("COL", "Column of --sample that holds all tags (default: as --label).")
+    ] = None
+    separator: Separator = None
     checkpoint: Annotated[
         Path | None, option("DIR", "Save the run here after each epoch; the same command resumes it.")
     ] = None
@@ -103,21 +102,54 @@ class TrainingOptions:
         Path | None, option("DIR", "Folder for temporary features, if the data is a folder of shards.")
     ] = None
 
+    def inputs(self) -> dict[str, Path | None]:
+        """Return the files that are read."""
+        return {"the data": self.data, "--decisions": self.decisions, "--sample": self.sample}
 
-def expanded(command: Callable[..., None], without: Collection[str] = ()) -> Callable[..., None]:
-    """Return a command with an option per field of ``TrainingOptions``, except ``without``, in place of ``options``."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    used = {name: each for name, each in inspect.signature(TrainingOptions).parameters.items() if name not in without}
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    parameters = [*used.values(), *(each.replace(kind=keyword) for each in own if each.name != "options")]
+    def model(self) -> "TableModel":
+        """Return the untrained model that the options describe."""
+        from onepos.table import TableModel
 
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        command(TrainingOptions(**{name: values.pop(name) for name in used}), **values)
+        search, params = None, settings(self.set)
+        if self.tune:
+            from onepos.tuning import tune
 
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
+            search = functools.partial(
+                tune, n_trials=self.trials or 20, time_budget=self.budget, random_state=self.seed
+            )
+        elif self.budget is not None:
+            params = {"time_budget": self.budget} | params
+        return TableModel(
+            method=self.method,
+            params=params,
+            text=names(self.text),
+            categories=names(self.categories),
+            drop=names(self.drop),
+            image=self.image,
+            embed=self.embed or None,
+            image_folder=self.data.parent,
+            id=self.id,
+            separator=self.separator,
+            n_positives=self.n_positives,
+            at_least_one=not self.allow_empty,
+            validation_fraction=self.validation_fraction,
+            tune=search,
+            random_state=self.seed,
+        )
+
+
+def training_command(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: its parameter ``**training`` becomes an option for each field of ``TrainingOptions``."""
+
+    def declare(command: Callable[..., None]) -> Callable[..., None]:
+        fields = [one for one in inspect.signature(TrainingOptions).parameters.values() if one.name not in without]
+        own = [one for one in inspect.signature(command).parameters.values() if one.kind is not one.VAR_KEYWORD]
+        parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in (*fields, *own)]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return declare
 
 
 def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] = ()) -> None:
@@ -128,14 +160,21 @@ def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] 
     app.command(command.__name__, help=help_text, epilog=epilog)(command)
 
 
-def open_model(path: Path, data: Path, embed: list[str] | None, image: str = "") -> Any:
+def open_model(path: Path, data: Path, embed: list[str] | None, image: str | None = None) -> "TableModel":
     """Load a model of tables for the rows of a file, with the embedders of this machine."""
     from onepos.table import TableModel
 
-    loaded = TableModel.load(path, embed=embed or None, image_folder=data.parent)
-    if image and loaded.image != image:
-        raise InputError(f"the model was trained with --image {loaded.image or 'left out'}; got {image}. Leave it out.")
-    return loaded
+    model = TableModel.load(path, embed=embed or None, image_folder=data.parent)
+    if image:
+        check_trained_with("--image", image, model.image)
+    return model
+
+
+def check_trained_with(name: str, value: str | None, in_training: str | None) -> None:
+    """Raise if an option names another column than in training."""
+    if value and value != in_training:
+        before = in_training or "left out"
+        raise InputError(f"the model was trained with {name} {before}; got {value}. Leave {name} out.")
 
 
 def check_limits(threshold: float | None, top: int | None) -> None:
@@ -144,25 +183,27 @@ def check_limits(threshold: float | None, top: int | None) -> None:
         raise InputError("--threshold and --top each say what belongs in a set: leave one of them out.")
 
 
-def names(text: str) -> list[str]:
+def names(text: str | None) -> list[str]:
     """Return the names of a comma-separated option."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def settings(pairs: list[str] | None) -> dict[str, Any]:
     """Return the method's settings from ``name=value`` options."""
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs or ():
         name, sign, value = pair.partition("=")
         if not sign or not name.strip():
             raise InputError(f"--set takes name=value, for example max_epochs=10; got {pair!r}.")
-        made[name.strip()] = _value(value.strip())
-    return made
+        values[name.strip()] = _value(value.strip())
+    return values
 
 
 def _value(text: str) -> Any:
-    if text.lower() in ("true", "false", "none", "null"):
-        return json.loads(text.lower().replace("none", "null"))
+    """Return what a text says in Python, with none, null, true and false in any case; else the text."""
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
     try:
         return literal_eval(text)
     except (ValueError, SyntaxError):

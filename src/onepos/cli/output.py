@@ -95,11 +95,19 @@ def _plain(value: Any) -> Any:
 
 def check_page(option: str, path: Path) -> None:
     """Raise before the work, not after it, if a page cannot be written to ``path``."""
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     check_place(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{option} writes a page, to a file that ends in .html; got {path.name!r}.")
+
+
+def check_report(path: Path) -> None:
+    """Raise before the work if the page of a model cannot be written."""
+    from onepos.pages import require_report
+
+    check_page("--report", path)
+    require_report()
 
 
 def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:

@@ -55,17 +55,17 @@ def diagnose(
     --------
     >>> import pandas as pd
     >>> photos = pd.DataFrame({"width": [3, 4, 5, 6], "unit": ["cm"] * 4})
-    >>> found = diagnose(photos, pd.Series(["beach", "Beach", "city", None]))
-    >>> sorted(finding.code for finding in found.findings)
+    >>> diagnosis = diagnose(photos, pd.Series(["beach", "Beach", "city", None]))
+    >>> sorted(finding.code for finding in diagnosis.findings)
     ['column-constant', 'label-rare', 'label-spelling', 'tag-missing']
-    >>> found.worst
+    >>> diagnosis.worst
     'warning'
     """
     table = read_table(features, text)
     read = read_tags(tags, table.n_rows)
     leaks = find_leaks(table, read)
     guess = guess_tags(table, read, leaks)
-    found = [
+    sights = [
         *check_index(features, tags),
         *check_ids(ids),
         *check_labels(read),
@@ -76,7 +76,7 @@ def diagnose(
         *(check_texts(table) if test is None else _across(table, read, test)),
         *check_cardinality(cardinality_of(table, read, guess), guess),
     ]
-    findings = sorted((worded(one, interface) for one in found), key=lambda finding: -LEVELS.index(finding.level))
+    findings = sorted((worded(sight, interface) for sight in sights), key=lambda finding: -LEVELS.index(finding.level))
     return Diagnosis(_summary(table, read), tuple(findings))
 
 
@@ -86,8 +86,7 @@ def _across(table: Table, tags: Tags, test: tuple[Any, Any]) -> Iterator[Seen]:
         raise ValueError(f"test must be a pair (features, tags); got {type(test).__name__}.")
     features, test_tags = test
     other = read_table(features, role="test features")
-    mismatch = list(check_split_columns(table, other))
-    if mismatch:
+    if mismatch := list(check_split_columns(table, other)):
         yield from (*mismatch, *check_texts(table))
     else:
         texts = [other.columns[other.names.index(column.name)] for column in table.texts]

@@ -57,12 +57,15 @@ def estimate_cardinality(features: Any, tags: Any, *, text: Any = None) -> Cardi
 
     >>> things = np.repeat(np.random.default_rng(0).normal(size=(50, 3)), 2, axis=0)
     >>> tags = ["sea", "sea", "sea", "sky"] * 25
-    >>> found = estimate_cardinality(things, tags)
-    >>> found.estimate, found.basis, found.pairs
+    >>> cardinality = estimate_cardinality(things, tags)
+    >>> cardinality.estimate, cardinality.basis, cardinality.pairs
     (2.0, 'duplicates', 50)
     """
     table = read_table(features, text)
     read = read_tags(tags, table.n_rows)
+    from_duplicates = cardinality_of(table, read, None)
+    if from_duplicates.basis == "duplicates":
+        return from_duplicates
     return cardinality_of(table, read, guess_tags(table, read, find_leaks(table, read)))
 
 
@@ -78,8 +81,8 @@ def cardinality_of(table: Table, tags: Tags, guess: Guess | None) -> Cardinality
         return CardinalityEstimate(None, None, "none", 0)
     agreement = float(np.average(outcomes, axis=0, weights=weight).max())
     low, high = np.quantile(_resampled(outcomes, weight).max(axis=1), [0.025, 0.975])
-    found, least, most = (float(np.clip(1 / max(p, 1e-12), 1, n_labels)) for p in (agreement, high, low))
-    return CardinalityEstimate(found, (min(least, found), max(most, found)), basis, len(outcomes))
+    estimate, least, most = (float(np.clip(1 / max(p, 1e-12), 1, n_labels)) for p in (agreement, high, low))
+    return CardinalityEstimate(estimate, (min(least, estimate), max(most, estimate)), basis, len(outcomes))
 
 
 def _agreements(table: Table, tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -113,24 +116,26 @@ def _resampled(outcomes: NDArray[np.float64], weight: NDArray[np.float64]) -> ND
     return np.asarray(draws @ np.concatenate([outcomes, ends]) / draws.sum(axis=1, keepdims=True))
 
 
-def check_cardinality(found: CardinalityEstimate, guess: Guess | None) -> Iterator[Seen]:
+_MEANING = {
+    "duplicates": """\
+From {pairs:,} groups of identical rows: about {numbers} labels per row, as a harmonic mean, if each group is one \
+thing tagged several times, evenly among its labels. The mean is at least as large. Copied records, whose tag was \
+copied along, make it too small.""",
+    "neighbours": """\
+Tags guessed from other rows: at most {numbers} labels per row, as a harmonic mean, if tags were drawn evenly from \
+each row's labels. This is an upper bound, loose if features say little; single positives do not reveal the mean.""",
+}
+
+
+def check_cardinality(cardinality: CardinalityEstimate, guess: Guess | None) -> Iterator[Seen]:
     """Say what the estimate means, and what guesses of tags tell about the labels."""
     if guess is not None:
-        yield from _check_guesses(guess, found)
-    if found.estimate is None or found.interval is None:
-        return
-    numbers = f"{found.estimate:.2f} (95 % interval {found.interval[0]:.2f} to {found.interval[1]:.2f})"
-    duplicates = (
-        f"From {found.pairs:,} groups of identical rows: about {numbers} labels per row, as a harmonic mean, if "
-        "each group is one thing tagged several times, evenly among its labels. The mean is at least as large. "
-        "Copied records, whose tag was copied along, make it too small."
-    )
-    neighbours = (
-        f"Tags guessed from other rows: at most {numbers} labels per row, as a harmonic mean, if tags were "
-        "drawn evenly from each row's labels. This is an upper bound, loose if features say little; single "
-        "positives do not reveal the mean."
-    )
-    yield seen("cardinality-estimate", found=duplicates if found.basis == "duplicates" else neighbours)
+        yield from _check_guesses(guess, cardinality)
+    if cardinality.estimate is not None and cardinality.interval is not None:
+        low, high = cardinality.interval
+        numbers = f"{cardinality.estimate:.2f} (95 % interval {low:.2f} to {high:.2f})"
+        meaning = _MEANING[cardinality.basis].format(pairs=cardinality.pairs, numbers=numbers)
+        yield seen("cardinality-estimate", found=meaning)
 
 
 def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> float:

@@ -28,14 +28,14 @@ def check_columns(table: Table, tags: Tags) -> Iterator[Seen]:
     if table.matrix is not None:
         yield from _sparse_columns(table)
         return
-    told: set[Hashable] = set()
+    explained = set[Hashable]()
     for code, test in _TESTS.items():
         names = [column.name for column in table.columns if test(column, table)]
-        told.update(names)
+        explained.update(names)
         if names:
             yield seen(code, names)
     for column in table.columns:
-        if column.choice.reason and column.name not in told:
+        if column.choice.reason and column.name not in explained:
             yield seen("column-left-out", [column.name], reason=column.choice.reason)
     same: dict[object, list[Hashable]] = defaultdict(list)
     for column in table.columns:
@@ -54,9 +54,9 @@ def is_id(column: Column, table: Table) -> bool:
         return False
     if column.kind == CATEGORY:
         return all(isinstance(value, str) and len(value.split()) == 1 for value in column.distinct)
-    if column.values is None or not _is_whole(column):
-        return False
     values = column.values
+    if values is None or not _is_whole(column):
+        return False
     return bool((np.diff(values) > 0).all() or values.max() - values.min() == len(values) - 1)
 
 
@@ -81,16 +81,15 @@ _TESTS: dict[str, Callable[[Column, Table], bool]] = {
 def _content(column: Column) -> object:
     """Return what two columns share if they hold the same."""
     if column.values is not None:
-        return "numbers", np.where(np.isnan(column.values), np.nan, column.values + 0.0).tobytes()
-    return "objects", column.codes.tobytes(), tuple(str(value) for value in column.distinct)
+        return np.where(np.isnan(column.values), np.nan, column.values + 0.0).tobytes()
+    return column.codes.tobytes(), tuple(str(value) for value in column.distinct)
 
 
 def _repeats(pairs: list[tuple[Hashable, Hashable]]) -> Iterator[Seen]:
     """Report pairs of a column and its copy."""
     if pairs:
         shown = ", ".join(f"{name_of(copy)} = {name_of(first)}" for first, copy in pairs[:5])
-        copies = [copy for _, copy in pairs]
-        yield seen("column-duplicate", copies, copies=counted(len(copies), "column"), shown=shown)
+        yield seen("column-duplicate", [copy for _, copy in pairs], copies=counted(len(pairs), "column"), shown=shown)
 
 
 def _is_label_name(name: str, labels: set[str]) -> bool:
@@ -117,19 +116,31 @@ def _sparse_columns(table: Table) -> Iterator[Seen]:
 def check_scale(table: Table) -> Iterator[Seen]:
     """Look at the numeric columns: infinite, huge, of very different scale, heavy-tailed, codes of categories."""
     if table.matrix is not None:
-        yield from _sparse_scale(table)
+        yield from _sparse_scale(table.matrix)
         return
     every = [column for column in table.columns if column.kind == NUMBER]
-    numeric = [column for column in every if len(column.distinct) > 1]
     infinite = [column.name for column in every if column.values is not None and np.isinf(column.values).any()]
-    spreads = {column.name: spread for column in numeric if (spread := _deviation(column)) > 0}
-    yield from _check_size(infinite, spreads, {column.name: _largest(column) for column in every})
+    numeric = [column for column in every if len(column.distinct) > 1]
+    yield from _check_size(
+        infinite,
+        {column.name: spread for column in numeric if (spread := _deviation(column)) > 0},
+        {column.name: _largest(column) for column in every},
+    )
     tails = [column.name for column in numeric if _is_heavy(column)]
     if tails:
         yield seen("scale-heavy-tail", tails, tail=TAIL)
     codes = [column.name for column in numeric if _may_be_codes(column)]
     if codes and not (len(numeric) >= 10 and len(codes) > len(numeric) / 2):
         yield seen("scale-integer-codes", codes)
+
+
+def _sparse_scale(matrix: Any) -> Iterator[Seen]:
+    finite = np.isfinite(matrix.data)
+    values = np.zeros(matrix.shape[1])
+    np.maximum.at(values, matrix.indices[finite], np.abs(matrix.data[finite]))
+    # The deviation of a rare word is small because the word is rare; the magnitude is not.
+    largest: dict[Hashable, float] = {int(j): float(values[j]) for j in np.flatnonzero(values > 0)}
+    yield from _check_size(np.unique(matrix.indices[~finite]).tolist(), largest, largest)
 
 
 def _check_size(
@@ -141,8 +152,13 @@ def _check_size(
     if spreads:
         low, high = min(spreads, key=spreads.__getitem__), max(spreads, key=spreads.__getitem__)
         if spreads[high] / SPREAD > spreads[low]:
-            names: dict[str, Any] = {"lowest": name_of(low), "highest": name_of(high)}
-            yield seen("scale-spread", [low, high], low=spreads[low], high=spreads[high], **names)
+            ends: dict[str, Any] = {
+                "low": spreads[low],
+                "high": spreads[high],
+                "lowest": name_of(low),
+                "highest": name_of(high),
+            }
+            yield seen("scale-spread", [low, high], **ends)
     huge = [name for name, value in largest.items() if value > HUGE]
     if huge:
         yield seen("scale-huge", huge, largest=max(largest.values()))
@@ -181,13 +197,3 @@ def _may_be_codes(column: Column) -> bool:
     finite = _finite(column)
     enough = finite.size >= max(ENOUGH_NUMBERS, 3 * n_distinct)
     return bool(enough and finite.max() - finite.min() == n_distinct - 1)
-
-
-def _sparse_scale(table: Table) -> Iterator[Seen]:
-    matrix = table.matrix
-    finite = np.isfinite(matrix.data)
-    values = np.zeros(matrix.shape[1])
-    np.maximum.at(values, matrix.indices[finite], np.abs(matrix.data[finite]))
-    # The deviation of a rare word is small because the word is rare; the magnitude is not.
-    largest: dict[Hashable, float] = {int(j): float(values[j]) for j in np.flatnonzero(values > 0)}
-    yield from _check_size(np.unique(matrix.indices[~finite]).tolist(), largest, largest)

@@ -55,11 +55,11 @@ def read_column(name: Hashable, series: "pd.Series[Any]", wanted: ColumnEncoder 
 def factorize(series: "pd.Series[Any]") -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the code of each entry (−1: missing) and the distinct values in the order in which they occur."""
     try:
-        codes, found = pd.factorize(series)
+        codes, distinct = pd.factorize(series)
     except TypeError:  # lists, arrays, dicts: compared by what they look like
         texts = [None if pd.api.types.is_scalar(entry) and pd.isna(entry) else str(entry) for entry in series]
-        codes, found = pd.factorize(pd.Series(texts, dtype=object))
-    return np.asarray(codes, dtype=np.int64), _objects(list(found))
+        codes, distinct = pd.factorize(pd.Series(texts, dtype=object))
+    return np.asarray(codes, dtype=np.int64), _objects(list(distinct))
 
 
 def _objects(entries: list[Any]) -> NDArray[Any]:
@@ -86,8 +86,8 @@ class Table:
 
     n_rows: int
     names: list[Hashable]
-    columns: tuple[Column, ...]  # Empty for a sparse matrix.
-    frame: Any  # Column j is named ``str(j)``; None for a sparse matrix.
+    columns: tuple[Column, ...]  # None for a sparse matrix.
+    frame: Any  # The frame, its columns named by their places; None for a sparse matrix.
     matrix: Any  # A CSR array, or None.
     texts: list[Column]  # The columns named as text.
     named: bool  # Whether the names are the user's, not 0 … d−1.
@@ -112,8 +112,8 @@ def read_table(features: Any, text: Any = None, role: str = "features") -> Table
         return _read_sparse(features, text, role)
     named = isinstance(features, pd.DataFrame | pd.Series)
     frame = features.to_frame() if isinstance(features, pd.Series) else features
-    if not isinstance(frame, pd.DataFrame):
-        frame = pd.DataFrame(_array(frame, role))
+    if not named:
+        frame = pd.DataFrame(_matrix(features, f"{role} must be a DataFrame, a 2-D array or a sparse matrix"))
     _check_shape(frame.shape, role)
     names = _distinct(frame.columns, f"the columns of {role} must have distinct names")
     texts = text if isinstance(text, list) else [] if text is None else [text]
@@ -127,16 +127,6 @@ def read_table(features: Any, text: Any = None, role: str = "features") -> Table
     return Table(len(frame), names, columns, frame, None, [columns[names.index(one)] for one in texts], named)
 
 
-def _array(features: Any, role: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(features)
-    except ValueError as error:
-        raise ValueError(f"{role} must be a table with rows of one length; got {type(features).__name__}.") from error
-    if array.ndim != 2:
-        raise ValueError(f"{role} must be a DataFrame, a 2-D array or a sparse matrix; got shape {array.shape}.")
-    return array
-
-
 def _read_sparse(features: Any, text: Any, role: str) -> Table:
     if text is not None:
         raise ValueError(f"text={text!r} needs {role} to be a DataFrame with that column; got a sparse matrix.")
@@ -148,6 +138,16 @@ def _read_sparse(features: Any, text: Any, role: str) -> Table:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return Table(matrix.shape[0], list(range(matrix.shape[1])), (), None, matrix, [], named=False)
+
+
+def _matrix(rows: Any, rule: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(rows)
+    except ValueError as error:
+        raise ValueError(f"{rule}, with rows of one length; got {type(rows).__name__}.") from error
+    if array.ndim != 2:
+        raise ValueError(f"{rule}; got shape {array.shape}.")
+    return array
 
 
 def _distinct(names: Iterable[Hashable], rule: str) -> list[Hashable]:
@@ -171,49 +171,31 @@ class Tags:
     per_row: NDArray[np.int64]  # Number of observed labels of each row.
     counts: NDArray[np.int64]  # Rows in which each label is observed.
 
-    @property
-    def single(self) -> NDArray[np.bool_]:
-        """Return the rows with exactly one observed label."""
-        return self.codes >= 0
-
 
 def read_tags(tags: Any, n_rows: int, role: str = "tags") -> Tags:
     """Read one tag per row (missing allowed) or an indicator; ``ValueError`` says what does not fit."""
-    if tags is None:
-        raise ValueError(f"{role} is None: pass one tag per row, or an indicator of 1, 0 and −1.")
-    if isinstance(tags, pd.DataFrame) and tags.shape[1] == 1:
-        tags = tags.iloc[:, 0]
+    if not hasattr(tags, "__iter__"):
+        kind = type(tags).__name__
+        raise ValueError(f"{role} is {tags!r:.40}: pass one tag per row, or an indicator of 1, 0 and −1; got {kind}.")
     if not isinstance(tags, pd.Series | pd.DataFrame | np.ndarray) and not sparse.issparse(tags):
-        tags = _from_entries(tags)
+        entries = list(tags)
+        nested = any(isinstance(entry, list | tuple | np.ndarray) for entry in entries)
+        tags = _matrix(entries, f"{role} must be one tag per row, or an indicator") if nested else _objects(entries)
     if tags.ndim not in (1, 2):
         raise ValueError(f"{role} must be 1-D (one tag per row) or 2-D (an indicator); got shape {tags.shape}.")
     if tags.shape[0] != n_rows:
         raise ValueError(f"features have {n_rows} rows, {role} {tags.shape[0]}: they must be of the same rows.")
-    if tags.ndim == 2 and tags.shape[1] == 1 and isinstance(tags, np.ndarray):
-        tags = tags[:, 0]
-    if tags.ndim == 2:
+    if tags.ndim == 2 and (tags.shape[1] != 1 or sparse.issparse(tags)):
         return _from_indicator(tags, role)
-    codes, names = factorize(tags if isinstance(tags, pd.Series) else pd.Series(tags))
+    column = pd.Series(tags.ravel()) if isinstance(tags, np.ndarray) else pd.DataFrame(tags).iloc[:, 0]
+    codes, names = factorize(column)
     counts = np.bincount(codes[codes >= 0], minlength=len(names)).astype(np.int64)
     return Tags(names, codes, (codes >= 0).astype(np.int64), counts)
 
 
-def _from_entries(tags: Any) -> NDArray[Any]:
-    """Return a vector of tags, or an indicator if the entries are rows."""
-    if not hasattr(tags, "__iter__"):
-        raise ValueError(f"tags must be a column or an indicator; got {type(tags).__name__}.")
-    entries = list(tags)
-    if not any(isinstance(entry, list | tuple | np.ndarray) for entry in entries):
-        return _objects(entries)
-    try:
-        return np.asarray(entries)
-    except ValueError as error:
-        raise ValueError("tags must be one tag per row or an indicator with rows of one length.") from error
-
-
 def _from_indicator(values: Any, role: str) -> Tags:
-    given = values.columns if isinstance(values, pd.DataFrame) else range(values.shape[1])
-    names = _distinct(given, f"the labels (columns of {role}) must be distinct")
+    columns = values.columns if isinstance(values, pd.DataFrame) else range(values.shape[1])
+    names = _distinct(columns, f"the labels (columns of {role}) must be distinct")
     if not names:
         raise ValueError(f"{role} must have at least one label; got shape {values.shape}.")
     dense = values.toarray() if sparse.issparse(values) else np.asarray(values)

@@ -16,15 +16,13 @@ Interface: TypeAlias = Literal["python", "command line"]
 
 #: From harmless to fatal.
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
-_LONGEST_NAME = 40
-_MOST_NAMES = 5  # Names that a sentence or an option lists
-_WIDTH = 80
-_MARGIN = 9  # "warning" and two blanks
-_MOST_LABELS, _MOST_COLUMNS = 10, 20
+_LONGEST_NAME, _MOST_NAMES = 40, 5  # Letters of a name; names that a sentence or an option lists
+_MOST_LABELS, _MOST_COLUMNS = 10, 20  # What the summary lists
+_WIDTH, _MARGIN = 80, " " * len("warning  ")
 
-_DECLARED = tomllib.loads((files("onepos.doctor") / "findings.toml").read_text(encoding="utf-8"))
+_WORDS = tomllib.loads((files("onepos.doctor") / "findings.toml").read_text(encoding="utf-8"))
 #: The title of each finding, by its code; ``docs/doctor.md`` has what to do about it.
-CODES: Mapping[str, str] = MappingProxyType({code: declared["title"] for code, declared in _DECLARED.items()})
+CODES: Mapping[str, str] = MappingProxyType({code: words["title"] for code, words in _WORDS.items()})
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,21 @@ class Summary:
     label_counts: tuple[tuple[str, int], ...]
     became: tuple[tuple[str, str], ...] = ()
 
+    def lines(self) -> list[str]:
+        """Return the summary as lines of text."""
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.columns.items())
+        size = f"{counted(self.rows, 'row')}, {counted(sum(self.columns.values()), 'column')} ({kinds})"
+        lines = [f"{size}, {counted(self.labels, 'label')}, {counted(self.tags_missing, 'row')} without a tag."]
+        if self.label_counts:
+            labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts[:_MOST_LABELS])
+            more = len(self.label_counts) - _MOST_LABELS
+            lines.append(f"Labels: {labels}{f' and {more:,} more' if more > 0 else ''}.")
+        if self.became:
+            lines.append("What fit makes of the columns:")
+            lines += [f"  {name!r} {words}" for name, words in self.became[:_MOST_COLUMNS]]
+        more = len(self.became) - _MOST_COLUMNS
+        return [*lines, f"  … and {more:,} more."] if more > 0 else lines
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -82,43 +95,24 @@ class Diagnosis:
 
     def to_text(self) -> str:
         """Plain text, at most 80 characters wide: the summary, then each finding with its level in the margin."""
-        margin, lines = " " * _MARGIN, _summary_lines(self.summary)
+        lines = self.summary.lines()
         blocks = ["\n".join(_wrapped(line, then="    " * line.startswith(" ")) for line in lines)]
         for one in self.findings:
-            head = f"{one.level:<{_MARGIN}}{one.title} [{one.code}]"
-            blocks.append(f"{_wrapped(head, then=margin)}\n{_wrapped(one.detail, margin, margin)}")
+            head = f"{one.level:<{len(_MARGIN)}}{one.title} [{one.code}]"
+            blocks.append(f"{_wrapped(head, then=_MARGIN)}\n{_wrapped(one.detail, _MARGIN, _MARGIN)}")
         return "\n\n".join(blocks if self.findings else [*blocks, "Nothing found."]) + "\n"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks; every string from the data is escaped."""
-        none = '<tr><td colspan="3">Nothing found.</td></tr>'
-        rows = "".join(
+        rows = [
             f"<tr><td>{escape(one.level)}</td><td><code>{escape(one.code)}</code></td>"
             f'<td style="text-align:left"><b>{escape(one.title)}</b><br>{escape(one.detail)}</td></tr>'
             for one in self.findings
-        )
-        caption = "<br>".join(escape(line) for line in _summary_lines(self.summary))
-        return (
-            f"<table><caption>{caption}</caption><thead><tr><th>level</th><th>code</th><th>what was seen</th></tr>"
-            f"</thead><tbody>{rows or none}</tbody></table>"
-        )
-
-
-def _summary_lines(summary: Summary) -> list[str]:
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.columns.items())
-    columns = counted(sum(summary.columns.values()), "column")
-    lines = [
-        f"{counted(summary.rows, 'row')}, {columns} ({kinds}), {counted(summary.labels, 'label')}, "
-        f"{counted(summary.tags_missing, 'row')} without a tag."
-    ]
-    if summary.label_counts:
-        shown = ", ".join(f"{name} {count:,}" for name, count in summary.label_counts[:_MOST_LABELS])
-        rest = len(summary.label_counts) - _MOST_LABELS
-        lines.append(f"Labels: {shown}{f' and {rest:,} more' if rest > 0 else ''}.")
-    lines += ["What fit makes of the columns:"] if summary.became else []
-    lines += [f"  {name!r} {line}" for name, line in summary.became[:_MOST_COLUMNS]]
-    rest = len(summary.became) - _MOST_COLUMNS
-    return [*lines, f"  … and {rest:,} more."] if rest > 0 else lines
+        ]
+        caption = "<br>".join(map(escape, self.summary.lines()))
+        head = "<tr><th>level</th><th>code</th><th>what was seen</th></tr>"
+        body = "".join(rows or ['<tr><td colspan="3">Nothing found.</td></tr>'])
+        return f"<table><caption>{caption}</caption><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def _wrapped(text: str, first: str = "", then: str = "") -> str:
@@ -139,16 +133,15 @@ def seen(code: str, about: Iterable[object] = (), *, level: Level | None = None,
     return Seen(code, [name_of(name) for name in about], values, level)
 
 
-def worded(found: Seen, interface: Interface) -> Finding:
+def worded(sight: Seen, interface: Interface) -> Finding:
     """Return the finding in words, with advice in the words of the interface."""
-    declared, about = _DECLARED[found.code], found.about
+    words, about = _WORDS[sight.code], sight.about
     names = [*about[:_MOST_NAMES], *(["…"] if len(about) > _MOST_NAMES else [])]
     if interface == "python":
-        option, columns = "{}={}", f"[{', '.join(json.dumps(name, ensure_ascii=False) for name in names)}]"
+        option, mean, columns = "{}={}", "n_positives", json.dumps(names, ensure_ascii=False)
     else:
-        option, columns = "--{} {}", shlex.quote(",".join(names))
-    mean = "n_positives" if interface == "python" else "n-positives"
-    detail = declared["detail"].format(
+        option, mean, columns = "--{} {}", "n-positives", shlex.quote(",".join(names))
+    detail = words["detail"].format(
         n=len(about),
         names=listed(about),
         columns=f"{counted(len(about), 'column')} ({listed(about)})",
@@ -157,9 +150,9 @@ def worded(found: Seen, interface: Interface) -> Finding:
         separator=option.format("separator", '";"'),
         one_positive=option.format(mean, "1"),
         n_positives=option.format(mean, "M"),
-        **found.values,
+        **sight.values,
     )
-    return Finding(found.level or declared["level"], found.code, declared["title"], detail, tuple(about))
+    return Finding(sight.level or words["level"], sight.code, words["title"], detail, tuple(about))
 
 
 def name_of(name: object) -> str:
@@ -171,8 +164,8 @@ def name_of(name: object) -> str:
 def listed(names: Iterable[object]) -> str:
     """Join names for a sentence, the first five of them."""
     shown = [name_of(name) for name in names]
-    rest = len(shown) - _MOST_NAMES
-    return ", ".join(shown) if rest <= 0 else f"{', '.join(shown[:_MOST_NAMES])} and {rest:,} more"
+    more = len(shown) - _MOST_NAMES
+    return ", ".join(shown[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def counted(number: int, noun: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -46,7 +47,7 @@ def find_leaks(table: Table, tags: Tags) -> dict[Hashable, float]:
     is predicted. So a column with a value per row earns nothing by chance. docs/doctor.md says what is flagged. Sparse
     matrices are not looked at.
     """
-    rows = np.flatnonzero(tags.single)
+    rows = np.flatnonzero(tags.codes >= 0)
     if len(rows) < 2 * LEAK_ROWS or (tags.counts > 0).sum() < 2:
         return {}
     rows = np.random.default_rng(0).permutation(rows)[:LEAK_SAMPLE]
@@ -65,31 +66,19 @@ def find_leaks(table: Table, tags: Tags) -> dict[Hashable, float]:
 
 
 def _predict(column: Column, learn: Any, hold: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the most frequent tag of the held-out row's value among the learning rows."""
-    fallback = int(np.bincount(codes[learn]).argmax())
-    if column.values is None or (column.codes[learn] < 0).all():
-        keys, group = np.unique(column.codes[learn], return_inverse=True)
-        best = _majority(group, codes[learn], len(keys))
-        place = np.minimum(np.searchsorted(keys, column.codes[hold]), len(keys) - 1)
-        return np.where(keys[place] == column.codes[hold], best[place], fallback)
-    known = column.codes[learn] >= 0
-    numbers, group = np.unique(column.values[learn][known], return_inverse=True)
-    best = _majority(group, codes[learn][known], len(numbers))
-    asked = column.values[hold]
-    right = np.minimum(np.searchsorted(numbers, asked), len(numbers) - 1)
+    """Return the most frequent tag of each held-out row's value, or of the nearest number, among the learning rows."""
+    numeric = column.values is not None and bool((column.codes[learn] >= 0).any())
+    values: Any = column.values if numeric else column.codes
+    known = learn[column.codes[learn] >= 0] if numeric else learn
+    pairs = pd.DataFrame({"value": values[known], "tag": codes[known]}).value_counts().index.to_frame(index=False)
+    best = pairs.drop_duplicates("value").sort_values("value")
+    seen_values, tags, asked = best["value"].to_numpy(), best["tag"].to_numpy(), values[hold]
+    right = np.minimum(np.searchsorted(seen_values, asked), len(seen_values) - 1)
     left = np.maximum(right - 1, 0)
     with np.errstate(all="ignore"):  # infinite values and differences beyond float64 fall to the right neighbour
-        nearest = np.where(np.abs(asked - numbers[left]) < np.abs(numbers[right] - asked), left, right)
-    return np.where(column.codes[hold] >= 0, best[nearest], fallback)
-
-
-def _majority(group: NDArray[Any], codes: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
-    n_labels = int(codes.max()) + 1
-    pairs, counts = np.unique(group.ravel() * n_labels + codes, return_counts=True)
-    pairs = pairs[np.argsort(counts, kind="stable")]  # the last write wins: the most frequent tag of each group
-    best = np.zeros(n_groups, dtype=np.int64)
-    best[pairs // n_labels] = pairs % n_labels
-    return best
+        place = np.where(np.abs(asked - seen_values[left]) < np.abs(seen_values[right] - asked), left, right)
+    answered = column.codes[hold] >= 0 if numeric else seen_values[place] == asked
+    return np.where(answered, tags[place], np.bincount(codes[learn]).argmax())
 
 
 def _tells_one_label(value: NDArray[np.int64], truth: NDArray[np.int64]) -> float | None:
@@ -155,11 +144,12 @@ def guess_tags(table: Table, tags: Tags, leaks: Collection[Hashable]) -> Guess |
 
 def _neighbours(X: Any, n: int) -> NDArray[np.int64]:
     """Return the 15 nearest other rows of each of the first n rows."""
-    found = NearestNeighbors(n_neighbors=VOTERS + 1, algorithm="brute").fit(X).kneighbors(X[:n], return_distance=False)
+    search = NearestNeighbors(n_neighbors=VOTERS + 1, algorithm="brute").fit(X)
+    near = search.kneighbors(X[:n], return_distance=False)
     # Among rows at distance zero, the row itself may come later or be missing.
-    other = found != np.arange(n)[:, None]
+    other = near != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False
-    return np.asarray(found[other].reshape(n, VOTERS), dtype=np.int64)
+    return np.asarray(near[other].reshape(n, VOTERS), dtype=np.int64)
 
 
 def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDArray[np.float64] | None:

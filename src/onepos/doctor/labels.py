@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from onepos._utils.labels import normal_tag
-from onepos.datasets._delimited import MISSING
 from onepos.doctor.data import Tags
 from onepos.doctor.diagnosis import Level, Seen, counted, seen
+from onepos.table.files import MISSING
 from onepos.table.kinds import as_words
 
 RARE_ROWS, RARE_SHARE = 5, 1000  # A label in fewer rows, or in fewer than one in RARE_SHARE, is hardly ever observed
@@ -64,9 +64,9 @@ def _check_counts(tags: Tags, tagged: int) -> Iterator[Seen]:
 
 def _check_spelling(tags: Tags) -> Iterator[Seen]:
     written = [str(name) for name in tags.names]
-    blank = sum(int(count) for name, count in zip(written, tags.counts, strict=True) if not name.strip())
-    if blank:
-        yield seen("tag-blank", rows=counted(blank, "row"))
+    blank = np.array([not name.strip() for name in written])
+    if tags.counts[blank].sum():
+        yield seen("tag-blank", rows=counted(int(tags.counts[blank].sum()), "row"))
     alike: dict[str, list[str]] = defaultdict(list)
     for name in written:
         alike[_plain(name)].append(name)
@@ -77,13 +77,11 @@ def _check_spelling(tags: Tags) -> Iterator[Seen]:
         shown = "; ".join(" = ".join(group) for group in visible)
         about = [name for group in doubles for name in group]
         yield seen("label-spelling", about, labels=counted(len(doubles), "label"), shown=shown)
-    gaps = {
-        name: int(n) for name, n in zip(written, tags.counts, strict=True) if n and name.strip().casefold() in _NO_TAG
-    }
-    if gaps:
-        yield seen("tag-says-missing", gaps, rows=counted(sum(gaps.values()), "row"))
+    gaps = np.array([name.strip().casefold() in _NO_TAG for name in written]) & (tags.counts > 0)
+    if gaps.any():
+        yield seen("tag-says-missing", tags.names[gaps], rows=counted(int(tags.counts[gaps].sum()), "row"))
     parts = {name: [_plain(part) for part in _SEPARATORS.split(name)] for name in written}
-    lists = [name for name, found in parts.items() if len(found) > 1 and all(part and part in alike for part in found)]
+    lists = [name for name, some in parts.items() if len(some) > 1 and all(part and part in alike for part in some)]
     if lists:
         yield seen("tag-holds-several", lists, tags=counted(len(lists), "tag"))
 

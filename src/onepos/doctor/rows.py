@@ -53,9 +53,10 @@ def check_split_columns(table: Table, test: Table) -> Iterator[Seen]:
     extra = [name for name in test.names if name not in set(table.names)]
     differences = [f"Not in test: {counted(len(lacking), 'column')} of training ({listed(lacking)})"] if lacking else []
     differences += [f"Not in training: {counted(len(extra), 'column')} of test ({listed(extra)})"] if extra else []
-    if differences or (table.matrix is None) != (test.matrix is None):
-        said = "; ".join(differences) or "One of the two is sparse, the other is not"
-        yield seen("column-split-mismatch", [*lacking, *extra], differences=said)
+    if not differences and (table.matrix is None) != (test.matrix is None):
+        differences = ["One of the two is sparse, the other is not"]
+    if differences:
+        yield seen("column-split-mismatch", [*lacking, *extra], differences="; ".join(differences))
 
 
 def check_split_rows(table: Table, test: Table) -> Iterator[Seen]:
@@ -140,7 +141,7 @@ def check_texts(table: Table, test: Sequence[Column] = ()) -> Iterator[Seen]:
 
 def comparable_rows(table: Table, tags: Tags) -> NDArray[np.bool_]:
     """Return the rows that have one tag and content: neither all entries are empty nor all texts nearly so."""
-    used = tags.single & ~table.empty_rows()
+    used = (tags.codes >= 0) & ~table.empty_rows()
     if table.texts:
         used &= ~np.logical_and.reduce([_plain_texts(column)[1] for column in table.texts])
     return used

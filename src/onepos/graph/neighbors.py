@@ -185,18 +185,3 @@ def _unnamed_map(folder: Path, shape: tuple[int, int]) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(prefix="aggregated-", dir=folder) as file:
         return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
-
-
-def adjacency(indices: IntArray, n: int) -> Any:
-    """Adjacency of Eq. 7, float32 CSR (n, n): a_ij = 1 if row j of ``indices``, (n, k), lists i, else 0."""
-    means = neighbor_means(indices, n)
-    means.data[:] = 1.0
-    return means.T.tocsr()
-
-
-def ranked(rows: IntArray, columns: IntArray, squared: NDArray[np.float64], k: int) -> tuple[Any, Any]:
-    """Return the k columns of every row with the smallest values, ties by lower index, and these values, (n, k)."""
-    order = np.lexsort((columns, squared, rows))
-    sizes = np.bincount(rows)
-    first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(k)
-    return columns[order][first], squared[order][first]

@@ -253,7 +253,8 @@ class OnePositiveClassifier(_Fitted):
     @classmethod
     def _unfitted(cls, params: dict[str, Any]) -> Self:
         """Return an estimator with the parameters of a model file; a device that is not there becomes "cpu"."""
-        made = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in params.items()})
+        kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in params.items()}
+        made = cls(**kept)
         if isinstance(params.get("device"), str):
             from onepos.training.machine import usable_device
 
@@ -309,28 +310,6 @@ def facts_html(title: str, facts: Mapping[str, str]) -> str:
         for name, value in facts.items()
     )
     return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'
-
-
-# methods/_neural.py uses it.
-Split = tuple[NDArray[np.intp], NDArray[np.intp]]
-
-
-def hold_out(
-    observed: NDArray[np.int8], labelled: NDArray[np.intp], fraction: float, generator: np.random.Generator
-) -> Split:
-    """Split ``labelled`` row numbers at random into (train, held out); every label keeps a row to train on."""
-    shuffled = generator.permutation(labelled)
-    first_label = observed[shuffled].argmax(axis=1)
-    _, first_rows = np.unique(first_label, return_index=True)
-    spare = np.setdiff1d(np.arange(len(shuffled)), first_rows, assume_unique=True)
-    n_held = min(max(1, round(fraction * len(labelled))), len(spare))
-    held = np.sort(shuffled[spare[:n_held]])
-    if n_held == 0:
-        raise ValueError(
-            f"cannot hold out a validation part: {len(labelled)} rows for {len(first_rows)} observed labels. "
-            "Pass validation=(X_val, Y_val), or early_stopping=False."
-        )
-    return np.setdiff1d(labelled, held, assume_unique=True), held
 
 
 class SharesClassifier(OnePositiveClassifier):

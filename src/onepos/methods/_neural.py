@@ -1,8 +1,8 @@
 """The neural methods' common estimator: parameters, ``fit``, prediction. A method adds its objective."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -10,30 +10,27 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
-from torch import Tensor, nn
+from torch import nn
 
 from onepos._utils.context import fingerprint, stage, tell, time_left
 from onepos._utils.parameters import (
     AT_LEAST_ONE,
-    COUNT,
-    COUNT_OR_ZERO,
-    POSITIVE,
-    POSITIVE_OR_ZERO,
     Constraints,
-    below,
     one_of,
 )
 from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
-from onepos.methods._base import OnePositiveClassifier, State, hold_out, scaler_state, stored_scaler
-from onepos.methods._neural_run import N_FOLDS, Context, Run, Task, choose_epochs
+from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
+from onepos.methods._fit_network import N_FOLDS, Context, Held, OutOfFold, Task, choose_epochs, fit_network
+from onepos.methods._network_settings import NetworkSettings
+from onepos.rows.splits import hold_out
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
-from onepos.training import PRECISIONS, SELECTION_METRICS, Batch, Callback, Checkpoint, History, Objective
+from onepos.training import Callback, Checkpoint, History, Objective
 from onepos.training.machine import Processes, check_device, join, limited_threads
 from onepos.training.networks import MLP, forward_all, is_own
 
-__all__ = ["Context", "GraphClassifier", "LossObjective", "NeuralClassifier"]
+__all__ = ["Context", "GraphClassifier", "NeuralClassifier"]
 
 #: With at least so many labelled rows a tenth of them still ranks epochs reliably; with fewer, folds choose the epoch.
 _ENOUGH_TO_HOLD_OUT = 1000
@@ -49,7 +46,7 @@ class _FittedNetwork(OnePositiveClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NeuralClassifier(_FittedNetwork):
+class NeuralClassifier(NetworkSettings, _FittedNetwork):
     """Shared parameters of the neural methods; subclasses implement ``_make_objective``.
 
     Parameters
@@ -111,55 +108,13 @@ class NeuralClassifier(_FittedNetwork):
         1 shows a progress bar on standard error.
     """
 
-    network: Any = "auto"
-    start: str = "frequencies"
-    dropout: float = 0.0
-    input_dropout: float = 0.0
-    pretraining_epochs: int = 0
-    learning_rate: float | str = "auto"
-    learning_rate_factors: Mapping[str, float] | None = None
-    weight_decay: float = 0.0
-    batch_size: int | str = "auto"
-    max_epochs: int = 25
-    gradient_accumulation: int = 1
-    early_stopping: bool | str = "auto"
-    selection_metric: str = "auto"
-    patience: int | None = 10
-    validation_fraction: float = 0.1
-    scale: str = "auto"
-    device: str = "cpu"
-    precision: str = "float32"
-    random_state: Any = None
-    verbose: int = 0
-
     _parameter_constraints: ClassVar[Constraints] = {
-        **_FittedNetwork._parameter_constraints,
-        "network": [one_of("auto"), "array-like", nn.Module, callable],
-        "start": [one_of("frequencies", "random")],
-        "dropout": [below(1)],
-        "input_dropout": [below(1)],
-        "pretraining_epochs": [COUNT_OR_ZERO],
-        "learning_rate": [one_of("auto"), POSITIVE],
-        "learning_rate_factors": [dict, None],
-        "weight_decay": [POSITIVE_OR_ZERO],
-        "batch_size": [one_of("auto"), COUNT],
-        "max_epochs": [COUNT],
-        "gradient_accumulation": [COUNT],
-        "early_stopping": [one_of("auto"), "boolean"],
-        "selection_metric": [one_of("auto", *SELECTION_METRICS)],
-        "patience": [COUNT, None],
-        "device": [str],
-        "precision": [one_of(*PRECISIONS)],
+        **OnePositiveClassifier._parameter_constraints,
+        **NetworkSettings._parameter_constraints,
     }
 
     _reads_from_disk: ClassVar[bool] = True
     _trains_together: ClassVar[bool] = True
-
-    #: Whether the likelihood of the observed labels may choose the epoch on held-out rows. In folds it always may.
-    _judged_by_likelihood: ClassVar[bool] = True
-
-    #: Factor on the rule for the learning rate, for bags of rare features.
-    _bag_rate_factor: ClassVar[float] = 1.0
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -214,56 +169,65 @@ class NeuralClassifier(_FittedNetwork):
         """``fit``; ``further`` has what only some methods take, ``label_scores`` and ``graph_features``."""
         processes = join(self.device)
         X, labels = self._check_training(X, y)
-        _check_same_data(X, labels, processes)
+        if processes.size > 1:
+            _check_same_data(X, labels, processes)
         seed = processes.agree(seed_from(self.random_state))
         if checkpoint is not None and self.random_state is None:
             seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
-        scores = check_label_scores(further.get("label_scores"), labels)
-        similar = _check_graph_features(further.get("graph_features"), len(labels.observed))
-        task = Task(X, labels, scores, similar, seed, processes)
-        generator = spawn(seed)[0]
         given = self._check_validation(validation, validation_labels, labels)
-        full = validation_labels == "full" if given is not None else self._y_is_full
-        trainable, held_out = np.flatnonzero(labels.labelled), np.empty(0, dtype=np.intp)
-        chosen, auto = None, self.early_stopping == "auto"
-        if given is None and (len(trainable) >= _ENOUGH_TO_HOLD_OUT if auto else self.early_stopping):
-            trainable, held_out = hold_out(labels.observed, trainable, self.validation_fraction, generator)
-        elif given is None and auto and not is_own(self.network):
-            chosen = choose_epochs(self, task, trainable, generator)
+        task = Task(
+            self,
+            self._make_objective,
+            X,
+            labels,
+            seed,
+            processes,
+            trainable=np.flatnonzero(labels.labelled),
+            held_out=np.empty(0, dtype=np.intp),
+            label_scores=check_label_scores(further.get("label_scores"), labels),
+            graph_features=_check_graph_features(further.get("graph_features"), len(labels.observed)),
+            given=None if given is None else Held(*given, full=validation_labels == "full"),
+        )
+        task, chosen = self._with_epochs(task, spawn(seed)[0])
         with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
-            Run(
-                self,
-                task,
-                trainable,
-                held_out,
-                given=None if given is None else (*given, full),
-                stop_after=None if chosen is None else chosen.n_epochs,
-                callbacks=callbacks,
-                checkpoint=checkpoint,
-            ).train()
+            fitted = fit_network(replace(task, callbacks=callbacks, checkpoint=checkpoint))
+        self.scaler_, self.network_, self.history_ = fitted.scaler, fitted.network, fitted.history
         if chosen is not None:
             self.history_.facts |= {"epochs_from": f"{N_FOLDS} folds"} | chosen.facts
+        with limited_threads(fitted.n_threads):  # the result must not depend on the machine's number of threads
+            self._finish(fitted.objective, fitted.context)
         with limited_threads(1):
-            if chosen is not None and chosen.n_epochs:
-                logits, where = self._from_network(chosen.logits.astype(np.float64)), "rows left out of folds"
-            elif given is not None:
-                logits, where = self._logits(given[0]), "validation rows"
-            elif held_out.size:
-                logits, where = self._logits(take(X, held_out)), "held-out rows"
-            else:
-                logits, where = self._logits(take(X, trainable[:_CUT_ROWS])), "training rows"
-            complete = labels.observed if self._y_is_full else given[1] if given is not None and full else None
-            self._cut_at(logits, complete=complete, rows=where)
+            self._cut(task, chosen)
         tell(1.0)
         return self
 
-    def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
-        """Build the library's own network."""
-        hidden = [max(128, n_labels)] if isinstance(self.network, str) else [int(size) for size in self.network]
-        if any(size < 1 for size in hidden):
-            raise ValueError(f"network must list hidden layer sizes of at least 1; got {self.network!r}.")
-        sizes = [n_features, *hidden, n_labels]
-        return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
+    def _with_epochs(self, task: Task, generator: np.random.Generator) -> tuple[Task, OutOfFold | None]:
+        """Hold out rows or choose the number of epochs in folds, as ``early_stopping`` says."""
+        auto = self.early_stopping == "auto"
+        if task.given is not None:
+            return task, None
+        if len(task.trainable) >= _ENOUGH_TO_HOLD_OUT if auto else self.early_stopping:
+            _, held_out = hold_out(task.labels.observed, self.validation_fraction, generator, rows=task.trainable)
+            rows = np.setdiff1d(task.trainable, held_out, assume_unique=True)
+            return replace(task, trainable=rows, held_out=held_out), None
+        if not auto or is_own(self.network):
+            return task, None
+        chosen = choose_epochs(task, generator)
+        return replace(task, n_epochs=chosen.n_epochs), chosen
+
+    def _cut(self, task: Task, chosen: OutOfFold | None) -> None:
+        """Cut label sets on rows that the network was not trained on, if there are any."""
+        given, complete = task.given, task.labels.observed if self._y_is_full else None
+        if chosen is not None and chosen.n_epochs:
+            logits, where = self._from_network(chosen.logits.astype(np.float64)), "rows left out of folds"
+        elif given is not None:
+            logits, where = self._logits(given.features), "validation rows"
+            complete = complete if complete is not None or not given.full else given.observed
+        elif task.held_out.size:
+            logits, where = self._logits(take(task.X, task.held_out)), "held-out rows"
+        else:
+            logits, where = self._logits(take(task.X, task.trainable[:_CUT_ROWS])), "training rows"
+        self._cut_at(logits, complete=complete, rows=where)
 
     def _make_objective(self, context: Context) -> Objective:
         """Build the method's objective around ``context.network``."""
@@ -348,20 +312,6 @@ class NeuralClassifier(_FittedNetwork):
         )
         self.network_, self.scaler_ = network.eval(), stored_scaler(arrays, facts)
         self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
-
-
-class LossObjective(Objective):
-    """One loss per batch, of logits and observed labels, (batch, n_labels) each, and the numbers of the epoch."""
-
-    def __init__(
-        self, network: nn.Module, name: str, loss: Callable[..., Tensor], by_epoch: Callable[[int], Any] = lambda _: {}
-    ) -> None:
-        super().__init__(network)
-        self.name, self.loss, self.by_epoch = name, loss, by_epoch
-
-    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
-        """One loss, one step."""
-        yield self.name, self.loss(self.network(batch.features), batch.observed, **self.by_epoch(self.epoch))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -7,8 +7,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from onepos._utils.parameters import POSITIVE_OR_ZERO, Constraints, below, one_of
-from onepos.methods._neural import Context, LossObjective, NeuralClassifier
-from onepos.training import Objective
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.training import LossObjective, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy
 
 

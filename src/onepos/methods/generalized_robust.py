@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from onepos._utils.parameters import POSITIVE_OR_ZERO, Constraints
-from onepos.methods._neural import Context, LossObjective, NeuralClassifier
-from onepos.training import Objective
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.training import LossObjective, Objective
 
 
 def generalized_cross_entropy(log_probability: Tensor, power: float) -> Tensor:

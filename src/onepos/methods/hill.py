@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from onepos._utils.parameters import AT_LEAST_ONE, COUNT_OR_ZERO, NUMBER, POSITIVE_OR_ZERO, PROBABILITY, Constraints
-from onepos.methods._neural import Context, LossObjective, NeuralClassifier
-from onepos.training import Objective
+from onepos.methods._neural import Context, NeuralClassifier
+from onepos.training import LossObjective, Objective
 
 
 def focal_margin_entries(logits: Tensor, positive: Tensor, shifted: Tensor, margin: float, focusing: float) -> Tensor:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from onepos._utils.parameters import POSITIVE_OR_ZERO, Constraints
-from onepos.methods._neural import Context, GraphClassifier, LossObjective
-from onepos.training import Batch, Objective, Rows
+from onepos.methods._neural import Context, GraphClassifier
+from onepos.training import Batch, LossObjective, Objective, Rows
 from onepos.training.losses import binary_cross_entropy
 
 _MEAN_DECAY, _SQUARE_DECAY = 0.9, 0.999  # β₁, β₂

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from onepos.label_sets.pooling import marginal_logits
 from onepos.methods._base import State
-from onepos.methods._neural import Context, GraphClassifier, LossObjective, NeuralClassifier
-from onepos.training import Objective
+from onepos.methods._neural import Context, GraphClassifier, NeuralClassifier
+from onepos.training import LossObjective, Objective
 from onepos.training.losses import cardinality_shift, softmax_cross_entropy, with_gradients
 
 

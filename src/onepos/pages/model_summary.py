@@ -187,11 +187,9 @@ def advice(set_size: float, expected: float, true: float | None) -> str | None:
     )
 
 
-def _comparison(found: dict[str, Any] | None) -> dict[str, Any] | None:
+def _comparison(held_out: dict[str, Any] | None) -> dict[str, Any] | None:
     """How this and simpler methods rank tags that training did not see."""
-    if found is None or "methods" not in found:  # files of versions before 0.2
-        return None
-    return found | {"warning": BARELY if found["barely_beats_frequency"] else None}
+    return held_out and held_out | {"warning": BARELY if held_out["barely_beats_frequency"] else None}
 
 
 def _members(scored: Scored) -> list[dict[str, Any]]:
@@ -210,13 +208,13 @@ def _members(scored: Scored) -> list[dict[str, Any]]:
     ]
 
 
-def _tuning(found: dict[str, Any] | None) -> dict[str, Any] | None:
+def _tuning(search: dict[str, Any] | None) -> dict[str, Any] | None:
     """What was tried, best first; trials without a score last."""
-    if found is None:
+    if search is None:
         return None
-    trials = sorted(found["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
-    words = ({name: in_words(value) for name, value in trial["settings"].items()} for trial in trials)
-    return found | {"trials": [trial | {"settings": said} for trial, said in zip(trials, words, strict=True)]}
+    trials = sorted(search["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
+    words = [{name: in_words(value) for name, value in trial["settings"].items()} for trial in trials]
+    return search | {"trials": [trial | {"settings": said} for trial, said in zip(trials, words, strict=True)]}
 
 
 def _method_name(scored: Scored) -> str:

@@ -6,7 +6,15 @@ from onepos.table.evaluation import Evaluation, calibrate_table, evaluate_table
 from onepos.table.files import TableData, read_chunks, read_table
 from onepos.table.kinds import Tally
 from onepos.table.model import TableModel
-from onepos.table.prediction import Completion, Output, Predicted, complete_table, predict_file, reading_options
+from onepos.table.prediction import (
+    Completion,
+    Output,
+    Predicted,
+    complete_table,
+    predict_file,
+    read_as_trained,
+    reading_options,
+)
 
 __all__ = [
     "ColumnEncoder",
@@ -24,6 +32,7 @@ __all__ = [
     "complete_table",
     "evaluate_table",
     "predict_file",
+    "read_as_trained",
     "read_chunks",
     "read_table",
     "reading_options",

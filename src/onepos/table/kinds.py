@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from onepos._utils.labels import cell_text, check_distinct
-from onepos.datasets._delimited import OTHER_SEPARATOR
 from onepos.exceptions import DataFileError
 from onepos.rows.stored import LARGEST
 
@@ -30,6 +29,7 @@ _NUMBERS = (int, float, np.integer, np.floating)
 #: The column of sets that predictions have, beside a column p(label) with a share for each label.
 SUGGESTED, WRITTEN = "suggested", "has the name of a column that onepos complete writes"
 _SHARE_OF = re.compile(r"p\(.+\)")
+OTHER_SEPARATOR = "The file looks separated by something else than a comma: save it with commas, or as .tsv."
 _NAMED_PICTURES = 5  # Broken pictures that a note names; the others are counted
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from onepos._utils.context import seconds_not_counted, stage, tell
+from onepos._utils.machine import launched
 from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
@@ -111,6 +112,10 @@ class TableModel(BaseEstimator):
         assign(self.embed, text=as_list(self.text), image=self.image)
         if self.tune is not None and checkpoint is not None:
             raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
+        if self.tune is not None and self.method == "auto":
+            raise ValueError("tune searches the settings of one method, and auto chooses by itself: name a method.")
+        if self.tune is not None and launched():
+            raise ValueError("tune searches in one process: run it without torchrun, then fit with what it chose.")
         params = dict(self.params or {})
         made = make_estimator(self.method, params, self.random_state, self.n_positives, self.at_least_one)
         if checkpoint is not None and "max_epochs" not in made.get_params(deep=False):
@@ -126,6 +131,7 @@ class TableModel(BaseEstimator):
         labels: Sequence[str] | pd.DataFrame | None = None,
         decisions: pd.DataFrame | None = None,
         checkpoint: str | Path | None = None,
+        estimator: OnePositiveClassifier | None = None,
     ) -> Self:
         """Train on a table.
 
@@ -140,9 +146,12 @@ class TableModel(BaseEstimator):
             As from ``onepos.pages.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
         checkpoint : path of a folder, optional
             As for the ``fit`` of the method; not while settings are searched.
+        estimator : onepos classifier, optional
+            What ``check_settings`` returned, if it was called before the table was read.
         """
         started = time.monotonic()
-        estimator = self.check_settings(checkpoint)
+        if estimator is None:
+            estimator = self.check_settings(checkpoint)
         frame = named(table)
         columns = LabelColumns(label, labels, self.id, self.separator)
         columns.check(as_list(self.text))
@@ -169,6 +178,7 @@ class TableModel(BaseEstimator):
         labels: Sequence[str] | None = None,
         cache_folder: str | Path | None = None,
         checkpoint: str | Path | None = None,
+        estimator: OnePositiveClassifier | None = None,
     ) -> Self:
         """Train on the parquet files of a folder, which have the same columns and together may be larger than memory.
 
@@ -180,7 +190,8 @@ class TableModel(BaseEstimator):
         from onepos.training import join
 
         started = time.monotonic()
-        estimator = self.check_settings(checkpoint)
+        if estimator is None:
+            estimator = self.check_settings(checkpoint)
         if as_list(self.text) or self.image or self.tune is not None:
             raise ValueError("text, image and tune need the whole table in memory: leave them out for shards.")
         known = estimator.get_params(deep=False)

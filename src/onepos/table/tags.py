@@ -152,7 +152,9 @@ class LabelColumns(NamedTuple):
             given = type(self.labels).__name__
             raise TypeError(f"labels is a list of column names, or a DataFrame of 0 and 1; got {given}. Convert it.")
         if (self.label is None) == (self.labels is None):
-            raise DataFileError("say which column holds the tags: label=NAME, or labels=[0/1 columns]; one of them.")
+            raise DataFileError(
+                "say which column holds the tags (label), or which 0/1 columns are the labels (labels)."
+            )
         if self.separator is not None and self.label is None:
             raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
         for what, names in (("label", self.names[:-1]), ("text", text)):
@@ -175,8 +177,8 @@ class LabelColumns(NamedTuple):
             joined = joined_tags(map(str, made.columns)) if whole else None
             if joined is not None:
                 warnings.warn(
-                    f"{joined[1]:,} of {made.shape[1]:,} distinct tags contain {joined[0]!r}: pass separator="
-                    f"{joined[0]!r} if a cell can hold several tags",
+                    f"{joined[1]:,} of {made.shape[1]:,} distinct tags contain {joined[0]!r}: name it as the "
+                    "separator if a cell can hold several tags",
                     LabelWarning,
                     stacklevel=3,
                 )

@@ -5,7 +5,7 @@ from onepos.training.callbacks import Callback
 from onepos.training.checkpoint import Checkpoint
 from onepos.training.loop import SELECTION_METRICS, History, selection_score, train
 from onepos.training.machine import PRECISIONS, Processes, forward_precision, join
-from onepos.training.objective import Batch, Objective, Rows
+from onepos.training.objective import Batch, LossObjective, Objective, Rows
 from onepos.training.steps import Schedule, check_rate_factors
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Callback",
     "Checkpoint",
     "History",
+    "LossObjective",
     "Objective",
     "Processes",
     "Rows",

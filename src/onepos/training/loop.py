@@ -131,6 +131,13 @@ class Progress:
         if score > self.best_score:
             self.best_score, self.best_epoch, self.best_state = score, epoch, self.last_state
 
+    def begin_again(self, objective: Objective, epoch: int) -> None:
+        """Put the best epoch's network back, keep what else the objective trains, and look for the best epoch anew."""
+        best = {name: value for name, value in self.best_state.items() if name.startswith("network.")}
+        self.last_state = self.last_state | best
+        objective.load_state_dict(self.last_state)
+        self.restart, self.best_score = epoch, -math.inf
+
 
 def train(
     objective: Objective,
@@ -172,14 +179,39 @@ def train(
     With several processes, process 0 scores, calls the callbacks and decides when to stop. Time is looked at after each
     epoch only, and Ctrl-C raises.
     """
+    start = {name: value.detach().clone() for name, value in objective.state_dict().items()}
     run = _Run(
         Steps(objective, rows, schedule, generator),
         scorer,
         selection,
-        callbacks=callbacks if rows.processes.rank == 0 else (),
-        checkpoint=checkpoint,
+        callbacks if rows.processes.rank == 0 else (),
+        checkpoint,
+        Progress(History(facts={"stopped": "max_epochs"}), start, start),
     )
-    return run.train()
+    history = run.progress.history
+    for callback in run.callbacks:
+        callback.on_train_begin(objective, schedule.n_epochs)
+    with flushed_denormals():
+        objective.eval()
+        run.score(-1)
+        if checkpoint is not None:
+            checkpoint.resume(run.progress, run.steps)
+        try:
+            history.facts["stopped"] = run.epochs()
+        except KeyboardInterrupt:
+            if rows.processes.size > 1:
+                raise  # the others may have seen it in another batch
+            history.facts["stopped"] = "interrupted"
+            warnings.warn(
+                f"training was interrupted in epoch {len(history) + 1}; the model is usable as it stands.",
+                TrainingWarning,
+                stacklevel=5,
+            )
+    run.restore_best()
+    objective.eval()
+    for callback in run.callbacks:
+        callback.on_train_end(objective)
+    return history
 
 
 @dataclass
@@ -191,107 +223,68 @@ class _Run:
     metric: str
     callbacks: Sequence["Callback"]
     checkpoint: "Checkpoint | None"
+    progress: Progress
 
-    def __post_init__(self) -> None:
-        self.objective, self.schedule = self.steps.objective, self.steps.schedule
-        self.processes = self.steps.rows.processes
-        start = _snapshot(self.objective)
-        self.progress = Progress(History(facts={"stopped": "max_epochs"}), start, start)
-        self.history = self.progress.history
-        self._sign = 1.0 if higher_is_better(self.metric) else -1.0
-
-    def train(self) -> History:
-        """Score the start, resume, run the epochs, restore the best one."""
-        for callback in self.callbacks:
-            callback.on_train_begin(self.objective, self.schedule.n_epochs)
-        with flushed_denormals():
-            self.objective.eval()
-            self._score(-1)
-            if self.checkpoint is not None:
-                self.checkpoint.resume(self.progress, self.steps)
-            try:
-                self._run_epochs()
-            except KeyboardInterrupt:
-                if self.processes.size > 1:
-                    raise  # the others may have seen it in another batch
-                self.history.facts["stopped"] = "interrupted"
-                warnings.warn(
-                    f"training was interrupted in epoch {len(self.history) + 1}; the model is usable as it stands.",
-                    TrainingWarning,
-                    stacklevel=6,
-                )
-        self._restore_best()
-        self.objective.eval()
-        for callback in self.callbacks:
-            callback.on_train_end(self.objective)
-        return self.history
-
-    def _run_epochs(self) -> None:
-        """Train from the epoch that was reached until there is a reason to stop, which the history notes."""
-        facts, progress = self.history.facts, self.progress
-        for epoch in range(len(self.history), self.schedule.n_epochs):
+    def epochs(self) -> str:
+        """Train from the epoch that was reached until there is a reason to stop, and return it."""
+        objective, progress, processes = self.steps.objective, self.progress, self.steps.rows.processes
+        history, schedule = progress.history, self.steps.schedule
+        for epoch in range(len(history), schedule.n_epochs):
             # Asked before an epoch, since a resumed run may have waited long enough already.
             if self._waited_enough():
-                break
-            if self.processes.agree(time_left() <= 0):
-                facts["stopped"] = "time"
-                return
+                return "early"
+            if processes.agree(time_left() <= 0):
+                return "time"
             started = time.perf_counter()
-            self.objective.begin_epoch(epoch)
-            self.objective.train()
+            objective.begin_epoch(epoch)
+            objective.train()
             record, complete = self._run_epoch(epoch)
             if not math.isfinite(record["loss"]):
-                self.objective.load_state_dict(progress.last_state)
-                facts["stopped"] = "diverged"
+                objective.load_state_dict(progress.last_state)
                 warnings.warn(
                     f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
                     "Try a smaller learning_rate, or scale='standard'.",
                     TrainingWarning,
-                    stacklevel=7,
+                    stacklevel=6,
                 )
-                return
-            progress.last_state = _snapshot(self.objective)
-            self.objective.eval()
-            record |= self.objective.describe_epoch() | self._score(epoch)
+                return "diverged"
+            progress.last_state = {name: value.detach().clone() for name, value in objective.state_dict().items()}
+            objective.eval()
+            record |= objective.describe_epoch() | self.score(epoch)
             record["seconds"] = time.perf_counter() - started
-            self.history.append({"epoch": epoch + 1, **record})
+            history.records.append({"epoch": epoch + 1, **record})
             if not complete:
-                facts["stopped"] = "time"
-                return
-            if self.objective.end_epoch(None if self.scorer is None else progress.waited):
-                self._restart(epoch)
-            if self.checkpoint is not None and self.processes.rank == 0:
+                return "time"
+            if objective.end_epoch(None if self.scorer is None else progress.waited):
+                progress.begin_again(objective, epoch)
+            if self.checkpoint is not None and processes.rank == 0:
                 self.checkpoint.save(progress, self.steps)
             # Every callback sees every epoch, whatever an earlier one wants.
-            wishes = [callback.on_epoch_end(self.objective, self.history[-1]) for callback in self.callbacks]
-            if self.processes.agree(any(wishes)):
-                facts["stopped"] = "callback"
-                return
-        if self._waited_enough():
-            facts["stopped"] = "early"
+            wishes = [callback.on_epoch_end(objective, history[-1]) for callback in self.callbacks]
+            if processes.agree(any(wishes)):
+                return "callback"
+        return "early" if self._waited_enough() else "max_epochs"
 
     def _run_epoch(self, epoch: int) -> tuple[dict[str, float], bool]:
         """Pass over shuffled rows while time allows: mean of each loss ("loss": the last), whether all were seen."""
-        rows, schedule = self.steps.rows, self.schedule
+        rows, schedule = self.steps.rows, self.steps.schedule
         shuffled = torch.randperm(len(rows.trainable), generator=self.steps.generator, device=rows.trainable.device)
         batches = torch.split(rows.trainable[shuffled], schedule.batch_size)
         sums: dict[str, Tensor] = {}
         last, n_seen, step = "", 0, self._step(epoch)
         for position, index in enumerate(batches):
-            for name, loss in self.steps.take(index, epoch * len(batches) + position, schedule.learning_rate):
+            for name, loss in self.steps.losses(index, epoch * len(batches) + position):
                 # Summed as tensors: a number would have to be waited for in every step.
-                if name in sums:
-                    sums[name].add_(loss, alpha=len(index))
-                else:
-                    sums[name] = loss * len(index)
+                value = self.steps.take(name, loss) * len(index)
+                sums[name] = sums[name].add_(value) if name in sums else value
                 last = name
             n_seen += len(index)
             for callback in self.callbacks:
                 callback.on_batch_end(position + 1, len(batches))
             tell((epoch + n_seen / len(shuffled)) / schedule.n_epochs, step)
-            if self.processes.size == 1 and time_left() <= 0:
+            if rows.processes.size == 1 and time_left() <= 0:
                 break
-        if self.processes.size > 1:
+        if rows.processes.size > 1:
             self._exchange_state(batches)
         means = {name: float(total) / n_seen for name, total in sums.items()}
         total = sum(means.values())
@@ -299,58 +292,54 @@ class _Run:
 
     def _step(self, epoch: int) -> str:
         """Return the name of an epoch for those who watch, with the loss and the scores of the one before."""
-        record = self.history[-1] if len(self.history) else {}
+        history = self.progress.history
+        record = history[-1] if len(history) else {}
         numbers = {name: value for name, value in record.items() if name == "loss" or name.startswith("valid_")}
         return ", ".join(
             [
-                f"training, epoch {epoch + 1} of {self.schedule.n_epochs}",
+                f"training, epoch {epoch + 1} of {self.steps.schedule.n_epochs}",
                 *(f"{name.removeprefix('valid_')} {value:.4f}" for name, value in numbers.items()),
             ]
         )
 
     def _exchange_state(self, batches: Sequence[Tensor]) -> None:
         """Give all processes what each wrote for its own rows in this epoch, and process 0's other buffers."""
-        states = self.objective.row_state()
+        objective, rows = self.steps.objective, self.steps.rows
+        states = objective.row_state()
         if states:
-            own = torch.cat([rows for index in batches for _, rows in self.steps.own_portions(index)])
+            own = torch.cat([portion for index in batches for _, portion in self.steps.own_portions(index)])
             for state in states:
                 written = torch.zeros_like(state)
                 written[own] = state[own]
-                (everyone,) = self.processes.sum([written])
-                trained = self.steps.rows.trainable
-                state[trained] = everyone[trained]
-        self.processes.same_state(self.objective)
+                (everyone,) = rows.processes.sum([written])
+                state[rows.trainable] = everyone[rows.trainable]
+        rows.processes.same_state(objective)
 
-    def _score(self, epoch: int) -> dict[str, float]:
+    def score(self, epoch: int) -> dict[str, float]:
         """Score the network as it is and note it if it is the best so far; epoch −1 is the start."""
         if self.scorer is None:
             return {}
-        scores = self.processes.agree(self.scorer(self.objective.network) if self.processes.rank == 0 else {})
+        processes = self.steps.rows.processes
+        scores = processes.agree(self.scorer(self.steps.objective.network) if processes.rank == 0 else {})
         self.progress.consider(self._sign * scores[self.metric], epoch)
         return {f"valid_{name}": value for name, value in scores.items()}
 
-    def _restart(self, epoch: int) -> None:
-        """Put the best epoch's network back, keep what else the objective trains, and look for the best epoch anew."""
-        progress = self.progress
-        best = {name: value for name, value in progress.best_state.items() if name.startswith("network.")}
-        self.objective.load_state_dict(progress.last_state | best)
-        progress.last_state, progress.restart, progress.best_score = _snapshot(self.objective), epoch, -math.inf
-
-    def _restore_best(self) -> None:
-        progress, facts = self.progress, self.history.facts
+    def restore_best(self) -> None:
+        """Put the best epoch back into the objective, if epochs were scored."""
+        progress, facts = self.progress, self.progress.history.facts
         if self.scorer is None:
             return
         if math.isfinite(progress.best_score):
-            self.objective.load_state_dict(progress.best_state)
+            self.steps.objective.load_state_dict(progress.best_state)
             facts["best_epoch"] = progress.best_epoch + 1
             facts[f"best_{self.metric}"] = self._sign * progress.best_score
         elif progress.best_score == -math.inf and progress.restart >= 0:  # restarted from it, and not trained since
             facts["best_epoch"] = progress.best_epoch + 1
 
+    @property
+    def _sign(self) -> float:
+        return 1.0 if higher_is_better(self.metric) else -1.0
+
     def _waited_enough(self) -> bool:
-        patience = self.schedule.patience
+        patience = self.steps.schedule.patience
         return self.scorer is not None and patience is not None and self.progress.waited >= patience
-
-
-def _snapshot(objective: Objective) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in objective.state_dict().items()}

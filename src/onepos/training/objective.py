@@ -1,6 +1,6 @@
 """What a method works with: the rows of a training run, batches of them, and the objective that a method is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,17 +18,19 @@ from onepos.training.machine import ALONE, Processes
 DENSE_LIMIT_BYTES = 1 << 30
 
 
-def as_features(X: Any) -> Any:
+def as_features(X: Any, device: str = "cpu") -> Any:
     """Return a dense float32 tensor; CSR whose dense form would be too large, and rows read as needed, as they are."""
-    if isinstance(X, Tensor | DiskRows | DatasetRows):
+    if isinstance(X, DiskRows | DatasetRows):
         return X
+    if isinstance(X, Tensor):
+        return X.to(device)
     if sparse.issparse(X):
         if 4 * X.shape[0] * X.shape[1] > DENSE_LIMIT_BYTES:
             return sparse.csr_array(X)
         X = X.toarray()
     values = np.ascontiguousarray(X, dtype=np.float32)
     # torch takes no array that it could not write to, such as a small memory map.
-    return torch.from_numpy(values if values.flags.writeable else values.copy())
+    return torch.from_numpy(values if values.flags.writeable else values.copy()).to(device)
 
 
 def on_device(features: Any, device: str) -> Any:
@@ -93,7 +95,7 @@ class Rows:
     ) -> "Rows":
         """Build from scaled features (ndarray, CSR, rows on disk or in a Dataset) and int8 labels."""
         labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
-        return cls(on_device(as_features(X), device), labels.to(device), index.to(device), processes)
+        return cls(as_features(X, device), labels.to(device), index.to(device), processes)
 
     def gather(self, rows: Tensor) -> Tensor:
         """Features of the given rows as a dense tensor."""
@@ -101,7 +103,7 @@ class Rows:
 
     def batch(self, index: Tensor, number: int = 0) -> Batch:
         """Return the given rows as a batch."""
-        return Batch(index, self.gather(index), self.observed.index_select(0, index), number)
+        return Batch(index, gather(self.features, index), self.observed.index_select(0, index), number)
 
     @property
     def n_samples(self) -> int:
@@ -160,3 +162,17 @@ class Objective(nn.Module):
     def describe_epoch(self) -> dict[str, float]:
         """Return further numbers for the history, evaluated once per epoch."""
         return {}
+
+
+class LossObjective(Objective):
+    """One loss per batch, of logits and observed labels, (batch, n_labels) each, and the numbers of the epoch."""
+
+    def __init__(
+        self, network: nn.Module, name: str, loss: Callable[..., Tensor], by_epoch: Callable[[int], Any] = lambda _: {}
+    ) -> None:
+        super().__init__(network)
+        self.name, self.loss, self.by_epoch = name, loss, by_epoch
+
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """One loss, one step."""
+        yield self.name, self.loss(self.network(batch.features), batch.observed, **self.by_epoch(self.epoch))

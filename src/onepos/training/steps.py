@@ -1,16 +1,15 @@
-"""The schedule of a run, the optimiser, and the steps that it takes for one batch.
+"""The schedule of a run, the optimisers, and the steps that they take for one batch.
 
-The optimiser is AdamW with one fused kernel call per group of parameters: at batches of 16 rows, a step with
-``torch.optim`` takes half as long again. A batch is computed in portions, ``gradient_accumulation`` in each process,
-whose gradients are averaged. So k processes take the steps of one process with k portions. Each portion has random
-numbers of its own, which depend on its number and not on the process that computes it.
+The optimiser is torch's fused AdamW. A batch is computed in portions, ``gradient_accumulation`` in each process, whose
+gradients are averaged. So k processes take the steps of one process with k portions. Each portion has random numbers
+of its own, which depend on its number and not on the process that computes it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,23 +25,16 @@ Groups = list[tuple[list[nn.Parameter], float]]
 class Schedule:
     """How long and how fast to train; names as in ``NeuralClassifier``.
 
-    ``accumulation`` is the number of portions that a batch is computed in. ``stop_after`` ends training after so many
-    of the ``max_epochs``, from which schedules are computed.
+    ``accumulation`` is the number of portions that a batch is computed in.
     """
 
-    max_epochs: int
+    n_epochs: int
     batch_size: int
     learning_rate: float
     weight_decay: float = 0.0
     patience: int | None = None
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     accumulation: int = 1
-    stop_after: int | None = None
-
-    @property
-    def n_epochs(self) -> int:
-        """Epochs to train for."""
-        return self.max_epochs if self.stop_after is None else min(self.stop_after, self.max_epochs)
 
 
 def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:
@@ -67,21 +59,22 @@ def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:
 
 
 def with_rate_factors(groups: Groups, network: nn.Module, factors: Mapping[str, float]) -> Groups:
-    """Split groups by the factors of the network's parameters, of which the longest prefix counts; frozen ones go."""
-    own = {id(p): _factor_of(name, factors) for name, p in network.named_parameters()}
+    """Return the groups, split by the factors of the network's parameters; frozen parameters are left out."""
+    own = {id(p): _factor_of(name, factors) for name, p in network.named_parameters()} if factors else {}
     result: Groups = []
     for parameters, factor in groups:
         parts: dict[float, list[nn.Parameter]] = {}
         for parameter in parameters:
             if parameter.requires_grad:
                 parts.setdefault(own.get(id(parameter), 1.0), []).append(parameter)
-        result += [(part, factor * own_factor) for own_factor, part in parts.items() if own_factor]
+        result.extend((part, factor * own_factor) for own_factor, part in parts.items() if own_factor)
     return result
 
 
 def _factor_of(name: str, factors: Mapping[str, float]) -> float:
-    found = [prefix for prefix in factors if _is_prefix(prefix, name)]
-    return float(factors[max(found, key=len)]) if found else 1.0
+    """Return the factor of the longest prefix of a parameter's name."""
+    prefixes = [prefix for prefix in factors if _is_prefix(prefix, name)]
+    return float(factors[max(prefixes, key=len)]) if prefixes else 1.0
 
 
 def _is_prefix(prefix: str, name: str) -> bool:
@@ -89,95 +82,78 @@ def _is_prefix(prefix: str, name: str) -> bool:
     return name == prefix or name.startswith(f"{prefix}.")
 
 
-class _Group:
-    def __init__(self, parameters: list[nn.Parameter], rate_factor: float) -> None:
-        self.parameters: list[Tensor] = list(parameters)
-        self.rate_factor = rate_factor
-        self.mean = [torch.zeros_like(p) for p in parameters]
-        self.square = [torch.zeros_like(p) for p in parameters]
-        self.count = torch.zeros((), device=parameters[0].device)
+class Optimizer:
+    """Fused AdamW over groups of parameters; gradients are given, so that they may come from several processes."""
 
-
-class FusedAdam:
-    """AdamW over groups of parameters. Each step first shrinks them by ``1 − rate · weight_decay``."""
-
-    def __init__(self, groups: Groups, weight_decay: float) -> None:
-        self.groups = [_Group(parameters, factor) for parameters, factor in groups if parameters]
-        self.parameters = [p for group in self.groups for p in group.parameters]
-        self.weight_decay = weight_decay
+    def __init__(self, groups: Groups, rate: float, weight_decay: float) -> None:
+        options = [{"params": parameters, "lr": rate * factor} for parameters, factor in groups]
+        self._adam = torch.optim.AdamW(options, weight_decay=weight_decay, fused=True)
+        self.parameters: list[Tensor] = [p for parameters, _ in groups for p in parameters]
 
     def gradients(self, loss: Tensor) -> Sequence[Tensor]:
         """Return the derivatives of ``loss`` by the parameters; zero where it does not depend on them."""
         return torch.autograd.grad(loss, self.parameters, materialize_grads=True)
 
-    @torch.no_grad()
-    def apply(self, gradients: Sequence[Tensor], rate: float) -> None:
+    def apply(self, gradients: Sequence[Tensor]) -> None:
         """Take one step along the given gradients."""
-        start = 0
-        for group in self.groups:
-            end = start + len(group.parameters)
-            group.count.add_(1.0)
-            torch._fused_adamw_(
-                group.parameters,
-                list(gradients[start:end]),
-                group.mean,
-                group.square,
-                [],
-                [group.count] * len(group.parameters),  # they all have taken the same number of steps
-                lr=rate * group.rate_factor,
-                beta1=0.9,
-                beta2=0.999,
-                weight_decay=self.weight_decay,
-                eps=1e-8,
-                amsgrad=False,
-                maximize=False,
-                grad_scale=None,
-                found_inf=None,
-            )
-            start = end
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self._adam.step()
+        self._adam.zero_grad()
 
     def state(self) -> dict[str, Tensor]:
-        """Means, squares and numbers of steps by name, as ``restore`` takes them."""
-        named: dict[str, Tensor] = {}
-        for number, group in enumerate(self.groups):
-            named |= {f"{number}.mean.{place}": value for place, value in enumerate(group.mean)}
-            named |= {f"{number}.square.{place}": value for place, value in enumerate(group.square)}
-            named[f"{number}.count"] = group.count
-        return named
+        """Return means, squares and numbers of steps by name, as ``restore`` takes them."""
+        states = self._adam.state_dict()["state"]
+        return {f"{number}.{name}": value for number, state in states.items() for name, value in state.items()}
 
-    @torch.no_grad()
-    def restore(self, state: Mapping[str, Tensor]) -> None:
+    def restore(self, named: Mapping[str, Tensor]) -> None:
         """Go on from what ``state`` gave."""
-        for name, value in self.state().items():
-            value.copy_(state[name])
+        states: dict[int, dict[str, Tensor]] = {number: {} for number in range(len(self.parameters))}
+        for key, value in named.items():
+            number, _, name = key.partition(".")
+            states[int(number)][name] = value
+        for parameter, state in zip(self.parameters, states.values(), strict=True):
+            if state["exp_avg"].shape != parameter.shape:
+                raise ValueError(f"a mean of Adam has shape {tuple(state['exp_avg'].shape)}")
+        self._adam.load_state_dict(self._adam.state_dict() | {"state": states})
+
+
+class Shares(NamedTuple):
+    """What a batch computed in portions knows of a loss: its gradients and its value."""
+
+    gradients: Sequence[Tensor]
+    value: Tensor
 
 
 class Steps:
-    """The optimisers of an objective, one for each loss that it yields, and how a batch moves them."""
+    """The optimisers of an objective, one for each loss that it yields, and the steps that they take for a batch."""
 
     def __init__(self, objective: Objective, rows: Rows, schedule: Schedule, generator: torch.Generator) -> None:
         self.objective, self.rows, self.schedule, self.generator = objective, rows, schedule, generator
-        self.optimizers: dict[str, FusedAdam] = {}
-        self._seed = generator.initial_seed()
+        self.optimizers: dict[str, Optimizer] = {}
         self.n_portions = schedule.accumulation * rows.processes.size
 
-    def optimizer(self, loss: str) -> FusedAdam:
+    def optimizer(self, loss: str) -> Optimizer:
         """Return the optimiser of the named loss, made when it is first asked for."""
         if loss not in self.optimizers:
-            objective, factors = self.objective, self.schedule.rate_factors
-            groups = with_rate_factors(objective.trained_by(loss), objective.network, factors)
-            self.optimizers[loss] = FusedAdam(groups, self.schedule.weight_decay)
+            objective, schedule = self.objective, self.schedule
+            groups = with_rate_factors(objective.trained_by(loss), objective.network, schedule.rate_factors)
+            self.optimizers[loss] = Optimizer(groups, schedule.learning_rate, schedule.weight_decay)
         return self.optimizers[loss]
 
-    def take(self, index: Tensor, number: int, rate: float) -> Iterator[tuple[str, Tensor]]:
-        """Take the steps of the batch of the given rows; yields the name and value of each loss."""
+    def losses(self, index: Tensor, number: int) -> Iterator[tuple[str, Tensor | Shares]]:
+        """Return the losses of the batch of the given rows by name; ``take`` must follow each before the next one."""
         if self.n_portions > 1:
-            yield from self._in_portions(index, number, rate)
-            return
-        for name, loss in self.objective.losses(self.rows.batch(index, number)):
-            optimizer = self.optimizer(name)
-            optimizer.apply(optimizer.gradients(loss), rate)
-            yield name, loss.detach()
+            return self._in_portions(index, number)
+        return self.objective.losses(self.rows.batch(index, number))
+
+    def take(self, name: str, loss: Tensor | Shares) -> Tensor:
+        """Take a step on a loss and return its value."""
+        optimizer = self.optimizer(name)
+        if isinstance(loss, Tensor):
+            loss = Shares(optimizer.gradients(loss), loss.detach())
+        optimizer.apply(loss.gradients)
+        return loss.value
 
     def own_portions(self, index: Tensor) -> list[tuple[int, Tensor]]:
         """Return number and rows of the portions of a batch that this process computes; none may be left for it."""
@@ -185,24 +161,24 @@ class Steps:
         portions = list(enumerate(torch.tensor_split(index, self.n_portions)))
         return [(p, rows) for p, rows in portions[first : first + self.schedule.accumulation] if len(rows)]
 
-    def _in_portions(self, index: Tensor, number: int, rate: float) -> Iterator[tuple[str, Tensor]]:
-        """Advance all portions to their next loss, take one step from all of them, and so on."""
+    def _in_portions(self, index: Tensor, number: int) -> Iterator[tuple[str, Shares]]:
+        """Advance all portions to their next loss, add up their shares of it, and so on."""
         # A process without rows repeats the first row with weight 0: it must take part in every exchange.
         own = self.own_portions(index) or [(0, index[:0])]
+        seed = self.generator.initial_seed()
         portions = [
             self._shares(
                 self.rows.batch(rows if len(rows) else index[:1], number),
                 len(rows) / len(index),
-                _Stream(self.generator, (self._seed, number, portion)),
+                _Stream(self.generator, (seed, number, portion)),
             )
             for portion, rows in own
         ]
-        for found in zip(*portions, strict=True):
-            name = found[0][0]
-            sums = [torch.stack(parts).sum(dim=0) for parts in zip(*(shares for _, shares in found), strict=True)]
+        for parts in zip(*portions, strict=True):
+            name = parts[0][0]
+            sums = [torch.stack(shares).sum(dim=0) for shares in zip(*(values for _, values in parts), strict=True)]
             *gradients, value = self.rows.processes.sum(sums)
-            self.optimizer(name).apply(gradients, rate)
-            yield name, value
+            yield name, Shares(gradients, value)
 
     def _shares(self, batch: Batch, weight: float, stream: "_Stream") -> Iterator[tuple[str, list[Tensor]]]:
         """Yield the name of each loss of a portion, and its share of the gradients and of the value."""

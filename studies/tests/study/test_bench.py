@@ -19,7 +19,7 @@ def test_status_counts_what_there_is(run, smoke_results):
     code, out, _ = run("bench", "status", smoke_results, "--json")
     total = len(cells_of(read_study("smoke")[0]))
     assert code == 0
-    assert json.loads(out) == {"done": total, "total": total, "failed": [], "running": [], "rows_of_other_code": 0}
+    assert json.loads(out) == {"done": total, "total": total, "failed": [], "running": [], "rows_of_other_revisions": 0}
     code, out, _ = run("bench", "status", smoke_results)
     assert f"{total} of {total} cells done, 0 failed" in out
 

@@ -13,7 +13,8 @@ import pytest
 
 from onepos.metrics import METRICS, higher_is_better
 from onepos_studies.study import cells_of, load_results, read_study
-from onepos_studies.study.provenance import code_version, made_by_this_code, repeat_rows
+from onepos_studies.study.provenance import is_current
+from onepos_studies.study.repetition import repeat_rows, sample
 from onepos_studies.study.tables import load_published, published_value, significance
 from results_page import best_blocks, label_blocks
 from results_page.source import load_sources
@@ -100,6 +101,7 @@ def test_rows_are_the_whole_study(frames, name):
     assert set(frame["cell"]) == set(known)
     assert frame["cell"].is_unique
     assert (frame["status"] == "ok").all()
+    assert is_current(frame).all()
     assert set(frame["study_hash"]) == {study.content_hash}
     for row in frame.to_dict("records"):
         cell = known[row["cell"]]
@@ -109,14 +111,12 @@ def test_rows_are_the_whole_study(frames, name):
         assert {"system", "processor", "cores"} <= set(json.loads(row["machine"]))
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_sample_of_the_rows_comes_out_again(frames, name, data_folder, monkeypatch, record_property):
-    """Cheap rows of the present code, another sample for each version of it; rows of older code are only counted."""
+@pytest.mark.long
+def test_a_sample_of_the_rows_comes_out_again(frames, data_folder, monkeypatch):
     monkeypatch.setenv("ONEPOS_DATA", str(data_folder))
     monkeypatch.setenv("ONEPOS_OFFLINE", "1")
-    frame, plan = frames[name], cells_of(read_study(name)[0])
-    record_property("rows_of_other_code", int((~made_by_this_code(frame)).sum()))
-    repeated = repeat_rows(frame, plan, n=2, seed=int(code_version("auto"), 16), most_seconds=5.0)
+    rows = sample(pd.concat(frames.values(), ignore_index=True), 40, most_seconds=5.0)
+    repeated = repeat_rows(rows, {name: cells_of(read_study(name)[0]) for name in FILES})
     # Not all data sets may be on this machine.
     assert not [str(one) for one in repeated if not one.holds and "DownloadError" not in str(one.error)]
 

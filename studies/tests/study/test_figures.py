@@ -14,8 +14,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 import onepos_studies.study.figures
 from onepos.exceptions import MissingDependencyError
 from onepos.methods.registry import installed_methods
-from onepos.pages.style import PAPER, VARIABLES, WIDTH, looks
+from onepos.pages.figures import PAPER, VARIABLES, WIDTH
 from onepos_studies.study.figures import calibration, convergence, critical_difference, epochs, save_figure, sufficiency
+from onepos_studies.study.looks import looks
 from study_frame import LEVELS, curve, result, results
 
 METHODS = installed_methods()

@@ -1,15 +1,16 @@
-"""Rows name the code and the data that made them; a sample of them is run again and compared."""
+"""Rows belong to revisions of their method and of the protocol, and to their data; a sample of them is run again."""
 
 import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.utils import Bunch
-from typer.testing import CliRunner
 
-import onepos
-from onepos.cli import commands
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import StudyError
 from onepos.methods.registry import METHODS
@@ -25,20 +26,12 @@ from onepos_studies.study import (
     provenance,
     run_study,
 )
-from onepos_studies.study.provenance import OTHER_MACHINE, code_version, file_version, made_by_this_code, repeat_rows
+from onepos_studies.study.provenance import is_current
+from onepos_studies.study.repetition import OTHER_MACHINE, SAME_MACHINE, repeat_rows, sample
 from tiny_study import stable, study_text
 
+ROOT = Path(__file__).parents[3]
 TEXT = study_text("frequency", "an")
-SOURCE = '''
-"""About it."""
-import os
-
-def f(x: int) -> float:
-    """Return twice x."""
-    if x < 0:
-        raise ValueError(f"no negative {x}")
-    return 2.0 * x  # twice
-'''
 
 
 class Log(Observer):
@@ -52,155 +45,178 @@ class Log(Observer):
         self.notices.append(text)
 
 
-def run(folder, text=TEXT, **options):
+def execute(folder, text=TEXT, **options):
     log = Log()
     run_study(parse_study(text), text, ResultsFolder(folder), jobs=1, observer=log, **options)
     return log
 
 
+def rows_of(folder, key):
+    """The rows of a method as they are stored, by cell."""
+    rows = load_results(folder).drop(columns=["study", "study_hash"]).to_dict("records")
+    return {row["cell"]: row for row in rows if row["key"] == key}
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    run(folder)
+    execute(folder)
     return folder
 
 
 @pytest.fixture
-def other_code(monkeypatch):
-    """Let the code be another one, as after a change of a loss."""
-
-    def change(*keys):
-        before = provenance.code_version
-        changed = lambda key: "0" * 16 if key in keys else before(key)  # noqa: E731
-        monkeypatch.setattr(provenance, "code_version", changed)
-
-    return change
+def plans():
+    return {"tiny": cells_of(parse_study(TEXT))}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ('"""About it."""', '"""About something else."""'),
-        ("import os", "import sys"),
-        ("  # twice", ""),
-        ("(x: int) -> float", "(x)"),
-        ("no negative {x}", "expected x >= 0; got {x}"),
-        ("2.0 * x", "(2.0\n            * x)"),
-    ],
-)
-def test_what_changes_no_number_does_not_count(change):
-    assert change[0] in SOURCE
-    assert file_version(SOURCE.replace(*change)) == file_version(SOURCE)
+COUNT = """
+import sys
+from pathlib import Path
+import onepos, onepos_studies
+from onepos_studies.study import cells_of, load_results, read_study
+from onepos_studies.study.provenance import is_current
+assert onepos.__file__.startswith(sys.argv[1]) and onepos_studies.__file__.startswith(sys.argv[1])
+rows = valid = 0
+for file in sorted(Path(sys.argv[2]).glob("*.parquet")):
+    frame = load_results(file)
+    planned = {cell.id for cell in cells_of(read_study(frame["study"].iloc[0])[0])}
+    rows, valid = rows + len(frame), valid + int((is_current(frame) & frame["cell"].isin(planned)).sum())
+print(valid, "of", rows)
+"""
+NEW_METHOD = """
 
-
-@pytest.mark.parametrize("change", [("2.0 * x", "2.1 * x"), ("2.0 * x", "x * 2.0"), ("< 0", "<= 0"), ("f(", "g(")])
-def test_what_may_change_a_number_counts(change):
-    assert file_version(SOURCE.replace(*change)) != file_version(SOURCE)
+[method.hill-2]
+name = "Hill, another"
+class = "HillClassifier"
+paper = "zhang"
+assumptions = "none"
+revision = 1
+preset = { height = 2.0 }
+"""
 
 
 @pytest.mark.parametrize(
-    ("file", "concerned", "untouched"),
+    ("file", "before", "after"),
     [
-        ("methods/linear.py", {"linear", "auto"}, {"an", "smile", "forest"}),
-        ("methods/smile/_kernels.py", {"smile", "auto"}, {"an", "linear"}),
-        ("training/losses.py", {"an", "smile", "bce"}, {"frequency"}),
-        ("rows/scaling.py", set(METHODS), set()),
-        ("study/execute.py", set(METHODS), set()),
-        ("datasets/_single_positive.py", set(METHODS), set()),
-        ("pages/demo.py", set(), set(METHODS)),
+        ("_utils/progress.py", "_BAR * share", "2 * _BAR * share"),
+        ("graph/approximate.py", "\n_TRAINING_ROWS = ", "\n_TRAINING_ROWS = 1 + "),
+        ("training/loop.py", "_run_epochs", "_run_all_epochs"),
+        ("training/checkpoint.py", "\nFORMAT_VERSION = ", "\nFORMAT_VERSION = 1 + "),
+        ("pages/templates/tables.css", "figcaption {", "figcaption { text-align: center;"),
+        ("metrics.py", '\n    "hamming_loss": ', '\n    "new_measure": "New measure",\n    "hamming_loss": '),
+        ("methods/methods.toml", "\n[method.hill]", f"{NEW_METHOD}\n[method.hill]"),
+    ],
+    ids=[
+        "width of the progress bar",
+        "constant of the graph search",
+        "a private name",
+        "format of checkpoints",
+        "a caption",
+        "a measure",
+        "a method",
     ],
 )
-def test_a_change_concerns_the_methods_that_use_it(file, concerned, untouched, monkeypatch):
-    before = {key: code_version(key) for key in METHODS}
-    path = Path(onepos.__file__).parent / file
-    read_before = provenance._read
-
-    def changed(one):
-        version, imports = read_before(one)
-        return (f"{version} changed" if one == path else version), imports
-
-    monkeypatch.setattr(provenance, "_read", changed)
-    now = {key: code_version.__wrapped__(key) for key in METHODS}
-    different = {key for key in METHODS if now[key] != before[key]}
-    assert concerned <= different
-    assert not untouched & different
+def test_rows_stay_valid_if_no_method_has_another_revision(file, before, after, tmp_path):
+    for source in (ROOT / "src" / "onepos", ROOT / "studies" / "src" / "onepos_studies"):
+        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "onepos" / file
+    text = path.read_text(encoding="utf-8")
+    assert before in text
+    path.write_text(text.replace(before, after), encoding="utf-8")
+    command = [sys.executable, "-c", COUNT, str(tmp_path), str(ROOT / "studies" / "rows")]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "2450 of 2450", done.stderr
 
 
-def test_rows_say_which_code_and_data_made_them(results):
+def test_rows_say_what_they_belong_to(results):
     frame = load_results(results)
-    assert frame["code"].tolist() == [code_version(key) for key in frame["key"]]
+    assert (frame[["revision", "protocol"]] == 1).all(axis=None)
     assert frame["data"].nunique() == 1
-    assert made_by_this_code(frame).all()
-    assert not made_by_this_code(frame.drop(columns="code")).any()
+    assert is_current(frame).all()
+    setting = json.loads(frame[frame["key"] == "an"]["parameters"].iloc[0])
+    assert (setting["max_epochs"], setting["weight_decay"]) == (2, 0.0)  # a default, too
+    assert not setting.keys() & {"random_state", "verbose"}
 
 
-def test_rows_of_other_code_are_kept_and_named_and_run_again_when_asked(tmp_path, results):
-    run(tmp_path)
-    rows = load_results(tmp_path).drop(columns=["study", "study_hash"]).to_dict("records")
-    old = {row["cell"]: row for row in rows if row["key"] == "an"}
+def test_a_raised_revision_concerns_the_rows_of_its_method_alone(results, monkeypatch):
+    monkeypatch.setitem(METHODS, "an", replace(METHODS["an"], revision=2))
+    frame = load_results(results)
+    assert (is_current(frame) == (frame["key"] != "an")).all()
+    monkeypatch.setattr(provenance, "PROTOCOL", 2)
+    assert not is_current(frame).any()
+    assert not is_current(frame.assign(key="of a package that is gone")).any()
+
+
+def test_stale_rows_are_kept_and_named_and_run_again_when_asked(tmp_path, results, run):
+    execute(tmp_path)
+    old = rows_of(tmp_path, "an")
     for row in old.values():
-        ResultsFolder(tmp_path).add({**row, "code": "f" * 16, "average_precision": 0.5})
-    log = run(tmp_path)
+        ResultsFolder(tmp_path).add({**row, "revision": 0, "average_precision": 0.5})
+    log = execute(tmp_path)
     assert not log.cells
     assert [text for text in log.notices if "2 rows" in text and "--recompute" in text]
-    said = CliRunner().invoke(commands(), ["bench", "status", str(tmp_path), "--json"])
-    assert json.loads(said.stdout)["rows_of_other_code"] == 2
-    assert sorted(run(tmp_path, recompute=True).cells) == sorted(old)
+    assert json.loads(run("bench", "status", tmp_path, "--json")[1])["rows_of_other_revisions"] == 2
+    assert sorted(execute(tmp_path, recompute=True).cells) == sorted(old)
     assert stable(load_results(tmp_path)).equals(stable(load_results(results)))
 
 
-def test_a_setting_that_other_code_chose_is_not_taken_over(tmp_path):
-    """Trial 1 takes over the choice of trial 0, whose row is of other code: trial 0 runs first."""
+def test_a_setting_that_a_stale_row_chose_is_not_taken_over(tmp_path):
+    """Trial 1 takes over the choice of trial 0, whose row is stale: trial 0 runs first."""
     text = TEXT.replace("[common]", '[tuning]\nwhen = "first-trial"\neach_trial_below = 0\n[common]')
     assert any(cell.takes_over == 0 for cell in cells_of(parse_study(text)))
-    run(tmp_path, text)
+    execute(tmp_path, text)
     before = load_results(tmp_path)
     wrong = json.dumps({"batch_size": 64, "learning_rate": 0.5, "max_epochs": 2})
-    for row in before[before["key"] == "an"].drop(columns=["study", "study_hash"]).to_dict("records"):
-        ResultsFolder(tmp_path).add({**row, "code": "f" * 16, "setting": wrong})
-    assert len(run(tmp_path, text, recompute=True).cells) == 2
+    for row in rows_of(tmp_path, "an").values():
+        ResultsFolder(tmp_path).add({**row, "revision": 0, "setting": wrong})
+    assert len(execute(tmp_path, text, recompute=True).cells) == 2
     assert stable(load_results(tmp_path)).equals(stable(before))
 
 
-def test_a_sample_of_rows_is_repeated_to_the_bit(results):
-    frame = load_results(results)
-    plan = cells_of(parse_study(TEXT))
-    made = repeat_rows(frame, plan, n=3, seed=1)
-    assert len(made) == len({one.cell for one in made}) == 3
+def test_a_sample_of_rows_is_repeated_to_the_bit_and_goes_on_where_it_stopped(results, plans, tmp_path):
+    rows = sample(load_results(results), 3, seed=1)
+    assert rows["cell"].nunique() == 3
+    assert rows["key"].nunique() == 2
+    assert rows["seconds"].is_monotonic_increasing
+    first = repeat_rows(rows[:1], plans, log=tmp_path / "log")
+    made = repeat_rows(rows, plans, log=tmp_path / "log")
+    assert made[0] == first[0]
+    assert len(made) == len((tmp_path / "log").read_text().splitlines()) == 3
     assert all(one.holds for one in made)
-    assert [one.cell for one in repeat_rows(frame, plan, n=3, seed=1)] == [one.cell for one in made]
 
 
 @pytest.mark.parametrize(("shift", "here", "holds"), [(1e-6, True, False), (1e-6, False, True), (0.0102, False, False)])
-def test_rows_that_do_not_repeat_are_found(results, shift, here, holds):
-    """On the machine of the row every digit counts; elsewhere a change as large as one by other code is found."""
+def test_rows_that_do_not_repeat_are_found(results, plans, shift, here, holds):
+    """On the machine of the row every digit counts; elsewhere a larger change is found."""
     frame = load_results(results)
     frame["ranking_loss"] += shift
     if not here:
         frame["machine"] = json.dumps({"system": "Linux", "processor": "another", "cores": 2})
-    made = repeat_rows(frame, cells_of(parse_study(TEXT)), n=1, seed=0)[0]
+    made = repeat_rows(frame[:1], plans)[0]
     assert made.holds is holds
-    assert (f"stored {made.metrics['ranking_loss'][0]:.6f}" in str(made)) is not holds
-    assert set(made.metrics) == set(METRICS)
-    assert made.tolerance == (provenance.SAME_MACHINE if here else OTHER_MACHINE)
+    assert (f"stored {made.measures['ranking_loss'][0]:.6f}" in str(made)) is not holds
+    assert set(made.measures) == set(METRICS)
+    assert made.tolerance == (SAME_MACHINE if here else OTHER_MACHINE)
+    assert repeat_rows(frame[:1], plans, tolerance=0.02)[0].holds
 
 
-def test_rows_of_other_code_and_slow_ones_are_not_repeated(results, other_code):
+def test_stale_and_slow_rows_are_no_part_of_a_sample(results, monkeypatch):
     frame = load_results(results)
-    plan = cells_of(parse_study(TEXT))
-    assert repeat_rows(frame, plan, n=9, seed=0, most_seconds=0.0) == []
-    other_code("an")
-    assert {one.cell for one in repeat_rows(frame, plan, n=9, seed=0)} == set(frame["cell"][frame["key"] != "an"])
+    assert sample(frame, 9, most_seconds=0.0).empty
+    monkeypatch.setitem(METHODS, "an", replace(METHODS["an"], revision=2))
+    assert set(sample(frame, 9)["key"]) == {"frequency"}
 
 
-def test_the_command_says_what_does_not_repeat(tmp_path):
-    run(tmp_path, methods=("frequency",))
-    said = CliRunner().invoke(commands(), ["bench", "verify", str(tmp_path), "--cells", "2"])
-    assert (said.exit_code, "2 of 2 cells repeated" in said.stdout) == (0, True)
-    row = load_results(tmp_path).drop(columns=["study", "study_hash"]).to_dict("records")[0]
+def test_the_command_says_what_does_not_repeat(tmp_path, run):
+    execute(tmp_path, methods=("frequency",))
+    code, said, _ = run("bench", "verify", tmp_path, "--cells", "2")
+    assert (code, "2 of 2 cells repeated" in said) == (0, True)
+    row = next(iter(rows_of(tmp_path, "frequency").values()))
     ResultsFolder(tmp_path).add({**row, "coverage": row["coverage"] + 0.01})
-    said = CliRunner().invoke(commands(), ["bench", "verify", str(tmp_path), "--cells", "2"])
-    assert (said.exit_code, f"not repeated: {row['cell']}: coverage" in said.stdout) == (1, True)
+    code, said, _ = run("bench", "verify", tmp_path, "--cells", "2")
+    assert (code, f"not repeated: {row['cell']}: coverage" in said) == (1, True)
 
 
 def test_a_data_file_replaced_between_runs_is_refused(tmp_path, monkeypatch, request):
@@ -217,12 +233,12 @@ def test_a_data_file_replaced_between_runs_is_refused(tmp_path, monkeypatch, req
     monkeypatch.setattr(cells, "load_dataset", lambda name: Bunch(**vars(read(tmp_path / f"{name}.npz"))))
     text = study_text("frequency", "an").replace("known-posterior", "image")
     write(seed=0)
-    run(tmp_path / "out", text, methods=("frequency",))
+    execute(tmp_path / "out", text, methods=("frequency",))
     before = load_results(tmp_path / "out")
     write(seed=1)
     with pytest.raises(StudyError, match=r"the data set image has changed: .* Put the old data back"):
-        run(tmp_path / "out", text)
-    assert run(tmp_path / "out", text, methods=("frequency",)).cells == []  # nothing is run on the other data
+        execute(tmp_path / "out", text)
+    assert execute(tmp_path / "out", text, methods=("frequency",)).cells == []  # nothing is run on the other data
     assert load_results(tmp_path / "out").equals(before)
     write(seed=0)
-    assert len(run(tmp_path / "out", text).cells) == 2
+    assert len(execute(tmp_path / "out", text).cells) == 2

@@ -156,9 +156,9 @@ def test_label_order_does_not_change_the_ranking_quality(data):
 def test_held_out_rows_teach_nothing(data, monkeypatch):
     """Changing the labels of held-out rows changes no weight: they only choose the epoch, here always the last."""
     scores = count()
-    monkeypatch.setattr("onepos.methods._neural_run.selection_score", lambda *_: float(next(scores)))
+    monkeypatch.setattr("onepos.methods._fit_network.selection_score", lambda *_: float(next(scores)))
     rows = np.arange(400)
-    monkeypatch.setattr("onepos.methods._neural.hold_out", lambda *_: (rows[80:], rows[:80]))
+    monkeypatch.setattr("onepos.methods._neural.hold_out", lambda *_, **__: (rows[80:], rows[:80]))
     flipped = data.observed.copy()
     flipped[:80] = np.roll(flipped[:80], 1, axis=1)
     model = SMILEClassifier(max_epochs=1, random_state=0, early_stopping=True)

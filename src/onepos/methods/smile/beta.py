@@ -99,6 +99,7 @@ def _with_slopes(sample: Tensor, shapes: Tensor) -> tuple[Tensor, Tensor]:
     return sample[0].clamp(max=high), slopes
 
 
+@np.errstate(all="ignore")  # training that runs away shows in the loss
 def _draw_fast(
     parameters: NDArray[np.float32], generator: torch.Generator | None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.graph.neighbors import SEARCHES, SearchKind
 from onepos.label_sets.thresholds import balanced_weight
+from onepos.methods._fit_network import GraphFeatures
 from onepos.methods._neural import Context, GraphClassifier
-from onepos.methods._neural_run import GraphFeatures
 from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph
 from onepos.methods.smile.enhancement import LabelEnhancement
 from onepos.rows.stored import DiskRows

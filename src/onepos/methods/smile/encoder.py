@@ -54,7 +54,7 @@ class GraphEncoder(nn.Module):
 
     def use_graph(self, aggregated: Any, neighbors: NDArray[np.int64]) -> None:
         """Replace the graph by another one over the same rows; the weights stay."""
-        self.aggregated, self.neighbors = _sparse_if_it_pays(aggregated), neighbors
+        self.aggregated, self.neighbors = sparse_if_it_pays(aggregated), neighbors
         self._last: tuple[Tensor, Any] | None = None
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class GraphEncoder(nn.Module):
         return self._last[1]
 
 
-def _sparse_if_it_pays(aggregated: Any) -> Any:
+def sparse_if_it_pays(aggregated: Any) -> Any:
     """Return a CSR array for a matrix that is mostly zeros, else what was given."""
     if not isinstance(aggregated, Tensor) or aggregated.device.type != "cpu":
         return aggregated

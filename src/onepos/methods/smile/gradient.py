@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float32]
+Array: TypeAlias = NDArray[Any]
 #: W₁, b₁, W₂, b₂ of a network of two layers.
 Layers: TypeAlias = Sequence[Array]
 
@@ -19,6 +19,7 @@ Layers: TypeAlias = Sequence[Array]
 _BLOCK = 1 << 13
 
 
+@np.errstate(all="ignore")  # training that runs away shows in the loss
 def loss_and_gradients(
     log_parameters: Array,  # (B, 2c), log α, then log β
     draw: Array,  # (B, c), d
@@ -102,7 +103,7 @@ def _back(inputs: Array, hidden: Array, by_output: Array, layers: Layers) -> tup
     return by_hidden, (by_hidden.T @ inputs, by_hidden.sum(axis=0), by_output.T @ hidden, by_output.sum(axis=0))
 
 
-def _cross_entropy(logits: Array, targets: Array, weights: Any = np.float32(1.0)) -> tuple[float, Array]:
+def _cross_entropy(logits: Array, targets: Array, weights: Any = 1.0) -> tuple[float, Array]:
     """Weighted cross-entropy, summed, and its derivative by the logits."""
     small = np.exp(-np.abs(logits))
     over = 1.0 / (1.0 + small)
@@ -123,7 +124,7 @@ def beta_divergence(alpha: Array, beta: Array) -> tuple[float, Array]:
         part = slice(start, start + _BLOCK)
         shapes = np.stack([*flat[:, part], flat[0, part] + flat[1, part]])
         log_gamma, digamma, trigamma = log_gamma_and_slopes(shapes)
-        more = shapes - np.float32([[1.0], [1.0], [2.0]])
+        more = shapes - np.array([[1.0], [1.0], [2.0]], dtype=np.float32)
         terms = digamma * more - log_gamma
         total += float((terms[0] + terms[1] - terms[2]).sum(dtype=np.float64))
         trigamma *= more

@@ -53,7 +53,7 @@ def run(
     methods: Names = "",
     reuse: Annotated[Path | None, typer.Option(help="Results (folder or file) to take finished cells from.")] = None,
     recompute: Annotated[
-        bool, typer.Option("--recompute", help="Also run cells again whose rows were made by other code.")
+        bool, typer.Option("--recompute", help="Also run cells again whose rows belong to another revision.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -97,25 +97,25 @@ def status(results: Results, json: JsonOption = False) -> None:
     """Show the progress of a study, the running cells and the failed cells."""
     with input_errors():
         from onepos_studies.study import ResultsFolder, cells_of, load_results
-        from onepos_studies.study.provenance import made_by_this_code
+        from onepos_studies.study.provenance import is_current
 
         frame = load_results(results)
         folder = ResultsFolder(results) if results.is_dir() else None
         total = len(cells_of(folder.study())) if folder else len(frame)
-        other = int((~made_by_this_code(frame)).sum())
+        other = int((~is_current(frame)).sum())
     ok = frame[frame["status"] == "ok"] if len(frame) else frame
     failed = frame[frame["status"] == "failed"] if len(frame) else frame
     running = folder.running() if folder else []
     if json:
         failures = failed[["cell", "error"]].to_dict("records") if len(failed) else []
         print_json(
-            {"done": len(ok), "total": total, "failed": failures, "running": running, "rows_of_other_code": other}
+            {"done": len(ok), "total": total, "failed": failures, "running": running, "rows_of_other_revisions": other}
         )
         return
     seconds = float(ok["seconds"].sum()) if len(ok) else 0.0
     print_line(f"{len(ok)} of {total} cells done, {len(failed)} failed, {seconds / 3600:.2f} hours of computing.")
     if other:
-        print_line(f"{other} rows were made by other versions of the code: `onepos bench run … --recompute` runs them.")
+        print_line(f"{other} rows belong to other revisions: `onepos bench run … --recompute` runs their cells again.")
     for note in running:
         print_line(f"running: {note['cell']}")
     for row in failed.to_dict("records"):
@@ -129,30 +129,44 @@ def status(results: Results, json: JsonOption = False) -> None:
 
 @app.command("verify")
 def verify(
-    results: Results,
+    results: Annotated[list[Path], typer.Argument(help="Results folders or parquet files.", show_default=False)],
     cells: Annotated[int, typer.Option(min=1, help="Number of cells to run again.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random sample.")] = 0,
     seconds: Annotated[float, typer.Option(help="Leave out cells that took more seconds than this.")] = 60.0,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Largest difference of a metric (default: 1e-9 on one machine, else 0.005)."),
+    ] = None,
+    log: Annotated[Path | None, typer.Option(help="Keep each comparison here; the same command goes on.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a random sample of finished cells again and compare. Rows made by other code are only counted."""
-    with input_errors():
-        from onepos_studies.study import ResultsFolder, cells_of, load_results, read_study
-        from onepos_studies.study.provenance import made_by_this_code, repeat_rows
+    """Run a sample of finished cells again, spread over methods and data sets, and compare their metrics.
 
-        frame = load_results(results)
+    Rows of other revisions are only counted.
+    """
+    with input_errors():
+        import pandas as pd
+
+        from onepos_studies.study import ResultsFolder, cells_of, load_results, read_study
+        from onepos_studies.study.provenance import is_current
+        from onepos_studies.study.repetition import repeat_rows, sample
+
+        frame = pd.concat([load_results(one) for one in results], ignore_index=True)
         if not len(frame):
-            raise InputError(f"{results} has no rows to run again: `onepos bench run` makes them.")
-        study = ResultsFolder(results).study() if results.is_dir() else read_study(str(frame["study"].iloc[0]))[0]
-        other = int((~made_by_this_code(frame)).sum())
-        found = repeat_rows(frame, cells_of(study), n=cells, seed=seed, most_seconds=seconds)
+            raise InputError(f"{results[0]} has no rows to run again: `onepos bench run` makes them.")
+        own = [ResultsFolder(one).study() for one in results if one.is_dir()]
+        names = set(frame["study"]) - {study.name for study in own}
+        plans = {study.name: cells_of(study) for study in [*own, *(read_study(name)[0] for name in sorted(names))]}
+        rows = sample(frame, cells, seed=seed, most_seconds=seconds)
+        found = repeat_rows(rows, plans, tolerance=tolerance, log=log)
+        other = int((~is_current(frame)).sum())
     wrong = [one for one in found if not one.holds]
     if json:
-        print_json({"repeated": len(found), "wrong": [one.cell for one in wrong], "rows_of_other_code": other})
+        print_json({"repeated": len(found), "wrong": [one.cell for one in wrong], "rows_of_other_revisions": other})
     else:
         for one in wrong:
             print_line(f"not repeated: {one}")
-        print_line(f"{len(found) - len(wrong)} of {len(found)} cells repeated; {other} rows were made by other code.")
+        print_line(f"{len(found) - len(wrong)} of {len(found)} cells repeated; {other} rows are of other revisions.")
     if wrong:
         raise typer.Exit(1)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from onepos._utils.labels import cell_text, one_positive
-from onepos.datasets._delimited import csv_frame, parquet_frame
 from onepos.exceptions import DataFileError
+from onepos.table import read_table
 from onepos_studies.datasets._table import Table, as_features, as_indicator
 
 
@@ -17,8 +17,7 @@ def read_separated(
     path: Path, *, labels: Sequence[str] | None = None, label: str | None = None, drop: Sequence[str] = ()
 ) -> Table:
     """Read a parquet, CSV or TSV file with 0/1 or −1/1 columns ``labels``, or one column ``label`` of tags."""
-    is_text = path.suffix.lower() in (".csv", ".tsv", ".tab")
-    frame = csv_frame(path, plain=[] if label is None else [label]) if is_text else parquet_frame(path)
+    frame = read_table(path, plain=[] if label is None else [label]).frame
     if (labels is None) == (label is None):
         raise ValueError("say which columns are the labels: labels=[names] (0/1) or label=name (one tag per row).")
     if isinstance(labels, str):

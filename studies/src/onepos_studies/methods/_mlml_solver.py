@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from onepos.graph.neighbors import Metric, nearest_neighbors, ranked
+from onepos.graph.neighbors import Metric, nearest_neighbors
 from onepos.methods._classical import Matrix
 
 #: Columns solved at once: enough for the sparse product to reuse the graph, few enough for the arrays to stay in cache.
@@ -189,3 +189,11 @@ def nearest_rows(queries: Any, features: Any, n_neighbors: int) -> tuple[NDArray
         part = slice(start, start + step)
         exact[part] = row_norms(queries[rows[part]] - features[columns[part]], squared=True)
     return ranked(rows, columns, exact, n_neighbors)
+
+
+def ranked(rows: NDArray[Any], columns: NDArray[Any], squared: Matrix, k: int) -> tuple[Any, Any]:
+    """Return the k columns of every row with the smallest values, ties by lower index, and these values, (n, k)."""
+    order = np.lexsort((columns, squared, rows))
+    sizes = np.bincount(rows)
+    first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(k)
+    return columns[order][first], squared[order][first]

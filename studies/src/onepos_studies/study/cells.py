@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import signature
 from itertools import product
@@ -17,11 +17,12 @@ from onepos.datasets import make_digit_scenes, make_known_posterior, make_single
 from onepos.exceptions import StudyError
 from onepos.methods.registry import get_method, make_classifier
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.files import PARQUET, SEPARATED, read_table
+from onepos.table.files import read_table
 from onepos.table.tags import LabelColumns
+from onepos.table.writing import PARQUET, SEPARATED
 from onepos_studies.datasets import list_datasets, load_dataset, read
 from onepos_studies.datasets._load import find_reader
-from onepos_studies.study.spec import Parameters, Rule, Study, accepted_parameters, digest, settings_of, without_place
+from onepos_studies.study.spec import Parameters, Rule, Study, accepted_parameters, counted, digest, settings_of
 
 #: Data sets that need no file, and their numbers of rows.
 EMBEDDED = {"digit-scenes": 1000, "known-posterior": 1000}
@@ -252,7 +253,7 @@ class Cell:
         """A file name: what the cell is, in words, and a hash of everything else it depends on."""
         size = "" if self.train_fraction == 1.0 else f"--{self.train_fraction:g}"
         words = f"{self.dataset}--{self.method}--{self.rule}{size}--trial{self.trial}"
-        return f"{re.sub(r'[^A-Za-z0-9.+_-]', '_', words)}--{digest(asdict(self, dict_factory=without_place))[:8]}"
+        return f"{re.sub(r'[^A-Za-z0-9.+_-]', '_', words)}--{digest(counted(self))[:8]}"
 
     @property
     def chooser(self) -> tuple[Any, ...]:

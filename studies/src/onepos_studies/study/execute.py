@@ -24,7 +24,7 @@ from onepos.training import Callback, Objective
 from onepos.training.machine import limited_threads
 from onepos.training.objective import as_features
 from onepos_studies.study.cells import Cell, Trial, matches_paper
-from onepos_studies.study.provenance import code_version, data_version
+from onepos_studies.study.provenance import PROTOCOL, commit, data_version, full_setting, revision_of
 from onepos_studies.study.spec import Parameters, accepted_parameters
 
 Row = dict[str, Any]
@@ -108,7 +108,10 @@ def _identity(cell: Cell) -> Row:
         "extra": "{}",
         "seconds": np.nan,
         "peak_megabytes": np.nan,
-        "code": code_version(cell.key),
+        "parameters": "{}",
+        "revision": revision_of(cell.key),
+        "protocol": PROTOCOL,
+        "commit": commit(),
         "data": "",
         "versions": json.dumps(versions()),
         "machine": json.dumps(machine()),
@@ -137,6 +140,7 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
     return {
         "n_train": len(trial.observed),
         "setting": json.dumps(best.setting, sort_keys=True),
+        "parameters": full_setting(best.model),
         "tried": json.dumps(tried, sort_keys=True),
         "validation": best.validation,
         "best_epoch": facts.get("best_epoch", np.nan),
@@ -254,6 +258,6 @@ class SoftLabelChange(Callback):
 
 @torch.no_grad()
 def _soft_labels(encoder: Any) -> torch.Tensor:
-    rows = torch.arange(encoder.graph.shape[0])
+    rows = torch.arange(encoder.aggregated.shape[0])
     parts = [encoder(part).chunk(2, dim=1) for part in torch.split(rows, 4096)]
     return torch.cat([torch.sigmoid(log_alpha - log_beta) for log_alpha, log_beta in parts])

@@ -15,9 +15,22 @@ import pandas as pd
 from onepos._utils.machine import require
 from onepos._utils.validation import FloatArray
 from onepos.methods.registry import installed_methods
-from onepos.pages import style
-from onepos.pages.model_page import draw_reliability, pool_bins, reliability
-from onepos.pages.style import INK, PAPER, TEXT, WIDTH, figure_svg, label_axes, looks, new_figure, save_figure
+from onepos.pages.figures import (
+    INK,
+    PAPER,
+    TEXT,
+    WIDTH,
+    add_legend,
+    draw_reliability,
+    figure_svg,
+    label_axes,
+    new_figure,
+    plain,
+    pool_bins,
+    reliability,
+    use_log_scale,
+)
+from onepos_studies.study.looks import looks, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,7 +136,7 @@ def convergence(frame: pd.DataFrame) -> "Figure":
     title = "mean change of a soft label\n(lower is steadier"
     figure, axes, drawn = _draw(2.3, runs, "epoch", f"{title})")
     if drawn.min() > 0 and drawn.max() > _WIDE * drawn.min():
-        style.use_log_scale(axes)
+        use_log_scale(axes)
         label_axes(axes, "epoch", f"{title}, log scale)")
     else:
         axes.set_ylim(bottom=0)
@@ -162,7 +175,7 @@ def _draw(height: float, runs: Runs, x_title: str, y_title: str) -> tuple["Figur
             band = {"color": look_of[method].colour, "alpha": 0.18, "linewidth": 0, "zorder": 2}
             axes.fill_between(x, mean - spread, mean + spread, **band)
         means.append(mean)
-    style.add_legend(figure, handles, [method_name(method) for method in methods])
+    add_legend(figure, handles, [method_name(method) for method in methods])
     axes.xaxis.get_major_locator().set_params(integer=True)
     label_axes(axes, x_title, y_title)
     return figure, axes, np.concatenate(means)
@@ -213,7 +226,7 @@ def critical_difference(
     order = sorted(average_ranks, key=lambda key: (average_ranks[key], key))
     half = ceil(len(order) / 2)
     sides = (order[:half], order[half:][::-1])
-    texts = {key: f"{style.plain(method_name(key))} {average_ranks[key]:.2f}" for key in order}
+    texts = {key: f"{plain(method_name(key))} {average_ranks[key]:.2f}" for key in order}
 
     low = floor(min(average_ranks.values()))
     high = max(ceil(max(average_ranks.values())), ceil(low + critical_difference), low + 1)

@@ -20,7 +20,7 @@ from onepos_studies.study.cells import Cell, cells_of, run_together
 from onepos_studies.study.cluster import Cluster, Task, open_cluster
 from onepos_studies.study.execute import Row, failed_row, run_cells
 from onepos_studies.study.folder import ResultsFolder
-from onepos_studies.study.provenance import data_version, made_by_this_code
+from onepos_studies.study.provenance import data_version, is_current
 from onepos_studies.study.spec import Parameters, Study
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run_study(
     address : of the cluster's scheduler; None starts a cluster on this machine
     datasets, methods : run only the cells of these; all when empty
     reuse : results from ``load_results``; cells with the same protocol are taken from there
-    recompute : also run cells again whose rows were made by other code
+    recompute : also run cells again whose rows belong to another revision of their method
     observer : Observer
 
     Returns
@@ -86,13 +86,13 @@ def run_study(
         wanted = [cell for cell in cells if cell.dataset in (datasets or study.datasets)]
         wanted = [cell for cell in wanted if not methods or cell.method in methods]
         frame = folder.frame(study)
-        current = made_by_this_code(frame)
+        current = is_current(frame)
         state = _State(frame[current] if recompute else frame, wanted)
         _check_data(frame, state.ready(), folder)
         observer.on_begin(study, *state.counts)
         if not all(current) and not recompute:
             observer.on_notice(
-                f"{len(frame) - sum(current)} rows in {folder.path} were made by other versions of the code, and are "
+                f"{len(frame) - sum(current)} rows in {folder.path} belong to other revisions of their methods and are "
                 "kept; --recompute runs their cells again."
             )
         while groups := run_together(state.ready()):

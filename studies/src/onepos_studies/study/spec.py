@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial
 from itertools import product
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
@@ -215,23 +215,25 @@ class Study:
     @property
     def content_hash(self) -> str:
         """Return sixteen hexadecimal digits that change with anything the study fixes, its description aside."""
-        content = asdict(self, dict_factory=without_place)
-        del content["description"]
-        return digest(content)
+        return digest(counted(self))
 
 
-#: Fields that came later: where they are not used, a hash is what it was without them.
-_LATER = ("name", "read", "sha256", "positive_rules", "positive_weights", "complete")
+def counted(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that count for a hash: those that are set, and not where a file lies.
 
-
-def without_place(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the fields of a dataclass that count for a hash: not where a file lies, no later field that is empty."""
-    return {name: value for name, value in items if name != "file" and not (name in _LATER and not value)}
+    So a field that is added does not change the hash of what does not use it.
+    """
+    set_fields = {}
+    for part in fields(value):
+        default = part.default if part.default_factory is MISSING else part.default_factory()
+        if part.name not in ("file", "description") and getattr(value, part.name) != default:
+            set_fields[part.name] = getattr(value, part.name)
+    return set_fields
 
 
 def digest(content: Any) -> str:
     """Hash plain values: equal content, equal digits, whatever the order of keys."""
-    text = json.dumps(content, sort_keys=True, default=list, ensure_ascii=True)
+    text = json.dumps(content, sort_keys=True, default=counted, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -1,0 +1,119 @@
+"""Settings of the networks of all neural methods, and what "auto" stands for.
+
+The rules behind "auto" were chosen on validation rows of the data sets in docs/tuning.md.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, below, one_of
+from onepos.rows.stored import DatasetRows
+from onepos.training import PRECISIONS, SELECTION_METRICS, Rows, Schedule
+from onepos.training.loop import OBSERVED_LIKELIHOOD
+from onepos.training.networks import MLP
+from onepos.training.objective import gather
+
+#: With fewer rows per label to judge by, the rank of single labels is mostly luck, and a likelihood chooses the epoch.
+_ROWS_PER_LABEL = 10
+#: Rows to look at for what kind of features they are.
+_KIND_ROWS = 1000
+
+
+def are_bags(rows: Rows) -> bool:
+    """Whether features are counts or weights of rare things, such as words: none negative, few not zero."""
+    if isinstance(rows.features, DatasetRows):  # many items would have to be read
+        return False
+    sample = gather(rows.features, rows.trainable[:_KIND_ROWS])
+    return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
+
+
+def auto_batch_size(n_rows: int) -> int:
+    """Return the power of 2 that is nearest to a fiftieth of the rows, from 16 to 128."""
+    return int(min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128))
+
+
+def auto_learning_rate(batch_size: int, *, bags: bool) -> float:
+    """Return 1e-3 at batches of 16, growing with the root of the batch size; half of it for bags of rare features."""
+    return (0.5e-3 if bags else 1e-3) * math.sqrt(batch_size / 16)
+
+
+def auto_selection_metric(n_judging: int, n_labels: int) -> str:
+    """Return what chooses the epoch on single positives: the likelihood if there are few judging rows per label."""
+    return OBSERVED_LIKELIHOOD if n_judging < _ROWS_PER_LABEL * n_labels else "average_precision"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkSettings:
+    """Parameters of a network and its training; ``NeuralClassifier`` explains them."""
+
+    network: Any = "auto"
+    start: str = "frequencies"
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    pretraining_epochs: int = 0
+    learning_rate: float | str = "auto"
+    learning_rate_factors: Mapping[str, float] | None = None
+    weight_decay: float = 0.0
+    batch_size: int | str = "auto"
+    max_epochs: int = 25
+    gradient_accumulation: int = 1
+    early_stopping: bool | str = "auto"
+    selection_metric: str = "auto"
+    patience: int | None = 10
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    device: str = "cpu"
+    precision: str = "float32"
+    random_state: Any = None
+    verbose: int = 0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "network": [one_of("auto"), "array-like", nn.Module, callable],
+        "start": [one_of("frequencies", "random")],
+        "dropout": [below(1)],
+        "input_dropout": [below(1)],
+        "pretraining_epochs": [COUNT_OR_ZERO],
+        "learning_rate": [one_of("auto"), POSITIVE],
+        "learning_rate_factors": [dict, None],
+        "weight_decay": [POSITIVE_OR_ZERO],
+        "batch_size": [one_of("auto"), COUNT],
+        "max_epochs": [COUNT],
+        "gradient_accumulation": [COUNT],
+        "early_stopping": [one_of("auto"), "boolean"],
+        "selection_metric": [one_of("auto", *SELECTION_METRICS)],
+        "patience": [COUNT, None],
+        "device": [str],
+        "precision": [one_of(*PRECISIONS)],
+    }
+
+    #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
+    _y_is_full: ClassVar[bool] = False
+    #: Whether the likelihood of the observed labels may choose the epoch on held-out rows. In folds it always may.
+    _judged_by_likelihood: ClassVar[bool] = True
+    #: Factor on the rule for the learning rate, for bags of rare features.
+    _bag_rate_factor: ClassVar[float] = 1.0
+
+    def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
+        """Build the library's own network."""
+        hidden = [max(128, n_labels)] if isinstance(self.network, str) else list(map(int, self.network))
+        if hidden and min(hidden) < 1:
+            raise ValueError(f"network must list hidden layer sizes of at least 1; got {self.network!r}.")
+        sizes = [n_features, *hidden, n_labels]
+        return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
+
+    def _schedule(self, rows: Rows, *, bags: bool) -> Schedule:
+        """Return the schedule for the given rows; ``bags`` says that features are bags of rare things."""
+        batch, rate = self.batch_size, self.learning_rate
+        if isinstance(batch, str):
+            batch = auto_batch_size(len(rows.trainable))
+        if isinstance(rate, str):
+            rate = auto_learning_rate(batch, bags=bags) * (self._bag_rate_factor if bags else 1.0)
+        factors = self.learning_rate_factors or {}
+        return Schedule(
+            self.max_epochs, batch, rate, self.weight_decay, self.patience, factors, self.gradient_accumulation
+        )

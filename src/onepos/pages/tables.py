@@ -1,0 +1,85 @@
+"""The pages about a table: the report of a model on labelled rows, and the review of a completion."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from onepos.doctor import diagnose
+from onepos.pages.model_page import model_report
+from onepos.pages.review import write_review
+from onepos.table import Completion, TableData, TableModel
+from onepos.table.evaluation import Truth, find_truth
+from onepos.table.kinds import as_words, named, require_columns
+
+#: Columns shown beside each row of a review page.
+_SHOWN_COLUMNS = 12
+
+
+def table_report(
+    model: TableModel,
+    data: TableData,
+    where: Truth,
+    path: Path,
+    *,
+    complete: bool | None = None,
+    measured: Any = None,
+) -> None:
+    """Write the page of a model and a labelled table; ``complete`` None: as the labels look."""
+    labels = find_truth(model, data, where)
+    complete = labels.complete if complete is None else complete
+    frame, text = named(data.frame), model.encoder_.text[:1]
+    ids = as_words(frame[model.id_]) if model.id_ in frame.columns else [None] * len(frame)
+    diagnosis = None
+    if not complete:  # the doctor expects single observed labels; it would report complete ones as too many
+        diagnosis = diagnose(
+            frame[list(model.encoder_.kinds_)],
+            pd.DataFrame(labels.truth, columns=model.labels_),
+            text=[name for name in model.encoder_.text if name in frame.columns],
+            interface="command line",
+        )
+    model_report(
+        model,
+        frame,
+        labels.truth,
+        path,
+        complete=complete,
+        measured=measured,
+        ids=[number if name is None else name for number, name in enumerate(ids, start=1)],
+        texts=frame[text[0]].fillna("").tolist() if text else None,
+        diagnosis=diagnosis,
+    )
+
+
+def review_page(
+    completion: Completion,
+    path: Path,
+    *,
+    image: str | None = None,
+    title: str | None = None,
+    threshold: float | None = None,
+) -> None:
+    """Write the page on which a person checks suggested tags; ``image`` and ``title`` are columns of the table."""
+    frame, model = completion.data.frame, completion.model
+    require_columns(frame, [image] if image else [], "image")
+    require_columns(frame, [title] if title else [], "title")
+    text = model.encoder_.text[0] if model.encoder_.text else None
+    shown = [name for name in model.encoder_.kinds_ if name not in (text, title)][:_SHOWN_COLUMNS]
+    sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
+    titles, texts, images = (
+        frame[name].fillna("").astype(str).tolist() if name else None for name in (title, text, image)
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_review(
+        path,
+        ids=completion.ids(),
+        observed=completion.observed(),
+        labels=model.labels_,
+        probabilities=completion.probabilities.to_numpy(),
+        sets=[[label in tags for label in model.labels_] for tags in sets],
+        titles=titles,
+        texts=texts,
+        images=images,
+        features=frame[shown] if shown else None,
+        threshold=model.thresholds_ if threshold is None else threshold,
+    )

@@ -1,0 +1,86 @@
+"""Rows that are run again: a sample, spread over methods and data sets, whose measures must come out as stored."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pandas as pd
+
+from onepos._utils.machine import machine, versions
+from onepos.metrics import METRICS
+from onepos_studies.study.cells import Cell
+from onepos_studies.study.execute import run_cells
+from onepos_studies.study.provenance import is_current
+
+#: How far a measure may be from its row: with the processor and all versions of the row, and elsewhere, where numbers
+#: are rounded differently and training makes more of it.
+SAME_MACHINE, OTHER_MACHINE = 1e-9, 5e-3
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A cell that was run again: each measure as stored and as now, how far apart they may be, and its error."""
+
+    cell: str
+    measures: dict[str, list[float]]
+    tolerance: float
+    error: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every measure is within the tolerance; two that are undefined are equal."""
+        return self.error is None and not self._far()
+
+    def _far(self) -> dict[str, list[float]]:
+        near = {name for name, (old, new) in self.measures.items() if abs(old - new) <= self.tolerance}
+        return {name: pair for name, pair in self.measures.items() if name not in near and pair[0] == pair[0]}
+
+    def __str__(self) -> str:
+        far = [f"{name.replace('_', ' ')} {new:.6f}, stored {old:.6f}" for name, (old, new) in self._far().items()]
+        return f"{self.cell}: {self.error or ', '.join(far) or 'equal'} (tolerance {self.tolerance:g})"
+
+
+def sample(frame: pd.DataFrame, n: int, *, seed: int = 0, most_seconds: float = 60.0) -> pd.DataFrame:
+    """Return up to ``n`` good rows of the present revisions, from as many methods and data sets as there are.
+
+    Slow rows are left out. The shortest come first, so that a sample that is stopped has seen most of its rows.
+    """
+    good = frame[(frame["status"] == "ok") & is_current(frame) & (frame["seconds"] <= most_seconds)]
+    mixed = good.sample(frac=1.0, random_state=seed)
+    # The first row of each pair of method and data set, then the second of each; among these each method in turn.
+    turn = mixed.groupby(["key", "dataset"]).cumcount()
+    among = mixed.assign(turn=turn).sort_values("turn", kind="stable").groupby("key").cumcount()
+    chosen = among.sort_values(kind="stable").index[:n]
+    return cast("pd.DataFrame", good.loc[chosen].sort_values("seconds"))
+
+
+def repeat_rows(
+    rows: pd.DataFrame, plans: dict[str, list[Cell]], *, tolerance: float | None = None, log: Path | None = None
+) -> list[Repeated]:
+    """Run rows again and compare; rows that stop by the clock are left out.
+
+    ``plans`` are the cells by name of the study. ``tolerance`` is by default ``SAME_MACHINE`` or ``OTHER_MACHINE``.
+    ``log`` keeps each comparison as a line of JSON, and the same call goes on after the last.
+    """
+    lines = log.read_text(encoding="utf-8").splitlines() if log is not None and log.is_file() else []
+    finished = [Repeated(**json.loads(line)) for line in lines]
+    known = {(name, cell.id): cell for name, cells in plans.items() for cell in cells}
+    for row in rows[~rows["cell"].isin([one.cell for one in finished])].to_dict("records"):
+        cell = known.get((row["study"], row["cell"]))
+        if cell is not None and not cell.stops_by_clock:
+            finished.append(_repeat(row, cell, tolerance))
+            if log is not None:
+                with log.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(vars(finished[-1])) + "\n")
+    return finished
+
+
+def _repeat(row: dict[Any, Any], cell: Cell, tolerance: float | None) -> Repeated:
+    found = run_cells([cell], [json.loads(row["setting"]) if cell.takes_over is not None else None])[0]
+    same = json.loads(row["versions"]) == versions() and json.loads(row["machine"]) == machine()
+    error = found["error"]
+    if error is None and found["data"] != row["data"]:
+        error = f"the data set {cell.dataset} has changed since"
+    pairs = {name: [float(row[name]), float(found[name])] for name in METRICS}
+    return Repeated(cell.id, pairs, tolerance or (SAME_MACHINE if same else OTHER_MACHINE), error)
