@@ -94,7 +94,7 @@ def local_scales(distances: Matrix, scale_neighbor: int) -> Matrix:
 
 def instance_weights(features: Any, n_neighbors: int, scale_neighbor: int, metric: Metric) -> tuple[Any, Matrix]:
     """V_X, sparse, and σ: exp(−d²(x_i, x_j)/(σ_i σ_j)) where either row is among the k nearest of the other, else 0."""
-    indices, distances = nearest_neighbors(features, n_neighbors, metric=metric)
+    indices, distances = nearest_neighbors(features.astype(np.float64), n_neighbors, metric=metric)
     n = len(indices)
     scales = local_scales(distances, scale_neighbor)
     exponents = kernel_exponents(distances, scales[:, None] * scales[indices], metric)
