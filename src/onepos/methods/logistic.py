@@ -161,6 +161,11 @@ class LogisticClassifier(_FittedWeights):
                 break
         return best
 
+    def _graph_logits(self, graph: Any) -> str:
+        if not self.single_label_:
+            raise NotImplementedError(f"{type(self).__name__} finds the level of every row by iteration")
+        return str(graph.linear(self.scaler_, self.coef_, self.intercept_))
+
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
         features = self.scaler_.transform(X).astype(np.float64)
         return np.asarray(features @ self.coef_.astype(np.float64) + self.intercept_)
