@@ -10,7 +10,7 @@ from scipy import sparse
 from onepos import metrics
 from onepos._utils.context import recall
 from onepos._utils.parameters import PROBABILITY, one_of
-from onepos._utils.validation import MatrixLike, seed_from
+from onepos._utils.validation import MatrixLike, all_or_nothing, seed_from
 from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.splits import hold_out
@@ -49,6 +49,7 @@ class ClassicalClassifier(OnePositiveClassifier):
     scale: str = "auto"
     random_state: Any = None
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:

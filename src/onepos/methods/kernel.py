@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
-from onepos._utils.validation import numpy_generator
+from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.methods._base import SharesClassifier, State, scaler_state, stored_scaler
 from onepos.rows.scaling import fit_scaler
 
@@ -93,6 +93,7 @@ class KernelClassifier(SharesClassifier):
         "n_landmarks": [COUNT],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:

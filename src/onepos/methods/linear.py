@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onepos import metrics
 from onepos._utils.context import recall, stage, tell
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints
-from onepos._utils.validation import numpy_generator
+from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.methods._linear_path import BernoulliLoss, Fit, LinearProblem, LinearWeights, linear_logits
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.splits import splits
@@ -51,6 +51,7 @@ class LinearClassifier(LinearWeights):
         "max_iter": [COUNT],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:

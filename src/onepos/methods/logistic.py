@@ -9,7 +9,7 @@ from scipy.special import log_softmax, logsumexp
 
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos._utils.validation import numpy_generator
+from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.methods._base import SharesClassifier, State
 from onepos.methods._linear_path import PATH_TOLERANCE, Fit, LinearProblem, LinearWeights, SoftmaxLoss, linear_logits
 from onepos.rows.scaling import fit_scaler
@@ -70,6 +70,7 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
         "max_iter": [COUNT],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onepos._utils.context import remember_work, tell
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
-from onepos._utils.validation import seed_from
+from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import pool
 from onepos.label_sets.thresholds import estimate_n_positives
@@ -110,6 +110,7 @@ class AutoClassifier(SharesClassifier):
         "combine": ["boolean"],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
