@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.messages import expected, shorten
 from onepos._utils.progress import progress_shown
 from onepos.exceptions import LabelWarning
 
@@ -147,9 +148,8 @@ def _warn_about(labels: Labels) -> None:
         )
     unseen = np.flatnonzero(~(labels.observed > 0).any(axis=0))
     if unseen.size:
-        shown = ", ".join(str(labels.classes[j]) for j in unseen[:5]) + (", …" if unseen.size > 5 else "")
         warnings.warn(
-            f"{unseen.size} of {len(labels.classes)} labels are never observed ({shown}): "
+            f"{unseen.size} of {len(labels.classes)} labels are never observed ({shorten(labels.classes[unseen], 5)}): "
             "nothing can be learnt about them and they will be ranked low.",
             LabelWarning,
             stacklevel=4,
@@ -247,10 +247,8 @@ def seed_from(random_state: Any) -> int:
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return int(random_state)
-    raise ValueError(
-        "random_state must be None, a non-negative integer, numpy.random.RandomState or "
-        f"numpy.random.Generator; got {random_state!r}."
-    )
+    what = "random_state must be None, a non-negative integer, numpy.random.RandomState or numpy.random.Generator"
+    raise ValueError(expected(what, random_state))
 
 
 def generator(random_state: Any) -> np.random.Generator:

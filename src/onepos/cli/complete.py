@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from onepos._utils.context import tell
 from onepos._utils.progress import progress_shown
 from onepos.cli import options as opt
 from onepos.cli import output
 from onepos.cli.fit import Trained, read_decided, train
-from onepos.cli.options import TrainingOptions, names, option
+from onepos.cli.options import TrainingOptions, names, option, training_command
 from onepos.cli.output import InputError
 from onepos.cli.training_facts import as_json, show_training
 
@@ -29,8 +29,8 @@ WITHOUT = ("labels", "cache")
 _WITH_MODEL = ("data", "label", "text", "image", "embed", "id", "allow_empty", "decisions", "separator", *WITHOUT)
 
 
+@training_command(without=WITHOUT)
 def complete(
-    options: TrainingOptions,
     out: opt.Out,
     model: Annotated[Path | None, option("MODEL", "Use this model instead of training one.")] = None,
     threshold: opt.Threshold = None,
@@ -39,6 +39,7 @@ def complete(
     title: Annotated[str | None, option("COL", "Column to show as the heading of each row on that page.")] = None,
     escape_formulas: opt.EscapeFormulas = True,
     json: output.JsonOption = False,
+    **training: Any,
 ) -> None:
     """Complete the tags of a table: write it again, with a probability per label and a set of tags.
 
@@ -47,6 +48,7 @@ def complete(
     """
     from onepos.table.writing import check_output
 
+    options = TrainingOptions(**training)
     opt.check_limits(threshold, top)
     output.check_apart(options.inputs() | {"--model": model}, {"--out": out, "--review": review})
     check_output(out)

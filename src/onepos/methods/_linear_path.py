@@ -7,14 +7,16 @@ so that an iteration takes two products with the features however many steps its
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils import storage
 from onepos._utils.context import tell, time_left
-from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
+from onepos.methods._base import OnePositiveClassifier
+from onepos.rows.scaling import FeatureScaler
 
 #: What a step promises per row when a strength is solved: well enough to choose between strengths, and to keep.
 PATH_TOLERANCE, _FINAL_TOLERANCE = 3e-4, 3e-6
@@ -42,6 +44,14 @@ class _FittedWeights(OnePositiveClassifier):
 class LinearWeights(_FittedWeights):
     """Base of methods that are linear in the scaled features."""
 
+    _stored: ClassVar[storage.Rules] = {
+        "scaler_": storage.Part(FeatureScaler),
+        "coef_": storage.Array("features labels"),
+        "intercept_": storage.Array("labels"),
+        "l2_": storage.NOT_NEGATIVE,
+        "n_iter_": storage.COUNT,
+    }
+
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
@@ -57,17 +67,6 @@ class LinearWeights(_FittedWeights):
     def _logits(self, X: Any) -> NDArray[np.float64]:
         features = self.scaler_.transform(X).astype(np.float64)
         return np.asarray(features @ self.coef_.astype(np.float64) + self.intercept_)
-
-    def _state(self) -> State:
-        arrays, facts = scaler_state(self.scaler_)
-        arrays |= {"coef": self.coef_, "intercept": self.intercept_}
-        return arrays, facts | {"l2": self.l2_, "n_iter": self.n_iter_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
-        self.l2_, self.n_iter_ = facts["l2"], facts["n_iter"]
-        self.scaler_ = stored_scaler(arrays, facts)
-        self.validation_scores_ = {}
 
 
 class Loss:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 from torch import nn
 
+from onepos._utils import storage
 from onepos._utils.context import fingerprint, stage, tell, time_left
 from onepos._utils.parameters import (
     AT_LEAST_ONE,
@@ -21,9 +21,10 @@ from onepos._utils.parameters import (
 from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn, unchanged_on_error
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
-from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
+from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._fit_network import N_FOLDS, Context, Held, OutOfFold, Task, choose_epochs, fit_network
 from onepos.methods._network_settings import NetworkSettings
+from onepos.rows.scaling import FeatureScaler
 from onepos.rows.splits import hold_out
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
 from onepos.training import Callback, Checkpoint, History, Objective
@@ -111,6 +112,12 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
     _parameter_constraints: ClassVar[Constraints] = {
         **OnePositiveClassifier._parameter_constraints,
         **NetworkSettings._parameter_constraints,
+    }
+
+    _stored: ClassVar[storage.Rules] = {
+        "scaler_": storage.Part(FeatureScaler),
+        "network_": storage.Part(MLP),
+        "history_": storage.Part(History),
     }
 
     _reads_from_disk: ClassVar[bool] = True
@@ -288,35 +295,23 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         """Logits of the method from those of its network."""
         return logits
 
-    def _state(self) -> State:
-        network = self.network_
-        if is_own(self.network) or not isinstance(network, MLP):
+    @property
+    def _params(self) -> dict[str, Any]:
+        if is_own(self.network):
             raise ModelFileError(
-                f"a model with a network of your own ({type(network).__name__}) cannot be saved to a file that is safe "
-                "to open: rebuilding it would have to run code. Keep its weights with "
+                f"a model with a network of your own ({type(self.network_).__name__}) cannot be saved to a file that "
+                "is safe to open: rebuilding it would have to run code. Keep its weights with "
                 "torch.save(model.network_.state_dict(), path), to be loaded into a network made by the same code, or "
                 "the whole model with joblib.dump(model, path), which only you should open."
             )
-        arrays, facts = scaler_state(self.scaler_)
-        for name, values in network.state_dict().items():
-            half = values.half()  # takes half the room if it holds the same numbers
-            arrays[f"network.{name}"] = (half if torch.equal(half.float(), values) else values).cpu().numpy()
-        return arrays, facts | {
-            "sizes": list(network.sizes),
-            "dropout": network.dropout,
-            "input_dropout": network.input_dropout,
-            "history": {"records": self.history_.records, "facts": self.history_.facts},
-        }
+        return super()._params
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        # Files written before there was an input dropout do not have it.
-        network = MLP(facts["sizes"], dropout=facts["dropout"], input_dropout=facts.get("input_dropout", 0.0))
-        prefix = "network."
-        network.load_state_dict(
-            {name.removeprefix(prefix): torch.from_numpy(v) for name, v in arrays.items() if name.startswith(prefix)}
-        )
-        self.network_, self.scaler_ = network.eval(), stored_scaler(arrays, facts)
-        self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        ends = fields["network_"].sizes[0], fields["network_"].sizes[-1]
+        if ends != (fields["n_features_in_"], len(fields["classes_"])):
+            raise ValueError(f"network_ must have features as inputs and labels as outputs, not sizes {ends}")
+        return super()._from_stored(fields)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

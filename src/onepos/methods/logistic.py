@@ -10,7 +10,7 @@ from scipy.special import log_softmax, logsumexp
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, numpy_generator
-from onepos.methods._base import SharesClassifier, State
+from onepos.methods._base import SharesClassifier
 from onepos.methods._linear_path import PATH_TOLERANCE, Fit, LinearProblem, LinearWeights, SoftmaxLoss, linear_logits
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.splits import splits
@@ -140,14 +140,6 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
 
     def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
         return super()._marginal(log_shares if self.single_label_ else log_softmax(log_shares, axis=1))
-
-    def _state(self) -> State:
-        arrays, facts = super()._state()
-        return arrays, facts | {"n_positives": self.n_positives_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        self.n_positives_ = facts["n_positives"]
 
 
 class _Part:

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils.messages import shorten
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.metrics import METRICS, row_values
 from onepos.table.files import TableData
-from onepos.table.kinds import Tally, require_columns, shorten
+from onepos.table.kinds import Tally, require_columns
 from onepos.table.model import TableModel
 from onepos.table.tags import holds_lists, indicator_columns, split_tags
 from onepos.table.training import single_positive_values

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from onepos import metrics
+from onepos._utils import storage
 from onepos._utils.context import tell, time_left
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import at_observed, inverse_temperature
@@ -82,6 +83,11 @@ class History:
     ``history.to_frame()`` a DataFrame. ``history.facts`` holds facts about the run: best epoch, why it stopped,
     assumed number of positives.
     """
+
+    _stored: ClassVar[storage.Rules] = {
+        "records": storage.List(storage.each(storage.NUMBER)),
+        "facts": storage.Record({"best_*": storage.NUMBER, "*": storage.JSON}),
+    }
 
     records: list[dict[str, float]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
