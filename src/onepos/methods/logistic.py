@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 from onepos._utils import storage
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos._utils.validation import numpy_generator
+from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.methods._base import SharesClassifier
 from onepos.methods._softmax_path import PATH_TOLERANCE, PathPoint, SoftmaxProblem, linear_logits
 from onepos.rows.scaling import FeatureScaler, fit_scaler
@@ -90,6 +90,7 @@ class LogisticClassifier(_FittedWeights):
         "max_iter": [COUNT],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
@@ -160,6 +161,11 @@ class LogisticClassifier(_FittedWeights):
             if worse == PATIENCE:
                 break
         return best
+
+    def _graph_logits(self, graph: Any) -> str:
+        if not self.single_label_:
+            raise NotImplementedError(f"{type(self).__name__} finds the level of every row by iteration")
+        return str(graph.linear(self.scaler_, self.coef_, self.intercept_))
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
         features = self.scaler_.transform(X).astype(np.float64)
