@@ -15,7 +15,7 @@ from onepos.metrics import METRICS
 from onepos.table import TableModel, read_table
 from photo_table import photo_table
 
-FAST = ("--method", "linear", "--set", "l2=1.0")
+FAST = ("--method", "logistic", "--set", "l2=1.0")
 COLUMNS = ("--label", "tag", "--text", "caption", "--id", "id")
 
 
@@ -224,8 +224,8 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
         ((*FIT, "--label", "tag", "--method", "an", "--set", "max_epochs=many"), "max_epochs"),
         ((*FIT, "--label", "tag", "--set", "max_epochs"), "name=value"),
         ((*FIT, "--label", "tag", "--validation-fraction", "2"), "below 1"),
-        ((*FIT, "--label", "tag", "--n-positives", "9", "--method", "linear"), "n_positives"),
-        ((*FIT, "--label", "tag", "--decisions", "{tmp}/header.csv", "--method", "linear"), "id,label,decision"),
+        ((*FIT, "--label", "tag", "--n-positives", "9", "--method", "logistic"), "n_positives"),
+        ((*FIT, "--label", "tag", "--decisions", "{tmp}/header.csv", "--method", "logistic"), "id,label,decision"),
         (("fit", "{tmp}/untagged.csv", "--label", "tag", "--out", "{tmp}/m"), "holds no tag"),
         (("fit", "{tmp}/one.csv", "--label", "tag", "--out", "{tmp}/m"), "one label only"),
         (("fit", "{folder}/photos.csv", "--label", "tag", "--out", "{tmp}/empty.csv/m"), "is a file, not a folder"),

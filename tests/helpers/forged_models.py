@@ -19,7 +19,6 @@ import pandas as pd
 #: Settings that make training fast; other methods have those of a small network.
 _FAST: dict[str, dict[str, Any]] = {
     "frequency": {},
-    "linear": {"l2": 1.0},
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 6, "n_jobs": 1, "random_state": 0},
     "kernel": {"random_state": 0},
@@ -82,7 +81,7 @@ def fitted() -> dict[str, Callable[[], Any]]:
     X, Y = rows(40)
     names = pd.DataFrame(X, columns=list("abcde"))
     frame = table(300)
-    own = {"method": "linear", "params": {"l2": 1.0}, "text": "words", "random_state": 0}
+    own = {"method": "logistic", "params": {"l2": 1.0}, "text": "words", "random_state": 0}
 
     def made(key: str, **settings: Any) -> Any:
         return onepos.make_classifier(key, **{**_FAST.get(key, _NETWORK), **settings})
@@ -95,7 +94,7 @@ def fitted() -> dict[str, Callable[[], Any]]:
         "auto networks": later("auto", *rows(150), methods=("wan",)),
         "named": later("wan", names, pd.DataFrame(Y, columns=["p", "q", "r", "s"])),
         "unscaled": later("an", X, Y, scale="none", dropout=0.1, input_dropout=0.1),
-        "one class": later("linear", X, Y.argmax(axis=1)),
+        "one class": later("logistic", X, Y.argmax(axis=1)),
         "calibrated": lambda: made("wan", network=(), max_epochs=30).fit(X, Y).calibrate(X, Y | np.roll(Y, 1, axis=1)),
         "table": lambda: onepos.TableModel(**own).fit(frame, label="tag"),
         "table auto": lambda: onepos.TableModel(params=_FAST["auto"], n_positives=2.0).fit(frame, label="tag"),

@@ -64,7 +64,7 @@ def test_complete_labels_tell_the_number(data):
 
 def test_training_rows_are_named_where_no_others_are(data):
     assert _fitted("an", data, early_stopping=False).thresholds_from_ == "training rows"
-    assert _fitted("linear", data, l2=1.0).thresholds_from_ == "training rows"
+    assert _fitted("logistic", data, l2=1.0).thresholds_from_ == "training rows"
 
 
 def test_empty_sets_only_if_asked_for(data):

@@ -21,14 +21,13 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 FAST = {
     "frequency": {},
-    "linear": {"l2": 1.0},
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 5, "random_state": 0},
     "kernel": {"random_state": 0},
 }
 EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "logistic", "forest", "kernel")]
 #: One of every kind of graph.
-KINDS = ["an", "softmax", "linear", "frequency"]
+KINDS = ["an", "softmax", "frequency"]
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +186,14 @@ def test_a_loaded_model_exports_the_same_bytes(tmp_path, data):
 def test_metadata(tmp_path, data):
     X = pd.DataFrame(data.X, columns=list("vwxyz"))
     Y = pd.DataFrame(data.observed, columns=["red", "grün", "blue", "grey"])
-    model = build("linear").fit(X, Y).choose_thresholds(X, n_positives=2)
+    model = build("softmax").fit(X, Y).choose_thresholds(X, n_positives=2)
     loaded = onnx.load(export_onnx(model, tmp_path / "model.onnx"))
     facts = {entry.key: entry.value for entry in loaded.metadata_props}
     assert json.loads(facts["labels"]) == ["red", "grün", "blue", "grey"]
     assert json.loads(facts["features"]) == list("vwxyz")
     assert json.loads(facts["thresholds"]) == model.thresholds_.tolist()
     assert facts["onepos_version"] == onepos.__version__
-    assert facts["method"] == "LinearClassifier"
+    assert facts["method"] == "SoftmaxClassifier"
 
 
 @pytest.mark.parametrize(

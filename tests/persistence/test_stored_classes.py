@@ -278,7 +278,7 @@ def _label(*names, dtype="<U9"):
 @pytest.mark.parametrize(
     ("model", "change", "message"),
     [
-        ("linear", _array("coef_", lambda array: array[:-1]), "(features, labels) = (5, 4), not (4, 4)"),
+        ("logistic", _array("coef_", lambda array: array[:-1]), "(features, labels) = (5, 4), not (4, 4)"),
         ("kernel", _array("landmarks_", lambda array: array[:0]), "landmarks_"),
         ("an", _array("network_.biases.0", lambda array: array.astype(np.float64)), "of type f2 f4, not f8"),
         ("an", _entry("thresholds_", 0, np.nan), "thresholds_ must be finite"),
@@ -332,7 +332,7 @@ def test_types_of_numbers_outside_the_short_list_are_refused(refuses, kind):
     def change(header, arrays):
         arrays["intercept_"] = Raw(kind, (4,), b"\1" * (bits[kind] // 2))
 
-    assert f"numbers of type {kind}" in refuses("linear", change)
+    assert f"numbers of type {kind}" in refuses("logistic", change)
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "meta", "cpu:7"])
@@ -368,7 +368,7 @@ def test_names_of_labels_cannot_ask_for_more_memory_than_they_have_letters(refus
 
 
 def test_a_model_that_could_not_be_opened_is_not_saved(tmp_path):
-    model = fitted()["linear"]()
+    model = fitted()["logistic"]()
     model.coef_[0, 0] = np.nan
     with pytest.raises(ModelFileError, match="coef_ must be finite"):
         model.save(tmp_path / "model.onepos")
@@ -377,7 +377,7 @@ def test_a_model_that_could_not_be_opened_is_not_saved(tmp_path):
 
 def test_a_missing_checksum_is_refused(parts, tmp_path):
     path = tmp_path / "model.onepos"
-    path.write_bytes(write_model(parts("linear")).replace(b'"checksum"', b'"checkson"'))
+    path.write_bytes(write_model(parts("logistic")).replace(b'"checksum"', b'"checkson"'))
     with pytest.raises(ModelFileError, match="has no checksum"):
         onepos.load(path)
 
@@ -385,7 +385,7 @@ def test_a_missing_checksum_is_refused(parts, tmp_path):
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' + "[" * 100_000 + "]" * 100_000 + "}", "[" * 900, "NaN"])
 def test_a_header_of_brackets_is_refused(parts, tmp_path, text):
     path = tmp_path / "model.onepos"
-    path.write_bytes(write_model(Model(text, parts("linear").arrays)))
+    path.write_bytes(write_model(Model(text, parts("logistic").arrays)))
     with pytest.raises(ModelFileError, match="not a onepos model"):
         onepos.load(path)
 

@@ -64,7 +64,7 @@ def models(tmp_path_factory):
         "network": neural.choose_thresholds(frame[["a", "b", "c"]], n_positives=1.5),
         "graph": onepos.make_classifier("kernel").fit(X, Y),
         "auto": onepos.make_classifier("auto", methods=("kernel",), n_folds=2, random_state=0).fit(X, Y),
-        "table": TableModel(text="text", method="linear", params={"l2": 1.0}, random_state=0).fit(frame, label="tag"),
+        "table": TableModel(text="text", method="logistic", params={"l2": 1.0}, random_state=0).fit(frame, label="tag"),
     }
     stored = {}
     for name, model in made.items():

@@ -39,7 +39,7 @@ def photos():
 
 
 def make_model(embed, **more):
-    return TableModel(method="linear", params={"l2": 1.0}, text="caption", id="id", embed=embed, **more)
+    return TableModel(method="logistic", params={"l2": 1.0}, text="caption", id="id", embed=embed, **more)
 
 
 class TestFeatures:
@@ -269,7 +269,7 @@ def _png_of_size(width, height):
 class TestPictures:
     def test_they_tell_digits(self, scenes):
         frame, test = (pd.read_csv(scenes / f"{part}.csv") for part in ("train", "test"))
-        settings = {"method": "linear", "image": "file", "embed": Grid(), "image_folder": scenes, "drop": "tags"}
+        settings = {"method": "logistic", "image": "file", "embed": Grid(), "image_folder": scenes, "drop": "tags"}
         model = TableModel(**settings).fit(frame, label="tag")
         truth = test["tags"].str.get_dummies(";")
         found = model.predict_proba(test)[truth.columns]
@@ -352,7 +352,7 @@ class TestCommandLine:
     def test_pictures_from_fit_to_complete(self, run, scenes, timm, tmp_path):
         model, embed = tmp_path / "m.onepos", f"timm:{timm.folder}"
         columns = ("--label", "tag", "--drop", "tags", "--image", "file", "--embed", embed)
-        fast = ("--method", "linear", "--set", "l2=0.1")
+        fast = ("--method", "logistic", "--set", "l2=0.1")
         code, said, err = run("fit", scenes / "train.csv", *columns, *fast, "--out", model)
         assert code == 0, err
         assert f"1 image → 256 features\nembedder    {embed}\n" in said

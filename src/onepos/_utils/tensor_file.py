@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from safetensors import SafetensorError
+
 #: Levels of lists and objects in a header.
 _DEEPEST = 32
 _BLANK = b"0" * 32
@@ -17,7 +19,12 @@ def write_tensors(
     path: Path, save_file: Callable[..., Any], tensors: Mapping[str, Any], header: Mapping[str, Any]
 ) -> None:
     """Write a file; ``save_file`` is that of ``safetensors.numpy`` or ``safetensors.torch``."""
-    save_file(tensors, path, metadata={"onepos": json.dumps(header), "checksum": _BLANK.decode()})
+    try:
+        save_file(tensors, path, metadata={"onepos": json.dumps(header), "checksum": _BLANK.decode()})
+    except SafetensorError as error:
+        if number := re.search(r"os error (\d+)", str(error)):  # a full disk, for instance
+            raise OSError(int(number[1]), str(error)) from error
+        raise
     with path.open("r+b") as file:
         seal(file)
 

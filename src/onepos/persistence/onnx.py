@@ -18,7 +18,6 @@ from onepos.methods._neural import NeuralClassifier
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.frequency import FrequencyClassifier
 from onepos.methods.kernel import KernelClassifier
-from onepos.methods.linear import LinearClassifier
 from onepos.methods.logistic import LogisticClassifier
 from onepos.methods.softmax import CappedSoftmaxClassifier, SoftmaxClassifier
 from onepos.rows.scaling import FeatureScaler
@@ -108,7 +107,7 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
     Parameters
     ----------
     model : a fitted onepos classifier
-        Any neural method with a network of the library's own, ``linear`` and ``frequency``; ``logistic`` fitted on a
+        Any neural method with a network of the library's own, and ``frequency``; ``logistic`` fitted on a
         1-D y. Others raise ValueError.
     path : str or Path
         Its folder is made if it does not exist.
@@ -243,7 +242,6 @@ _RECIPES: dict[Any, Callable[[Graph, Any], str] | str] = {
     NeuralClassifier._from_network: _network,
     SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
     CappedSoftmaxClassifier._from_network: "capped finds the level of every row by iteration",
-    LinearClassifier._logits: _linear,
     LogisticClassifier._log_shares: _linear,
     ForestClassifier._log_shares: "forest walks through its trees at prediction",
     KernelClassifier._log_shares: "kernel compares rows with its landmarks at prediction",

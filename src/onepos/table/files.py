@@ -103,7 +103,8 @@ class TableFile(ABC):
                 break
             numbers = range(self.n_read, self.n_read + len(batch.frame))
             self.n_read += len(batch.frame)
-            yield TableData(*(one if one is None else one.set_axis(numbers) for one in (batch.frame, batch.as_written)))
+            written = batch.as_written
+            yield TableData(batch.frame.set_axis(numbers), None if written is None else written.set_axis(numbers))
         if not self.n_read:
             raise DataFileError(f"{self.path.name}: has a header and no row. Is the file complete?")
 

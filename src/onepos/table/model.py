@@ -26,7 +26,7 @@ from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids
 from onepos.table.training import (
     FACTS,
-    Rows,
+    EncodedRows,
     check_enough,
     compare,
     fit_in_time,
@@ -86,7 +86,7 @@ class TableModel(BaseEstimator):
     >>> from onepos import TableModel
     >>> photos = pd.DataFrame({"caption": ["sand and sea", "tall towers", "sea and sun"] * 9})
     >>> photos["tag"] = ["beach", "city", "beach"] * 9
-    >>> model = TableModel(method="linear", text="caption", n_positives=1.0).fit(photos, label="tag")
+    >>> model = TableModel(method="logistic", text="caption", n_positives=1.0).fit(photos, label="tag")
     >>> model.predict(pd.DataFrame({"caption": ["the sea"]}))
        beach  city
     0      1     0
@@ -179,7 +179,7 @@ class TableModel(BaseEstimator):
         tally, before = Tally(), seconds_not_counted()
         with stage(0.03, 0.05):
             self._fit_encoder(frame.iloc[train], columns)
-            rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
+            rows = EncodedRows(self.encoder_.transform(frame, tally), observed, train, held)
         started += seconds_not_counted() - before
         return self._train(estimator, rows, tally, decided, started=started, checkpoint=checkpoint)
 
@@ -222,7 +222,7 @@ class TableModel(BaseEstimator):
         tell(0.02, "reading shards")
         features, observed, tally = shards.read(columns, self.encoder_, self.labels_, cache_folder)
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
-        rows = Rows(features, observed, train, held, most=JUDGED_ROWS)
+        rows = EncodedRows(features, observed, train, held, most=JUDGED_ROWS)
         return self._train(estimator, rows, tally, None, started=started, checkpoint=checkpoint)
 
     def _fit_encoder(self, frame: pd.DataFrame, columns: LabelColumns, **limits: int) -> None:
@@ -239,7 +239,7 @@ class TableModel(BaseEstimator):
     def _train(
         self,
         estimator: OnePositiveClassifier,
-        rows: Rows,
+        rows: EncodedRows,
         tally: Tally,
         decided: dict[str, int] | None,
         *,
