@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onepos._utils import storage
 from onepos._utils.machine import launched
 from onepos._utils.parameters import AT_LEAST_ONE, FRACTION, Constraints, check_parameters, one_of
-from onepos._utils.validation import Labels, all_or_nothing, check_labels, check_validation_labels
+from onepos._utils.validation import Labels, check_labels, check_validation_labels
 from onepos.label_sets.calibration import Calibration
 from onepos.label_sets.pooling import marginal_logits
-from onepos.label_sets.thresholds import LabelSetsMixin, label_sets, resolve_n_positives
+from onepos.label_sets.thresholds import label_sets, resolve_n_positives
+from onepos.methods._label_sets import LabelSetsMixin
 from onepos.metrics import average_precision, row_values
 from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, check_magnitude
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk
@@ -92,17 +93,16 @@ class OnePositiveClassifier(_Fitted):
         "calibration_": storage.IfSet(storage.Part(Calibration)),
     }
 
+    #: Why there is no graph of the logits, and which function of these are the probabilities.
+    _no_graph: ClassVar[str] = "predicts in a way that onepos cannot write as a graph"
+    _graph_output: ClassVar[str] = "Sigmoid"
+
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
     #: Whether a large memory-mapped X is read row by row; otherwise it is loaded, as any array.
     _reads_from_disk: ClassVar[bool] = False
     #: Whether the processes that torchrun started train one model together.
     _trains_together: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "fit" in cls.__dict__:
-            cls.fit = all_or_nothing(cls.__dict__["fit"])
 
     def _validate_params(self) -> None:
         check_parameters(type(self).__name__, self.get_params(deep=False), self._parameter_constraints)
@@ -179,9 +179,9 @@ class OnePositiveClassifier(_Fitted):
             )
         return features, observed
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
+    def _graph_logits(self, graph: Any) -> str:
+        """Add to a graph of ``onepos.persistence.onnx`` what ``_logits`` computes; return the name of the result."""
+        raise NotImplementedError(f"{type(self).__name__} {self._no_graph}")
 
     def decision_function(self, X: Any) -> Any:
         """Logits, shape (n_samples, n_labels); for a 1-D y of two classes the difference, shape (n_samples,)."""

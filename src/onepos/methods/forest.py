@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from onepos._utils import storage
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, SHARE, Constraints, one_of
-from onepos._utils.validation import seed_from
+from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.label_sets.thresholds import cardinality_threshold
 from onepos.methods._base import SharesClassifier
 
@@ -276,6 +276,8 @@ class ForestClassifier(SharesClassifier):
         "min_samples_leaf_": storage.SIZE,
     }
 
+    _no_graph: ClassVar[str] = "walks through its trees at prediction, which onepos cannot write as a graph"
+
     n_trees: int = 300
     min_samples_leaf: int | str = "auto"
     max_features: Any = "sqrt"
@@ -290,6 +292,7 @@ class ForestClassifier(SharesClassifier):
         "n_jobs": [Integral, None],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from onepos._utils import storage
+from onepos._utils.validation import all_or_nothing
 from onepos.label_sets.thresholds import observed_frequency
 from onepos.methods._base import OnePositiveClassifier
 
@@ -39,12 +40,16 @@ class FrequencyClassifier(OnePositiveClassifier):
         tags.classifier_tags.poor_score = True  # it never looks at X
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, validation: Any = None, validation_labels: str = "single") -> Self:
         """Count the observed labels; complete labels in ``validation`` only give the number of labels per row."""
         X, labels, _, complete = self._check_fit(X, y, validation, validation_labels)
         self.frequency_ = observed_frequency(labels.observed)
         self._cut_at(logit(self.frequency_)[None], complete=complete, rows="all rows, which are alike")
         return self
+
+    def _graph_logits(self, graph: Any) -> str:
+        return str(graph.repeated(logit(self.frequency_)))
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         return np.tile(logit(self.frequency_), (X.shape[0], 1))

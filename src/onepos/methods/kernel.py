@@ -12,7 +12,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from onepos._utils import storage
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
-from onepos._utils.validation import numpy_generator
+from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.methods._base import SharesClassifier
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 
@@ -81,6 +81,8 @@ class KernelClassifier(SharesClassifier):
     (300, 4)
     """
 
+    _no_graph: ClassVar[str] = "compares rows with its landmarks at prediction, which onepos cannot write as a graph"
+
     width: float | str = "auto"
     ridge: float | str = "auto"
     _stored: ClassVar[storage.Rules] = {
@@ -103,6 +105,7 @@ class KernelClassifier(SharesClassifier):
         "n_landmarks": [COUNT],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:

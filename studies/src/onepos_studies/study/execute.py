@@ -259,6 +259,6 @@ class SoftLabelChange(Callback):
 
 @torch.no_grad()
 def _soft_labels(encoder: Any) -> torch.Tensor:
-    rows = torch.arange(encoder.graph.shape[0])
+    rows = torch.arange(encoder.aggregated.shape[0])
     parts = [encoder(part).chunk(2, dim=1) for part in torch.split(rows, 4096)]
     return torch.cat([torch.sigmoid(log_alpha - log_beta) for log_alpha, log_beta in parts])
