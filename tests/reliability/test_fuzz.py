@@ -103,7 +103,7 @@ def _check(name, folder, content):
 
 
 SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-TEXTS = ["arff", "xml", "svmlight", "csv", "tsv", "study", "decisions"]
+TEXTS = ["arff", "xml", "csv", "tsv", "study", "decisions"]
 
 
 @SETTINGS

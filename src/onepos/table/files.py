@@ -17,7 +17,7 @@ from onepos.exceptions import DataFileError
 
 SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 CHUNK_ROWS = 10_000  # Rows held in memory at a time when a file is read in chunks
-_BENCHMARK = (".arff", ".mat", ".npz", ".svm", ".svmlight", ".libsvm")
+_BENCHMARK = (".arff", ".mat", ".npz")
 
 
 @dataclass(frozen=True, eq=False)
