@@ -38,7 +38,7 @@ SETS = {
         (60, 15, 5),
     ]
 }
-METHODS = ["frequency", "linear", "softmax", "an", "wan", "smile"]
+METHODS = ["frequency", "logistic", "softmax", "an", "wan", "smile"]
 
 # %%
 # One row of results for each data set, method and trial. All neural methods have the same network and epochs. Nothing

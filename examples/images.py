@@ -57,7 +57,7 @@ pictures, unseen = (TensorDataset(torch.from_numpy(part.images[:, None])) for pa
 settings = {"max_epochs": 12, "batch_size": 16, "learning_rate": 3e-3, "scale": "none", "early_stopping": False}
 settings |= {"n_positives": 2.0, "random_state": 0}
 plain = {
-    "linear": onepos.make_classifier("linear", random_state=0),
+    "logistic": onepos.make_classifier("logistic", random_state=0),
     "an, MLP": onepos.make_classifier("an", **settings),
 }
 models = {key: onepos.make_classifier(key, network=small_cnn, **settings) for key in ("an", "bce")}

@@ -39,7 +39,7 @@ new_truth = data.Y[options.rows :]
 
 def trained(decisions: pd.DataFrame | None) -> TableModel:
     """Train on the tags, and on the decisions if there are any."""
-    model = TableModel(id="id", method="linear", n_positives=N_POSITIVES, validation_fraction=0.0, random_state=0)
+    model = TableModel(id="id", method="logistic", n_positives=N_POSITIVES, validation_fraction=0.0, random_state=0)
     return model.fit(table, label="tag", decisions=decisions)
 
 

@@ -4,25 +4,21 @@ import io
 import json
 import os
 import random
-import struct
 import sys
-import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import io as scipy_io
-from scipy import sparse
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "helpers"))
 
 from forged_models import Model, forge, load_seeds, open_forged, read_model, write_model
 
-_X = np.array([[0.5, 1.0, 0.0], [2.0, -1.5, 3.0], [0.0, 0.25, 1e-3], [4.0, 0.0, 1.0]])
-_Y = np.array([[1, 0], [0, 1], [1, 1], [0, 1]], dtype=np.uint8)
+X = np.array([[0.5, 1.0, 0.0], [2.0, -1.5, 3.0], [0.0, 0.25, 1e-3], [4.0, 0.0, 1.0]])
+Y = np.array([[1, 0], [0, 1], [1, 1], [0, 1]], dtype=np.uint8)
 
 
 def _as_it_is(content: bytes) -> bytes:
@@ -71,12 +67,6 @@ class Format:
     memory: int = 1 << 30
 
 
-def _read_matrix(path: Path) -> object:
-    from onepos_studies.datasets import read
-
-    return read(path)
-
-
 def _read_table(path: Path) -> None:
     """Both ways to a table: whole, and piece by piece."""
     from onepos.exceptions import DataFileError
@@ -95,24 +85,11 @@ def _read_table(path: Path) -> None:
         raise refusals[0]
 
 
-def _read_labels(path: Path) -> object:
-    from onepos_studies.datasets._arff import read_label_names
-
-    return read_label_names(path)
-
-
-def _read_study(path: Path) -> object:
-    from onepos_studies.study import cells_of, read_study
-
-    study, _ = read_study(path)
-    return study.content_hash, cells_of(study)
-
-
 def _read_decisions(path: Path) -> object:
     from onepos.pages.review import read_decisions
     from onepos.table.tags import apply_decisions
 
-    indicator = pd.DataFrame(_Y, columns=["sea", "sun"])
+    indicator = pd.DataFrame(Y, columns=["sea", "sun"])
     return apply_decisions(indicator, pd.Index(["07", "a b", "c", "4"]), read_decisions(path))
 
 
@@ -123,7 +100,7 @@ def _read_model(path: Path) -> None:
     model = onepos.load(path)
     frame = pd.DataFrame({"a": [0.5, 1.0], "b": ["x", "y"]})
     try:
-        probabilities = model.predict_proba(frame if hasattr(model, "estimator_") else _X)
+        probabilities = model.predict_proba(frame if hasattr(model, "estimator_") else X)
     except ValueError as error:
         if not str(error):
             raise
@@ -131,45 +108,6 @@ def _read_model(path: Path) -> None:
         assert probabilities.shape[0] in (2, 4)
 
 
-_DENSE = b"""% a comment
-@relation 'seed: -C -2'
-@attribute height numeric
-@attribute 'the colour' {red, 'light blue', "dark"}
-@attribute flag {0,1}
-@attribute sea {0,1}
-@attribute sun {0,1}
-@data
-1.5,red,0,1,0
-?,'light blue',1,0,1
--2e3,"dark",?,1,1
-"""
-_PLAIN = b"""@relation plain
-@attribute a numeric
-@attribute b real
-@attribute sea {0,1}
-@attribute sun {0,1}
-@data
-1.5,2,1,0
-?,1e-3,0,1
-"""
-_SPARSE = b"""@relation sparse
-@attribute a numeric
-@attribute b {x,y,z}
-@attribute c numeric
-@attribute sea {0,1}
-@attribute sun {0,1}
-@data
-{0 1.5, 1 y, 3 1}
-{2 -7, 4 1}
-{ }
-{1 z,3 1,4 1}
-"""
-_XML = b"""<?xml version="1.0" encoding="utf-8"?>
-<labels xmlns="http://mulan.sourceforge.net/labels">
-<label name="sea"><label name="sun"></label></label>
-<!-- a comment --><label name='the &amp; &#228;nd'/>
-</labels>
-"""
 _CSV = b'''id,tag,a,b,word,p,q
 1,sea,0.5,1,"x, y",1,0
 2,sun,,2,"a ""b""",0,1
@@ -180,74 +118,6 @@ _DECISIONS = b"""id,label,decision
 "a b",sun,reject
 c,sea,reject
 """
-_STUDY = b"""[study]
-name = "tiny"
-description = "a study"
-trials = 2
-seed = 3
-fractions = [0.8, 0.1, 0.1]
-positive_rule = "uniform"
-rules = ["clean"]
-metric = "average_precision"
-[[data]]
-sets = ["digit-scenes"]
-train_fractions = [0.5, 1.0]
-fixed = { max_epochs = 3 }
-[common]
-max_epochs = 4
-[common.grid]
-learning_rate = [1e-3, 1e-2]
-[tuning]
-when = "first-trial"
-keep = 2
-keep_each = ["learning_rate"]
-[record]
-test_curve = ["smile"]
-[[method]]
-key = "smile"
-name = "SMILE"
-fixed = { n_neighbors = 5 }
-grid = { network = [[8], [16]] }
-per_dataset = { digit-scenes = { batch_size = 16 } }
-[[method]]
-key = "frequency"
-"""
-
-
-def _npz(**arrays: object) -> bytes:
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)
-    return stream.getvalue()
-
-
-def _npz_around(name: str, **others: object) -> Callable[[bytes], bytes]:
-    """Put an array file into an archive whose checksums are right."""
-
-    def wrap(content: bytes) -> bytes:
-        stream = io.BytesIO(_npz(**others))
-        with zipfile.ZipFile(stream, "a", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(f"{name}.npy", content)
-        return stream.getvalue()
-
-    return wrap
-
-
-def _npy(array: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
-
-
-def _mat(*, compressed: bool, **variables: object) -> bytes:
-    stream = io.BytesIO()
-    scipy_io.savemat(stream, variables, do_compression=compressed)
-    return stream.getvalue()
-
-
-def _mat_compressed(content: bytes) -> bytes:
-    """Compress a file's elements as one, behind the header."""
-    packed = zlib.compress(content[128:])
-    return content[:128].ljust(128, b"\0") + struct.pack("<II", 15, len(packed)) + packed
 
 
 def _parquet(**options: object) -> bytes:
@@ -264,15 +134,15 @@ def _model_files() -> tuple[Seed, ...]:
     import onepos
     from onepos.table import TableModel
 
-    X, complete = np.tile(_X, (5, 1)), np.tile(_Y, (5, 1))
+    rows, complete = np.tile(X, (5, 1)), np.tile(Y, (5, 1))
     observed = np.tile(np.array([[1, 0], [0, 1]]), (10, 1))
     frame = pd.DataFrame({"a": [0.5, 2.0, 1.0, 0.0] * 5, "b": ["x", "y"] * 10, "tag": ["sea", "sun"] * 10})
     smile = onepos.SMILEClassifier(network=(3,), max_epochs=1, n_neighbors=2, random_state=0)
     softmax = onepos.make_classifier("softmax", network=(), learning_rate=0.1, max_epochs=30, random_state=0)
     models = [
-        smile.fit(X, observed),
-        softmax.fit(X, observed).calibrate(X, complete).choose_thresholds(X, n_positives=1.5),
-        onepos.make_classifier("mlml", instance_smoothness=1.0).fit(X, observed),
+        smile.fit(rows, observed),
+        softmax.fit(rows, observed).calibrate(rows, complete).choose_thresholds(rows, n_positives=1.5),
+        onepos.make_classifier("forest", n_trees=2, random_state=0).fit(rows, observed),
         TableModel(method="wan", params={"network": (3,), "max_epochs": 1}, random_state=0).fit(frame, label="tag"),
     ]
     seeds = []
@@ -316,25 +186,11 @@ def _forged() -> Format:
 
 
 def all_formats() -> dict[str, Callable[[], Format]]:
-    """Return how to make each format's seeds, by name; models take a second to train, so only on demand."""
-    csr = sparse.csr_array(_X)
-    parts = {"X_data": csr.data, "X_indices": csr.indices, "X_indptr": csr.indptr, "X_shape": np.array(csr.shape)}
-    names = np.array(["sea", "sun"])
-    return {
-        "arff": lambda: Format(
-            "seed.arff", (Seed(_DENSE), Seed(_PLAIN), Seed(_SPARSE)), _read_matrix, (("seed.xml", _LABELS),)
-        ),
-        "xml": lambda: Format("seed.xml", (Seed(_XML), Seed(_LABELS)), _read_labels),
-        "mat": lambda: Format(
-            "seed.mat",
-            (
-                Seed(_mat(compressed=False, X=_X, Y=_Y)),
-                Seed(_mat(compressed=False, X=sparse.csc_array(_X), Y=sparse.csc_array(_Y.astype(float)))),
-                Seed(_mat(compressed=True, train_data=_X, train_target=_Y.T, test_data=_X, test_target=_Y.T)),
-                Seed(_mat(compressed=False, X=_X), _mat_compressed),
-            ),
-            _read_matrix,
-        ),
+    """Return how to make each format's seeds, by name; models take a second to train, so only on demand.
+
+    The formats of onepos-studies are there if it is installed.
+    """
+    formats: dict[str, Callable[[], Format]] = {
         "csv": lambda: Format("seed.csv", (Seed(_CSV),), _read_table),
         "tsv": lambda: Format("seed.tsv", (Seed(_CSV.replace(b",", b"\t")),), _read_table),
         "parquet": lambda: Format(
@@ -342,25 +198,12 @@ def all_formats() -> dict[str, Callable[[], Format]]:
             (Seed(_parquet()), Seed(_parquet(compression=None)), Seed(_parquet(compression="gzip"))),
             _read_table,
         ),
-        "npz": lambda: Format(
-            "seed.npz",
-            (
-                Seed(_npz(X=_X, Y=_Y, label_names=names)),
-                Seed(_npy(_X), _npz_around("X", Y=_Y)),
-                Seed(_npy(_Y), _npz_around("Y", X=_X)),
-                Seed(_npy(names), _npz_around("label_names", X=_X, Y=_Y)),
-                *(
-                    Seed(_npy(parts[name]), _npz_around(name, Y=_Y, **{k: v for k, v in parts.items() if k != name}))
-                    for name in parts
-                ),
-            ),
-            _read_matrix,
-        ),
         "model": lambda: Format("seed.onepos", _model_files(), _read_model),
         "forged": _forged,
-        "study": lambda: Format("seed.toml", (Seed(_STUDY),), _read_study),
         "decisions": lambda: Format("seed.csv", (Seed(_DECISIONS),), _read_decisions),
     }
+    if find_spec("onepos_studies") is not None:
+        from study_formats import study_formats
 
-
-_LABELS = b'<labels xmlns="http://mulan.sourceforge.net/labels"><label name="sea"/><label name="sun"/></labels>'
+        formats |= study_formats()
+    return formats

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 #: Methods of every kind: networks, a graph, closed forms, a combination.
-KEYS = ("smile", "an", "role", "crisp", "linear", "mlml", "auto")
+KEYS = ("smile", "an", "role", "crisp", "logistic", "mlml", "auto")
 SETTINGS: dict[str, dict[str, Any]] = {
     "auto": {"methods": ("logistic", "softmax"), "n_folds": 2, "time_budget": None},
-    "linear": {"l2": 1.0},
+    "logistic": {"l2": 1.0},
     "mlml": {"instance_smoothness": 1.0},
 }
 #: Kilobytes a fit that count as growth: 200 fits may not take more than some ten megabytes.

@@ -22,8 +22,8 @@ import numpy as np, onepos, pathlib, sys
 assert "site-packages" in onepos.__file__, onepos.__file__
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(60, 4)), np.eye(3, dtype=int)[rng.integers(3, size=60)]
-for key in ("smile", "wan", "linear"):
-    settings = {"l2": 1.0} if key == "linear" else {"max_epochs": 2, "network": (8,)}
+for key in ("smile", "wan", "logistic"):
+    settings = {"l2": 1.0} if key == "logistic" else {"max_epochs": 2, "network": (8,)}
     model = onepos.make_classifier(key, random_state=0, **settings).fit(X, Y)
     again = onepos.load(model.save(pathlib.Path(sys.argv[1]) / f"{key}.onepos"))
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
@@ -71,7 +71,7 @@ def use(package: Path, folder: Path, constraints: Path) -> str:
     said = _run(python, "-I", "-W", "error", "-c", _USE, folder, cwd=folder)
     table = folder / "photos.csv"
     table.write_text("width,word,tag\n" + "".join(f"{i % 7},w{i % 3},tag{i % 3}\n" for i in range(60)))
-    fit = ("fit", table, "--label", "tag", "--method", "linear", "--out", folder / "photos.onepos")
+    fit = ("fit", table, "--label", "tag", "--method", "logistic", "--out", folder / "photos.onepos")
     _run(folder / "bin" / "onepos", *fit, cwd=folder)
     _run(folder / "bin" / "onepos", "predict", folder / "photos.onepos", table, "--out", folder / "p.csv")
     assert (folder / "p.csv").read_text().count("\n") == 61

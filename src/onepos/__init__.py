@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from onepos.methods.hill import SPLCClassifier as SPLCClassifier
     from onepos.methods.kernel import KernelClassifier as KernelClassifier
     from onepos.methods.large_loss import LargeLossClassifier as LargeLossClassifier
-    from onepos.methods.linear import LinearClassifier as LinearClassifier
     from onepos.methods.logistic import LogisticClassifier as LogisticClassifier
     from onepos.methods.registry import list_methods as list_methods
     from onepos.methods.registry import make_classifier as make_classifier
@@ -46,7 +45,6 @@ _HOME = {
     "GeneralizedRobustClassifier": "onepos.methods.generalized_robust",
     "HillClassifier": "onepos.methods.hill",
     "LargeLossClassifier": "onepos.methods.large_loss",
-    "LinearClassifier": "onepos.methods.linear",
     "KernelClassifier": "onepos.methods.kernel",
     "LogisticClassifier": "onepos.methods.logistic",
     "ROLEClassifier": "onepos.methods.role",

@@ -14,7 +14,7 @@ from onepos.table import TableModel
 from photo_table import photo_table
 
 COLUMNS = ("--label", "tag", "--text", "caption", "--id", "id")
-FAST = ("--method", "linear", "--set", "l2=1.0")
+FAST = ("--method", "logistic", "--set", "l2=1.0")
 ALL_TAGS = ("--sample-label", "tags")
 
 
@@ -101,13 +101,13 @@ def test_tuning_from_python_is_the_search_of_the_library():
 
     photos = photo_table()
     search = partial(tune, n_trials=3, random_state=0)
-    settings = {"text": "caption", "drop": ["id", "tags"], "method": "linear", "params": {"l2": 1.0}}
+    settings = {"text": "caption", "drop": ["id", "tags"], "method": "logistic", "params": {"l2": 1.0}}
     model = TableModel(**settings, tune=search, random_state=0).fit(photos, label="tag")
     train = np.setdiff1d(np.arange(len(photos)), model.held_out_)
     features = model.encoder_.transform(photos)[train]
     observed = pd.get_dummies(photos["tag"]).astype(int).iloc[train]
     with pytest.warns(onepos.exceptions.LabelWarning, match="no observed positive"):
-        direct = search(onepos.make_classifier("linear", l2=1.0, random_state=0), features, observed)
+        direct = search(onepos.make_classifier("logistic", l2=1.0, random_state=0), features, observed)
     assert model.facts_["tuning"]["score"] == direct.best_score
     assert model.estimator_.l2 == direct.best_params["l2"]
 
@@ -120,7 +120,7 @@ def test_ctrl_c_while_tuning_ends_with_130(run, folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr("onepos.tuning.search._Judge.score", interrupt)
     code, said, err = run(
-        "fit", folder / "photos.csv", *COLUMNS, "--method", "linear", "--tune", "--out", tmp_path / "m"
+        "fit", folder / "photos.csv", *COLUMNS, "--method", "logistic", "--tune", "--out", tmp_path / "m"
     )
     assert (code, said) == (130, "")
     assert err.endswith("onepos: interrupted.\n")

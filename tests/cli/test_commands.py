@@ -67,7 +67,7 @@ def test_methods(run):
     assert "smile" in out
     records = json.loads(run("methods", "--json")[1])
     assert {record["key"] for record in records} == set(onepos.list_methods().index)
-    assert next(r for r in records if r["key"] == "linear")["year"] is None
+    assert next(r for r in records if r["key"] == "logistic")["year"] is None
 
 
 def test_demo_prints_table_examples_places_and_time(run, tiny_demo, tmp_path):

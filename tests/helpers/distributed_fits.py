@@ -69,7 +69,7 @@ def refusals():
     said = {}
     tries = {
         "different rows": lambda: onepos.make_classifier("an").fit(known.X[rows], known.observed[rows]),
-        "no network": lambda: onepos.make_classifier("linear").fit(known.X, known.observed),
+        "no network": lambda: onepos.make_classifier("logistic").fit(known.X, known.observed),
         "another device": lambda: onepos.make_classifier("an", device="cuda:1").fit(known.X, known.observed),
     }
     for name, attempt in tries.items():

@@ -17,7 +17,6 @@ WORK = 1e9
 SETTINGS = {
     "auto": {"methods": ("logistic", "softmax"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
-    "linear": {"l2": 1.0},
     "glocal": {"feature_l2": 1.0},
     "mlml": {"instance_smoothness": 1.0},
     "d2ml": {"rank_weight": 1.0},

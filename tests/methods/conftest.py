@@ -9,7 +9,7 @@ NEURAL = [key for key in METHODS if issubclass(METHODS[key].load_class(), Neural
 STRENGTHS = {
     "auto": {"methods": ("logistic", "kernel"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
-    "linear": {"l2": (10.0, 1.0)},
+    "logistic": {"l2": (10.0, 1.0)},
 }
 
 

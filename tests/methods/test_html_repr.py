@@ -42,7 +42,7 @@ def test_fitted_models_say_what_they_learnt(data):
     assert f"{low:.3g} to {high:.3g}" in model._repr_html_()
 
 
-@pytest.mark.parametrize(("key", "params"), [("linear", {"l2": 1.0}), ("frequency", {})])
+@pytest.mark.parametrize(("key", "params"), [("logistic", {"l2": 1.0}), ("frequency", {})])
 def test_methods_without_epochs(data, key, params):
     assert "fitted</caption>" in onepos.make_classifier(key, **params).fit(data.X, data.observed)._repr_html_()
 
@@ -58,8 +58,8 @@ def test_models_of_tables():
     assert "not trained" in TableModel()._repr_html_()
     photos = photo_table(60)
     photos["tag"] = photos["tag"].replace("beach", NASTY)
-    model = TableModel(text="caption", drop=["id", "tags"], method="linear", random_state=0).fit(photos, label="tag")
+    model = TableModel(text="caption", drop=["id", "tags"], method="logistic", random_state=0).fit(photos, label="tag")
     shown = model._repr_html_()
     assert NASTY not in shown
-    assert "linear" in shown
+    assert "logistic" in shown
     assert f"{model.facts_['training_rows']} trained on" in shown

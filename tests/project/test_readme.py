@@ -1,13 +1,15 @@
 """Every command and every code block of the README runs, in order, and prints what the README shows."""
 
+import io
 import json
-import os
 import re
-import subprocess
-import sys
+import warnings
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from onepos.cli import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,21 +30,14 @@ def test_it_is_short():
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     """The folder in which all commands ran, and what they printed."""
-    folder = tmp_path_factory.mktemp("readme")
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    printed = []
-    for command in COMMANDS:
-        done = subprocess.run(
-            [sys.executable, "-m", *command.split()],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, (command, done.stderr)
-        printed.append(done.stdout)
-    return folder, "".join(printed)
+    folder, printed = tmp_path_factory.mktemp("readme"), io.StringIO()
+    with chdir(folder), redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        for command in COMMANDS:
+            with pytest.raises(SystemExit) as ended:
+                main(command.split()[1:])
+            assert ended.value.code == 0, command
+    return folder, printed.getvalue()
 
 
 @pytest.mark.slow

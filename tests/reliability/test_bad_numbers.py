@@ -18,7 +18,7 @@ from onepos.methods.registry import METHODS, make_classifier
 QUICK = {
     "auto": {"methods": ("kernel", "softmax"), "n_folds": 2, "time_budget": None},
     "forest": {"n_trees": 20},
-    "linear": {"l2": 1.0},
+    "logistic": {"l2": 1.0},
 }
 DATA = make_known_posterior(24, 3, 3, random_state=0)
 X, Y = np.asarray(DATA.X, dtype=np.float64), np.asarray(DATA.observed)
@@ -124,7 +124,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("key", ["an", "smile", "softmax", "linear", "frequency"])
+@pytest.mark.parametrize("key", ["an", "smile", "softmax", "logistic", "frequency"])
 def test_every_kind_of_numbers_gives_the_answers_of_the_same_numbers_in_float64(key):
     for name, features in KINDS.items():
         same = np.asarray(features, dtype=np.float64)
@@ -159,4 +159,4 @@ def test_training_that_runs_away_keeps_finite_weights(key, rate):
 
 def test_onepos_names_are_not_shadowed_by_the_data():
     frame = pd.DataFrame(X, columns=["fit", "predict", "__class__"])
-    check_finite(onepos.make_classifier("linear", l2=1.0).fit(frame, Y), frame, 3)
+    check_finite(onepos.make_classifier("logistic", l2=1.0).fit(frame, Y), frame, 3)

@@ -21,7 +21,7 @@ def _study(folder):
 def _model(folder):
     data = make_known_posterior(400, 5, len(INJECTIONS), random_state=3)
     observed = pd.DataFrame(data.observed, columns=INJECTIONS)
-    model = onepos.make_classifier("linear", l2=1.0).fit(data.X, observed)
+    model = onepos.make_classifier("logistic", l2=1.0).fit(data.X, observed)
     texts = [INJECTIONS[row % len(INJECTIONS)] for row in range(400)]
     model_report(model, data.X, observed, folder / "model.html", texts=texts, title=INJECTIONS[2])
 

@@ -263,7 +263,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="140 and 139"):
             self.fit(Items(data.X), data.observed[1:])
 
-    @pytest.mark.parametrize("key", ["linear", "frequency", "auto"])
+    @pytest.mark.parametrize("key", ["logistic", "frequency", "auto"])
     def test_methods_without_a_network(self, key, data):
         with pytest.raises(TypeError, match="features as a matrix; got a Items"):
             make_classifier(key).fit(Items(data.X), data.observed)

@@ -60,7 +60,7 @@ def test_the_model_is_that_of_the_array_in_memory(data, to_disk, key, scale, ear
         np.testing.assert_allclose(from_disk.soft_labels_, in_memory.soft_labels_, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("key", ["smile-si", "role", "softmax", "linear", "frequency"])
+@pytest.mark.parametrize("key", ["smile-si", "role", "softmax", "logistic", "frequency"])
 def test_every_kind_of_method_takes_a_map(data, to_disk, key):
     X = np.float32(data.X)
     settings = {"random_state": 0, "max_epochs": 2}

@@ -1,6 +1,5 @@
 """Columns of many words and of lists, against scikit-learn's encoders; and what is not such a column."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, normalize
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder, Tally
 from onepos.table.words import LEAST_ROWS, BagColumn
+from stored_parts import restored
 
 ROWS = 600
 
@@ -104,8 +104,7 @@ def test_values_without_a_column_are_hashed_as_scikit_learn_does_if_there_are_ma
     made = encoder.transform(films).toarray()
     np.testing.assert_allclose(made[:, 9:], ngrams.transform(rest).toarray(), atol=1e-6)
     assert "the others share one and 512 of hashed character n-grams → 521 features" in encoder.describe()["cast"]
-    arrays, facts = encoder.state()
-    back = ColumnEncoder.from_state(arrays, json.loads(json.dumps(facts)))
+    back = restored(encoder)
     np.testing.assert_array_equal(back.transform(films).toarray(), made)
 
 
@@ -139,10 +138,9 @@ def test_a_text_without_usable_words_is_left_out_unless_it_is_named():
         ColumnEncoder(text="marks").fit(table)
 
 
-def test_state_restores_every_bit(films):
+def test_a_stored_encoder_gives_every_bit_back(films):
     encoder = ColumnEncoder().fit(films)
-    arrays, facts = encoder.state()
-    back = ColumnEncoder.from_state(arrays, json.loads(json.dumps(facts)))
+    back = restored(encoder)
     assert (back.transform(films) != encoder.transform(films)).nnz == 0
     assert back.n_features_ == encoder.n_features_
 

@@ -1,7 +1,6 @@
 """Dates and numbers with units: what they become, and hostile cells."""
 
 import datetime
-import json
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ import pytest
 import onepos
 from onepos.table import ColumnEncoder, Tally, read_table
 from onepos.table.measures import _measure
+from stored_parts import restored
 
 DAYS = pd.Series(pd.date_range("2019-11-03", periods=200, freq="37h")).dt.normalize()
 
@@ -205,11 +205,10 @@ def test_durations_are_seconds():
     np.testing.assert_allclose(encoded(spans)[1], encoded(spans.dt.total_seconds())[1])
 
 
-def test_state_restores_every_bit():
+def test_a_stored_encoder_gives_every_bit_back():
     frame = pd.DataFrame({"when": DAYS.dt.strftime("%B %d, %Y").head(140), "length": FILMS})
     encoder = ColumnEncoder().fit(frame)
-    arrays, facts = encoder.state()
-    back = ColumnEncoder.from_state(arrays, json.loads(json.dumps(facts)))
+    back = restored(encoder)
     np.testing.assert_array_equal(back.transform(frame), encoder.transform(frame))
     assert (back.describe(), back.n_features_, back.words_) == (encoder.describe(), 9, ["when", "length"])
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 import onepos
 from onepos._utils.context import progress_to
 from onepos.exceptions import DataFileError, ModelFileError
-from onepos.table import Output, TableData, TableModel, Tally, evaluate_table, predict_file, read_chunks, read_table
+from onepos.table import Output, TableData, TableModel, Tally, evaluate_table, predict_file, read_table
 from photo_table import photo_table
 
 FEATURES = ["caption", "width", "light", "camera", "flash"]
@@ -34,7 +34,7 @@ def test_settings_are_parameters_of_a_scikit_learn_estimator(photos, model):
     copied = clone(model)
     assert copied.get_params() == model.get_params()
     assert not hasattr(copied, "estimator_")
-    assert copied.set_params(method="linear").method == "linear"
+    assert copied.set_params(method="logistic").method == "logistic"
     with pytest.raises(ValueError, match="Invalid parameter 'nosuch'"):
         copied.set_params(nosuch=1)
     again = clone(model).fit(photos, label="tag")
@@ -92,9 +92,9 @@ def test_predictions_are_frames_with_names(photos, model):
     np.testing.assert_array_equal(model.predict(part), expected)
 
 
-@pytest.mark.parametrize("method", ["linear", "frequency", "role"])
+@pytest.mark.parametrize("method", ["logistic", "frequency", "role"])
 def test_saved_and_loaded_predictions_are_equal_bit_for_bit(photos, tmp_path, method):
-    params = {"role": {"max_epochs": 1}, "linear": {"l2": 1.0}}.get(method, {})
+    params = {"role": {"max_epochs": 1}, "logistic": {"l2": 1.0}}.get(method, {})
     made = TableModel(**EASY, method=method, params=params).fit(photos, label="tag")
     back = onepos.load(made.save(tmp_path / "model.onepos"))
     assert isinstance(back, TableModel)
@@ -104,7 +104,7 @@ def test_saved_and_loaded_predictions_are_equal_bit_for_bit(photos, tmp_path, me
 
 def test_equal_seeds_give_equal_files(photos, tmp_path):
     for name in "ab":
-        TableModel(**EASY, method="linear", params={"l2": 1.0}).fit(photos, label="tag").save(tmp_path / name)
+        TableModel(**EASY, method="logistic", params={"l2": 1.0}).fit(photos, label="tag").save(tmp_path / name)
     # linear keeps no timings, so that even the bytes agree
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
@@ -118,16 +118,11 @@ def test_a_plain_estimator_loads_as_before_and_is_not_taken_for_a_table_model(tm
 
 
 def test_a_damaged_table_part_is_refused(photos, model, tmp_path):
-    from safetensors import safe_open
-    from safetensors.numpy import save_file
-
     path = model.save(tmp_path / "model.onepos")
-    with safe_open(path, framework="numpy") as file:
-        arrays, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    (name,) = (name for name in arrays if name.startswith("table."))
-    arrays[name] = arrays[name][:-1]
-    save_file(arrays, path, metadata=metadata)
-    with pytest.raises(ModelFileError, match="was changed after it was written"):
+    content = path.read_bytes()
+    place = content.index(b"caption")
+    path.write_bytes(content[:place] + b"C" + content[place + 1 :])
+    with pytest.raises(ModelFileError, match="was changed or damaged after it was written"):
         onepos.load(path)
 
 
@@ -140,7 +135,7 @@ def test_known_negatives_are_learnt(photos):
 def test_indicator_columns_and_frames_are_labels_too(photos):
     indicator = photos["tags"].str.get_dummies(";")
     table = pd.concat([photos[FEATURES], indicator], axis=1)
-    settings = {"text": "caption", "method": "linear", "params": {"l2": 1.0}, "validation_fraction": 0.0}
+    settings = {"text": "caption", "method": "logistic", "params": {"l2": 1.0}, "validation_fraction": 0.0}
     by_name = TableModel(**settings).fit(table, labels=list(indicator.columns))
     by_frame = TableModel(**settings).fit(photos[FEATURES], labels=indicator)
     assert (by_name.predict_proba(table) == by_frame.predict_proba(table)).all(axis=None)
@@ -168,7 +163,8 @@ def test_mistakes_are_named(photos, changes, message):
 
 
 def test_the_mean_number_of_labels_sets_the_threshold(photos):
-    settings = EASY | {"method": "linear", "params": {"l2": 1.0}, "validation_fraction": 0.0}
+    params = {"max_epochs": 20, "early_stopping": False, "random_state": 0}
+    settings = EASY | {"method": "an", "params": params, "validation_fraction": 0.0}
     plain = TableModel(**settings).fit(photos, label="tag")
     narrower = TableModel(**settings, n_positives=1.6).fit(photos, label="tag")
     assert (plain.predict_proba(photos) == narrower.predict_proba(photos)).all(axis=None)
@@ -340,18 +336,6 @@ def test_a_failed_prediction_leaves_the_old_file(photos, model, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "out.csv"]
 
 
-def test_codes_keep_their_zeros(tmp_path):
-    (tmp_path / "a.csv").write_text("zip,n,t\n80331,10,0.5\n,0,0.25\n01067,7,1\n")
-    frame = read_table(tmp_path / "a.csv").frame
-    assert frame["zip"].tolist()[::2] == ["80331", "01067"]
-    assert frame["zip"].isna().tolist() == [False, True, False]
-    assert frame[["n", "t"]].dtypes.map(str).tolist() == ["int64", "float64"]
-    assert [piece["zip"].tolist()[-1] for piece in read_chunks(tmp_path / "a.csv", rows=2)][-1] == "01067"
-    # A stray zero, or months, are numbers.
-    (tmp_path / "b.csv").write_text("price,month\n0.00,01\n05,12\n1.5,07\n")
-    assert read_table(tmp_path / "b.csv").frame.dtypes.map(str).tolist() == ["float64", "int64"]
-
-
 def test_whole_numbers_as_categories_are_the_same_with_and_without_a_point(tmp_path):
     # pandas writes integers of a column with a gap as 1.0.
     codes = pd.Series([1, 2, 3] * 10)
@@ -363,43 +347,3 @@ def test_whole_numbers_as_categories_are_the_same_with_and_without_a_point(tmp_p
     found = model.encoder_.transform(pd.DataFrame({"code": codes.astype(str)}), tally)
     np.testing.assert_array_equal(found, np.eye(3)[codes - 1])
     assert not tally.notes()
-
-
-def test_a_csv_file_of_a_spreadsheet_may_have_semicolons(tmp_path):
-    (tmp_path / "a.csv").write_bytes("\ufeffPreis;tag\n1,5;a\n2,25;b\n".encode())
-    assert read_table(tmp_path / "a.csv").frame.to_dict("list") == {"Preis": ["1,5", "2,25"], "tag": ["a", "b"]}
-    # The header decides; thousands with dots stay text for the column to judge, numbers with dots do not.
-    (tmp_path / "b.csv").write_text("Preis, netto;kg;n\n916;1.5;3\n1.441;2.25;4\n")
-    frame = read_table(tmp_path / "b.csv").frame
-    assert frame["Preis, netto"].tolist() == ["916", "1.441"]
-    assert frame[["kg", "n"]].dtypes.map(str).tolist() == ["float64", "int64"]
-
-
-def test_tags_and_ids_are_text_as_it_stands(tmp_path):
-    (tmp_path / "a.csv").write_text("id,tag,x\n07,NA,1\n08,None,?\n")
-    frame = read_table(tmp_path / "a.csv", plain=["id", "tag"]).frame
-    assert frame["id"].tolist() == ["07", "08"]
-    assert frame["tag"].tolist() == ["NA", "None"]
-    assert frame["x"].isna().tolist() == [False, True]
-    assert [len(piece) for piece in read_chunks(tmp_path / "a.csv", rows=1)] == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", b"", "a.csv: is empty"),
-        ("a.csv", b"x,y\n", "has a header and no row"),
-        ("a.csv", b"x,y\n1,2,3\n", "not a readable table: line 2 has 3 cells, the header 2"),
-        ("a.csv", b"x;y\n1;2\n1;2;3\n", "not a readable table: line 3 has 3 cells, the header 2"),
-        ("a.csv", b'x,y\n1,"2\n', "not a readable table: .* Is the file complete"),
-        ("a.csv", b"x\n\xff\xfe\n", "not UTF-8"),
-        ("a.parquet", b"PAR1", "not a readable parquet file"),
-        ("a.xlsx", b"", "cannot tell the format of 'a.xlsx'"),
-    ],
-)
-def test_unreadable_files(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataFileError, match=message):
-        read_table(tmp_path / name)
-    with pytest.raises(DataFileError, match=message):
-        list(read_chunks(tmp_path / name))

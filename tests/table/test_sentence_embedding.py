@@ -65,7 +65,7 @@ def test_fit_predict_and_a_folder_that_moved_or_changed(run, tiny, tmp_path):
     shutil.copytree(tiny, folder)
     photo_table().drop(columns="tags").to_csv(tmp_path / "photos.csv", index=False)
     columns = ("--label", "tag", "--id", "id", "--text", "caption", "--embed", folder)
-    code, said, err = run("fit", tmp_path / "photos.csv", *columns, "--method", "linear", "--out", model)
+    code, said, err = run("fit", tmp_path / "photos.csv", *columns, "--method", "logistic", "--out", model)
     assert code == 0, err
     assert f"embedder    {folder}\n" in said
     assert "embedding" in err
@@ -98,11 +98,11 @@ def test_minilm_knows_words_that_training_did_not_see(monkeypatch):
     frame = pd.DataFrame([(f"{text}, number {j}", tag) for tag, text in texts.items() for j in range(10)])
     frame.columns = ["text", "tag"]
     embedder = SentenceEmbedder(str(folder), device="cpu")
-    model = TableModel(method="linear", params={"l2": 0.1}, text="text", embed=embedder).fit(frame, label="tag")
+    model = TableModel(method="logistic", params={"l2": 0.1}, text="text", embed=embedder).fit(frame, label="tag")
     # No word of these is in the table: tf-idf says nothing.
     new = pd.DataFrame({"text": ["ocean coast surf", "metropolis skyscraper subway"]})
     found = model.predict_proba(new)
     assert found["sea"][0] > found["sea"][1]
     assert found["city"][1] > found["city"][0]
-    plain = TableModel(method="linear", params={"l2": 0.1}, text="text").fit(frame, label="tag").predict_proba(new)
+    plain = TableModel(method="logistic", params={"l2": 0.1}, text="text").fit(frame, label="tag").predict_proba(new)
     assert plain["sea"][0] == plain["sea"][1]

@@ -85,10 +85,10 @@ def test_two_processes_train_assume_negative_on_shards_as_one_does(shards, tmp_p
 
 def test_what_cannot_be_ends_all_processes_with_one_line_and_code_2(shards, tmp_path):
     code, printed = torchrun.run(
-        *("-m", "onepos", "fit", shards, "--label", "tag", "--method", "linear", "--out", tmp_path / "model.onepos")
+        *("-m", "onepos", "fit", shards, "--label", "tag", "--method", "logistic", "--out", tmp_path / "model.onepos")
     )
     assert code != 0
-    assert printed.count("LinearClassifier does not share its work among processes") == 1
+    assert printed.count("LogisticClassifier does not share its work among processes") == 1
     assert "exitcode  : 2" in printed
 
 
@@ -146,7 +146,7 @@ def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
     [
         (["--text", "place"], "--text works on one table"),
         (["--report", "page.html"], "--report looks at the rows of one table"),
-        (["--method", "linear", "--checkpoint", "kept"], "'linear' has no epochs"),
+        (["--method", "logistic", "--checkpoint", "kept"], "'logistic' has no epochs"),
     ],
 )
 def test_options_that_a_folder_of_shards_does_not_take(capsys, monkeypatch, shards, tmp_path, options, said):

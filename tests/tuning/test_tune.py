@@ -160,7 +160,7 @@ def test_a_tiny_budget_leaves_the_defaults(data):
     assert found.best_estimator.predict_proba(data.X).shape == (100, 4)
 
 
-@pytest.mark.parametrize("key", ["an", "smile", "linear"])
+@pytest.mark.parametrize("key", ["an", "smile", "logistic"])
 def test_methods(data, key, capsys):
     settings = {"max_epochs": 3} if key in ("an", "smile") else {}
     base = onepos.make_classifier(key, **settings)
@@ -212,7 +212,7 @@ def test_forms_of_data(data, form):
     else:
         y = Y.argmax(axis=1) % (2 if form == "two classes" else 4)
         Y = pd.Series(np.array(["red", "green", "blue", "grey"])[y])
-    found = tune("linear", X, Y, n_trials=2, space={"l2": LogUniform(1, 100)}, random_state=0)
+    found = tune("logistic", X, Y, n_trials=2, space={"l2": LogUniform(1, 100)}, random_state=0)
     assert 0 < found.best_score <= 1
     assert list(found.best_estimator.classes_) == list(onepos.FrequencyClassifier().fit(X, Y).classes_)
 

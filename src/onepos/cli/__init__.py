@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from onepos import __version__
 from onepos._utils.machine import launched, launched_rank
@@ -31,21 +31,33 @@ _FIRST_SPEAKS = 5.0
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 success, 1 internal error, 2 bad usage or input, 130 Ctrl-C, 143 SIGTERM."""
-    try:
-        commands()
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in ("typer", "rich"):
-            raise
-        sys.stderr.write(f'the command line needs {package}, which is not installed: pip install "onepos[cli]"\n')
-        sys.exit(BAD_INPUT)
-    sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without Unicode shows a question mark. The command goes on.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    with one_line_errors():
+        from typer.main import get_command  # not at the top: a plain install has neither typer nor rich
+
+        if launched() and arguments[:1] != ["fit"]:
+            raise OneposError(
+                "only `onepos fit` shares its work among processes, and torchrun started several. Run this without "
+                "torchrun."
+            )
+        if arguments and arguments[0] in _IN_STUDIES and not entry_points(group="onepos.commands", name=arguments[0]):
+            raise OneposError(f"`onepos {arguments[0]}` is in another package: pip install onepos-studies")
+        app = commands()
+        with orderly_end():
+            code = get_command(app).main(args=arguments, prog_name="onepos", standalone_mode=False)
+            sys.stdout.flush()
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
+    sys.exit(code if isinstance(code, int) else SUCCESS)
 
 
 @cache
 def commands() -> Any:
     """Return the tree of commands, a ``typer.Typer``."""
-    # Not at the top: a plain install has neither typer nor rich.
     import typer
 
     from onepos.cli import complete, demo, doctor, evaluate, fit, options, predict
@@ -53,10 +65,10 @@ def commands() -> Any:
     app = typer.Typer(name="onepos", pretty_exceptions_enable=False)
     options.add(app, demo.demo)
     options.add(app, doctor.doctor, doctor.EXAMPLES)
-    options.add(app, options.training_command(fit.fit), fit.EXAMPLES)
+    options.add(app, fit.fit, fit.EXAMPLES)
     options.add(app, evaluate.evaluate, evaluate.EXAMPLES)
     options.add(app, predict.predict, predict.EXAMPLES)
-    options.add(app, options.training_command(complete.complete, complete.WITHOUT), complete.EXAMPLES)
+    options.add(app, complete.complete, complete.EXAMPLES)
     options.add(app, doctor.methods)
     for point in sorted(entry_points(group="onepos.commands"), key=lambda point: point.name):
         app.add_typer(point.load(), name=point.name)
@@ -75,58 +87,55 @@ def commands() -> Any:
     return app
 
 
-def _run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; errors become one line on standard error."""
-    import typer
-
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal without Unicode shows a question mark. The command goes on.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
-    if launched() and arguments[:1] != ["fit"]:
-        return _complain(
-            "only `onepos fit` shares its work among processes, and torchrun started several. Run this without "
-            "torchrun.",
-            BAD_INPUT,
-        )
-    if arguments and arguments[0] in _IN_STUDIES and not entry_points(group="onepos.commands", name=arguments[0]):
-        return _complain(f"`onepos {arguments[0]}` is in another package: pip install onepos-studies", BAD_INPUT)
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Exit with the code that an error of the body deserves, after one line about it on standard error."""
     try:
-        with orderly_end():
-            code = typer.main.get_command(commands()).main(args=arguments, prog_name="onepos", standalone_mode=False)
-            sys.stdout.flush()
+        yield
     except Terminated as end:
         sys.stderr.write(f"onepos: ended by {end}.\n")
-        return end.code
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
+        sys.exit(end.code)
     except (BrokenPipeError, SystemExit):
         # The reader (head, less) has seen enough; rich and typer turn that into SystemExit, and into nothing else.
         # Python would complain again when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SUCCESS
+        sys.exit(SUCCESS)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("typer", "rich"):
+            _report_internal_error()
+        sys.stderr.write(f'the command line needs {package}, which is not installed: pip install "onepos[cli]"\n')
+        sys.exit(BAD_INPUT)
     except LostProcessError as error:
         sys.stderr.write(f"onepos: {_one_line(error)}\n")
-        return INTERNAL_ERROR
+        sys.exit(INTERNAL_ERROR)
     except (OneposError, OSError, MemoryError) as error:
-        return _complain(_one_line(error), BAD_INPUT)
+        _complain(_one_line(error), BAD_INPUT)
+    except KeyboardInterrupt:
+        _complain("interrupted.", INTERRUPTED)
     except Exception as error:
+        import typer
+
+        if isinstance(error, typer.Abort):
+            _complain("interrupted.", INTERRUPTED)
         if hasattr(error, "format_message"):  # what typer raises for bad usage, wherever its version defines it
-            return _complain(_usage(error), BAD_INPUT)
-        traceback.print_exc()
-        return _complain("this is an internal error of onepos; please report it with the lines above.", INTERNAL_ERROR)
-    if code == INTERRUPTED:
-        return _complain("interrupted.", INTERRUPTED)
-    return code if isinstance(code, int) else SUCCESS
+            _complain(_usage(error), BAD_INPUT)
+        _report_internal_error()
 
 
-def _complain(message: str, code: int) -> int:
+def _report_internal_error() -> NoReturn:
+    traceback.print_exc()
+    _complain("this is an internal error of onepos; please report it with the lines above.", INTERNAL_ERROR)
+
+
+def _complain(message: str, code: int) -> NoReturn:
+    """Write a line and exit."""
     if launched_rank():
         # Wrong arguments are wrong for all processes. Process 0 reports them first.
         time.sleep(_FIRST_SPEAKS)
         message = f"process {launched_rank()}: {message}"
     sys.stderr.write(f"onepos: {message}\n")
-    return code
+    sys.exit(code)
 
 
 def _one_line(error: BaseException) -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from onepos._utils.context import tell
 from onepos._utils.progress import progress_shown
 from onepos.cli import options as opt
 from onepos.cli import output
 from onepos.cli.fit import Trained, read_decided, train
-from onepos.cli.options import TrainingOptions, names, option
+from onepos.cli.options import TrainingOptions, names, option, training_command
 from onepos.cli.output import InputError
 from onepos.cli.training_facts import as_json, show_training
 
@@ -29,8 +29,8 @@ WITHOUT = ("labels", "cache")
 _WITH_MODEL = ("data", "label", "text", "image", "embed", "id", "allow_empty", "decisions", "separator", *WITHOUT)
 
 
+@training_command(without=WITHOUT)
 def complete(
-    options: TrainingOptions,
     out: opt.Out,
     model: Annotated[Path | None, option("MODEL", "Use this model instead of training one.")] = None,
     threshold: opt.Threshold = None,
@@ -39,14 +39,16 @@ def complete(
     title: Annotated[str | None, option("COL", "Column to show as the heading of each row on that page.")] = None,
     escape_formulas: opt.EscapeFormulas = True,
     json: output.JsonOption = False,
+    **training: Any,
 ) -> None:
     """Complete the tags of a table: write it again, with a probability per label and a set of tags.
 
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.table.files import check_output
+    from onepos.table.writing import check_output
 
+    options = TrainingOptions(**training)
     opt.check_limits(threshold, top)
     output.check_apart(options.inputs() | {"--model": model}, {"--out": out, "--review": review})
     check_output(out)
@@ -71,7 +73,6 @@ def complete(
             completion = complete_table(
                 used,
                 table,
-                path=options.data,
                 decisions=read_decided(options.decisions),
                 threshold=threshold,
                 top=top,

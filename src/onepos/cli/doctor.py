@@ -3,6 +3,7 @@
 from typing import Any
 
 from onepos._utils.context import tell
+from onepos._utils.messages import shorten
 from onepos._utils.progress import progress_shown
 from onepos.cli import options, output
 from onepos.cli.output import InputError, JsonOption, print_json
@@ -27,7 +28,7 @@ def doctor(
         tell(0.0, "reading")
         from onepos.doctor import diagnose
         from onepos.table import read_table
-        from onepos.table.kinds import require_columns, shorten
+        from onepos.table.kinds import require_columns
         from onepos.table.tags import holds_lists, split_tags
 
         words, left_out = options.names(text), options.names(drop)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from onepos._utils.context import deadline, tell
 from onepos._utils.machine import launched_rank, require
+from onepos._utils.messages import shorten
 from onepos._utils.progress import progress_shown
 from onepos.cli import output
-from onepos.cli.options import Report, TrainingOptions, names, option
+from onepos.cli.options import Report, TrainingOptions, names, option, training_command
 from onepos.cli.output import InputError
 from onepos.cli.training_facts import as_json, show_training
 
@@ -34,11 +35,12 @@ EXAMPLES = (
 _BETWEEN_TAGS = ";"
 
 
+@training_command()
 def fit(
-    options: TrainingOptions,
     out: Annotated[Path, option("MODEL", "The model file.")],
     report: Report = None,
     json: output.JsonOption = False,
+    **training: Any,
 ) -> None:
     """Train a model on a table in which every row has one tag, and write it to a file.
 
@@ -50,8 +52,9 @@ def fit(
     A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
     train one model.
     """
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
+    options = TrainingOptions(**training)
     output.check_apart(options.inputs(), {"--out": out, "--report": report})
     check_place(out)
     if report is not None:
@@ -130,7 +133,6 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
 def _check(options: TrainingOptions) -> None:
     """Raise if options contradict each other that the library does not know."""
     from onepos.table.files import column_names
-    from onepos.table.kinds import shorten
 
     folder = options.data.is_dir()
     if not (options.label or options.labels or folder):
@@ -155,7 +157,6 @@ def _check(options: TrainingOptions) -> None:
 def _check_sample(options: TrainingOptions, sample: Path) -> None:
     """Raise before the training if the sample lacks the columns of its labels."""
     from onepos.table.files import column_names
-    from onepos.table.kinds import shorten
 
     label, labels = options.sample_label or options.label, names(options.labels)
     if label and labels:

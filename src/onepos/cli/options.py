@@ -138,20 +138,18 @@ class TrainingOptions:
         )
 
 
-def training_command(command: Callable[..., None], without: Collection[str] = ()) -> Callable[..., None]:
-    """Return a command with an option for each field of ``TrainingOptions``, in place of its parameter ``options``."""
-    fields = [one for one in inspect.signature(TrainingOptions).parameters.values() if one.name not in without]
-    own = [one for one in inspect.signature(command).parameters.values() if one.name != "options"]
+def training_command(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: its parameter ``**training`` becomes an option for each field of ``TrainingOptions``."""
 
-    def run(**values: Any) -> None:
-        options = TrainingOptions(**{field.name: values.pop(field.name) for field in fields})
-        command(options, **values)
+    def declare(command: Callable[..., None]) -> Callable[..., None]:
+        fields = [one for one in inspect.signature(TrainingOptions).parameters.values() if one.name not in without]
+        own = [one for one in inspect.signature(command).parameters.values() if one.kind is not one.VAR_KEYWORD]
+        parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in (*fields, *own)]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
 
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*fields, *own)]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+    return declare
 
 
 def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] = ()) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos._utils.matrices import csr, short_indices, to_dense
+from onepos._utils.messages import one_of_names
 from onepos._utils.validation import FloatArray, IntArray, MatrixLike, generator
 
 Selection = Literal["uniform", "frequency", "dominance", "weights"]
@@ -102,9 +103,7 @@ def _positives(Y: MatrixLike) -> tuple[IntArray, IntArray, tuple[int, int]]:
 
 
 def _check_usage(selection: str, weights: Any, scores: Any, temperature: float) -> None:
-    known = ("uniform", "frequency", "dominance", "weights")
-    if selection not in known:
-        raise ValueError(f"selection must be one of {', '.join(known)}; got {selection!r}.")
+    one_of_names("selection", selection, ("uniform", "frequency", "dominance", "weights"))
     for name, given, owner in (("weights", weights, "weights"), ("scores", scores, "dominance")):
         if (given is not None) != (selection == owner):
             verb = "needs" if given is None else "takes no"

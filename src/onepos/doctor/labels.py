@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from onepos._utils.labels import normal_tag
-from onepos.datasets._delimited import MISSING
 from onepos.doctor.data import Tags
 from onepos.doctor.diagnosis import Level, Seen, counted, seen
+from onepos.table.files import MISSING
 from onepos.table.kinds import as_words
 
 RARE_ROWS, RARE_SHARE = 5, 1000  # A label in fewer rows, or in fewer than one in RARE_SHARE, is hardly ever observed

@@ -11,11 +11,13 @@ becomes a·z + b + o_j, fitted by maximum likelihood on all entries of the sampl
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit
+
+from onepos._utils import storage
 
 Numbers = NDArray[np.float64]
 
@@ -33,6 +35,13 @@ _TOLERANCE = 1e-10
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """The map from a model's logits to calibrated ones."""
+
+    _stored: ClassVar[storage.Rules] = {
+        "slope": storage.POSITIVE,
+        "offsets": storage.Array("labels", "f8"),
+        "n_rows": storage.COUNT,
+        "spread": storage.POSITIVE,
+    }
 
     slope: float  #: a, above 0; shared by all labels
     offsets: Numbers  #: b + o_j, shape (n_labels,)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,11 +14,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onepos._utils import storage
 from onepos._utils.machine import launched
 from onepos._utils.parameters import AT_LEAST_ONE, FRACTION, Constraints, check_parameters, one_of
-from onepos._utils.validation import Labels, all_or_nothing, check_labels, check_validation_labels
+from onepos._utils.validation import Labels, check_labels, check_validation_labels
+from onepos.label_sets.calibration import Calibration
 from onepos.label_sets.pooling import marginal_logits
-from onepos.label_sets.thresholds import LabelSetsMixin, label_sets, resolve_n_positives
+from onepos.label_sets.thresholds import label_sets, resolve_n_positives
+from onepos.methods._label_sets import LabelSetsMixin
 from onepos.metrics import average_precision, row_values
 from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, check_magnitude
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk
@@ -25,8 +29,6 @@ from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, 
 if TYPE_CHECKING:
     from onepos.training import History
 
-#: What a method stores: arrays by name, and facts that JSON can hold.
-State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 #: Validation rows and their labels, if there are any.
 Given = tuple[Any, NDArray[np.int8]] | None
 
@@ -76,17 +78,31 @@ class OnePositiveClassifier(_Fitted):
         "verbose": ["verbose"],
     }
 
+    #: What a model file holds: see ``onepos._utils.storage``. A subclass names what it learns beside these.
+    _stored: ClassVar[storage.Rules] = {
+        "_params": storage.each(storage.JSON),
+        "n_features_in_": storage.Length("features"),
+        "classes_": storage.LabelNames(),
+        "single_label_": storage.TRUTH,
+        "feature_names_in_": storage.IfSet(storage.List(storage.TEXT, "features")),
+        "thresholds_": storage.IfSet(storage.Array("labels", "f8", 0, 1 + 1e-9)),
+        "at_least_one_": storage.IfSet(storage.TRUTH),
+        "thresholds_from_": storage.IfSet(storage.TEXT),
+        "n_positives_": storage.IfSet(storage.POSITIVE),
+        "n_positives_from_": storage.IfSet(storage.TEXT),
+        "calibration_": storage.IfSet(storage.Part(Calibration)),
+    }
+
+    #: Why there is no graph of the logits, and which function of these are the probabilities.
+    _no_graph: ClassVar[str] = "predicts in a way that onepos cannot write as a graph"
+    _graph_output: ClassVar[str] = "Sigmoid"
+
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
     #: Whether a large memory-mapped X is read row by row; otherwise it is loaded, as any array.
     _reads_from_disk: ClassVar[bool] = False
     #: Whether the processes that torchrun started train one model together.
     _trains_together: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "fit" in cls.__dict__:
-            cls.fit = all_or_nothing(cls.__dict__["fit"])
 
     def _validate_params(self) -> None:
         check_parameters(type(self).__name__, self.get_params(deep=False), self._parameter_constraints)
@@ -163,9 +179,9 @@ class OnePositiveClassifier(_Fitted):
             )
         return features, observed
 
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
+    def _graph_logits(self, graph: Any) -> str:
+        """Add to a graph of ``onepos.persistence.onnx`` what ``_logits`` computes; return the name of the result."""
+        raise NotImplementedError(f"{type(self).__name__} {self._no_graph}")
 
     def decision_function(self, X: Any) -> Any:
         """Logits, shape (n_samples, n_labels); for a 1-D y of two classes the difference, shape (n_samples,)."""
@@ -242,37 +258,32 @@ class OnePositiveClassifier(_Fitted):
 
         return save(self, path)
 
-    def _state(self) -> State:
-        """Return what prediction needs: arrays by name, and facts that JSON can hold."""
-        raise NotImplementedError(f"{type(self).__name__} must say what to store.")
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        """Take back what ``_state`` gave and ``onepos.persistence.schema`` has checked."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to restore itself.")
+    @property
+    def _params(self) -> dict[str, Any]:
+        """Parameters as a file has them: without a generator, as a loaded model is not trained further."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        seed = params.get("random_state")
+        return params | ({} if seed is None or isinstance(seed, Integral) else {"random_state": None})
 
     @classmethod
-    def _unfitted(cls, params: dict[str, Any]) -> Self:
-        """Return an estimator with the parameters of a model file; a device that is not there becomes "cpu"."""
-        kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in params.items()}
-        made = cls(**kept)
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        """Return a fitted estimator; a device that is not there becomes "cpu"."""
+        stored = fields.pop("_params")
+        params: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in stored.items()}
+        made = cls(**params)
         if isinstance(params.get("device"), str):
             from onepos.training.machine import usable_device
 
             made.set_params(device=usable_device(params["device"]))
         made._validate_params()
+        if fields["single_label_"] and ("thresholds_" in fields or "calibration_" in fields):
+            raise ValueError("thresholds_ and calibration_ are for label sets, and single_label_ is true")
+        if ("thresholds_" in fields) != ("at_least_one_" in fields):
+            raise ValueError("thresholds_ and at_least_one_ must come together")
+        if "feature_names_in_" in fields:
+            fields["feature_names_in_"] = np.array(fields["feature_names_in_"], dtype=object)
+        made.__dict__.update(fields)
         return made
-
-
-def scaler_state(scaler: FeatureScaler) -> State:
-    """Return a scaler as ``_state`` stores it."""
-    if scaler.shift is None or scaler.factor is None:
-        return {}, {"scale": scaler.kind}
-    return {"scaler.shift": scaler.shift, "scaler.factor": scaler.factor}, {"scale": scaler.kind}
-
-
-def stored_scaler(arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> FeatureScaler:
-    """Take back what ``scaler_state`` gave."""
-    return FeatureScaler(facts["scale"], arrays.get("scaler.shift"), arrays.get("scaler.factor"))
 
 
 #: Label names shown; the others are counted.
@@ -314,6 +325,8 @@ def facts_html(title: str, facts: Mapping[str, str]) -> str:
 
 class SharesClassifier(OnePositiveClassifier):
     """Subclasses implement ``fit``, which begins with ``_begin``, and ``_log_shares``."""
+
+    _stored: ClassVar[storage.Rules] = {"n_positives_": storage.POSITIVE}
 
     def _begin(self, X: Any, y: Any, validation: Any, kind: str) -> tuple[Any, Labels, Given]:
         """Validate the arguments of ``fit`` and set the number of positives."""

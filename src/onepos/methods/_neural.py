@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 from torch import nn
 
+from onepos._utils import storage
 from onepos._utils.context import fingerprint, stage, tell, time_left
 from onepos._utils.parameters import (
     AT_LEAST_ONE,
     Constraints,
     one_of,
 )
-from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn
+from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn, unchanged_on_error
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
-from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
+from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._fit_network import N_FOLDS, Context, Held, OutOfFold, Task, choose_epochs, fit_network
 from onepos.methods._network_settings import NetworkSettings
+from onepos.rows.scaling import FeatureScaler
 from onepos.rows.splits import hold_out
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
 from onepos.training import Callback, Checkpoint, History, Objective
@@ -113,6 +114,12 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         **NetworkSettings._parameter_constraints,
     }
 
+    _stored: ClassVar[storage.Rules] = {
+        "scaler_": storage.Part(FeatureScaler),
+        "network_": storage.Part(MLP),
+        "history_": storage.Part(History),
+    }
+
     _reads_from_disk: ClassVar[bool] = True
     _trains_together: ClassVar[bool] = True
 
@@ -154,66 +161,71 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
             Where to keep the run, after each epoch. If one with the same arguments and data is there, training goes on
             from it, to the same model as without a break.
         """
-        return self._fit(X, y, {}, validation, validation_labels, callbacks, checkpoint)
+        return self._fit(
+            X,
+            y,
+            {},
+            validation=validation,
+            validation_labels=validation_labels,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+        )
 
     def _fit(
         self,
         X: Any,
         y: Any,
         further: Mapping[str, Any],
+        *,
         validation: Any = None,
         validation_labels: str = "single",
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
     ) -> Self:
         """``fit``; ``further`` has what only some methods take, ``label_scores`` and ``graph_features``."""
-        processes = join(self.device)
-        X, labels = self._check_training(X, y)
-        if processes.size > 1:
-            _check_same_data(X, labels, processes)
-        seed = processes.agree(seed_from(self.random_state))
-        if checkpoint is not None and self.random_state is None:
-            seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
-        given = self._check_validation(validation, validation_labels, labels)
-        task = Task(
-            self,
-            self._make_objective,
-            X,
-            labels,
-            seed,
-            processes,
-            trainable=np.flatnonzero(labels.labelled),
-            held_out=np.empty(0, dtype=np.intp),
-            label_scores=check_label_scores(further.get("label_scores"), labels),
-            graph_features=_check_graph_features(further.get("graph_features"), len(labels.observed)),
-            given=None if given is None else Held(*given, full=validation_labels == "full"),
-        )
-        task, chosen = self._with_epochs(task, spawn(seed)[0])
-        with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
-            fitted = fit_network(replace(task, callbacks=callbacks, checkpoint=checkpoint))
-        self.scaler_, self.network_, self.history_ = fitted.scaler, fitted.network, fitted.history
-        if chosen is not None:
-            self.history_.facts |= {"epochs_from": f"{N_FOLDS} folds"} | chosen.facts
-        with limited_threads(fitted.n_threads):  # the result must not depend on the machine's number of threads
-            self._finish(fitted.objective, fitted.context)
-        with limited_threads(1):
-            self._cut(task, chosen)
-        tell(1.0)
-        return self
-
-    def _with_epochs(self, task: Task, generator: np.random.Generator) -> tuple[Task, OutOfFold | None]:
-        """Hold out rows or choose the number of epochs in folds, as ``early_stopping`` says."""
-        auto = self.early_stopping == "auto"
-        if task.given is not None:
-            return task, None
-        if len(task.trainable) >= _ENOUGH_TO_HOLD_OUT if auto else self.early_stopping:
-            _, held_out = hold_out(task.labels.observed, self.validation_fraction, generator, rows=task.trainable)
-            rows = np.setdiff1d(task.trainable, held_out, assume_unique=True)
-            return replace(task, trainable=rows, held_out=held_out), None
-        if not auto or is_own(self.network):
-            return task, None
-        chosen = choose_epochs(task, generator)
-        return replace(task, n_epochs=chosen.n_epochs), chosen
+        label_scores, graph_features = further.get("label_scores"), further.get("graph_features")
+        with unchanged_on_error(self):
+            processes = join(self.device)
+            X, labels = self._check_training(X, y)
+            if processes.size > 1:
+                _check_same_data(X, labels, processes)
+            seed = processes.agree(seed_from(self.random_state))
+            if checkpoint is not None and self.random_state is None:
+                seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
+            given = self._check_validation(validation, validation_labels, labels)
+            task = Task(
+                self,
+                self._make_objective,
+                X,
+                labels,
+                seed,
+                processes,
+                trainable=np.flatnonzero(labels.labelled),
+                held_out=np.empty(0, dtype=np.intp),
+                label_scores=None if label_scores is None else check_label_scores(label_scores, labels),
+                graph_features=None if graph_features is None else _check_graph_features(graph_features, X.shape[0]),
+                given=None if given is None else Held(*given, full=validation_labels == "full"),
+            )
+            generator, chosen, auto = spawn(seed)[0], None, self.early_stopping == "auto"
+            if given is None and (len(task.trainable) >= _ENOUGH_TO_HOLD_OUT if auto else self.early_stopping):
+                fraction = self.validation_fraction
+                _, held_out = hold_out(labels.observed, fraction, generator, rows=task.trainable)
+                kept = np.setdiff1d(task.trainable, held_out, assume_unique=True)
+                task = replace(task, trainable=kept, held_out=held_out)
+            elif given is None and auto and not is_own(self.network):
+                chosen = choose_epochs(task, generator)
+                task = replace(task, n_epochs=chosen.n_epochs)
+            with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
+                fitted = fit_network(replace(task, callbacks=callbacks, checkpoint=checkpoint))
+            self.scaler_, self.network_, self.history_ = fitted.scaler, fitted.network, fitted.history
+            if chosen is not None:
+                self.history_.facts |= {"epochs_from": f"{N_FOLDS} folds"} | chosen.facts
+            with limited_threads(fitted.n_threads):  # the result must not depend on the machine's number of threads
+                self._finish(fitted.objective, fitted.context)
+            with limited_threads(1):
+                self._cut(task, chosen)
+            tell(1.0)
+            return self
 
     def _cut(self, task: Task, chosen: OutOfFold | None) -> None:
         """Cut label sets on rows that the network was not trained on, if there are any."""
@@ -283,35 +295,26 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         """Logits of the method from those of its network."""
         return logits
 
-    def _state(self) -> State:
-        network = self.network_
-        if is_own(self.network) or not isinstance(network, MLP):
+    def _graph_logits(self, graph: Any) -> str:
+        return str(graph.network(self.scaler_, self.network_))
+
+    @property
+    def _params(self) -> dict[str, Any]:
+        if is_own(self.network):
             raise ModelFileError(
-                f"a model with a network of your own ({type(network).__name__}) cannot be saved to a file that is safe "
-                "to open: rebuilding it would have to run code. Keep its weights with "
+                f"a model with a network of your own ({type(self.network_).__name__}) cannot be saved to a file that "
+                "is safe to open: rebuilding it would have to run code. Keep its weights with "
                 "torch.save(model.network_.state_dict(), path), to be loaded into a network made by the same code, or "
                 "the whole model with joblib.dump(model, path), which only you should open."
             )
-        arrays, facts = scaler_state(self.scaler_)
-        for name, values in network.state_dict().items():
-            half = values.half()  # takes half the room if it holds the same numbers
-            arrays[f"network.{name}"] = (half if torch.equal(half.float(), values) else values).cpu().numpy()
-        return arrays, facts | {
-            "sizes": list(network.sizes),
-            "dropout": network.dropout,
-            "input_dropout": network.input_dropout,
-            "history": {"records": self.history_.records, "facts": self.history_.facts},
-        }
+        return super()._params
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        # Files written before there was an input dropout do not have it.
-        network = MLP(facts["sizes"], dropout=facts["dropout"], input_dropout=facts.get("input_dropout", 0.0))
-        prefix = "network."
-        network.load_state_dict(
-            {name.removeprefix(prefix): torch.from_numpy(v) for name, v in arrays.items() if name.startswith(prefix)}
-        )
-        self.network_, self.scaler_ = network.eval(), stored_scaler(arrays, facts)
-        self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        ends = fields["network_"].sizes[0], fields["network_"].sizes[-1]
+        if ends != (fields["n_features_in_"], len(fields["classes_"])):
+            raise ValueError(f"network_ must have features as inputs and labels as outputs, not sizes {ends}")
+        return super()._from_stored(fields)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -351,8 +354,6 @@ def _check_same_data(X: Any, labels: Labels, processes: Processes) -> None:
 
 
 def _check_graph_features(given: Any, n_samples: int) -> Any:
-    if given is None:
-        return None
     if on_disk(given):
         matrix: Any = DiskRows(given)
         check_finite(matrix)

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos.methods._base import State
 from onepos.methods._neural import Context, NeuralClassifier
 from onepos.training import Batch, Objective, Rows
 from onepos.training.losses import assume_negative
@@ -216,6 +216,8 @@ class CRISPClassifier(NeuralClassifier):
     True
     """
 
+    _stored: ClassVar[storage.Rules] = {"class_priors_": storage.Array("labels", "f8", 0, 1)}
+
     warm_up_epochs: int = 3
     refresh_epochs: int = 1
     confidence: float = 0.01
@@ -243,11 +245,3 @@ class CRISPClassifier(NeuralClassifier):
             objective.estimate()
             self.network_.cpu()
         self.class_priors_ = objective.priors.cpu().numpy().astype(np.float64)
-
-    def _state(self) -> State:
-        arrays, facts = super()._state()
-        return {**arrays, "class_priors": self.class_priors_}, facts
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        self.class_priors_ = arrays["class_priors"]

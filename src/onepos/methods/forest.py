@@ -13,11 +13,12 @@ from scipy.special import expit
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
+from onepos._utils import storage
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, SHARE, Constraints, one_of
-from onepos._utils.validation import seed_from
+from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.label_sets.thresholds import cardinality_threshold
-from onepos.methods._base import SharesClassifier, State
+from onepos.methods._base import SharesClassifier
 
 #: The first half of the trees leave out one of so many parts of the rows each, to judge by them.
 N_FOLDS, JUDGING = 10, 2
@@ -43,6 +44,16 @@ class Trees:
     with a thousand labels.
     """
 
+    _stored: ClassVar[storage.Rules] = {
+        "feature": storage.Array("nodes", "i2 i4", -1, below="features"),
+        "threshold": storage.Array("nodes", "f4"),
+        "right": storage.Array("nodes", "i4", 0),
+        "roots": storage.Array("trees", "i4", 0, below="nodes"),
+        "indptr": storage.Array("leaves+1", "i4"),
+        "labels": storage.Array("entries", "u1 u2 u4", 0, below="labels"),
+        "counts": storage.Array("entries", "u1 u2 u4 f4 f8", storage.TINY),
+    }
+
     roots: NDArray[Any]  # (n_trees,)
     feature: NDArray[Any]  # (n_nodes,); −1 marks a leaf
     threshold: NDArray[Any]  # float32, (n_nodes,)
@@ -50,6 +61,19 @@ class Trees:
     indptr: NDArray[Any]
     labels: NDArray[Any]
     counts: NDArray[Any]
+
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        """Check that every walk from a root ends in a leaf, and that every leaf has labels."""
+        right, inner, indptr = fields["right"], fields["feature"] >= 0, fields["indptr"]
+        storage.check_starts(indptr, len(fields["labels"]), "indptr")
+        if (np.diff(indptr) < 1).any():
+            raise ValueError("indptr must give every leaf a label")
+        if (right[inner] <= np.flatnonzero(inner) + 1).any() or (right[inner] >= len(right)).any():
+            raise ValueError(f"right must put a child after its parent and within {len(right):,} nodes")
+        if (right[~inner] >= len(indptr) - 1).any():
+            raise ValueError(f"right must number the leaves, of which there are {len(indptr) - 1:,}")
+        return cls(**fields)
 
     def leaves(self, X: NDArray[np.float32]) -> NDArray[Any]:
         """Leaf of every row in every tree, shape (n_samples, n_trees)."""
@@ -245,6 +269,15 @@ class ForestClassifier(SharesClassifier):
     True
     """
 
+    _stored: ClassVar[storage.Rules] = {
+        "trees_": storage.Part(Trees),
+        "frequency_": storage.Array("labels", "f8", storage.TINY, 1),
+        "prior_weight_": storage.POSITIVE,
+        "min_samples_leaf_": storage.SIZE,
+    }
+
+    _no_graph: ClassVar[str] = "walks through its trees at prediction, which onepos cannot write as a graph"
+
     n_trees: int = 300
     min_samples_leaf: int | str = "auto"
     max_features: Any = "sqrt"
@@ -259,6 +292,7 @@ class ForestClassifier(SharesClassifier):
         "n_jobs": [Integral, None],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
@@ -340,16 +374,6 @@ class ForestClassifier(SharesClassifier):
 
     def _shares(self, trees: Trees, X: Any) -> NDArray[np.float64]:
         return np.log(trees.shares(X, self.frequency_, self.prior_weight_))
-
-    def _state(self) -> State:
-        facts = {"prior_weight": self.prior_weight_, "min_samples_leaf": self.min_samples_leaf_}
-        return vars(self.trees_) | {"frequency": self.frequency_}, facts | {"n_positives": self.n_positives_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.trees_ = Trees(**{name: arrays[name] for name in Trees.__dataclass_fields__})
-        self.frequency_, self.prior_weight_ = arrays["frequency"], facts["prior_weight"]
-        self.min_samples_leaf_, self.n_positives_ = facts["min_samples_leaf"], facts["n_positives"]
-        self.validation_scores_ = {}
 
 
 def _mean_log(shares: NDArray[np.float64], rows: NDArray[np.intp], weights: NDArray[np.float64]) -> float:

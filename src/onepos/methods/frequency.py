@@ -1,14 +1,16 @@
 """The trivial baseline: rank labels by how often they were observed, whatever x is."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from onepos._utils import storage
+from onepos._utils.validation import all_or_nothing
 from onepos.label_sets.thresholds import observed_frequency
-from onepos.methods._base import OnePositiveClassifier, State
+from onepos.methods._base import OnePositiveClassifier
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -31,11 +33,14 @@ class FrequencyClassifier(OnePositiveClassifier):
 
     random_state: Any = None
 
+    _stored: ClassVar[storage.Rules] = {"frequency_": storage.Array("labels", "f8", storage.TINY, 1 - 1e-16)}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # it never looks at X
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, validation: Any = None, validation_labels: str = "single") -> Self:
         """Count the observed labels; complete labels in ``validation`` only give the number of labels per row."""
         X, labels, _, complete = self._check_fit(X, y, validation, validation_labels)
@@ -43,11 +48,8 @@ class FrequencyClassifier(OnePositiveClassifier):
         self._cut_at(logit(self.frequency_)[None], complete=complete, rows="all rows, which are alike")
         return self
 
+    def _graph_logits(self, graph: Any) -> str:
+        return str(graph.repeated(logit(self.frequency_)))
+
     def _logits(self, X: Any) -> NDArray[np.float64]:
         return np.tile(logit(self.frequency_), (X.shape[0], 1))
-
-    def _state(self) -> State:
-        return {"frequency": self.frequency_}, {}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.frequency_ = arrays["frequency"]

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cholesky, eigh, solve_triangular
 
+from onepos._utils import storage
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
-from onepos._utils.validation import numpy_generator
-from onepos.methods._base import SharesClassifier, State, scaler_state, stored_scaler
-from onepos.rows.scaling import fit_scaler
+from onepos._utils.validation import all_or_nothing, numpy_generator
+from onepos.methods._base import SharesClassifier
+from onepos.rows.scaling import FeatureScaler, fit_scaler
 
 #: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
 PRIOR_SHARE = 0.1
@@ -80,8 +81,19 @@ class KernelClassifier(SharesClassifier):
     (300, 4)
     """
 
+    _no_graph: ClassVar[str] = "compares rows with its landmarks at prediction, which onepos cannot write as a graph"
+
     width: float | str = "auto"
     ridge: float | str = "auto"
+    _stored: ClassVar[storage.Rules] = {
+        "scaler_": storage.Part(FeatureScaler),
+        "landmarks_": storage.Array("landmarks features"),
+        "weights_": storage.Array("landmarks labels"),
+        "frequency_": storage.Array("labels", "f8", storage.TINY, 1),
+        "gamma_": storage.POSITIVE,
+        "ridge_": storage.POSITIVE,
+    }
+
     n_landmarks: int = 2000
     scale: str = "auto"
     random_state: Any = None
@@ -93,6 +105,7 @@ class KernelClassifier(SharesClassifier):
         "n_landmarks": [COUNT],
     }
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
@@ -134,16 +147,6 @@ class KernelClassifier(SharesClassifier):
             block = _dense(rows[start : start + _BLOCK]).astype(np.float64)
             shares[start : start + _BLOCK] = _gaussian(block, landmarks, self.gamma_) @ self.weights_
         return log_shares(shares + self.frequency_, self.frequency_)
-
-    def _state(self) -> State:
-        arrays, facts = scaler_state(self.scaler_)
-        arrays |= {"landmarks": self.landmarks_, "weights": self.weights_, "frequency": self.frequency_}
-        return arrays, facts | {"gamma": self.gamma_, "ridge": self.ridge_, "n_positives": self.n_positives_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.landmarks_, self.weights_, self.frequency_ = (arrays[n] for n in ("landmarks", "weights", "frequency"))
-        self.gamma_, self.ridge_, self.n_positives_ = facts["gamma"], facts["ridge"], facts["n_positives"]
-        self.scaler_ = stored_scaler(arrays, facts)
 
 
 def log_shares(shares: NDArray[Any], frequency: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,12 +1,16 @@
 """Every method by its key: which class, settings and paper, what it assumes and needs, its revision (methods.toml)."""
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from onepos._utils import storage
+from onepos._utils.messages import similar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,6 +94,23 @@ def installed_methods() -> dict[str, Method]:
     return METHODS | {key: _elsewhere(key, value) for key, value in others.items()}
 
 
+class StoredEstimator(storage.Part):
+    """The rule of an estimator in a model file: of one of some methods of the library, or of any that is installed.
+
+    A file names a class, and the class is looked up here: no file can name code to run.
+    """
+
+    def __init__(self, *keys: str) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def kinds(self) -> dict[str, Callable[[], type]]:
+        """Return how to import the classes, by their names."""
+        # Of two classes of one name that of the library counts.
+        methods = [METHODS[key] for key in self._keys] or [*installed_methods().values()][::-1]
+        return {method.class_name.rpartition(":")[2]: method.load_class for method in methods}
+
+
 def get_method(key: str) -> Method:
     """Return the record of a method by its key, or of a class of one's own as ``package.module:Class``."""
     if key in METHODS:
@@ -101,7 +122,8 @@ def get_method(key: str) -> Method:
         if key in _IN_STUDIES:
             raise ValueError(f"the method {key!r} is in another package: pip install onepos-studies.")
         raise ValueError(
-            f"unknown method {key!r}; known: {', '.join(known)}. A class of one's own is given as package.module:Class."
+            f"unknown method {key!r}; known: {', '.join(known)}. {similar(key, known)} "
+            "A class of one's own is given as package.module:Class."
         )
     return known[key]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -11,8 +11,8 @@ from scipy.special import log_softmax
 from torch import Tensor
 from torch.nn import functional
 
+from onepos._utils import storage
 from onepos.label_sets.pooling import marginal_logits
-from onepos.methods._base import State
 from onepos.methods._neural import Context, GraphClassifier, NeuralClassifier
 from onepos.training import LossObjective, Objective
 from onepos.training.losses import cardinality_shift, softmax_cross_entropy, with_gradients
@@ -35,6 +35,11 @@ class SoftmaxClassifier(NeuralClassifier):
     >>> bool(abs(model.predict_proba(data.X).sum(axis=1) - 1).max() < 1e-9)
     True
     """
+
+    _graph_output: ClassVar[str] = "Softmax"
+
+    def _graph_logits(self, graph: Any) -> str:
+        return super()._graph_logits(graph)  # the softmax of what the network gives, as in _from_network
 
     def _make_objective(self, context: Context) -> Objective:
         return LossObjective(context.network, "cross_entropy", softmax_cross_entropy)
@@ -99,20 +104,23 @@ class CappedSoftmaxClassifier(GraphClassifier):
     True
     """
 
+    _stored: ClassVar[storage.Rules] = {"n_positives_": storage.POSITIVE}
+
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        if fields["n_positives_"] > len(fields["classes_"]) - 0.5:
+            raise ValueError("n_positives_ must be at least half a label below the number of labels")
+        return super()._from_stored(fields)
+
     def _make_objective(self, context: Context) -> Objective:
         # With all labels there is nothing to learn.
         self.n_positives_ = min(self._set_n_positives(context), context.n_labels - 0.5)
         loss = partial(capped_likelihood, n_positives=self.n_positives_)
         return LossObjective(context.network, "capped_likelihood", loss)
 
+    def _graph_logits(self, graph: Any) -> str:
+        raise NotImplementedError(f"{type(self).__name__} finds the level of every row by iteration")
+
     def _from_network(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Shifted so that the probabilities of a row add up to m."""
         return logits if self.single_label_ else marginal_logits(logits, self.n_positives_)
-
-    def _state(self) -> State:
-        arrays, facts = super()._state()
-        return arrays, facts | {"n_positives": self.n_positives_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        self.n_positives_ = facts["n_positives"]

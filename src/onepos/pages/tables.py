@@ -33,7 +33,7 @@ def table_report(
     diagnosis = None
     if not complete:  # the doctor expects single observed labels; it would report complete ones as too many
         diagnosis = diagnose(
-            frame if data.labels is not None else frame[list(model.encoder_.kinds_)],
+            frame[list(model.encoder_.kinds_)],
             pd.DataFrame(labels.truth, columns=model.labels_),
             text=[name for name in model.encoder_.text if name in frame.columns],
             interface="command line",
@@ -80,6 +80,6 @@ def review_page(
         titles=titles,
         texts=texts,
         images=images,
-        features=frame[shown] if shown and completion.data.labels is None else None,
+        features=frame[shown] if shown else None,
         threshold=model.thresholds_ if threshold is None else threshold,
     )

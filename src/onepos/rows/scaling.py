@@ -1,12 +1,13 @@
 """Feature scaling that is fitted with the model, saved with it and applied at prediction."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils import storage
 from onepos.rows.stored import LARGEST, DatasetRows, DiskRows, column_statistics
 
 SCALE_KINDS: tuple[str, ...] = ("auto", "standard", "minmax", "none")
@@ -16,9 +17,21 @@ SCALE_KINDS: tuple[str, ...] = ("auto", "standard", "minmax", "none")
 class FeatureScaler:
     """``(x − shift) · factor`` per column; ``kind`` is "standard", "minmax", or "none", which has neither."""
 
+    _stored: ClassVar[storage.Rules] = {
+        "kind": storage.one_of("standard", "minmax", "none"),
+        "shift": storage.Maybe(storage.Array("features", "f8")),
+        "factor": storage.Maybe(storage.Array("features", "f8")),
+    }
+
     kind: str
     shift: NDArray[np.float64] | None = None
     factor: NDArray[np.float64] | None = None
+
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        if {fields[name] is None for name in ("shift", "factor")} != {fields["kind"] == "none"}:
+            raise ValueError("shift and factor must be arrays, and missing if kind is none")
+        return cls(**fields)
 
     def transform(self, X: Any) -> Any:
         """Scale ``X`` (n_samples, n_features) to float32; CSR stays CSR (its shift is zero), disk stays on disk.

@@ -1,13 +1,14 @@
 """What a column of one kind becomes: the base of all kinds, and the kinds of one number per cell."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos.rows.scaling import single_precision
 from onepos.table.kinds import BOOLEAN, NUMBER, Tally, as_numbers
 
@@ -24,6 +25,8 @@ class FittedColumn(ABC):
 
     #: The kinds that the class encodes, as in ``ColumnEncoder.kinds_``.
     kinds: ClassVar[tuple[str, ...]]
+    #: The rules of these fields.
+    _stored: ClassVar[storage.Rules] = {"name": storage.TEXT, "weight": storage.NOT_NEGATIVE}
     name: str
     weight: float = 1.0  # A factor of the features; the encoder sets it
 
@@ -50,10 +53,6 @@ class FittedColumn(ABC):
         """The kind of the column."""
         return self.kinds[0]
 
-    def state(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
 
 @dataclass(kw_only=True, eq=False)
 class NumberColumn(FittedColumn):
@@ -66,6 +65,7 @@ class NumberColumn(FittedColumn):
     kinds = (NUMBER,)
     line: ClassVar[str] = "number → 1 feature, standardised"
     n_features = 1
+    _stored: ClassVar[storage.Rules] = {"fill": storage.FINITE, "shift": storage.FINITE, "factor": storage.POSITIVE}
     fill: float
     shift: float = 0.0
     factor: float = 1.0

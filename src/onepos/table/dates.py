@@ -2,12 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos.table.columns import FittedColumn
 from onepos.table.kinds import DATE, READABLE, Tally, as_words, holds_dates
 
@@ -36,6 +37,13 @@ class DateColumn(FittedColumn):
 
     kinds = (DATE,)
     n_features = 5
+    _stored: ClassVar[storage.Rules] = {
+        "formats": storage.List(storage.one_of(*FORMATS)),
+        "first": storage.FINITE,
+        "last": storage.FINITE,
+        "mean": storage.FINITE,
+        "spread": storage.POSITIVE,
+    }
     formats: list[str]
     first: float  # Days since 1970
     last: float

@@ -4,12 +4,13 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos._utils.context import not_counted, tell
 from onepos._utils.files import is_writable, replaced_when_done, user_cache
 from onepos._utils.machine import require
@@ -59,8 +60,23 @@ def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, 
     return assigned
 
 
+def _may_be_fingerprint(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(map(storage.FINITE.fits, value)))
+
+
 class Embedded:
     """Text columns, joined, or a column of pictures, as vectors: centred, of mean length 1; a gap is the mean."""
+
+    #: The weights of the embedder are not stored.
+    _stored: ClassVar[storage.Rules] = {
+        "columns": storage.TEXTS,
+        "pictures": storage.TRUTH,
+        "name": storage.TEXT,
+        "own": storage.TRUTH,
+        "fingerprint": storage.Value("a text or a list of finite numbers", _may_be_fingerprint),
+        "factor": storage.POSITIVE,
+        "mean": storage.Array("width"),
+    }
 
     def __init__(self, columns: list[str], embed: Any, *, pictures: bool, folder: str | Path = "") -> None:
         self.columns, self.pictures, self.folder = columns, pictures, Path(folder)
@@ -212,20 +228,13 @@ class Embedded:
             )
         return vectors
 
-    def state(self) -> dict[str, Any]:
-        """Return JSON-able facts; the weights of the embedder are not among them."""
-        names = ("columns", "pictures", "name", "own", "fingerprint", "factor")
-        return {name: getattr(self, name) for name in names} | {"mean": self.mean.tolist()}
-
     @classmethod
-    def from_state(cls, facts: dict[str, Any]) -> Self:
-        """Take back what ``state`` gave."""
-        name, columns = str(facts["name"]), [str(name) for name in facts["columns"]]
-        made = cls(columns, None if facts["own"] else name, pictures=bool(facts["pictures"]))
-        if not facts["own"]:
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        name = None if fields["own"] else fields["name"]
+        made = cls(fields["columns"], name, pictures=fields["pictures"])
+        if name is not None:
             made._embedder.download = False
-        made.name, made.fingerprint, made.own = name, facts["fingerprint"], bool(facts["own"])
-        made.mean, made.factor = np.array(facts["mean"], dtype=np.float32), float(facts["factor"])
+        made.__dict__.update(fields)
         return made
 
 

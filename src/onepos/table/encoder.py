@@ -2,32 +2,40 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils import storage
 from onepos._utils.matrices import short_indices
+from onepos._utils.messages import shorten
 from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError
 from onepos.table.columns import FittedColumn, FlagColumn, NumberColumn
 from onepos.table.dates import DateColumn
 from onepos.table.embedding import Embedded, assign
 from onepos.table.judge import ColumnChoice, judge
-from onepos.table.kinds import IMAGE, NUMBER, TEXT, Tally, as_list, named, require_columns, shorten
+from onepos.table.kinds import IMAGE, NUMBER, TEXT, Tally, as_list, named, require_columns
 from onepos.table.measures import MeasureColumn
 from onepos.table.words import BagColumn, CategoryColumn, TextColumn
 
 #: The kinds of columns in the order of their features; flags stand among the numbers.
-COLUMNS = (NumberColumn, FlagColumn, CategoryColumn, BagColumn, TextColumn, DateColumn, MeasureColumn)
+COLUMNS: tuple[type[FittedColumn], ...] = (
+    NumberColumn,
+    FlagColumn,
+    CategoryColumn,
+    BagColumn,
+    TextColumn,
+    DateColumn,
+    MeasureColumn,
+)
 #: The class of each kind.
 OF_KIND: dict[str, type[FittedColumn]] = {kind: made for made in COLUMNS for kind in made.kinds}
-_PLACE = {made: max(1, place) for place, made in enumerate(COLUMNS)}
+_PLACE: dict[type[FittedColumn], int] = {made: max(1, place) for place, made in enumerate(COLUMNS)}
 #: Weight of other columns beside text. A row of text has length one, so each of its words weighs less than a category.
 _BESIDE_TEXT = 0.5
-_SETTINGS = ("text", "categories", "drop", "max_categories", "max_values", "max_terms", "image")
 
 
 class ColumnEncoder:
@@ -87,6 +95,20 @@ class ColumnEncoder:
 
     kinds_: dict[str, str]
     left_out_: dict[str, str]
+
+    _stored: ClassVar[storage.Rules] = {
+        "text": storage.List(storage.TEXT),
+        "categories": storage.List(storage.TEXT),
+        "drop": storage.List(storage.TEXT),
+        "max_categories": storage.COUNT,
+        "max_values": storage.COUNT,
+        "max_terms": storage.COUNT,
+        "image": storage.Maybe(storage.TEXT),
+        "kinds_": storage.each(storage.one_of(IMAGE, *OF_KIND)),
+        "left_out_": storage.each(storage.TEXT),
+        "_columns": storage.List(storage.Part(*COLUMNS)),
+        "_embedded": storage.List(storage.Part(Embedded), most=2),
+    }
 
     def __init__(
         self,
@@ -196,7 +218,8 @@ class ColumnEncoder:
     @property
     def n_features_(self) -> int:
         """Number of columns of the matrix."""
-        return sum(part.n_features for part in (*self._columns, *self._embedded))
+        parts: list[FittedColumn | Embedded] = [*self._columns, *self._embedded]
+        return sum(part.n_features for part in parts)
 
     @property
     def words_(self) -> list[str]:
@@ -206,35 +229,17 @@ class ColumnEncoder:
     def _of(self, *kinds: str) -> list[str]:
         return [name for name, kind in self.kinds_.items() if kind in kinds]
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON-able facts that ``from_state`` takes back, bit for bit."""
-        arrays: dict[str, NDArray[Any]] = {}
-        facts: dict[str, Any] = {
-            "settings": {name: getattr(self, name) for name in _SETTINGS},
-            "kinds": self.kinds_,
-            "left_out": self.left_out_,
-            "columns": [{"kind": column.kind} for column in self._columns],
-            "embedded": [one.state() for one in self._embedded],
-        }
-        for j, column in enumerate(self._columns):
-            for name, value in column.state().items():
-                if isinstance(value, np.ndarray):
-                    arrays[f"columns.{j}.{name}"] = value
-                else:
-                    facts["columns"][j][name] = value
-        return arrays, facts
-
     @classmethod
-    def from_state(cls, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> Self:
-        """Build the encoder that ``state`` described."""
-        encoder = cls(**facts["settings"])
-        encoder.kinds_, encoder.left_out_ = dict(facts["kinds"]), dict(facts["left_out"])
-        encoder._columns = []
-        for j, about in enumerate(facts["columns"]):
-            fields = {name: value for name, value in about.items() if name != "kind"}
-            start = f"columns.{j}."
-            fields |= {key.removeprefix(start): value for key, value in arrays.items() if key.startswith(start)}
-            encoder._columns.append(OF_KIND[about["kind"]](**fields))
-        encoder._embedded = [Embedded.from_state(about) for about in facts["embedded"]]
-        encoder.embed = [one.name for one in encoder._embedded if not one.own] or None
-        return encoder
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        made = cls()
+        made.__dict__.update(fields)
+        used = {name for name, kind in made.kinds_.items() if kind != IMAGE and (kind != TEXT or made.max_terms)}
+        columns = {column.name: column.kind for column in made._columns}
+        if columns != {name: made.kinds_[name] for name in used} or len(columns) < len(made._columns):
+            raise ValueError(f"columns must be those of kinds_, {', '.join(sorted(used))[:80]}, each once")
+        for one in made._embedded:
+            names = made._of(IMAGE if one.pictures else TEXT)
+            if one.columns != names or not names:
+                raise ValueError(f"an embedder must have the columns {', '.join(names)[:80]}, not {one.columns}")
+        made.embed = [one.name for one in made._embedded if not one.own] or None
+        return made

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils.messages import shorten
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.metrics import METRICS, row_values
 from onepos.table.files import TableData
-from onepos.table.kinds import Tally, require_columns, shorten
+from onepos.table.kinds import Tally, require_columns
 from onepos.table.model import TableModel
 from onepos.table.tags import holds_lists, indicator_columns, split_tags
 from onepos.table.training import single_positive_values
@@ -48,8 +49,6 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
     if label:
         require_columns(data.frame, [label], "label")
         found = split_tags(data.frame[label], separator or model.separator_)
-    elif data.labels is not None:
-        found = data.labels
     elif labels:
         found = indicator_columns(data.frame, labels)
     else:
@@ -65,10 +64,7 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
         raise DataFileError(
             f"no row has a label of the model ({shorten(model.labels_)}); the data have {shorten(found.columns)}."
         )
-    complete = bool(separator or labels or (label and holds_lists(data.frame[label])))
-    if not label and not labels:
-        # A file that carries labels does not say whether they are all; one in every row is what single positives are.
-        complete = bool(((truth > 0).sum(axis=1) > 1).any())
+    complete = bool(separator or labels or holds_lists(data.frame[label]))
     unknown, known = [str(name) for name in found.columns if name not in model.labels_], set(model.labels_)
     notes = [f"labels that the model does not know are not counted: {shorten(unknown, 5)}"] if unknown else []
     for sign in ";,|":
@@ -153,7 +149,7 @@ def complete_values(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the five measures of ``onepos.metrics`` for every row; NaN where a row does not count."""
     positive, scores = np.asarray(truth) > 0, np.asarray(scores, dtype=np.float64)
-    values = row_values(positive, scores, METRICS[:-1])
+    values = row_values(positive, scores, tuple(name for name in METRICS if name != "hamming_loss"))
     values["hamming_loss"] = (label_sets(scores, threshold, at_least_one=at_least_one) != positive).mean(axis=1)
     return values
 

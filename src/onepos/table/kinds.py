@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from onepos._utils.labels import cell_text, check_distinct
-from onepos.datasets._delimited import OTHER_SEPARATOR
+from onepos._utils.messages import shorten
 from onepos.exceptions import DataFileError
 from onepos.rows.stored import LARGEST
 
@@ -30,6 +30,7 @@ _NUMBERS = (int, float, np.integer, np.floating)
 #: The column of sets that predictions have, beside a column p(label) with a share for each label.
 SUGGESTED, WRITTEN = "suggested", "has the name of a column that onepos complete writes"
 _SHARE_OF = re.compile(r"p\(.+\)")
+OTHER_SEPARATOR = "The file looks separated by something else than a comma: save it with commas, or as .tsv."
 _NAMED_PICTURES = 5  # Broken pictures that a note names; the others are counted
 
 
@@ -175,9 +176,3 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> Non
             raise DataFileError(
                 f"there is no column {name!r} (named as {what}); the columns are: {shorten(frame.columns)}.{hint}"
             )
-
-
-def shorten(names: Any, most: int = 8) -> str:
-    """Return names for a message, only the first few if there are many."""
-    names = [str(name) for name in names]
-    return ", ".join(names[:most]) + (f" … ({len(names):,} in all)" if len(names) > most else "")

@@ -3,12 +3,13 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos.table.columns import FittedColumn
 from onepos.table.kinds import MEASURE, READABLE, Tally, as_words
 
@@ -38,6 +39,12 @@ class MeasureColumn(FittedColumn):
     """
 
     kinds = (MEASURE,)
+    _stored: ClassVar[storage.Rules] = {
+        "units": storage.List(storage.TEXT, "units"),
+        "means": storage.List(storage.FINITE, "units"),
+        "spreads": storage.List(storage.POSITIVE, "units"),
+        "decimal": storage.one_of(".", ","),
+    }
     units: list[str]
     means: list[float]
     spreads: list[float]

@@ -5,25 +5,28 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from onepos._utils import storage
 from onepos._utils.context import seconds_not_counted, stage, tell
 from onepos._utils.machine import launched
 from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
+from onepos.methods.registry import StoredEstimator
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids
 from onepos.table.training import (
-    Rows,
+    FACTS,
+    EncodedRows,
     check_enough,
     compare,
     fit_in_time,
@@ -83,11 +86,22 @@ class TableModel(BaseEstimator):
     >>> from onepos import TableModel
     >>> photos = pd.DataFrame({"caption": ["sand and sea", "tall towers", "sea and sun"] * 9})
     >>> photos["tag"] = ["beach", "city", "beach"] * 9
-    >>> model = TableModel(method="linear", text="caption", n_positives=1.0).fit(photos, label="tag")
+    >>> model = TableModel(method="logistic", text="caption", n_positives=1.0).fit(photos, label="tag")
     >>> model.predict(pd.DataFrame({"caption": ["the sea"]}))
        beach  city
     0      1     0
     """
+
+    _stored: ClassVar[storage.Rules] = {
+        "labels_": storage.TEXTS,
+        "label_": storage.Maybe(storage.TEXT),
+        "id_": storage.Maybe(storage.TEXT),
+        "separator_": storage.Maybe(storage.TEXT),
+        "at_least_one_": storage.TRUTH,
+        "facts_": FACTS,
+        "encoder_": storage.Part(ColumnEncoder),
+        "estimator_": StoredEstimator(),
+    }
 
     method: str = "auto"
     params: dict[str, Any] | None = None
@@ -165,7 +179,7 @@ class TableModel(BaseEstimator):
         tally, before = Tally(), seconds_not_counted()
         with stage(0.03, 0.05):
             self._fit_encoder(frame.iloc[train], columns)
-            rows = Rows(self.encoder_.transform(frame, tally), observed, train, held)
+            rows = EncodedRows(self.encoder_.transform(frame, tally), observed, train, held)
         started += seconds_not_counted() - before
         return self._train(estimator, rows, tally, decided, started=started, checkpoint=checkpoint)
 
@@ -208,7 +222,7 @@ class TableModel(BaseEstimator):
         tell(0.02, "reading shards")
         features, observed, tally = shards.read(columns, self.encoder_, self.labels_, cache_folder)
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
-        rows = Rows(features, observed, train, held, most=JUDGED_ROWS)
+        rows = EncodedRows(features, observed, train, held, most=JUDGED_ROWS)
         return self._train(estimator, rows, tally, None, started=started, checkpoint=checkpoint)
 
     def _fit_encoder(self, frame: pd.DataFrame, columns: LabelColumns, **limits: int) -> None:
@@ -225,7 +239,7 @@ class TableModel(BaseEstimator):
     def _train(
         self,
         estimator: OnePositiveClassifier,
-        rows: Rows,
+        rows: EncodedRows,
         tally: Tally,
         decided: dict[str, int] | None,
         *,
@@ -339,33 +353,25 @@ class TableModel(BaseEstimator):
         if not hasattr(self, "estimator_"):
             raise ValueError("this TableModel is not trained: call fit first, or open a saved one with onepos.load.")
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays, encoder = self.encoder_.state()
-        fitted = ("labels", "label", "id", "separator", "at_least_one", "facts")
-        return arrays, {name: getattr(self, f"{name}_") for name in fitted} | {"encoder": encoder}
-
     @classmethod
-    def _restored(cls, estimator: OnePositiveClassifier, arrays: dict[str, Any], facts: dict[str, Any]) -> Self:
-        encoder = ColumnEncoder.from_state(arrays, facts["encoder"])
-        # Files of versions before 0.2 lack some of these.
-        about: dict[str, Any] = {"sets": None} | facts["facts"]
-        if about["held_out"] is not None:
-            missing = {"rows": about["held_out_rows"], "out_of_fold": False, "barely_beats_frequency": False}
-            about["held_out"] = missing | about["held_out"]
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        encoder, estimator, facts = fields["encoder_"], fields["estimator_"], fields["facts_"]
+        if fields["labels_"] != [str(name) for name in estimator.classes_]:
+            raise ValueError("labels_ must be the names of the classes of the estimator")
+        if encoder.n_features_ != estimator.n_features_in_:
+            raise ValueError(f"encoder_ must make {estimator.n_features_in_:,} features, not {encoder.n_features_:,}")
         made = cls(
-            method=about["method"],
+            method=facts["method"],
             params={name: value for name, value in estimator.get_params(deep=False).items() if name != "n_positives"},
             text=encoder.text,
             categories=encoder.categories,
-            drop=[name for name in encoder.drop if name not in (facts["label"], facts["id"])],
-            id=facts["id"],
-            separator=facts.get("separator"),
-            n_positives=(about["sets"] or {}).get("n_positives"),
-            at_least_one=facts.get("at_least_one", True),
+            drop=[name for name in encoder.drop if name not in (fields["label_"], fields["id_"])],
+            id=fields["id_"],
+            separator=fields["separator_"],
+            n_positives=facts["sets"]["n_positives"],
+            at_least_one=fields["at_least_one_"],
             image=encoder.image,
             embed=encoder.embed,
         )
-        made.estimator_, made.encoder_, made.facts_ = estimator, encoder, about
-        made.labels_, made.label_ = facts["labels"], facts["label"]
-        made.id_, made.separator_, made.at_least_one_ = made.id, made.separator, made.at_least_one
+        made.__dict__.update(fields)
         return made

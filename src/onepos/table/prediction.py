@@ -1,6 +1,5 @@
 """Write predictions: for the rows of a file of any size, or beside the columns of a table that lacks tags."""
 
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import tell
-from onepos.table.files import (
-    CHUNK_ROWS,
-    PARQUET,
-    TableData,
-    TableWriter,
-    guess_rows,
-    has_integers,
-    read_as_written,
-    read_chunks,
-    read_table,
-)
-from onepos.table.kinds import IMAGE, SUGGESTED, TEXT, Tally, as_words, is_suggestion, named, shorten
+from onepos._utils.messages import shorten
+from onepos.table.files import CHUNK_ROWS, TableData, open_table, read_table
+from onepos.table.kinds import IMAGE, SUGGESTED, TEXT, Tally, as_words, is_suggestion, named
 from onepos.table.model import TableModel
 from onepos.table.tags import (
     apply_decisions,
@@ -34,6 +24,7 @@ from onepos.table.tags import (
     row_ids,
     split_tags,
 )
+from onepos.table.writing import PARQUET, TableWriter
 
 
 @dataclass(frozen=True)
@@ -78,18 +69,18 @@ def predict_file(
     probabilities.
     """
     output, tally = output or Output(), Tally()
-    expected, empty = guess_rows(data), 0
+    empty = 0
     notes: list[str] = []
     threshold = model.thresholds_ if output.threshold is None else output.threshold
     filled = output.threshold is None and model.at_least_one_ and not output.allow_empty
     separator = _separator(model, output.separator, notes)
-    integers = Path(out).suffix.lower() in PARQUET and has_integers(data, model.id_)  # tables can be joined by them
-    # Closed by hand: an error in the middle of the file must not leave it open.
     with (
         TableWriter(out, escape_formulas=output.escape_formulas) as table,
-        closing(read_chunks(data, **reading_options(model), rows=chunk_rows)) as pieces,
+        open_table(data, **reading_options(model)) as file,
     ):
-        for chunk in pieces:
+        # Tables can be joined by ids of the same type.
+        integers = table.path.suffix.lower() in PARQUET and file.has_integers(model.id_)
+        for chunk in (batch.frame for batch in file.batches(chunk_rows)):
             has_ids = model.id_ in chunk.columns
             if not table.rows:
                 # Columns that training left out need no note.
@@ -113,7 +104,7 @@ def predict_file(
             if output.sets:
                 columns.append(pd.DataFrame({SUGGESTED: suggested}, index=chunk.index))
             table.write(pd.concat(columns, axis=1))
-            tell(min(0.99, table.rows / expected), "predicting")
+            tell(min(0.99, file.share()), "predicting")
     return Predicted(table.rows, empty, [*tally.notes(), *notes])
 
 
@@ -206,7 +197,6 @@ def complete_table(
     model: TableModel,
     data: TableData,
     *,
-    path: Path,
     decisions: pd.DataFrame | None = None,
     threshold: float | None = None,
     top: int | None = None,
@@ -215,17 +205,15 @@ def complete_table(
 ) -> Completion:
     """Predict every label of every row and join what is known with what is likely.
 
-    ``data`` is the table, read as the model needs it; from its file ``path`` the output takes the other columns as they
-    are written. ``decisions`` is as for ``TableModel.fit``; ``threshold``, ``top`` and ``separator`` are as for
+    ``data`` is the table, read as the model needs it; the output has its cells as they are
+    written. ``decisions`` is as for ``TableModel.fit``; ``threshold``, ``top`` and ``separator`` are as for
     ``Output``. ``at_least_one`` puts the best label into a set that would be empty, unless a threshold is given;
     default: the model's setting.
     """
     frame, tally = named(data.frame), Tally()
     probabilities = model.predict_proba(frame, tally)
     notes: list[str] = []
-    if data.labels is not None:
-        indicator = data.labels.reindex(columns=model.labels_, fill_value=0)
-    elif model.label_ in frame.columns:
+    if model.label_ in frame.columns:
         indicator = split_tags(frame[model.label_], model.separator_, model.labels_)
         strange = sorted(set(distinct_tags(frame[model.label_], model.separator_)) - set(model.labels_))
         if strange:
@@ -247,5 +235,5 @@ def complete_table(
     filled = threshold is None and (model.at_least_one_ if at_least_one is None else at_least_one)
     separator = _separator(model, separator, notes)
     suggested = join_tags(settled, limit, top, separator, at_least_one=filled)
-    written = frame if data.labels is not None else read_as_written(path)
+    written = frame if data.as_written is None else data.as_written.fillna("")
     return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, tally.notes())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onepos.exceptions import DataFileError
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.files import parquet_pieces, parquet_rows
+from onepos.table.files import ParquetFile
 from onepos.table.kinds import Tally, named, require_columns
 from onepos.table.tags import LabelColumns, distinct_tags
 from onepos.training import Processes
@@ -41,7 +41,11 @@ class Shards:
                 f"expected a file for each of the {processes.size} processes; {folder} has {len(paths)}: write the "
                 "table as more files, or start fewer processes."
             )
-        return cls(paths, np.concatenate([[0], np.cumsum([parquet_rows(path) for path in paths])]), processes)
+        sizes = []
+        for path in paths:
+            with ParquetFile(path) as file:
+                sizes.append(file.n_rows)
+        return cls(paths, np.concatenate([[0], np.cumsum(sizes)]), processes)
 
     def own(self) -> list[int]:
         """Numbers of the files that this process reads."""
@@ -50,9 +54,12 @@ class Shards:
     def pieces(self, number: int) -> Iterator[tuple[slice, pd.DataFrame]]:
         """Yield a file in pieces, each with its rows among those of the whole."""
         first = int(self.starts[number])
-        for piece in parquet_pieces(self.paths[number], _PIECE_ROWS):
-            yield slice(first, first + len(piece)), named(piece)
-            first += len(piece)
+        if self.starts[number + 1] == first:
+            return  # a file may be empty, as long as others are not
+        with ParquetFile(self.paths[number]) as file:
+            for piece in (batch.frame for batch in file.batches(_PIECE_ROWS)):
+                yield slice(first, first + len(piece)), named(piece)
+                first += len(piece)
 
     def judge(self, columns: LabelColumns) -> tuple[pd.DataFrame, list[str]]:
         """Return some rows of every file, the same whatever the number of processes, and the names of the labels."""

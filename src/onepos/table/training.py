@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos._utils.context import deadline, limit_lifted, progress_to, time_left
 from onepos._utils.machine import apart
 from onepos.exceptions import DataFileError, LabelWarning
@@ -44,7 +45,7 @@ Scores = dict[str, float]
 
 
 @dataclass(eq=False)
-class Rows:
+class EncodedRows:
     """Encoded rows with their tags, and which of them training sees.
 
     ``train`` are the rows to train on, those without a tag among them; ``held`` are held out. ``most`` rows may be in
@@ -97,7 +98,8 @@ def make_estimator(
     method: str, params: dict[str, Any], random_state: int | None, n_positives: float | None, at_least_one: bool
 ) -> OnePositiveClassifier:
     """Build the estimator and validate its settings, before anything is read or trained."""
-    known = make_classifier(method).get_params(deep=False)
+    estimator = make_classifier(method, random_state=random_state)
+    known = estimator.get_params(deep=False)
     unknown = [name for name in params if name not in known]
     if unknown:
         with_it = [key for key in METHODS if unknown[0] in METHODS[key].load_class()._get_param_names()]
@@ -105,10 +107,10 @@ def make_estimator(
         raise ValueError(f"method {method!r} has no setting {unknown[0]!r}{elsewhere}; it has: {', '.join(known)}.")
     if n_positives is not None and "n_positives" in params:
         raise ValueError("n_positives is given twice, as a setting of the method and beside it. Leave one of them out.")
-    given: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}
+    beside: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}
     if not at_least_one:  # thresholds for sets of a mean size depend on it
-        given["at_least_one"] = False
-    estimator = make_classifier(method, **{"random_state": random_state, **given, **params})
+        beside["at_least_one"] = False
+    estimator.set_params(**beside | params)
     estimator._validate_params()
     estimator._check_processes()
     return estimator
@@ -143,7 +145,7 @@ def fit_in_time(estimator: Any, features: Any, tags: Any, *, started: float, che
 
 
 def compare(
-    estimator: OnePositiveClassifier, method: str, rows: Rows, labels: list[str], random_state: int | None
+    estimator: OnePositiveClassifier, method: str, rows: EncodedRows, labels: list[str], random_state: int | None
 ) -> dict[str, Any] | None:
     """Return how the tags of rows that training did not see are ranked; None if there are no such rows."""
     if not len(rows.held):
@@ -204,6 +206,62 @@ def comparison(method: str, methods: dict[str, Scores], *, rows: int, out_of_fol
         least_gain = _LEAST_GAIN * (1.0 - frequency["reciprocal_rank"])
         found["barely_beats_frequency"] = gain < least_gain or likelier < -_LEAST_GAIN * frequency["log_likelihood"]
     return found
+
+
+_MAYBE_NUMBER = storage.Maybe(storage.NUMBER)
+#: What a model file holds of ``TableModel.facts_``.
+FACTS = storage.Record(
+    {
+        "method": storage.TEXT,
+        "rows": storage.COUNT,
+        "rows_without_tag": storage.COUNT,
+        "training_rows": storage.COUNT,
+        "held_out_rows": storage.COUNT,
+        "counts": storage.each(storage.COUNT),
+        "decisions": storage.Maybe(storage.each(storage.COUNT)),
+        "notes": storage.List(storage.TEXT),
+        "held_out": storage.Maybe(
+            storage.Record(
+                {
+                    "rows": storage.COUNT,
+                    "out_of_fold": storage.TRUTH,
+                    "barely_beats_frequency": storage.TRUTH,
+                    "methods": storage.each(storage.each(storage.NUMBER)),
+                    "reciprocal_rank": storage.NUMBER,
+                    "*": storage.NUMBER,
+                }
+            )
+        ),
+        "sets": storage.Record(
+            {
+                "mean_size": storage.NUMBER,
+                "n_positives": storage.Maybe(storage.POSITIVE),
+                "guessed": storage.TRUTH,
+            }
+        ),
+        "tuning": storage.Maybe(
+            storage.Record(
+                {
+                    "criterion": storage.TEXT,
+                    "score": _MAYBE_NUMBER,
+                    "stopped": storage.TEXT,
+                    "chosen": storage.each(storage.JSON),
+                    "trials": storage.List(
+                        storage.Record(
+                            {
+                                "settings": storage.each(storage.JSON),
+                                "state": storage.TEXT,
+                                "error": storage.Maybe(storage.TEXT),
+                                "*": _MAYBE_NUMBER,
+                            }
+                        )
+                    ),
+                }
+            )
+        ),
+        "calibration": storage.Maybe(storage.each(storage.NUMBER)),
+    }
+)
 
 
 def tuning_facts(found: Any) -> dict[str, Any]:

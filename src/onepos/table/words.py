@@ -3,13 +3,14 @@
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils import storage
 from onepos.exceptions import DataFileError
 from onepos.table.columns import FittedColumn
 from onepos.table.kinds import CATEGORY, LIST, TEXT, VALUES, Tally, as_words
@@ -29,6 +30,7 @@ class CategoryColumn(FittedColumn):
     """Words with few distinct values: one 0/1 column each. Gaps and unknown words are all zeros."""
 
     kinds = (CATEGORY,)
+    _stored: ClassVar[storage.Rules] = {"values": storage.TEXTS}
     values: list[str]
 
     @classmethod
@@ -75,6 +77,13 @@ class BagColumn(FittedColumn):
     """
 
     kinds = (VALUES, LIST)
+    _stored: ClassVar[storage.Rules] = {
+        "values": storage.TEXTS,
+        "sign": storage.TEXT,
+        "n_found": storage.COUNT,
+        "n_hashed": storage.Value(f"0 or {HASHED}", lambda value: type(value) is int and value in (0, HASHED)),
+        "length": storage.NOT_NEGATIVE,
+    }
     values: list[str]
     sign: str
     n_found: int
@@ -166,6 +175,11 @@ class TextColumn(FittedColumn):
     """
 
     kinds = (TEXT,)
+    _stored: ClassVar[storage.Rules] = {
+        "terms": storage.List(storage.TEXT, "terms"),
+        "idf": storage.Array("terms", "f8", 0),
+        "length": storage.NOT_NEGATIVE,
+    }
     terms: list[str]
     idf: NDArray[np.float64]
     length: float

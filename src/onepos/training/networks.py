@@ -5,13 +5,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from onepos._utils import storage
 from onepos._utils.machine import require_memory
 from onepos.label_sets.thresholds import observed_frequency
 from onepos.rows.stored import rows_at_once
@@ -66,12 +67,23 @@ class Dropout(nn.Module):
         return {**self.__dict__, "generator": None}
 
 
+#: Layers of a network in a file. Each costs time to build, however small it is.
+_MOST_LAYERS = 1_000
+
+
 class MLP(nn.Sequential):
     """Linear layers with ReLU between them: ``sizes[0] → sizes[1] → … → sizes[-1]``.
 
     ``dropout`` and ``input_dropout`` are probabilities of dropping a hidden unit, and an input. The ``generator`` gives
     the initial weights and the dropout masks.
     """
+
+    _stored: ClassVar[storage.Rules] = {
+        "weights": storage.List(storage.Array("* *", "f2 f4"), least=1, most=_MOST_LAYERS),
+        "biases": storage.List(storage.Array("*", "f2 f4"), least=1, most=_MOST_LAYERS),
+        "dropout": storage.SHARE,
+        "input_dropout": storage.SHARE,
+    }
 
     def __init__(
         self,
@@ -93,11 +105,48 @@ class MLP(nn.Sequential):
         self.sizes = tuple(sizes)
         self.dropout, self.input_dropout = dropout, input_dropout
 
+    @property
+    def layers(self) -> list[nn.Linear]:
+        """The linear layers."""
+        return [layer for layer in self if isinstance(layer, nn.Linear)]
+
+    @property
+    def weights(self) -> list[NDArray[Any]]:
+        """Weights of each layer, (n_outputs, n_inputs), as a file has them."""
+        return [_in_a_file(layer.weight) for layer in self.layers]
+
+    @property
+    def biases(self) -> list[NDArray[Any]]:
+        """Bias of each layer, as a file has it."""
+        return [_in_a_file(layer.bias) for layer in self.layers]
+
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        weights, biases = fields["weights"], fields["biases"]
+        sizes = [weights[0].shape[1], *(len(bias) for bias in biases)]
+        shapes = [(n_outputs, n_inputs) for n_inputs, n_outputs in pairwise(sizes)]
+        if [layer.shape for layer in weights] != shapes:
+            raise ValueError(f"weights must be those of layers of {len(sizes):,} sizes, {sizes[:9]}")
+        made = cls(sizes, dropout=fields["dropout"], input_dropout=fields["input_dropout"])
+        with torch.no_grad():
+            for layer, weight, bias in zip(made.layers, weights, biases, strict=True):
+                layer.weight.copy_(torch.from_numpy(weight))
+                layer.bias.copy_(torch.from_numpy(bias))
+        return made.eval()
+
+
+def _in_a_file(values: Tensor) -> NDArray[Any]:
+    """Return weights in half the room if that holds the same numbers."""
+    full = values.detach().cpu()
+    half = full.half()
+    return np.asarray((half if torch.equal(half.float(), full) else full).numpy())
+
 
 @torch.no_grad()
 def start_at_frequencies(network: nn.Module, observed: Tensor) -> None:
     """Let the last layer start with the log-odds of how often each label was observed, whatever x is."""
-    last = [layer for layer in network.children() if isinstance(layer, nn.Linear)][-1]
+    *_, last = network.children()
+    assert isinstance(last, nn.Linear)
     share = torch.from_numpy(observed_frequency(observed.cpu().numpy()))
     last.weight.zero_()
     last.bias.copy_(torch.logit(share))

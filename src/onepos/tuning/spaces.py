@@ -113,7 +113,6 @@ SPACES: dict[str, Space] = {
     "ForestClassifier": {"min_samples_leaf": Integer(1, 30, log=True), "max_features": LogUniform(0.02, 1.0)},
     "KernelClassifier": {"width": LogUniform(0.05, 20.0), "ridge": LogUniform(0.03, 300.0), "scale": _SCALE},
     "LogisticClassifier": {"l2": LogUniform(0.03, 10_000.0), "scale": _SCALE},
-    "LinearClassifier": {"l2": LogUniform(0.1, 3000.0), "scale": _SCALE},
 }
 
 
@@ -123,7 +122,7 @@ def default_space(estimator: Any) -> Space:
     Examples
     --------
     >>> import onepos
-    >>> list(default_space(onepos.LinearClassifier()))
+    >>> list(default_space(onepos.LogisticClassifier()))
     ['l2', 'scale']
     """
     space: Space = {}

@@ -1,6 +1,5 @@
 """D2ML: singular-value thresholding, the bound, ADMM's optimality, the ridge, kernels, invariances, rank data."""
 
-import json
 import tracemalloc
 from itertools import pairwise
 
@@ -9,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from onepos import LinearClassifier
+from assume_negative_lines import AssumeNegativeLines
 from onepos.datasets import make_single_positive
 from onepos.metrics import average_precision
 from onepos_studies.methods._d2ml_solver import (
@@ -23,6 +22,7 @@ from onepos_studies.methods._d2ml_solver import (
     threshold_singular_values,
 )
 from onepos_studies.methods.d2ml import D2MLClassifier
+from stored_parts import restored
 
 N, Q, C = 40, 5, 4
 
@@ -278,7 +278,7 @@ def test_beats_assume_negative_on_discriminative_ranks(seed):
     X, observed, X_test, Y_test = discriminative_data(seed)
     tenth = len(X) // 10
     held = {"validation": (X[:tenth], observed[:tenth])}
-    linear = LinearClassifier().fit(X[tenth:], observed[tenth:], **held)
+    linear = AssumeNegativeLines().fit(X[tenth:], observed[tenth:], **held)
     d2ml = D2MLClassifier(random_state=0).fit(X[tenth:], observed[tenth:], **held)
     ahead, behind = (average_precision(Y_test, model.decision_function(X_test)) for model in (d2ml, linear))
     assert ahead > behind + 0.02
@@ -304,9 +304,7 @@ def test_too_many_features_are_refused_clearly():
 def test_state_gives_the_same_bits_back(kernel, container):
     X, y = shared_signal()
     model = D2MLClassifier(kernel=kernel, n_landmarks=30, random_state=0).fit(container(X), y)
-    arrays, facts = model._state()
-    again = D2MLClassifier()
-    again._restore(arrays, json.loads(json.dumps(facts)))
+    again = restored(model)
     assert np.array_equal(again._logits(container(X)), model._logits(container(X)))
     assert (again.rank_weight_, again.ridge_, again.gamma_) == (model.rank_weight_, model.ridge_, model.gamma_)
     assert again.history_.records == model.history_.records

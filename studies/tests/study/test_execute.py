@@ -11,7 +11,6 @@ import pytest
 
 from onepos._utils import context
 from onepos.label_sets.calibration import calibration_bins
-from onepos.methods import linear
 from onepos.methods.registry import make_classifier
 from onepos.metrics import METRICS, evaluate
 from onepos_studies.study import cells_of, parse_study
@@ -200,7 +199,7 @@ def test_smaller_parts_are_in_larger_ones():
 
 def test_cells_that_share_fits_have_the_rows_they_have_alone(monkeypatch):
     """Both rules of a method in one process, with fits remembered, against each cell with an empty memory."""
-    methods = ("linear", "mlml", "frequency", "bce", "an")
+    methods = ("logistic", "mlml", "frequency", "bce", "an")
     text = TEXT[: TEXT.index("[[method]]")] + "".join(f'[[method]]\nkey = "{key}"\n' for key in methods)
     tasks = run_together([one for one in cells_of(parse_study(text)) if one.trial == 0])
     assert [len(task) for task in tasks] == [2, 2, 2, 2, 1, 1]
@@ -213,13 +212,3 @@ def test_cells_that_share_fits_have_the_rows_they_have_alone(monkeypatch):
             assert alone["status"] == "ok"
             frames = [pd.DataFrame([found]).drop(columns=list(VOLATILE)) for found in (row, alone)]
             pd.testing.assert_frame_equal(*frames, check_exact=True)
-
-
-def test_the_linear_path_is_fitted_once_for_both_rules(monkeypatch):
-    fits = []
-    path = linear.LinearClassifier._path
-    monkeypatch.setattr(linear.LinearClassifier, "_path", lambda *inputs: fits.append(1) or path(*inputs))
-    monkeypatch.setattr(context, "_memory", OrderedDict())
-    text = TEXT + '[[method]]\nkey = "linear"\n'
-    run_cells([cell("linear", rule, text=text) for rule in ("clean", "single-positive")], [None, None])
-    assert len(fits) == 1

@@ -34,11 +34,11 @@ PAPERS = (
     "mlml",
     "d2ml",
     "softmax",
-    "linear",
+    "forest",
     "frequency",
 )
 RANKS = dict(zip(PAPERS, (1.8, 3.2, 4.0, 7.7, 6.5, 5.9, 2.9, 9.4, 8.8, 10.2, 7.1, 9.9, 12.6), strict=True))
-CLIQUES = [["smile", "role", "smile-si", "smile-code", "wan"], ["wan", "an-ls", "softmax", "an"], ["linear", "d2ml"]]
+CLIQUES = [["smile", "role", "smile-si", "smile-code", "wan"], ["wan", "an-ls", "softmax", "an"], ["forest", "d2ml"]]
 
 
 def sizes(methods=("smile", "role", "bce"), trials=3):
@@ -141,7 +141,7 @@ def test_an_open_choice_is_refused():
 
 
 def test_epochs_are_those_of_the_test_rows_until_the_shortest_trial_ends(small):
-    figure = epochs(small[small["method"].isin(["smile", "linear"])])
+    figure = epochs(small[small["method"].isin(["smile", "forest"])])
     (name,) = lines(figure)
     assert name == "SMILE"
     x, y = lines(figure)["SMILE"].get_data()

@@ -142,7 +142,7 @@ def test_what_is_nearer_to_the_method_wins():
     fixed = { batch_size = 64 }
     per_dataset = { known-posterior = { learning_rate = 0.5 } }
     [[method]]
-    key = "linear"
+    key = "logistic"
     [[method]]
     key = "frequency"
     """
@@ -150,7 +150,7 @@ def test_what_is_nearer_to_the_method_wins():
     found = {m.key: settings_of(study, study.data[0], m, "known-posterior") for m in study.methods}
     an = {"max_epochs": 5, "batch_size": 64, "dropout": 0.25, "learning_rate": 0.5}
     assert found["an"] == [an | {"scale": "minmax"}, an | {"scale": "standard"}]
-    assert found["linear"] == [{"scale": "minmax"}, {"scale": "standard"}]
+    assert found["logistic"] == [{"scale": "minmax"}, {"scale": "standard"}]
     assert found["frequency"] == [{}]
 
 

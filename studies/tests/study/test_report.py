@@ -93,7 +93,7 @@ def test_sizes_of_the_training_set_get_rows_of_their_own_and_results_given_twice
 
 
 def test_rows_and_columns_have_the_order_of_the_study(frame):
-    assert table(frame).methods == ("smile", "role", "an", "linear", "frequency", "bce", NASTY)
+    assert table(frame).methods == ("smile", "role", "an", "forest", "frequency", "bce", NASTY)
     assert table(frame).datasets == ("yeast", "scene", "CAL500")
 
 

@@ -62,8 +62,8 @@ def test_networks_keep_the_models_of_their_folds_and_other_kinds_have_one(fitted
 
 def test_networks_are_stored_with_16_bits_per_weight_and_nothing_is_lost(data, tmp_path):
     model = onepos.AutoClassifier(methods=("softmax",), **QUICK).fit(data.X[:500], data.observed[:500])
-    arrays = model._state()[0]
-    assert {array.dtype for name, array in arrays.items() if ".network." in name} == {np.dtype(np.float16)}
+    layers = [weights for member in model.members_ for weights in member.network_.weights]
+    assert {weights.dtype for weights in layers} == {np.dtype(np.float16)}
     n_weights = sum(weights.numel() for member in model.members_ for weights in member.network_.parameters())
     assert model.save(tmp_path / "m.onepos").stat().st_size < 2 * n_weights + 50_000
     found = onepos.load(tmp_path / "m.onepos").decision_function(data.X[500:])

@@ -19,8 +19,6 @@ from onepos.methods.registry import make_classifier
 #: Keys of the methods that can be members.
 KINDS = ("frequency", "logistic", "forest", "kernel", "capped", "wan", "softmax", "smile", "an")
 NETWORKS = ("capped", "wan", "softmax", "smile", "an")
-#: Keys of members that a model file may have.
-STORED = KINDS
 _MOST_LANDMARKS = 2000
 #: Rows of the matrix whose decomposition tells how fast the machine is at the moment.
 _PROBE = 500

@@ -8,24 +8,42 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos._utils.context import remember_work, tell
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
-from onepos._utils.validation import seed_from
+from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import pool
 from onepos.label_sets.thresholds import estimate_n_positives
-from onepos.methods._base import OnePositiveClassifier, SharesClassifier, State
+from onepos.methods._base import OnePositiveClassifier, SharesClassifier
 from onepos.methods._pretraining import shared_pretraining
-from onepos.methods.auto.candidates import KINDS, STORED, Shape, first_candidates, more_candidates
-from onepos.methods.auto.judging import FEWEST_TO_JUDGE, Contender, Folds, compare, deal, expected, links_of, raw_scores
+from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, more_candidates
+from onepos.methods.auto.judging import (
+    FEWEST_TO_JUDGE,
+    LINKS,
+    Contender,
+    Folds,
+    compare,
+    deal,
+    expected,
+    links_of,
+    raw_scores,
+)
 from onepos.methods.auto.search import BASELINES, TimedSearch
-from onepos.methods.registry import METHODS
+from onepos.methods.registry import StoredEstimator
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take
 from onepos.training import History
 
 #: A gain in mean log-likelihood over the label frequencies that is not worth a model.
 LEAST_GAIN = 0.02
+#: What a record of the history holds; other fields are numbers.
+_RECORD = {
+    "method": storage.TEXT,
+    "settings": storage.each(storage.JSON),
+    "weight": storage.NUMBER,
+    "*": storage.NUMBER,
+}
 #: Most rows from which the number of positives is guessed.
 _ROWS_TO_GUESS = 4000
 
@@ -91,6 +109,20 @@ class AutoClassifier(SharesClassifier):
     ['frequency', 'logistic']
     """
 
+    _stored: ClassVar[storage.Rules] = {
+        "members_": storage.List(StoredEstimator(*KINDS), "members", least=1, most=500),
+        "weights_": storage.Array("members", "f8", 0, 1),
+        "sharpness_": storage.Array("members", "f8", 0, storage.HUGE),
+        "links_": storage.List(storage.one_of(*LINKS), "members"),
+        "comparison_": storage.Record(
+            {
+                "rows": storage.IfSet(storage.COUNT),
+                "methods": storage.IfSet(storage.each(storage.each(storage.NUMBER))),
+            }
+        ),
+        "history_": storage.Part(History, records=storage.List(storage.Record(_RECORD))),
+    }
+
     time_budget: float | None = 60.0
     n_members: int = 24
     n_folds: int | None = None
@@ -110,6 +142,16 @@ class AutoClassifier(SharesClassifier):
         "combine": ["boolean"],
     }
 
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        if abs(fields["weights_"].sum() - 1.0) > 1e-6:
+            raise ValueError(f"weights_ must be shares whose sum is 1, not {fields['weights_'].sum():g}")
+        for member, link in zip(fields["members_"], fields["links_"], strict=True):
+            if link not in links_of(member):
+                raise ValueError(f"links_ must have one of {', '.join(links_of(member))} for a {type(member).__name__}")
+        return super()._from_stored(fields)
+
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
@@ -237,39 +279,3 @@ class AutoClassifier(SharesClassifier):
             for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
         ]
         return pool(np.stack(log_p), self.weights_)
-
-    def _state(self) -> State:
-        arrays: dict[str, NDArray[Any]] = {}
-        members = []
-        for place, member in enumerate(self.members_):
-            own, facts = member._state()
-            arrays |= {f"{place}.{name}": array for name, array in own.items()}
-            members.append({"class": type(member).__name__, "params": member.get_params(deep=False), "facts": facts})
-        return arrays, {
-            "members": members,
-            "weights": self.weights_.tolist(),
-            "sharpness": self.sharpness_.tolist(),
-            "links": self.links_,
-            "n_positives": self.n_positives_,
-            "comparison": self.comparison_,
-            "history": {"records": self.history_.records, "facts": self.history_.facts},
-        }
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        classes = {METHODS[key].class_name: METHODS[key] for key in STORED}
-        by_member: list[dict[str, NDArray[Any]]] = [{} for _ in facts["members"]]
-        for name, array in arrays.items():
-            place, _, own = name.partition(".")
-            by_member[int(place)][own] = array
-        self.members_ = []
-        for stored, own_arrays in zip(facts["members"], by_member, strict=True):
-            member = classes[stored["class"]].load_class()._unfitted(stored["params"])
-            member.classes_, member.single_label_ = np.arange(len(self.classes_)), False
-            member.n_features_in_ = self.n_features_in_
-            member._restore(own_arrays, stored["facts"])
-            self.members_.append(member)
-        self.weights_ = np.array(facts["weights"], dtype=np.float64)
-        self.sharpness_ = np.array(facts["sharpness"], dtype=np.float64)
-        self.links_ = facts.get("links", ["standardized"] * len(self.members_))
-        self.n_positives_, self.comparison_ = facts["n_positives"], facts.get("comparison", {})
-        self.history_ = History(facts["history"]["records"], facts["history"]["facts"])

@@ -1,18 +1,25 @@
 """D2ML (DM2L): predictions of low rank within each label's rows and of high rank over all rows."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos.methods._base import State
-from onepos.methods._classical import CONSTANT, UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, with_constant
 from onepos.training import History
 from onepos.training.machine import limited_threads
 from onepos.tuning.spaces import Choice, LogUniform, Space
 from onepos_studies.methods import _d2ml_solver as solver
+from onepos_studies.methods._classical import (
+    CONSTANT,
+    UNOBSERVED,
+    ClassicalClassifier,
+    Matrix,
+    Unobserved,
+    with_constant,
+)
 
 #: XᵀX is formed and factorised; above this many features that no longer fits.
 _MAX_FEATURES = 8192
@@ -117,6 +124,14 @@ class D2MLClassifier(ClassicalClassifier):
 
     _strength: ClassVar[str] = "rank_weight"
     _solution_type: ClassVar[Any] = _Solution
+    _stored: ClassVar[storage.Rules] = {
+        "landmarks_": storage.Maybe(storage.Matrix("inputs features")),
+        "coef_": storage.Array("inputs labels"),
+        "intercept_": storage.Array("labels"),
+        "gamma_": storage.Maybe(storage.POSITIVE),
+        "rank_weight_": storage.NOT_NEGATIVE,
+        "ridge_": storage.NOT_NEGATIVE,
+    }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
@@ -149,12 +164,16 @@ class D2MLClassifier(ClassicalClassifier):
         coef = weights[:-1] if projection is None else projection @ weights[:-1]
         return _Solution(coef, CONSTANT * weights[-1], landmarks, gamma, strength, ridge), history
 
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        n_features = fields["n_features_in_"]
+        if (fields["landmarks_"] is None) != (fields["gamma_"] is None):
+            raise ValueError("landmarks_ and gamma_ must come together")
+        if fields["gamma_"] is None and len(fields["coef_"]) != n_features:
+            raise ValueError(f"coef_ must have {n_features:,} rows, one for each feature, not {len(fields['coef_']):,}")
+        return super()._from_stored(fields)
+
     def _scores(self, solution: _Solution, features: Any) -> Matrix:
         if solution.gamma is None:
             return super()._scores(solution, features)
         return solver.kernel_product(features, solution.landmarks, solution.gamma, solution.coef) + solution.intercept
-
-    def _state(self) -> State:
-        arrays, facts = super()._state()
-        facts.pop("landmarks", None)  # None when linear
-        return arrays, facts

@@ -6,8 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints
-from onepos.methods._classical import (
+from onepos.training import History
+from onepos.training.machine import limited_threads
+from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
+from onepos_studies.methods._classical import (
     CONSTANT,
     UNOBSERVED,
     ClassicalClassifier,
@@ -16,9 +20,6 @@ from onepos.methods._classical import (
     WeightedLabels,
     with_constant,
 )
-from onepos.training import History
-from onepos.training.machine import limited_threads
-from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
 from onepos_studies.methods._glocal_solver import Coefficients, Limits, fit_glocal, group_rows
 
 
@@ -136,6 +137,13 @@ class GLOCALClassifier(ClassicalClassifier):
 
     _strength: ClassVar[str] = "feature_l2"
     _solution_type: ClassVar[Any] = _Solution
+    _stored: ClassVar[storage.Rules] = {
+        "coef_": storage.Array("features labels"),
+        "intercept_": storage.Array("labels"),
+        "labels_": storage.Array("labels rank"),
+        "correlations_": storage.Array("groups labels correlation_rank"),
+        "feature_l2_": storage.NOT_NEGATIVE,
+    }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator

@@ -1,17 +1,18 @@
 """MLML: observed labels spread over a graph of rows and a graph of labels."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.graph.neighbors import Metric, usable_neighbors
-from onepos.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
 from onepos.training import History
 from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
 from onepos_studies.methods import _mlml_solver as solver
+from onepos_studies.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
 
 
 class _RowGraph(NamedTuple):
@@ -125,6 +126,15 @@ class MLMLClassifier(ClassicalClassifier):
 
     _strength: ClassVar[str] = "instance_smoothness"
     _solution_type: ClassVar[Any] = _Solution
+    _stored: ClassVar[storage.Rules] = {
+        "metric_": storage.one_of("euclidean", "cosine"),
+        "features_": storage.Matrix("rows columns"),
+        "scales_": storage.Array("rows", low=0),
+        "soft_": storage.Array("rows labels"),
+        "instance_smoothness_": storage.NOT_NEGATIVE,
+        "n_neighbors_": storage.SIZE,
+        "weight_": storage.SHARE,
+    }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
@@ -167,6 +177,14 @@ class MLMLClassifier(ClassicalClassifier):
 
     def _label_graph(self, columns: Matrix) -> Matrix:
         return np.asarray(solver.laplacian(solver.label_weights(columns, self.label_sharpness)))
+
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        # Rows of zeros have a column of their own where directions are compared.
+        n_columns = fields["n_features_in_"] + (fields["metric_"] == "cosine")
+        if fields["features_"].shape[1] != n_columns:
+            raise ValueError(f"features_ must have {n_columns:,} columns, not {fields['features_'].shape[1]:,}")
+        return super()._from_stored(fields)
 
     def _scores(self, solution: _Solution, features: Any) -> Matrix:
         # One more neighbour than the graph has: a training row finds itself.

@@ -50,7 +50,7 @@ def published_value(metric: str, dataset: str, method: str) -> tuple[float, floa
 
     Examples
     --------
-    >>> published_value("average_precision", "espgame-hue", "smile"), published_value("coverage", "scene", "linear")
+    >>> published_value("average_precision", "espgame-hue", "smile"), published_value("coverage", "scene", "forest")
     ((0.259, 0.003), None)
     """
     return _values().get((metric, SUBSTITUTES.get(dataset, dataset), method))

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos import metrics
+from onepos._utils import storage
 from onepos._utils.context import recall
 from onepos._utils.parameters import PROBABILITY, one_of
-from onepos._utils.validation import MatrixLike, seed_from
-from onepos.methods._base import OnePositiveClassifier, State, scaler_state, stored_scaler
-from onepos.rows.scaling import fit_scaler
+from onepos._utils.validation import all_or_nothing, seed_from
+from onepos.methods._base import OnePositiveClassifier
+from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import hold_out
 from onepos.training import History
 
@@ -44,11 +45,17 @@ class ClassicalClassifier(OnePositiveClassifier):
     #: Name of the parameter that may be a sequence.
     _strength: ClassVar[str]
     _solution_type: ClassVar[Any]
+    _stored: ClassVar[storage.Rules] = {
+        "scaler_": storage.Part(FeatureScaler),
+        "n_iter_": storage.COUNT,
+        "history_": storage.Part(History),
+    }
 
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:
@@ -124,27 +131,14 @@ class ClassicalClassifier(OnePositiveClassifier):
         for name, value in solution._asdict().items():
             setattr(self, f"{name}_", value)
 
+    @classmethod
+    def _from_stored(cls, fields: dict[str, Any]) -> Self:
+        made = super()._from_stored(fields)
+        made._keep(cls._solution_type(*(fields[f"{name}_"] for name in cls._solution_type._fields)))
+        return made
+
     def _logits(self, X: Any) -> Matrix:
         return LOGIT_SLOPE * self._scores(self._solution, self.scaler_.transform(X))
-
-    def _state(self) -> State:
-        arrays, facts = scaler_state(self.scaler_)
-        history = {"records": self.history_.records, "facts": self.history_.facts}
-        facts |= {"n_iter": self.n_iter_, "history": history}
-        for name, value in self._solution._asdict().items():
-            if isinstance(value, np.ndarray) or sparse.issparse(value):
-                arrays |= pack(name, value)
-            else:
-                facts[name] = value
-        return arrays, facts
-
-    def _restore(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-        self.scaler_ = stored_scaler(arrays, facts)
-        self.history_ = History(facts["history"]["records"], facts["history"]["facts"])
-        self.n_iter_, self.validation_scores_ = facts["n_iter"], {}
-        stored = {name.partition(".")[0] for name in arrays}
-        names = self._solution_type._fields
-        self._keep(self._solution_type(*(unpack(n, arrays) if n in stored else facts.get(n) for n in names)))
 
 
 def with_constant(features: Any) -> Any:
@@ -229,19 +223,3 @@ class WeightedLabels:
 
     def _at_listed(self, values: Matrix) -> Any:
         return sparse.csr_array((values, (self.rows, self.columns)), shape=self.shape)
-
-
-def pack(name: str, features: MatrixLike) -> dict[str, NDArray[Any]]:
-    """Dense or CSR features as named arrays for ``_state``."""
-    if not sparse.issparse(features):
-        return {name: np.asarray(features)}
-    parts = {f"{name}.{part}": np.asarray(getattr(features, part)) for part in ("data", "indices", "indptr")}
-    return parts | {f"{name}.shape": np.asarray(features.shape, dtype=np.int64)}
-
-
-def unpack(name: str, arrays: dict[str, NDArray[Any]]) -> MatrixLike:
-    """Take back what ``pack`` gave."""
-    if name in arrays:
-        return arrays[name]
-    data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
-    return sparse.csr_array((data, indices, indptr), shape=tuple(arrays[f"{name}.shape"].tolist()))

@@ -1,0 +1,169 @@
+"""Files of tables: opened once, read as text, numbers told from the whole column; written whole or not at all."""
+
+import io
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onepos.exceptions import DataFileError
+from onepos.table import ColumnEncoder, read_chunks, read_table
+from onepos.table.files import open_table
+from onepos.table.writing import escape_formula, unescape_formula
+
+
+def test_a_file_is_opened_once(tmp_path):
+    table = pd.DataFrame({"n": range(50), "w": list("ab") * 25})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    with mock.patch.object(Path, "open", autospec=True, side_effect=Path.open) as opened:
+        data = read_table(tmp_path / "a.csv")
+        assert opened.call_count == 1
+        assert sum(len(piece) for piece in read_chunks(tmp_path / "a.csv", rows=7)) == 50
+    assert opened.call_count == 2
+    assert data.frame["n"].tolist() == list(range(50))
+    assert data.as_written["n"].tolist() == [str(n) for n in range(50)]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_a_row_gives_the_same_features_in_any_batch(tmp_path, suffix):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "n": random.normal(size=60).round(6),
+            "whole": random.integers(-5, 5, 60),
+            "flag": random.choice(["yes", "no"], 60),
+            "colour": random.choice(["red", "blue", "NA"], 60),
+            "when": [f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(60)],
+            "length": [f"{60 + i} min" for i in range(60)],
+        }
+    )
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".parquet":
+        table.to_parquet(path)
+    else:
+        table.to_csv(path, index=False, sep="," if suffix == ".csv" else "\t")
+    whole = read_table(path).frame
+    encoder = ColumnEncoder().fit(whole)
+    expected = encoder.transform(whole)
+    for rows in (1, 7, 1000):
+        pieces = [encoder.transform(piece) for piece in read_chunks(path, words=encoder.words_, rows=rows)]
+        np.testing.assert_array_equal(np.concatenate(pieces), expected)
+    index = [piece.index for piece in read_chunks(path, rows=7)]
+    assert np.concatenate(index).tolist() == list(range(60))
+
+
+def test_numbers_are_those_that_pandas_reads(tmp_path):
+    random = np.random.default_rng(0)
+    values = random.normal(size=(300, 3)) * 10.0 ** random.uniform(-12, 12, (300, 3))
+    pd.DataFrame(values, columns=list("abc")).to_csv(tmp_path / "a.csv", index=False)
+    np.testing.assert_array_equal(read_table(tmp_path / "a.csv").frame, values)
+
+
+def test_what_is_a_number_and_what_stays_text(tmp_path):
+    columns = {
+        "gap": (["1", "?", " 3 "], [1.0, np.nan, 3.0]),
+        "long": (["1234567890123456789012", "2", "3"], ["1234567890123456789012", "2", "3"]),
+        "hex": (["0x10", "1", "2"], ["0x10", "1", "2"]),
+        "words": (["1", "2", "three"], ["1", "2", "three"]),
+        "flag": (["True", "False", "True"], ["True", "False", "True"]),
+        "nothing": (["", "NA", "?"], [np.nan] * 3),
+    }
+    pd.DataFrame({name: cells for name, (cells, _) in columns.items()}).to_csv(tmp_path / "a.csv", index=False)
+    frame = read_table(tmp_path / "a.csv").frame
+    for name, (_, expected) in columns.items():
+        pd.testing.assert_series_equal(frame[name].astype(object), pd.Series(expected, name=name, dtype=object))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_ends_of_lines_blank_lines_and_columns_without_a_name(tmp_path, end):
+    (tmp_path / "a.csv").write_bytes(end.join(["", '"a', 'b",,y', "1,2,3", "", '4,"5', '6",7', ""]).encode())
+    frame = read_table(tmp_path / "a.csv").frame
+    assert list(frame.columns) == [f"a{end}b", "Unnamed: 1", "y"]
+    assert frame["y"].tolist() == [3, 7]
+    assert frame["Unnamed: 1"].tolist() == ["2", f"5{end}6"]
+
+
+def test_a_long_row_in_a_later_batch_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n5,6,7\n8,9\n")
+    for rows in (1, 2, 3, 4):
+        with pytest.raises(DataFileError, match="line 4 has 3 cells, the header 2"):
+            list(read_chunks(tmp_path / "a.csv", rows=rows))
+
+
+def test_names_and_the_share_that_was_read(tmp_path):
+    pd.DataFrame({"a": range(9), "'=b": range(9)}).to_csv(tmp_path / "a.csv", index=False)
+    pd.DataFrame({"a": range(9), "=b": range(9)}).to_parquet(tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        with open_table(tmp_path / name) as file:
+            assert file.names == ["a", "=b"]
+            assert file.has_integers("a") == (name == "a.parquet")
+            assert len(next(file.batches(None)).frame) == 9
+            assert file.share() == 1.0
+
+
+def test_formats_of_the_benchmark_name_the_package_that_converts_them(tmp_path):
+    with pytest.raises(DataFileError, match="pip install onepos-studies"):
+        read_table(tmp_path / "yeast.arff")
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "@x", "-two", "'=1", "'plain", "-5", "+3,5%", "word", ""])
+def test_escaped_cells_come_back(cell, tmp_path):
+    assert unescape_formula(escape_formula(cell)) == cell
+    written = io.StringIO()
+    pd.DataFrame({"c": [escape_formula(cell)], "d": ["x"]}).to_csv(written, index=False)
+    (tmp_path / "a.csv").write_text(written.getvalue())
+    assert read_table(tmp_path / "a.csv", plain=["c"]).frame["c"].fillna("").tolist() == [cell]
+
+
+def test_codes_keep_their_zeros(tmp_path):
+    (tmp_path / "a.csv").write_text("zip,n,t\n80331,10,0.5\n,0,0.25\n01067,7,1\n")
+    frame = read_table(tmp_path / "a.csv").frame
+    assert frame["zip"].tolist()[::2] == ["80331", "01067"]
+    assert frame["zip"].isna().tolist() == [False, True, False]
+    assert frame[["n", "t"]].dtypes.map(str).tolist() == ["int64", "float64"]
+    assert [piece["zip"].tolist()[-1] for piece in read_chunks(tmp_path / "a.csv", rows=2)][-1] == "01067"
+    # A stray zero, or months, are numbers.
+    (tmp_path / "b.csv").write_text("price,month\n0.00,01\n05,12\n1.5,07\n")
+    assert read_table(tmp_path / "b.csv").frame.dtypes.map(str).tolist() == ["float64", "int64"]
+
+
+def test_a_csv_file_of_a_spreadsheet_may_have_semicolons(tmp_path):
+    (tmp_path / "a.csv").write_bytes("\ufeffPreis;tag\n1,5;a\n2,25;b\n".encode())
+    assert read_table(tmp_path / "a.csv").frame.to_dict("list") == {"Preis": ["1,5", "2,25"], "tag": ["a", "b"]}
+    # The header decides; thousands with dots stay text for the column to judge, numbers with dots do not.
+    (tmp_path / "b.csv").write_text("Preis, netto;kg;n\n916;1.5;3\n1.441;2.25;4\n")
+    frame = read_table(tmp_path / "b.csv").frame
+    assert frame["Preis, netto"].tolist() == ["916", "1.441"]
+    assert frame[["kg", "n"]].dtypes.map(str).tolist() == ["float64", "int64"]
+
+
+def test_tags_and_ids_are_text_as_it_stands(tmp_path):
+    (tmp_path / "a.csv").write_text("id,tag,x\n07,NA,1\n08,None,?\n")
+    frame = read_table(tmp_path / "a.csv", plain=["id", "tag"]).frame
+    assert frame["id"].tolist() == ["07", "08"]
+    assert frame["tag"].tolist() == ["NA", "None"]
+    assert frame["x"].isna().tolist() == [False, True]
+    assert [len(piece) for piece in read_chunks(tmp_path / "a.csv", rows=1)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "a.csv: is empty"),
+        ("a.csv", b"x,y\n", "has a header and no row"),
+        ("a.csv", b"x,y\n1,2,3\n", "not a readable table: line 2 has 3 cells, the header 2"),
+        ("a.csv", b"x;y\n1;2\n1;2;3\n", "not a readable table: line 3 has 3 cells, the header 2"),
+        ("a.csv", b'x,y\n1,"2\n', "not a readable table: .* Is the file complete"),
+        ("a.csv", b"x\n\xff\xfe\n", "not UTF-8"),
+        ("a.parquet", b"PAR1", "not a readable parquet file"),
+        ("a.xlsx", b"", "cannot tell the format of 'a.xlsx'"),
+    ],
+)
+def test_unreadable_files(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataFileError, match=message):
+        read_table(tmp_path / name)
+    with pytest.raises(DataFileError, match=message):
+        list(read_chunks(tmp_path / name))
