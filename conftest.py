@@ -89,9 +89,9 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
-def without_kernels(monkeypatch):
-    """Compute T_LE by automatic differentiation instead of the kernel."""
-    monkeypatch.setattr(enhancement, "USE_KERNEL", False)
+def by_autograd(monkeypatch):
+    """Compute T_LE by automatic differentiation, as on other devices."""
+    monkeypatch.setattr(enhancement, "WRITTEN_OUT", False)
 
 
 @pytest.fixture

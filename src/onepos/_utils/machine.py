@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import platform
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
@@ -36,29 +36,6 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-
-
-@cache
-def machine() -> dict[str, str | int | None]:
-    """Return what kind of machine this is, without its name."""
-    return {"system": platform.system(), "processor": _processor(), "cores": os.cpu_count()}
-
-
-def reset_peak_memory() -> None:
-    """Let the kernel forget this process's peak, where it can; elsewhere the peak is of the process's whole life."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_megabytes() -> float:
-    """Return the most resident memory since the last reset."""
-    fields = _fields(_STATUS) if _STATUS.exists() else {}
-    if "VmHWM:" in fields:  # some sandboxes have the file without it
-        return fields["VmHWM:"] / 1024
-    import resource
-
-    unit = 1024 * 1024 if platform.system() == "Darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def is_alive(process: int) -> bool:
@@ -103,15 +80,6 @@ def _fields(path: Path) -> dict[str, int]:
     """Return the numbers of a file of the kernel by the word before each."""
     words = (line.split() for line in path.read_text().splitlines())
     return {found[0]: int(found[1]) for found in words if len(found) > 1 and found[1].isdigit()}
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 _APART: ContextVar[bool] = ContextVar("onepos_apart", default=False)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from onepos._utils.context import remember_work
-from onepos._utils.machine import machine, peak_megabytes, reset_peak_memory, versions
+from onepos._utils.machine import versions
 from onepos.exceptions import StudyError
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import get_method, make_classifier
@@ -24,6 +24,7 @@ from onepos.training import Callback, Objective
 from onepos.training.machine import limited_threads
 from onepos.training.objective import as_features
 from onepos_studies.study.cells import Cell, Trial, matches_paper
+from onepos_studies.study.machine import machine, peak_megabytes, reset_peak_memory
 from onepos_studies.study.provenance import PROTOCOL, commit, data_version, full_setting, revision_of
 from onepos_studies.study.spec import Parameters, accepted_parameters
 
@@ -258,6 +259,6 @@ class SoftLabelChange(Callback):
 
 @torch.no_grad()
 def _soft_labels(encoder: Any) -> torch.Tensor:
-    rows = torch.arange(encoder.graph.shape[0])
+    rows = torch.arange(encoder.aggregated.shape[0])
     parts = [encoder(part).chunk(2, dim=1) for part in torch.split(rows, 4096)]
     return torch.cat([torch.sigmoid(log_alpha - log_beta) for log_alpha, log_beta in parts])
