@@ -11,7 +11,7 @@ import onepos
 from onepos._utils.context import deadline, progress_to
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
-from onepos.methods._linear_path import BernoulliLoss, LinearProblem, SoftmaxLoss, linear_logits
+from onepos.methods._softmax_path import SoftmaxProblem, linear_logits
 
 DATA = make_known_posterior(400, 6, 5, random_state=0)
 X, Y = np.asarray(DATA.X), np.asarray(DATA.observed)
@@ -26,35 +26,33 @@ def test_is_scikit_learns(l2):
     theirs = LogisticRegression(C=1 / l2, tol=1e-10, max_iter=10_000).fit(X.astype(float), Y.argmax(axis=1))
     ours = build(l2=l2, scale="none").fit(X, Y.argmax(axis=1))
     assert np.allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-3)
-    problem = LinearProblem(X.astype(float), SoftmaxLoss(Y))
+    problem = SoftmaxProblem(X.astype(float), Y.astype(float))
     exact = problem.solve(l2, problem.constant_model(), max_iter=500, tolerance=1e-13)
     assert np.allclose(exact.weights[:-1].T, theirs.coef_, atol=2e-5)
 
 
-@pytest.mark.parametrize("kind", [SoftmaxLoss, BernoulliLoss])
-def test_gradients_are_those_of_the_values(kind):
+def test_gradients_are_those_of_the_values():
     rng = np.random.default_rng(0)
-    loss = kind(Y.astype(float))
+    problem = SoftmaxProblem(X, Y.astype(float))
     logits = 3 * rng.standard_normal(Y.shape)
-    residual = loss.residual(loss(logits)[1]).copy()
+    residual = problem.residual(problem.loss(logits)[1]).copy()
     for _ in range(5):
         along = rng.standard_normal(Y.shape)
-        slope = (loss(logits + 1e-5 * along)[0] - loss(logits - 1e-5 * along)[0]) / 2e-5
+        slope = (problem.loss(logits + 1e-5 * along)[0] - problem.loss(logits - 1e-5 * along)[0]) / 2e-5
         assert np.isclose(slope, (residual * along).sum(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [SoftmaxLoss, BernoulliLoss])
-def test_the_constant_model_is_the_minimum_without_features(kind):
-    loss = kind(Y.astype(float))
-    assert np.allclose(loss.residual(loss(np.tile(loss.intercepts(), (400, 1)))[1]).mean(axis=0), 0, atol=3e-3)
+def test_the_constant_model_is_the_minimum_without_features():
+    problem = SoftmaxProblem(X, Y.astype(float))
+    assert np.allclose(
+        problem.residual(problem.loss(np.tile(problem.constant_model()[-1], (400, 1)))[1]).mean(axis=0), 0, atol=3e-3
+    )
 
 
-@pytest.mark.parametrize("kind", [SoftmaxLoss, BernoulliLoss])
-def test_the_gradient_vanishes_at_the_solution(kind):
-    loss = kind(Y.astype(float))
-    problem = LinearProblem(X, loss)
+def test_the_gradient_vanishes_at_the_solution():
+    problem = SoftmaxProblem(X, Y.astype(float))
     weights = problem.solve(2.0, problem.constant_model(), max_iter=500, tolerance=1e-14).weights
-    residual = loss.residual(loss(X @ weights[:-1] + weights[-1])[1])
+    residual = problem.residual(problem.loss(X @ weights[:-1] + weights[-1])[1])
     assert np.abs(X.T @ residual + 2.0 * weights[:-1]).max() < 1e-4
     assert np.abs(residual.sum(axis=0)).max() < 1e-4
 
@@ -62,10 +60,9 @@ def test_the_gradient_vanishes_at_the_solution(kind):
 def test_spread_and_frequency_of_columns_do_not_matter():
     """Without a penalty the probabilities do not depend on the units of the features."""
     units = np.array([1e-3, 1e-2, 1.0, 1.0, 1e2, 1e3])
-    loss = SoftmaxLoss(Y.astype(float))
     found = []
     for factor in (np.ones(6), units):
-        problem = LinearProblem(X * factor, loss)
+        problem = SoftmaxProblem(X * factor, Y.astype(float))
         fit = problem.solve(0.0, problem.constant_model(), max_iter=500, tolerance=1e-10)
         found.append(softmax(linear_logits(problem.features, fit.weights), axis=1))
     assert np.allclose(*found, atol=1e-4)

@@ -78,13 +78,16 @@ def test_a_combination_of_models_is_refused(tmp_path, data):
 @pytest.mark.parametrize("key", ["capped", "logistic"])
 def test_a_level_found_by_iteration_is_refused(tmp_path, data, key):
     model = build(key).fit(data.X, data.observed)
-    with pytest.raises(ValueError, match=f"{key} finds the level of every row by iteration"):
+    with pytest.raises(ValueError, match="Classifier finds the level of every row by iteration"):
         export_onnx(model, tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize(
     ("key", "reason"),
-    [("forest", "forest walks through its trees"), ("kernel", "kernel compares rows with its landmarks")],
+    [
+        ("forest", "ForestClassifier walks through its trees"),
+        ("kernel", "KernelClassifier compares rows"),
+    ],
 )
 def test_trees_and_landmarks_are_refused(tmp_path, data, key, reason):
     model = build(key).fit(data.X, data.observed)

@@ -140,7 +140,11 @@ def test_other_data_are_refused(known, tmp_path):
             onepos.make_classifier("an", **SETTINGS).fit(X, observed, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:200], lambda content: b"nonsense" * 9])
+def _flipped(content):
+    return content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:200], lambda content: b"nonsense" * 9, _flipped])
 def test_a_damaged_checkpoint_says_so(known, tmp_path, damage):
     onepos.make_classifier("an", **SETTINGS).fit(known.X, known.observed, checkpoint=tmp_path)
     path = tmp_path / "checkpoint.safetensors"
@@ -152,7 +156,7 @@ def test_a_damaged_checkpoint_says_so(known, tmp_path, damage):
 def test_a_model_file_is_no_checkpoint(known, tmp_path):
     model = onepos.make_classifier("an", **SETTINGS).fit(known.X, known.observed)
     model.save(tmp_path / "checkpoint.safetensors")
-    with pytest.raises(CheckpointError, match="is not a checkpoint of onepos"):
+    with pytest.raises(CheckpointError, match="is a safetensors file, but not a onepos checkpoint"):
         onepos.make_classifier("an", **SETTINGS).fit(known.X, known.observed, checkpoint=tmp_path)
 
 

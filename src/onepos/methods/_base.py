@@ -92,6 +92,10 @@ class OnePositiveClassifier(_Fitted):
         "calibration_": storage.IfSet(storage.Part(Calibration)),
     }
 
+    #: Why there is no graph of the logits, and which function of these are the probabilities.
+    _no_graph: ClassVar[str] = "predicts in a way that onepos cannot write as a graph"
+    _graph_output: ClassVar[str] = "Sigmoid"
+
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
     #: Whether a large memory-mapped X is read row by row; otherwise it is loaded, as any array.
@@ -182,6 +186,10 @@ class OnePositiveClassifier(_Fitted):
     def _logits(self, X: Any) -> NDArray[np.float64]:
         """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
         raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
+
+    def _graph_logits(self, graph: Any) -> str:
+        """Add to a graph of ``onepos.persistence.onnx`` what ``_logits`` computes; return the name of the result."""
+        raise NotImplementedError(f"{type(self).__name__} {self._no_graph}")
 
     def decision_function(self, X: Any) -> Any:
         """Logits, shape (n_samples, n_labels); for a 1-D y of two classes the difference, shape (n_samples,)."""

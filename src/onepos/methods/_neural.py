@@ -290,6 +290,9 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         """Logits of the method from those of its network."""
         return logits
 
+    def _graph_logits(self, graph: Any) -> str:
+        return str(graph.network(self.scaler_, self.network_))
+
     @property
     def _params(self) -> dict[str, Any]:
         if is_own(self.network):

@@ -276,6 +276,8 @@ class ForestClassifier(SharesClassifier):
         "min_samples_leaf_": storage.SIZE,
     }
 
+    _no_graph: ClassVar[str] = "walks through its trees at prediction, which onepos cannot write as a graph"
+
     n_trees: int = 300
     min_samples_leaf: int | str = "auto"
     max_features: Any = "sqrt"

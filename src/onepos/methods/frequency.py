@@ -46,5 +46,8 @@ class FrequencyClassifier(OnePositiveClassifier):
         self._cut_at(logit(self.frequency_)[None], complete=complete, rows="all rows, which are alike")
         return self
 
+    def _graph_logits(self, graph: Any) -> str:
+        return str(graph.repeated(logit(self.frequency_)))
+
     def _logits(self, X: Any) -> NDArray[np.float64]:
         return np.tile(logit(self.frequency_), (X.shape[0], 1))

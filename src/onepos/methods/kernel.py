@@ -81,6 +81,8 @@ class KernelClassifier(SharesClassifier):
     (300, 4)
     """
 
+    _no_graph: ClassVar[str] = "compares rows with its landmarks at prediction, which onepos cannot write as a graph"
+
     width: float | str = "auto"
     ridge: float | str = "auto"
     _stored: ClassVar[storage.Rules] = {

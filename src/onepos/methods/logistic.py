@@ -5,14 +5,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax
 
+from onepos._utils import storage
 from onepos._utils.context import tell, time_left
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos._utils.validation import numpy_generator
 from onepos.methods._base import SharesClassifier
-from onepos.methods._linear_path import PATH_TOLERANCE, Fit, LinearProblem, LinearWeights, SoftmaxLoss, linear_logits
-from onepos.rows.scaling import fit_scaler
+from onepos.methods._softmax_path import PATH_TOLERANCE, PathPoint, SoftmaxProblem, linear_logits
+from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import splits
 
 #: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
@@ -21,8 +22,16 @@ N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
 PATIENCE = 2
 
 
+class _FittedWeights(SharesClassifier):
+    """Learnt attributes, apart from the parameters of the dataclass below."""
+
+    coef_: NDArray[Any]
+    intercept_: NDArray[Any]
+    l2_: float
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class LogisticClassifier(SharesClassifier, LinearWeights):
+class LogisticClassifier(_FittedWeights):
     """Multinomial logistic regression of the observed label, L2 strength chosen along a path. Key: ``logistic``.
 
     Minimises Σ_i CE(softmax(x_i W + b), t_i) + ½·l2·‖W‖², where t_i shares a row's weight among its observed labels
@@ -61,8 +70,19 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
     ((5, 4), True)
     """
 
+    _stored: ClassVar[storage.Rules] = {
+        "scaler_": storage.Part(FeatureScaler),
+        "coef_": storage.Array("features labels"),
+        "intercept_": storage.Array("labels"),
+        "l2_": storage.NOT_NEGATIVE,
+        "n_iter_": storage.COUNT,
+    }
+
     l2: Any = "auto"
     max_iter: int = 200
+    validation_fraction: float = 0.1
+    scale: str = "auto"
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[Constraints] = {
         **SharesClassifier._parameter_constraints,
@@ -77,94 +97,81 @@ class LogisticClassifier(SharesClassifier, LinearWeights):
         X, labels, given = self._begin(X, y, validation, validation_labels)
         self.scaler_ = fit_scaler(X, self.scale)
         labelled = np.flatnonzero(labels.labelled)
-        features = self.scaler_.transform(X)[labelled]
-        targets = _shares(labels.observed[labelled])
-        whole = _Part(features, targets)
-        strengths = self._strengths(whole.problem)
+        features, observed = self.scaler_.transform(X)[labelled], labels.observed[labelled]
+        targets = _shares(observed)
+        whole = SoftmaxProblem(features, targets)
+        strengths = self._strengths(whole)
         self.validation_scores_ = {}
-        judges, rows, best = features, "training rows", Fit(whole.start, strengths[0], 0)
+        best, cut_on, rows = PathPoint(whole.constant_model(), strengths[0], 0), features, "training rows"
+        logits: Any = None  # of held-out rows, from the model that did not see them
         if given is not None:
-            judges, rows, truth = self.scaler_.transform(given[0]), "validation rows", _shares(given[1])
-            seen = truth.any(axis=1)
+            truth = _shares(given[1])
+            cut_on, rows, seen = self.scaler_.transform(given[0]), "validation rows", truth.any(axis=1)
             if len(strengths) > 1:
-                best = self._choose([whole], [(judges[seen], truth[seen])], strengths)
+                best = self._choose([whole], [(cut_on[seen], truth[seen])], strengths)
         elif len(strengths) > 1:
             generator = numpy_generator(self.random_state)
-            pairs = splits(labels.observed[labelled], self.validation_fraction, generator, keep_labels=False)
-            parts = [_Part(features[train], targets[train]) for train, _ in pairs]
+            pairs = splits(observed, self.validation_fraction, generator, keep_labels=False)
+            problems = [SoftmaxProblem(features[train], targets[train]) for train, _ in pairs]
             held = [(features[out], targets[out]) for _, out in pairs]
-            best = self._choose(parts, held, strengths)
-            judges, rows = held[0][0], "held-out rows"
-            told = linear_logits(judges, parts[0].complete(best.weights))
-        start = best.weights if best.weights.shape == whole.start.shape else whole.start
-        fit = whole.problem.solve(best.l2, start, self.max_iter)
-        self._keep(whole.complete(fit.weights), fit)
-        if rows != "held-out rows":
-            told = linear_logits(judges, self._weights())
-        self._cut_at(self._marginal(told.astype(np.float64)), rows=rows)
+            best = self._choose(problems, held, strengths)
+            rows, logits = "held-out rows", linear_logits(held[0][0], problems[0].complete(best.weights))
+        start = whole.constant_model()
+        solution = whole.solve(best.l2, best.weights if best.weights.shape == start.shape else start, self.max_iter)
+        weights = whole.complete(solution.weights)
+        self.coef_, self.intercept_ = weights[:-1], weights[-1]
+        self.l2_, self.n_iter_ = solution.l2, max(1, solution.n_iter)
+        tell(1.0)
+        logits = linear_logits(cut_on, weights) if logits is None else logits
+        self._cut_at(self._marginal(logits.astype(np.float64)), rows=rows)
         return self
 
-    def _strengths(self, problem: LinearProblem) -> list[float]:
+    def _strengths(self, problem: SoftmaxProblem) -> list[float]:
         if isinstance(self.l2, str):
             first = STRONGEST * float(problem.squares.sum() * problem.curvature.max())
             return [max(first, 1e-6) * STEP**-k for k in range(N_STRENGTHS)]
-        found = sorted({float(value) for value in np.atleast_1d(self.l2)}, reverse=True)
-        if not found or not all(np.isfinite(value) and value >= 0 for value in found):
+        strengths = sorted({float(value) for value in np.atleast_1d(self.l2)}, reverse=True)
+        if not strengths or not all(np.isfinite(value) and value >= 0 for value in strengths):
             raise ValueError(f"l2 must be one or several numbers, finite and >= 0; got {self.l2!r}.")
-        return found
+        return strengths
 
-    def _choose(self, parts: "list[_Part]", held: list[tuple[Any, NDArray[Any]]], strengths: list[float]) -> Fit:
-        """Follow the path on all parts in step; return the first part's fit of the best strength."""
-        weights = [part.start for part in parts]
-        best, worse = Fit(weights[0], strengths[0], 0), 0
+    def _choose(
+        self, problems: list[SoftmaxProblem], held: list[tuple[Any, NDArray[Any]]], strengths: list[float]
+    ) -> PathPoint:
+        """Follow the path of all problems in step; return the first one's solution for the best strength."""
+        weights = [problem.constant_model() for problem in problems]
+        best, worse = PathPoint(weights[0], strengths[0], 0), 0
         for place, l2 in enumerate(strengths):
-            pairs = zip(parts, weights, strict=True)
-            fits = [part.problem.solve(l2, start, self.max_iter, PATH_TOLERANCE) for part, start in pairs]
+            starts = zip(problems, weights, strict=True)
+            points = [problem.solve(l2, start, self.max_iter, PATH_TOLERANCE) for problem, start in starts]
             if place and time_left() <= 0:
                 break  # these did not converge
-            weights = [fit.weights for fit in fits]
-            told = [part.log_likelihoods(fit.weights, *rows) for part, fit, rows in zip(parts, fits, held, strict=True)]
-            score = float(np.concatenate(told).mean())
+            weights = [point.weights for point in points]
+            likelihoods = [
+                problem.log_likelihoods(point.weights, *rows)
+                for problem, point, rows in zip(problems, points, held, strict=True)
+            ]
+            score = float(np.concatenate(likelihoods).mean())
             worse = worse + 1 if score < max(self.validation_scores_.values(), default=-np.inf) else 0
             self.validation_scores_[l2] = score
             if worse == 0:
-                best = fits[0]
+                best = points[0]
             tell((place + 1) / (len(strengths) + 1))
             if worse == PATIENCE:
                 break
         return best
 
+    def _graph_logits(self, graph: Any) -> str:
+        if not self.single_label_:
+            raise NotImplementedError(f"{type(self).__name__} finds the level of every row by iteration")
+        return str(graph.linear(self.scaler_, self.coef_, self.intercept_))
+
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
-        return LinearWeights._logits(self, X)
+        features = self.scaler_.transform(X).astype(np.float64)
+        return np.asarray(features @ self.coef_.astype(np.float64) + self.intercept_)
 
     def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
         return super()._marginal(log_shares if self.single_label_ else log_softmax(log_shares, axis=1))
-
-
-class _Part:
-    """Rows to train on; labels that they never show have no part in the fit."""
-
-    def __init__(self, features: Any, targets: NDArray[np.float64]) -> None:
-        self._n_labels = targets.shape[1]
-        self._seen = targets.any(axis=0)
-        self.problem = LinearProblem(features, SoftmaxLoss(targets[:, self._seen]))
-        self.start = self.problem.constant_model()
-
-    def complete(self, weights: NDArray[Any]) -> NDArray[Any]:
-        """Weights for all labels: one that was never seen has the same logit everywhere, and half a row's worth."""
-        if self._seen.all():
-            return weights
-        # Mean over rows of exp(b − logsumexp(z_i)), the label's probability as it is small: ½/n.
-        normaliser = logsumexp(linear_logits(self.problem.features, weights).astype(np.float64), axis=1)
-        whole = np.zeros((len(weights), self._n_labels), dtype=weights.dtype)
-        whole[-1] = np.log(0.5) - logsumexp(-normaliser)
-        whole[:, self._seen] = weights
-        return whole
-
-    def log_likelihoods(self, weights: NDArray[Any], features: Any, targets: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-likelihood of every held-out row."""
-        log_p = log_softmax(linear_logits(features, self.complete(weights)).astype(np.float64), axis=1)
-        return np.asarray((targets * log_p).sum(axis=1))
 
 
 def _shares(observed: NDArray[np.int8]) -> NDArray[np.float64]:

@@ -36,6 +36,11 @@ class SoftmaxClassifier(NeuralClassifier):
     True
     """
 
+    _graph_output: ClassVar[str] = "Softmax"
+
+    def _graph_logits(self, graph: Any) -> str:
+        return super()._graph_logits(graph)  # the softmax of what the network gives, as in _from_network
+
     def _make_objective(self, context: Context) -> Objective:
         return LossObjective(context.network, "cross_entropy", softmax_cross_entropy)
 
@@ -112,6 +117,9 @@ class CappedSoftmaxClassifier(GraphClassifier):
         self.n_positives_ = min(self._set_n_positives(context), context.n_labels - 0.5)
         loss = partial(capped_likelihood, n_positives=self.n_positives_)
         return LossObjective(context.network, "capped_likelihood", loss)
+
+    def _graph_logits(self, graph: Any) -> str:
+        raise NotImplementedError(f"{type(self).__name__} finds the level of every row by iteration")
 
     def _from_network(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Shifted so that the probabilities of a row add up to m."""

@@ -1,25 +1,17 @@
 """Fitted models as ONNX graphs, for programs that have neither onepos nor torch."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from onepos._utils.files import write_durably
 from onepos._utils.machine import require
-from onepos.methods._base import OnePositiveClassifier, SharesClassifier
-from onepos.methods._neural import NeuralClassifier
-from onepos.methods.forest import ForestClassifier
-from onepos.methods.frequency import FrequencyClassifier
-from onepos.methods.kernel import KernelClassifier
-from onepos.methods.logistic import LogisticClassifier
-from onepos.methods.softmax import CappedSoftmaxClassifier, SoftmaxClassifier
+from onepos.methods._base import OnePositiveClassifier
 from onepos.rows.scaling import FeatureScaler
 from onepos.training.networks import MLP, Dropout
 
@@ -70,6 +62,46 @@ class Graph:
         """Add ``values @ weights + offset``; the constants are named after ``name``."""
         product = self.apply("MatMul", values, self.numbers(f"weights_{name}", weights))
         return self.apply("Add", product, self.numbers(f"bias_{name}", offset))
+
+    def linear(self, scaler: FeatureScaler, weights: Array, offset: Array) -> str:
+        """Add the logits of a model that is linear in the scaled features."""
+        return self.affine(self._scaled(scaler), "linear", weights, offset)
+
+    def network(self, scaler: FeatureScaler, network: nn.Module) -> str:
+        """Add the logits of one of the library's own networks."""
+        if type(network) is not MLP:
+            raise ValueError(
+                f"a network of your own ({type(network).__name__}) cannot be written as a graph by onepos. Export "
+                "model.network_ with torch.onnx.export, after the scaling in model.scaler_, or give the method sizes, "
+                "as in network=(256,)."
+            )
+        values = self._scaled(scaler)
+        for position, layer in enumerate(network):
+            if isinstance(layer, nn.Linear):
+                weights, bias = (part.detach().cpu().numpy() for part in (layer.weight, layer.bias))
+                values = self.affine(values, str(position), weights.T, bias)
+            elif isinstance(layer, nn.ReLU):
+                values = self.apply("Relu", values)
+            elif not isinstance(layer, Dropout):  # which does nothing at prediction
+                raise ValueError(f"the network was changed: it has a layer {type(layer).__name__}. {_INSTEAD}")
+        return values
+
+    def repeated(self, row: Array) -> str:
+        """Add a row of logits that all rows have."""
+        n_rows = self.apply("Shape", "features", start=0, end=1)
+        n_labels = self.constant("n_labels", np.array([len(row)], dtype=np.int64))
+        shape = self.apply("Concat", n_rows, n_labels, axis=0)
+        return self.apply("Expand", self.numbers("logits", row[None, :]), shape)
+
+    def _scaled(self, scaler: FeatureScaler) -> str:
+        single = self.dtype == np.float32
+        values = "features" if single else self.cast("features", self.dtype)
+        if scaler.shift is None or scaler.factor is None:
+            return values
+        shifted = self.apply("Sub", values, self.numbers("shift", scaler.shift))
+        scaled = self.apply("Mul", shifted, self.numbers("factor", scaler.factor))
+        # The library keeps scaled features in float32; rounding them here too keeps ties where they are.
+        return scaled if single else self.cast(self.cast(scaled, np.float32), self.dtype)
 
     def model(self, n_features: int, n_labels: int, facts: dict[str, str]) -> bytes:
         """Return the content of the file, checked against the rules of ONNX."""
@@ -135,7 +167,7 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
     check_is_fitted(model)
     graph = Graph(onnx, precision)
     logits = _logits(graph, model)
-    if model.single_label_ or _scoring(type(model)) is SoftmaxClassifier._from_network:
+    if model.single_label_ or model._graph_output == "Softmax":
         if hasattr(model, "calibration_"):
             # Calibration works on log-odds, and those of a probability near 1 are lost to rounding in a graph.
             raise ValueError(f"a calibrated softmax model is not exported. {_INSTEAD}")
@@ -171,87 +203,21 @@ def _facts(model: OnePositiveClassifier) -> dict[str, str]:
 _INSTEAD = "Serve the model from Python with model.save(path) and onepos.load(path), or train one that can be exported."
 
 
-def _logits(graph: Graph, model: Any) -> str:
-    """Add the logits of ``"features"``, by the function that scores rows: own methods that inherit it are exported."""
-    kind = type(model)
-    recipe = _RECIPES.get(_scoring(kind))
-    shared = kind.predict_proba is OnePositiveClassifier.predict_proba and kind.predict is OnePositiveClassifier.predict
-    if issubclass(kind, NeuralClassifier):
-        shared = shared and kind._network_logits is NeuralClassifier._network_logits
-    if recipe is None or not shared:
-        raise ValueError(f"{kind.__name__} predicts in a way that onepos cannot write as an ONNX graph. {_INSTEAD}")
-    if isinstance(recipe, str):
-        raise ValueError(f"{recipe}, which is not exported. {_INSTEAD}")
-    return recipe(graph, model)
+#: The methods of a class that turn features into predictions.
+_SCORING = ["_uncalibrated", "_final_logits", "_logits", "_log_shares", "_marginal", "_network_logits", "_from_network"]
+_SCORING += ["decision_function", "predict", "predict_proba"]
 
 
-def _scoring(kind: Any) -> Any:
-    """Return the function that tells how a class scores rows."""
-    for base, step in _STEPS.items():
-        if issubclass(kind, base) and kind._logits is base._logits:
-            return getattr(kind, step)
-    return getattr(kind, "_logits", None)
+def _logits(graph: Graph, model: OnePositiveClassifier) -> str:
+    """Add the logits of ``"features"``, as the model's class says, unless a subclass scores rows in another way."""
+    kinds = type(model).__mro__
+    says = next(place for place, kind in enumerate(kinds) if "_graph_logits" in vars(kind))
+    changed = any(name in vars(kind) for kind in kinds[:says] for name in _SCORING)
+    try:
+        return OnePositiveClassifier._graph_logits(model, graph) if changed else model._graph_logits(graph)
+    except NotImplementedError as error:
+        raise ValueError(f"{error}. {_INSTEAD}") from error
 
-
-def _scaled(graph: Graph, scaler: FeatureScaler) -> str:
-    single = graph.dtype == np.float32
-    values = "features" if single else graph.cast("features", graph.dtype)
-    if scaler.shift is None or scaler.factor is None:
-        return values
-    shifted = graph.apply("Sub", values, graph.numbers("shift", scaler.shift))
-    scaled = graph.apply("Mul", shifted, graph.numbers("factor", scaler.factor))
-    # The library keeps scaled features in float32; rounding them here too keeps ties where they are.
-    return scaled if single else graph.cast(graph.cast(scaled, np.float32), graph.dtype)
-
-
-def _network(graph: Graph, model: Any) -> str:
-    network = model.network_
-    if type(network) is not MLP:
-        raise ValueError(
-            f"a network of your own ({type(network).__name__}) cannot be written as a graph by onepos. Export "
-            "model.network_ with torch.onnx.export, after the scaling in model.scaler_, or give the method sizes, as "
-            "in network=(256,)."
-        )
-    values = _scaled(graph, model.scaler_)
-    for position, layer in enumerate(network):
-        if isinstance(layer, nn.Linear):
-            weights, bias = (part.detach().cpu().numpy() for part in (layer.weight, layer.bias))
-            values = graph.affine(values, str(position), weights.T, bias)
-        elif isinstance(layer, nn.ReLU):
-            values = graph.apply("Relu", values)
-        elif not isinstance(layer, Dropout):  # which does nothing at prediction
-            raise ValueError(f"the network was changed: it has a layer {type(layer).__name__}. {_INSTEAD}")
-    return values
-
-
-def _linear(graph: Graph, model: Any) -> str:
-    if isinstance(model, LogisticClassifier) and not model.single_label_:
-        raise ValueError(f"logistic finds the level of every row by iteration, which is not exported. {_INSTEAD}")
-    return graph.affine(_scaled(graph, model.scaler_), "linear", model.coef_, model.intercept_)
-
-
-def _frequency(graph: Graph, model: Any) -> str:
-    n_rows = graph.apply("Shape", "features", start=0, end=1)
-    n_labels = graph.constant("n_labels", np.array([len(model.classes_)], dtype=np.int64))
-    shape = graph.apply("Concat", n_rows, n_labels, axis=0)
-    return graph.apply("Expand", graph.numbers("logits", logit(model.frequency_)[None, :]), shape)
-
-
-#: By the function that scores rows: how its logits are added, or why they are not exported.
-_RECIPES: dict[Any, Callable[[Graph, Any], str] | str] = {
-    NeuralClassifier._from_network: _network,
-    SoftmaxClassifier._from_network: _network,  # its softmax is that of the probabilities
-    CappedSoftmaxClassifier._from_network: "capped finds the level of every row by iteration",
-    LogisticClassifier._log_shares: _linear,
-    ForestClassifier._log_shares: "forest walks through its trees at prediction",
-    KernelClassifier._log_shares: "kernel compares rows with its landmarks at prediction",
-    FrequencyClassifier._logits: _frequency,
-}
-#: The step that a base class leaves to its subclasses.
-_STEPS: dict[Any, str] = {
-    NeuralClassifier: "_from_network",
-    SharesClassifier: "_log_shares",
-}
 
 #: Share by which a threshold is lowered. A threshold may equal the probability of training rows to the last bit. Other
 #: arithmetic than the library's must not put such rows on the other side.

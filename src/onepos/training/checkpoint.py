@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from onepos._utils.files import replaced_when_done
+from onepos._utils.tensor_file import opened, write_tensors
 from onepos.exceptions import CheckpointError
 from onepos.training.loop import Progress
 from onepos.training.steps import Steps
 
-FORMAT = "onepos-checkpoint"
+FORMAT = "onepos checkpoint"
 FORMAT_VERSION = 1
 FILE = "checkpoint.safetensors"
 
@@ -53,7 +54,7 @@ class Checkpoint:
         content = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_when_done(self.path) as part:
-            save_file(content, part, metadata={"onepos": json.dumps(header)})
+            write_tensors(part, save_file, content, header)
 
     def resume(self, progress: Progress, steps: Steps) -> None:
         """Continue the run that the folder holds, if it holds one; all processes read it."""
@@ -83,7 +84,7 @@ class Checkpoint:
         device = next(steps.objective.parameters()).device
         progress.last_state = {name: value.to(device) for name, value in state.items()}
         progress.history.records[:] = header["records"]
-        progress.restart = header.get("restart", -1)
+        progress.restart = header["restart"]
         progress.best_score, progress.best_epoch = header["best"]["score"], header["best"]["epoch"]
         if progress.best_epoch >= 0:
             best = {name: value.to(device) for name, value in _named(tensors, "best.").items()}
@@ -105,26 +106,13 @@ class Checkpoint:
         return None if found is None else dict(found[0]["run"])
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        from safetensors import SafetensorError, safe_open
-
         if not self.path.is_file():
             return None
         try:
-            with safe_open(self.path, framework="pt") as file:
-                header = json.loads((file.metadata() or {})["onepos"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
-            raise CheckpointError(
-                f"{self.path} is not a checkpoint of onepos, or is damaged ({error}): remove it to begin again."
-            ) from error
-        if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("run"), dict):
-            raise CheckpointError(f"{self.path} is not a checkpoint of onepos: give another folder.")
-        if header.get("format_version") != FORMAT_VERSION:
-            raise CheckpointError(
-                f"{self.path} has checkpoint format {header.get('format_version')!r}; this version of onepos reads "
-                f"{FORMAT_VERSION}: go on with the version that wrote it, or remove it to begin again."
-            )
-        return header, tensors
+            with opened(self.path, FORMAT, FORMAT_VERSION, "pt") as (header, file):
+                return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        except ValueError as error:
+            raise CheckpointError(f"{self.path} {error}: give another folder, or remove it to begin again.") from error
 
 
 def _named(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -8,9 +8,9 @@ from scipy import sparse
 
 import onepos
 from onepos.datasets import make_single_positive
-from onepos.methods._classical import WeightedLabels, unobserved_weight
 from onepos.metrics import average_precision
 from onepos_studies.methods import _glocal_solver as _glocal_model
+from onepos_studies.methods._classical import WeightedLabels, unobserved_weight
 from onepos_studies.methods._glocal_solver import (
     Coefficients,
     Design,

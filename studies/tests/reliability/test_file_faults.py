@@ -73,7 +73,7 @@ def test_two_processes_fill_one_cache(tmp_path):
     with _Served(CONTENT) as served:
         command = [sys.executable, "-c", _FILL, str(tmp_path), served.url, file.sha256, str(file.bytes)]
         running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
-        ended = [process.communicate(timeout=120) for process in running]
+        ended = [process.communicate(timeout=600) for process in running]
     assert [process.returncode for process in running] == [0, 0], ended
     assert [out.strip() for out, _ in ended] == [b"500000"] * 2
     assert [entry.name for entry in tmp_path.iterdir()] == ["set.arff"]

@@ -5,7 +5,7 @@ Workers that cannot run a cell, cells that kill, a scheduler that goes, workers 
 
 import re
 import socket
-import time
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -101,10 +101,14 @@ def test_what_a_worker_cannot_begin_ends_the_run_and_cancels_the_rest(tmp_path):
 
 def test_a_cluster_that_is_gone_ends_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_module, "PATIENCE", 0.01)
-    engine = Threads(lambda worker, cells: time.sleep(0.2))
+    asked = threading.Event()
+    engine = Threads(lambda worker, cells: asked.wait())
     engine.connected = False
-    with pytest.raises(StudyError, match=r"cluster of threads is gone. Finished cells are stored"):
-        drive(engine, tmp_path)
+    try:
+        with pytest.raises(StudyError, match=r"cluster of threads is gone. Finished cells are stored"):
+            drive(engine, tmp_path)
+    finally:
+        asked.set()
 
 
 def test_a_cell_that_waits_for_workers_that_left_is_handed_out_again(tmp_path, monkeypatch):

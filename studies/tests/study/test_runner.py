@@ -175,7 +175,7 @@ def test_workers_end_with_a_killed_runner(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stderr.close()
-    _, alive = psutil.wait_procs(workers, timeout=30)
+    _, alive = psutil.wait_procs(workers, timeout=300)
     assert not alive
 
 
@@ -211,7 +211,7 @@ if __name__ == "__main__":
     for one in (process, *workers):
         one.kill()
     process.wait()
-    psutil.wait_procs(workers, timeout=30)
+    psutil.wait_procs(workers, timeout=300)
     part = rows / f".half.parquet.{_machine()}-{process.pid}-{'0' * 16}.part"
     part.write_bytes(b"PAR1")
     done = {path: path.stat().st_mtime_ns for path in rows.glob("*.parquet")}

@@ -9,8 +9,8 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.metrics.pairwise import rbf_kernel
 
-from onepos.methods._classical import Matrix, WeightedLabels, as_dense
 from onepos.training import History
+from onepos_studies.methods._classical import Matrix, WeightedLabels, as_dense
 
 #: Below this part of ‖M‖ a threshold needs singular values that the Gram matrix has lost; then the SVD is taken.
 _GRAM_ACCURACY = 1e-5

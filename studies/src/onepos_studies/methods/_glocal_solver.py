@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
-from onepos.methods._classical import Matrix, WeightedLabels, as_dense
 from onepos.training import History
+from onepos_studies.methods._classical import Matrix, WeightedLabels, as_dense
 
 Map: TypeAlias = Callable[[Matrix], Matrix]
 

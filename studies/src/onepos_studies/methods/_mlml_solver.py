@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from onepos.graph.neighbors import Metric, nearest_neighbors, ranked
-from onepos.methods._classical import Matrix
+from onepos_studies.methods._classical import Matrix
 
 #: Columns solved at once: enough for the sparse product to reuse the graph, few enough for the arrays to stay in cache.
 _COLUMNS_AT_ONCE = 16

@@ -8,11 +8,18 @@ from numpy.typing import NDArray
 
 from onepos._utils import storage
 from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos.methods._classical import CONSTANT, UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, with_constant
 from onepos.training import History
 from onepos.training.machine import limited_threads
 from onepos.tuning.spaces import Choice, LogUniform, Space
 from onepos_studies.methods import _d2ml_solver as solver
+from onepos_studies.methods._classical import (
+    CONSTANT,
+    UNOBSERVED,
+    ClassicalClassifier,
+    Matrix,
+    Unobserved,
+    with_constant,
+)
 
 #: XᵀX is formed and factorised; above this many features that no longer fits.
 _MAX_FEATURES = 8192

@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 
 from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints
-from onepos.methods._classical import (
+from onepos.training import History
+from onepos.training.machine import limited_threads
+from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
+from onepos_studies.methods._classical import (
     CONSTANT,
     UNOBSERVED,
     ClassicalClassifier,
@@ -17,9 +20,6 @@ from onepos.methods._classical import (
     WeightedLabels,
     with_constant,
 )
-from onepos.training import History
-from onepos.training.machine import limited_threads
-from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
 from onepos_studies.methods._glocal_solver import Coefficients, Limits, fit_glocal, group_rows
 
 

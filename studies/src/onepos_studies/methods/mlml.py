@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.graph.neighbors import Metric, usable_neighbors
-from onepos.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
 from onepos.training import History
 from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
 from onepos_studies.methods import _mlml_solver as solver
+from onepos_studies.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
 
 
 class _RowGraph(NamedTuple):
