@@ -40,7 +40,7 @@ def compare(
     """Return how the tags of rows that training did not see are ranked; None if there are no such rows."""
     if not len(rows.held):
         own = getattr(estimator, "comparison_", None)
-        return None if own is None else comparison(method, own["methods"], rows=own["rows"], out_of_fold=True)
+        return comparison(method, own["methods"], rows=own["rows"], out_of_fold=True) if own else None
     features, observed = rows.some(rows.held)
     values, recalls = rank_held_out(estimator, features, observed)
     methods = {method: values}
