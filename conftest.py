@@ -65,7 +65,7 @@ _SLOW = (
     "studies/tests/study/test_bench.py",
     "studies/tests/study/test_execute.py",
     "studies/tests/study/test_provenance.py",
-    "studies/tests/study/test_real_cluster.py",
+    "studies/tests/study/test_cluster.py",
     "studies/tests/study/test_report_in_browser.py",
     "studies/tests/study/test_results_in_step.py",
     "studies/tests/study/test_runner.py",
@@ -89,9 +89,9 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
-def without_kernels(monkeypatch):
-    """Compute T_LE by automatic differentiation instead of the kernel."""
-    monkeypatch.setattr(enhancement, "USE_KERNEL", False)
+def by_autograd(monkeypatch):
+    """Compute T_LE by automatic differentiation, as on other devices."""
+    monkeypatch.setattr(enhancement, "WRITTEN_OUT", False)
 
 
 @pytest.fixture

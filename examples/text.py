@@ -143,7 +143,9 @@ figure = Figure(figsize=(7.0, 2.4), layout="constrained")
 for axes, (name, ask) in zip(
     figure.subplots(1, 2, sharey=True),
     {
-        "logistic, words": lambda texts: tables["logistic, words"].predict_proba(texts.to_frame())[list(WORDS)].to_numpy(),
+        "logistic, words": lambda texts: (
+            tables["logistic, words"].predict_proba(texts.to_frame())[list(WORDS)].to_numpy()
+        ),
         "an, three words at a time": lambda texts: model.predict_proba(as_numbers(texts)),
     }.items(),
     strict=True,

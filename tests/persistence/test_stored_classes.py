@@ -7,14 +7,16 @@ import json
 import re
 import sys
 import warnings
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 import onepos
-from forged_models import Model, Raw, fitted, open_forged, read_model, write_model
+from forged_models import Model, Raw, fitted, open_forged, read_model, rows, write_model
 from onepos._utils import storage
 from onepos.exceptions import LabelWarning, ModelFileError
 from onepos.persistence import _StoredModel
@@ -398,6 +400,37 @@ def test_a_class_that_is_not_registered_is_not_saved(tmp_path):
     model = Own().fit(np.zeros((4, 1)), np.eye(3)[[0, 0, 1, 2]])
     with pytest.raises(ModelFileError, match="Own"):
         model.save(tmp_path / "model.onepos")
+
+
+class Weighed(onepos.LogisticClassifier):
+    """A method of another package that learns one thing more."""
+
+    _stored: ClassVar[storage.Rules] = {
+        "spread_": storage.Array("labels", "f8", 0),
+        "names_": storage.Maybe(storage.List(storage.TEXT, "labels")),
+    }
+
+    def fit(self, X, y, **given):
+        super().fit(X, y, **given)
+        self.spread_, self.names_ = self.coef_.std(axis=0).astype(np.float64), None
+        return self
+
+
+def test_a_method_of_another_package_stores_what_it_declares(tmp_path, monkeypatch):
+    point = EntryPoint("weighed", f"{__name__}:Weighed", "onepos.methods")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Weighed.__module__])
+    monkeypatch.setattr("onepos.methods.registry.entry_points", lambda group: [point])
+    model = Weighed(l2=1.0).fit(*rows(40))
+    path = model.save(tmp_path / "model.onepos")
+    again = onepos.load(path)
+    assert type(again) is Weighed
+    assert np.array_equal(again.spread_, model.spread_)
+    assert again.names_ is None
+    assert np.array_equal(again.predict_proba(rows(9)[0]), model.predict_proba(rows(9)[0]))
+    header, arrays = read_model(path.read_bytes())
+    path.write_bytes(write_model(Model(header, arrays | {"spread_": -arrays["spread_"]})))
+    with pytest.raises(ModelFileError, match="spread_ must be from 0"):
+        onepos.load(path)
 
 
 # All of it at once: random changes of every kind of file, in a process with a limit on its memory.

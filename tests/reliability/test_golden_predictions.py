@@ -24,7 +24,7 @@ def test_predictions_and_losses_are_those_kept(case):
 
 
 @pytest.mark.parametrize("case", ["smile", MANY_LABELS])
-def test_those_of_smile_are_the_same_without_kernels(case, without_kernels):
+def test_those_of_smile_are_the_same_by_autograd(case, by_autograd):
     check(case, STORED[case], fitted(case))
 
 

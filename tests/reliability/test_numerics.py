@@ -13,7 +13,8 @@ import torch
 from mpmath import mpf
 
 from onepos.methods import crisp, entropy_maximization, generalized_robust, hill, large_loss, role, softmax
-from onepos.methods.smile.enhancement import beta_kl, draw_beta, gaussian_kl, sample_gaussian
+from onepos.methods.smile.beta import beta_kl, draw_beta
+from onepos.methods.smile.enhancement import gaussian_kl, sample_gaussian
 from onepos.training import losses
 
 mpmath.mp.dps = 50

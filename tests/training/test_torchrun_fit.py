@@ -100,7 +100,7 @@ def _as_one_of_two(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["fit", "{}", "--label", "tag", "--tune"], "--tune searches in one process"),
+        (["fit", "{}", "--label", "tag", "--tune"], "tune searches in one process"),
         (["fit", "{}", "--label", "tag", "--method", "auto"], "AutoClassifier does not share its work"),
         (["predict", "model.onepos", "{}"], "only `onepos fit` shares its work among processes"),
     ],
@@ -144,7 +144,7 @@ def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--text", "place"], "--text works on one table"),
+        (["--text", "place"], "text, image and tune need the whole table in memory"),
         (["--report", "page.html"], "--report looks at the rows of one table"),
         (["--method", "logistic", "--checkpoint", "kept"], "'logistic' has no epochs"),
     ],

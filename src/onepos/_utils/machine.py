@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import platform
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
@@ -21,14 +21,14 @@ _STATUS = Path("/proc/self/status")
 _PACKAGES = ("onepos", "numpy", "scipy", "scikit-learn", "torch", "pandas")
 
 
-def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import a module that an extra of onepos installs; the error begins with ``purpose``, such as "drawing plots"."""
+def require(module: str, *, extra: str, purpose: str, package: str = "onepos") -> ModuleType:
+    """Import a module that an extra of a package brings; the error begins with ``purpose``, such as "drawing plots"."""
     try:
         return import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
+        name = module.partition(".")[0]
         raise MissingDependencyError(
-            f'{purpose} needs {package}, which is not installed: pip install "onepos[{extra}]"'
+            f'{purpose} needs {name}, which is not installed: pip install "{package}[{extra}]"'
         ) from error
 
 
@@ -36,29 +36,6 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-
-
-@cache
-def machine() -> dict[str, str | int | None]:
-    """Return what kind of machine this is, without its name."""
-    return {"system": platform.system(), "processor": _processor(), "cores": os.cpu_count()}
-
-
-def reset_peak_memory() -> None:
-    """Let the kernel forget this process's peak, where it can; elsewhere the peak is of the process's whole life."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_megabytes() -> float:
-    """Return the most resident memory since the last reset."""
-    fields = _fields(_STATUS) if _STATUS.exists() else {}
-    if "VmHWM:" in fields:  # some sandboxes have the file without it
-        return fields["VmHWM:"] / 1024
-    import resource
-
-    unit = 1024 * 1024 if platform.system() == "Darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def is_alive(process: int) -> bool:
@@ -103,15 +80,6 @@ def _fields(path: Path) -> dict[str, int]:
     """Return the numbers of a file of the kernel by the word before each."""
     words = (line.split() for line in path.read_text().splitlines())
     return {found[0]: int(found[1]) for found in words if len(found) > 1 and found[1].isdigit()}
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 _APART: ContextVar[bool] = ContextVar("onepos_apart", default=False)

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from onepos.exceptions import ModelFileError
 
@@ -260,39 +259,6 @@ class Array(Rule):
         return array
 
 
-@dataclass(frozen=True)
-class Matrix(Rule):
-    """Features in memory: an array, or a CSR matrix. The shape has two words, as for ``Array``."""
-
-    shape: str
-
-    def write(self, value: Any, at: Place) -> Any:
-        """Add the array or the parts of the CSR matrix to the file."""
-        if not sparse.issparse(value):
-            return Array(self.shape).write(value, at)
-        parts = {name: getattr(value, name) for name in ("data", "indices", "indptr")}
-        return {"shape": list(value.shape)} | {name: Array("").write(part, at.at(name)) for name, part in parts.items()}
-
-    def read(self, entry: Any, at: Place) -> Any:
-        """Return the matrix; compiled code reads it, so that all indices are checked."""
-        if not isinstance(entry, dict):
-            return Array(self.shape).read(entry, at)
-        inner = replace(at, sizes={name: size for name, size in at.sizes.items() if name != "entries"})
-        words = self.shape.split()
-        parts = {
-            "shape": List(SIZE, least=2, most=2),
-            "data": Array("entries"),
-            "indices": Array("entries", "i4 i8", 0, below=words[1]),
-            "indptr": Array(f"{words[0]}+1", "i4 i8"),
-        }
-        for word, size in zip(words, parts["shape"].read(entry.get("shape"), at), strict=True):
-            at.set_size(word, size)
-            inner.set_size(word, size)
-        entry = Record(parts).read(entry, inner)
-        check_starts(entry["indptr"], len(entry["indices"]), f"{at.path}.indptr")
-        return sparse.csr_array((entry["data"], entry["indices"], entry["indptr"]), shape=entry["shape"])
-
-
 def check_starts(starts: NDArray[Any], n_entries: int, name: str) -> None:
     """Raise ValueError unless rows of a CSR matrix begin where the row before ends."""
     if starts[0] != 0 or starts[-1] != n_entries or (starts[1:] < starts[:-1]).any():
@@ -374,7 +340,10 @@ class Part(Rule):
         """Write each attribute."""
         name, kinds = type(value).__name__, self.kinds()
         if name not in kinds or kinds[name]() is not type(value):
-            raise ModelFileError(f"{at.path or name} is a {name}, which a model file does not hold here.")
+            raise ModelFileError(
+                f"{at.path or 'the model'} is a {name}, which no file can hold: it may have classes of onepos, and of "
+                "installed packages that register their methods."
+            )
         rules = stored_rules(type(value)) | self._changes
         kept = {name: rule for name, rule in rules.items() if not isinstance(rule, IfSet) or hasattr(value, name)}
         fields = {name: rule.write(getattr(value, name), at.at(name)) for name, rule in kept.items()}

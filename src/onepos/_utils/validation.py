@@ -1,8 +1,8 @@
 """Check what estimators accept: labels and ``random_state``. Restore an estimator whose fit fails. Name array types."""
 
 import warnings
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
@@ -184,10 +184,8 @@ def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
     return labels.observed
 
 
-def check_label_scores(label_scores: Any, labels: Labels) -> NDArray[np.float32] | None:
+def check_label_scores(label_scores: Any, labels: Labels) -> NDArray[np.float32]:
     """Return the ``label_scores`` of ``fit`` as float32, (n_samples, n_labels); a frame is matched by column names."""
-    if label_scores is None:
-        return None
     names = labels.classes.tolist()
     if hasattr(label_scores, "columns"):
         if set(label_scores.columns) != set(names) or len(label_scores.columns) != len(names):
@@ -211,23 +209,30 @@ def check_label_scores(label_scores: Any, labels: Labels) -> NDArray[np.float32]
     return np.ascontiguousarray(scores)
 
 
-def all_or_nothing(fit: _Method) -> _Method:
-    """Decorate a method that fits an object: if it raises, the object has the attributes that it had before.
+@contextmanager
+def unchanged_on_error(model: Any) -> Iterator[None]:
+    """Fit a model in the body: if it raises, the model has the attributes that it had before.
 
-    The method must not change objects that an earlier fit made; it makes new ones. Progress is shown if the object has
+    The body must not change objects that an earlier fit made; it makes new ones. Progress is shown if the model has
     ``verbose``.
     """
+    before = dict(model.__dict__)
+    try:
+        with progress_shown(type(model).__name__) if getattr(model, "verbose", 0) else nullcontext():
+            yield
+    except BaseException:  # Ctrl-C too
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
+
+
+def all_or_nothing(fit: _Method) -> _Method:
+    """Decorate a method that fits its object: ``unchanged_on_error``."""
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            with progress_shown(type(self).__name__) if getattr(self, "verbose", 0) else nullcontext():
-                return fit(self, *args, **kwargs)
-        except BaseException:  # Ctrl-C too
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with unchanged_on_error(self):
+            return fit(self, *args, **kwargs)
 
     return cast(_Method, fit_or_restore)
 

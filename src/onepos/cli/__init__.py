@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import entry_points
 from types import FrameType
@@ -98,7 +98,8 @@ def one_line_errors() -> Iterator[None]:
     except (BrokenPipeError, SystemExit):
         # The reader (head, less) has seen enough; rich and typer turn that into SystemExit, and into nothing else.
         # Python would complain again when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(OSError):  # a stream that is no file needs nothing
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(SUCCESS)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

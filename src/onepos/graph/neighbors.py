@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
@@ -26,6 +27,8 @@ EXACT_UP_TO = 30_000
 #: In data without clusters the approximate search has to look at most rows. From this share on, comparing all pairs is
 #: faster.
 _EXACT_ABOVE = 1 / 6
+#: Rough limit of temporary memory of the exact search.
+_CHUNK_MIB = 128
 #: Rough size of what a block of ``aggregated_rows`` reads, in float32.
 _BLOCK_BYTES = 1 << 26
 
@@ -132,7 +135,8 @@ def nearest_neighbors(
 
     def compute() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", metric=metric).fit(X)
-        distances, indices = search.kneighbors()
+        with sklearn.config_context(working_memory=_CHUNK_MIB):
+            distances, indices = search.kneighbors()
         return indices, distances
 
     return recall(compute, "neighbors", X, n_neighbors, metric)
@@ -181,18 +185,3 @@ def _unnamed_map(folder: Path, shape: tuple[int, int]) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(prefix="aggregated-", dir=folder) as file:
         return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
-
-
-def adjacency(indices: IntArray, n: int) -> Any:
-    """Adjacency of Eq. 7, float32 CSR (n, n): a_ij = 1 if row j of ``indices``, (n, k), lists i, else 0."""
-    means = neighbor_means(indices, n)
-    means.data[:] = 1.0
-    return means.T.tocsr()
-
-
-def ranked(rows: IntArray, columns: IntArray, squared: NDArray[np.float64], k: int) -> tuple[Any, Any]:
-    """Return the k columns of every row with the smallest values, ties by lower index, and these values, (n, k)."""
-    order = np.lexsort((columns, squared, rows))
-    sizes = np.bincount(rows)
-    first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(k)
-    return columns[order][first], squared[order][first]

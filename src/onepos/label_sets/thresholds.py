@@ -5,17 +5,12 @@ are true. A threshold needs one more fact: the mean number of positives m (``car
 that have each label (``rate_thresholds``), or a small sample with complete labels (``sample_thresholds``).
 """
 
-import warnings
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
-from onepos._utils.validation import check_validation_labels
-from onepos.exceptions import LabelWarning
 from onepos.graph.neighbors import nearest_neighbors
-from onepos.label_sets.calibration import Calibration, fit_calibration
 
 Scores: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Literal["f1", "hamming"]
@@ -255,146 +250,3 @@ def observed_frequency(observed: NDArray[np.int8]) -> NDArray[np.float64]:
     counts = positives.sum(axis=0)
     order = np.arange(len(counts)) / len(counts)
     return np.asarray((counts + 0.5 - 1e-3 * order) / (positives.any(axis=1).sum() + 1.0))
-
-
-class LabelSetsMixin:
-    """What every classifier does with its logits: it calibrates them and cuts label sets."""
-
-    n_positives: Any
-    at_least_one: bool
-    classes_: NDArray[Any]
-    single_label_: bool
-    thresholds_: Scores
-    at_least_one_: bool
-    thresholds_from_: str
-    n_positives_: float
-    n_positives_from_: str
-    calibration_: Calibration
-
-    _check_features: Any
-    _logits: Any
-
-    def _uncalibrated(self, X: Any) -> Scores:
-        """Return the logits of features as given."""
-        return self._logits(self._check_features(X))  # type: ignore[no-any-return]
-
-    def _final_logits(self, X: Any) -> Scores:
-        """Return the logits, calibrated if ``calibrate`` was called."""
-        logits = self._uncalibrated(X)
-        return self.calibration_.apply(logits) if hasattr(self, "calibration_") else logits
-
-    def _cut_at(self, logits: Scores, *, complete: NDArray[np.int8] | None = None, rows: str) -> None:
-        """Cut label sets so that rows with these logits, called ``rows``, have ``n_positives_`` labels on average."""
-        if not hasattr(self, "n_positives_"):
-            self.n_positives_, self.n_positives_from_ = resolve_n_positives(
-                self.n_positives, len(self.classes_), complete, one_class=self.single_label_
-            )
-        found: dict[str, Any] = {"n_positives": self.n_positives_, "n_positives_from": self.n_positives_from_}
-        if not self.single_label_:
-            threshold = cardinality_threshold(expit(logits), self.n_positives_, at_least_one=self.at_least_one)
-            self.thresholds_ = np.full(len(self.classes_), threshold)
-            self.at_least_one_, self.thresholds_from_ = self.at_least_one, rows
-            found["thresholds_from"] = rows
-        if hasattr(self, "history_"):
-            self.history_.facts |= found
-
-    def choose_thresholds(
-        self,
-        X: Any,
-        *,
-        n_positives: float | None = None,
-        rates: Any = None,
-        labels: Any = None,
-        measure: Measure = "f1",
-        at_least_one: bool = True,
-    ) -> Self:
-        """Choose the probability from which a label is in the set of ``predict``; ``fit`` discards the choice.
-
-        One positive per row tells how labels rank, not how many are true. Pass exactly one of ``n_positives``,
-        ``rates`` and ``labels``.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-            Rows like those to be predicted, best not those of ``fit``, on which the model is too confident.
-        n_positives : float
-            Mean number of labels per row: one threshold for all labels, at which the rows of X have that many.
-        rates : sequence of float, or mapping of label to float
-            Share of rows that have each label: a threshold for each label.
-        labels : indicator of shape (n_samples, n_labels)
-            Complete labels of X: for each label the threshold that is best on them.
-        measure : {"f1", "hamming"}
-            What is best, with ``labels``.
-        at_least_one : bool
-            Put the most likely label into a set that would be empty.
-
-        Returns
-        -------
-        self, with ``thresholds_`` of shape (n_labels,)
-        """
-        probabilities = expit(self._final_logits(X))
-        if self.single_label_:
-            raise ValueError("thresholds are for label sets; this model was fitted on one class per row (a 1-D y).")
-        if sum(given is not None for given in (n_positives, rates, labels)) != 1:
-            raise ValueError("pass exactly one of n_positives, rates and labels; thresholds are computed from it.")
-        if n_positives is not None:
-            threshold = cardinality_threshold(probabilities, n_positives, at_least_one=at_least_one)
-            values = np.full(len(self.classes_), threshold)
-        elif rates is not None:
-            if hasattr(rates, "keys"):
-                missing = [str(label) for label in self.classes_.tolist() if label not in rates]
-                if missing:
-                    raise ValueError(f"rates must have every label; missing: {', '.join(missing[:5])}.")
-                rates = [rates[label] for label in self.classes_.tolist()]
-            values = rate_thresholds(probabilities, rates)
-        else:
-            values = sample_thresholds(probabilities, check_validation_labels(labels, self.classes_), measure=measure)
-        self.thresholds_, self.at_least_one_, self.thresholds_from_ = values, at_least_one, "choose_thresholds"
-        return self
-
-    def calibrate(self, X: Any, Y: Any) -> Self:
-        """Calibrate probabilities on a small sample with complete labels; ``fit`` discards the calibration.
-
-        Logits z of label j become a·z + b + o_j, with o_j near 0 where the sample shows few positives of the label. The
-        order of rows by one label stays; that of labels within a row may change. Thresholds become ½, which gives the
-        fewest wrong entries. A second call starts from the uncalibrated model.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or DataFrame of shape (n_samples, n_features)
-            Rows like those to be predicted, at least 10, better 50, and not those of ``fit``.
-        Y : indicator of shape (n_samples, n_labels)
-            Their complete labels. Entries other than 1 mean absent.
-
-        Returns
-        -------
-        self, with ``calibration_``
-
-        Examples
-        --------
-        >>> import onepos
-        >>> from onepos.datasets import make_known_posterior
-        >>> data = make_known_posterior(600, 5, 4, random_state=0)
-        >>> model = onepos.make_classifier("logistic", l2=1.0).fit(data.X[:400], data.observed[:400])
-        >>> float(data.Y[400:].mean().round(2)), float(model.predict_proba(data.X[400:]).mean().round(2))
-        (0.5, 0.25)
-        >>> float(model.calibrate(data.X[400:500], data.Y[400:500]).predict_proba(data.X[400:]).mean().round(2))
-        0.47
-        """
-        logits = self._uncalibrated(X)
-        if self.single_label_:
-            raise ValueError("calibration is for label sets; this model was fitted on one class per row (a 1-D y).")
-        truth = check_validation_labels(Y, self.classes_)
-        if len(truth) != len(logits):
-            raise ValueError(f"X and Y must have the same number of rows; got {len(logits)} and {len(truth)}.")
-        found = fit_calibration(logits, truth)
-        if ((truth > 0).sum(axis=1) == 1).all():
-            warnings.warn(
-                f"every one of the {len(truth)} sample rows has exactly one label; calibration takes them for complete "
-                "and the other labels for absent. Observed tags alone would make all probabilities too low.",
-                LabelWarning,
-                stacklevel=2,
-            )
-        self.calibration_, self.thresholds_ = found, np.full(len(self.classes_), 0.5)
-        self.at_least_one_, self.thresholds_from_ = self.at_least_one, "calibrate"
-        return self

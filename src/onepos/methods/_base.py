@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onepos._utils import storage
 from onepos._utils.machine import launched
 from onepos._utils.parameters import AT_LEAST_ONE, FRACTION, Constraints, check_parameters, one_of
-from onepos._utils.validation import Labels, all_or_nothing, check_labels, check_validation_labels
+from onepos._utils.validation import Labels, check_labels, check_validation_labels
 from onepos.label_sets.calibration import Calibration
 from onepos.label_sets.pooling import marginal_logits
-from onepos.label_sets.thresholds import LabelSetsMixin, label_sets, resolve_n_positives
+from onepos.label_sets.thresholds import label_sets, resolve_n_positives
+from onepos.methods._label_sets import LabelSetsMixin
 from onepos.metrics import average_precision, row_values
 from onepos.rows.scaling import SCALE_KINDS, FeatureScaler, check_magnitude
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk
@@ -103,11 +104,6 @@ class OnePositiveClassifier(_Fitted):
     #: Whether the processes that torchrun started train one model together.
     _trains_together: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "fit" in cls.__dict__:
-            cls.fit = all_or_nothing(cls.__dict__["fit"])
-
     def _validate_params(self) -> None:
         check_parameters(type(self).__name__, self.get_params(deep=False), self._parameter_constraints)
 
@@ -182,10 +178,6 @@ class OnePositiveClassifier(_Fitted):
                 f"X_val and Y_val must have the same number of rows; got {features.shape[0]} and {len(observed)}."
             )
         return features, observed
-
-    def _logits(self, X: Any) -> NDArray[np.float64]:
-        """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
 
     def _graph_logits(self, graph: Any) -> str:
         """Add to a graph of ``onepos.persistence.onnx`` what ``_logits`` computes; return the name of the result."""

@@ -163,7 +163,7 @@ def fit_network(task: Task) -> Fitted:
             generator,
             settings._schedule(rows, bags=bags),
             None if task.label_scores is None else torch.from_numpy(task.label_scores).to(device),
-            _graph_features(task),
+            None if task.graph_features is None else _graph_features(task),
         )
         schedule, network = context.schedule, context.network
         if task.n_epochs is not None:
@@ -180,7 +180,7 @@ def fit_network(task: Task) -> Fitted:
             schedule = replace(schedule, n_epochs=0)
         objective = task.make_objective(context).to(device)
         processes.same_state(objective)
-        n_parameters = sum(p.numel() for p in objective.parameters())
+        n_parameters = sum(map(Tensor.numel, objective.parameters()))
         n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters, own=own)
         metric = _metric(settings, held, n_labels)
         held_logits: list[NDArray[np.float32]] = []
@@ -228,8 +228,6 @@ def _held_rows(task: Task, scaler: FeatureScaler, scaled: Any) -> Held | None:
 
 def _graph_features(task: Task) -> Any:
     """Return the features given for the graph, scaled."""
-    if task.graph_features is None:
-        return None
     scaled = _fit_scaler(task, task.graph_features).transform(task.graph_features)
     return as_features(scaled, task.settings.device)
 
@@ -300,7 +298,7 @@ def choose_epochs(task: Task, generator: np.random.Generator) -> OutOfFold:
     metric = settings.selection_metric
     if metric == "auto":
         metric = "average_precision" if settings._y_is_full else auto_selection_metric(len(labelled), n_labels)
-    parts = [held for _, held in folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False)]
+    _, parts = zip(*folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False), strict=True)
     turns = len(parts) + 1  # the last one is of the run on all rows
     by_fold = []
     for number, held in enumerate(parts):

@@ -18,7 +18,7 @@ from onepos._utils.parameters import (
     Constraints,
     one_of,
 )
-from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn
+from onepos._utils.validation import Labels, check_label_scores, seed_from, spawn, unchanged_on_error
 from onepos.exceptions import ModelFileError
 from onepos.label_sets.thresholds import estimate_n_positives, resolve_n_positives
 from onepos.methods._base import OnePositiveClassifier
@@ -161,66 +161,71 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
             Where to keep the run, after each epoch. If one with the same arguments and data is there, training goes on
             from it, to the same model as without a break.
         """
-        return self._fit(X, y, {}, validation, validation_labels, callbacks, checkpoint)
+        return self._fit(
+            X,
+            y,
+            {},
+            validation=validation,
+            validation_labels=validation_labels,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+        )
 
     def _fit(
         self,
         X: Any,
         y: Any,
         further: Mapping[str, Any],
+        *,
         validation: Any = None,
         validation_labels: str = "single",
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
     ) -> Self:
         """``fit``; ``further`` has what only some methods take, ``label_scores`` and ``graph_features``."""
-        processes = join(self.device)
-        X, labels = self._check_training(X, y)
-        if processes.size > 1:
-            _check_same_data(X, labels, processes)
-        seed = processes.agree(seed_from(self.random_state))
-        if checkpoint is not None and self.random_state is None:
-            seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
-        given = self._check_validation(validation, validation_labels, labels)
-        task = Task(
-            self,
-            self._make_objective,
-            X,
-            labels,
-            seed,
-            processes,
-            trainable=np.flatnonzero(labels.labelled),
-            held_out=np.empty(0, dtype=np.intp),
-            label_scores=check_label_scores(further.get("label_scores"), labels),
-            graph_features=_check_graph_features(further.get("graph_features"), len(labels.observed)),
-            given=None if given is None else Held(*given, full=validation_labels == "full"),
-        )
-        task, chosen = self._with_epochs(task, spawn(seed)[0])
-        with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
-            fitted = fit_network(replace(task, callbacks=callbacks, checkpoint=checkpoint))
-        self.scaler_, self.network_, self.history_ = fitted.scaler, fitted.network, fitted.history
-        if chosen is not None:
-            self.history_.facts |= {"epochs_from": f"{N_FOLDS} folds"} | chosen.facts
-        with limited_threads(fitted.n_threads):  # the result must not depend on the machine's number of threads
-            self._finish(fitted.objective, fitted.context)
-        with limited_threads(1):
-            self._cut(task, chosen)
-        tell(1.0)
-        return self
-
-    def _with_epochs(self, task: Task, generator: np.random.Generator) -> tuple[Task, OutOfFold | None]:
-        """Hold out rows or choose the number of epochs in folds, as ``early_stopping`` says."""
-        auto = self.early_stopping == "auto"
-        if task.given is not None:
-            return task, None
-        if len(task.trainable) >= _ENOUGH_TO_HOLD_OUT if auto else self.early_stopping:
-            _, held_out = hold_out(task.labels.observed, self.validation_fraction, generator, rows=task.trainable)
-            rows = np.setdiff1d(task.trainable, held_out, assume_unique=True)
-            return replace(task, trainable=rows, held_out=held_out), None
-        if not auto or is_own(self.network):
-            return task, None
-        chosen = choose_epochs(task, generator)
-        return replace(task, n_epochs=chosen.n_epochs), chosen
+        label_scores, graph_features = further.get("label_scores"), further.get("graph_features")
+        with unchanged_on_error(self):
+            processes = join(self.device)
+            X, labels = self._check_training(X, y)
+            if processes.size > 1:
+                _check_same_data(X, labels, processes)
+            seed = processes.agree(seed_from(self.random_state))
+            if checkpoint is not None and self.random_state is None:
+                seed = int((Checkpoint(checkpoint, {}).kept() or {}).get("seed", seed))
+            given = self._check_validation(validation, validation_labels, labels)
+            task = Task(
+                self,
+                self._make_objective,
+                X,
+                labels,
+                seed,
+                processes,
+                trainable=np.flatnonzero(labels.labelled),
+                held_out=np.empty(0, dtype=np.intp),
+                label_scores=None if label_scores is None else check_label_scores(label_scores, labels),
+                graph_features=None if graph_features is None else _check_graph_features(graph_features, X.shape[0]),
+                given=None if given is None else Held(*given, full=validation_labels == "full"),
+            )
+            generator, chosen, auto = spawn(seed)[0], None, self.early_stopping == "auto"
+            if given is None and (len(task.trainable) >= _ENOUGH_TO_HOLD_OUT if auto else self.early_stopping):
+                fraction = self.validation_fraction
+                _, held_out = hold_out(labels.observed, fraction, generator, rows=task.trainable)
+                kept = np.setdiff1d(task.trainable, held_out, assume_unique=True)
+                task = replace(task, trainable=kept, held_out=held_out)
+            elif given is None and auto and not is_own(self.network):
+                chosen = choose_epochs(task, generator)
+                task = replace(task, n_epochs=chosen.n_epochs)
+            with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
+                fitted = fit_network(replace(task, callbacks=callbacks, checkpoint=checkpoint))
+            self.scaler_, self.network_, self.history_ = fitted.scaler, fitted.network, fitted.history
+            if chosen is not None:
+                self.history_.facts |= {"epochs_from": f"{N_FOLDS} folds"} | chosen.facts
+            with limited_threads(fitted.n_threads):  # the result must not depend on the machine's number of threads
+                self._finish(fitted.objective, fitted.context)
+            with limited_threads(1):
+                self._cut(task, chosen)
+            tell(1.0)
+            return self
 
     def _cut(self, task: Task, chosen: OutOfFold | None) -> None:
         """Cut label sets on rows that the network was not trained on, if there are any."""
@@ -349,8 +354,6 @@ def _check_same_data(X: Any, labels: Labels, processes: Processes) -> None:
 
 
 def _check_graph_features(given: Any, n_samples: int) -> Any:
-    if given is None:
-        return None
     if on_disk(given):
         matrix: Any = DiskRows(given)
         check_finite(matrix)

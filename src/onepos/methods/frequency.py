@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from onepos._utils import storage
+from onepos._utils.validation import all_or_nothing
 from onepos.label_sets.thresholds import observed_frequency
 from onepos.methods._base import OnePositiveClassifier
 
@@ -39,6 +40,7 @@ class FrequencyClassifier(OnePositiveClassifier):
         tags.classifier_tags.poor_score = True  # it never looks at X
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, validation: Any = None, validation_labels: str = "single") -> Self:
         """Count the observed labels; complete labels in ``validation`` only give the number of labels per row."""
         X, labels, _, complete = self._check_fit(X, y, validation, validation_labels)

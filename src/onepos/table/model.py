@@ -119,10 +119,10 @@ class TableModel(BaseEstimator):
         assign(self.embed, text=as_list(self.text), image=self.image)
         if self.tune is not None and checkpoint is not None:
             raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
-        if self.tune is not None and self.method == "auto":
-            raise ValueError("tune searches the settings of one method, and auto chooses by itself: name a method.")
         if self.tune is not None and launched():
             raise ValueError("tune searches in one process: run it without torchrun, then fit with what it chose.")
+        if self.tune is not None and self.method == "auto":
+            raise ValueError("tune searches the settings of one method, and auto chooses by itself: name a method.")
         params = dict(self.params or {})
         made = make_estimator(self.method, params, self.random_state, self.n_positives, self.at_least_one)
         if checkpoint is not None and "max_epochs" not in made.get_params(deep=False):

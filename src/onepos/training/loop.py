@@ -4,6 +4,7 @@ A metric, or the likelihood of the observed labels under softmax(τ·logits) wit
 docs/tuning.md says where each is better.
 """
 
+import copy
 import math
 import time
 import warnings
@@ -130,7 +131,7 @@ class Progress:
     @property
     def waited(self) -> int:
         """Epochs since the best one, or since the last restart."""
-        return len(self.history) - 1 - max(self.best_epoch, self.restart)
+        return len(self.history.records) - 1 - max(self.best_epoch, self.restart)
 
     def consider(self, score: float, epoch: int) -> None:
         """Keep the last state as the best one if its score is higher."""
@@ -185,7 +186,7 @@ def train(
     With several processes, process 0 scores, calls the callbacks and decides when to stop. Time is looked at after each
     epoch only, and Ctrl-C raises.
     """
-    start = {name: value.detach().clone() for name, value in objective.state_dict().items()}
+    start = copy.deepcopy(objective.state_dict())
     run = _Run(
         Steps(objective, rows, schedule, generator),
         scorer,
@@ -193,6 +194,7 @@ def train(
         callbacks if rows.processes.rank == 0 else (),
         checkpoint,
         Progress(History(facts={"stopped": "max_epochs"}), start, start),
+        sign=1.0 if higher_is_better(selection) else -1.0,
     )
     history = run.progress.history
     for callback in run.callbacks:
@@ -230,12 +232,13 @@ class _Run:
     callbacks: Sequence["Callback"]
     checkpoint: "Checkpoint | None"
     progress: Progress
+    sign: float
 
     def epochs(self) -> str:
         """Train from the epoch that was reached until there is a reason to stop, and return it."""
         objective, progress, processes = self.steps.objective, self.progress, self.steps.rows.processes
         history, schedule = progress.history, self.steps.schedule
-        for epoch in range(len(history), schedule.n_epochs):
+        for epoch in range(len(history.records), schedule.n_epochs):
             # Asked before an epoch, since a resumed run may have waited long enough already.
             if self._waited_enough():
                 return "early"
@@ -254,7 +257,7 @@ class _Run:
                     stacklevel=6,
                 )
                 return "diverged"
-            progress.last_state = {name: value.detach().clone() for name, value in objective.state_dict().items()}
+            progress.last_state = copy.deepcopy(objective.state_dict())
             objective.eval()
             record |= objective.describe_epoch() | self.score(epoch)
             record["seconds"] = time.perf_counter() - started
@@ -298,15 +301,12 @@ class _Run:
 
     def _step(self, epoch: int) -> str:
         """Return the name of an epoch for those who watch, with the loss and the scores of the one before."""
-        history = self.progress.history
-        record = history[-1] if len(history) else {}
-        numbers = {name: value for name, value in record.items() if name == "loss" or name.startswith("valid_")}
-        return ", ".join(
-            [
-                f"training, epoch {epoch + 1} of {self.steps.schedule.n_epochs}",
-                *(f"{name.removeprefix('valid_')} {value:.4f}" for name, value in numbers.items()),
-            ]
-        )
+        name = f"training, epoch {epoch + 1} of {self.steps.schedule.n_epochs}"
+        records = self.progress.history.records
+        for quantity, value in records[-1].items() if records else ():
+            if quantity == "loss" or quantity.startswith("valid_"):
+                name += f", {quantity.removeprefix('valid_')} {value:.4f}"
+        return name
 
     def _exchange_state(self, batches: Sequence[Tensor]) -> None:
         """Give all processes what each wrote for its own rows in this epoch, and process 0's other buffers."""
@@ -327,7 +327,7 @@ class _Run:
             return {}
         processes = self.steps.rows.processes
         scores = processes.agree(self.scorer(self.steps.objective.network) if processes.rank == 0 else {})
-        self.progress.consider(self._sign * scores[self.metric], epoch)
+        self.progress.consider(self.sign * scores[self.metric], epoch)
         return {f"valid_{name}": value for name, value in scores.items()}
 
     def restore_best(self) -> None:
@@ -338,13 +338,9 @@ class _Run:
         if math.isfinite(progress.best_score):
             self.steps.objective.load_state_dict(progress.best_state)
             facts["best_epoch"] = progress.best_epoch + 1
-            facts[f"best_{self.metric}"] = self._sign * progress.best_score
+            facts[f"best_{self.metric}"] = self.sign * progress.best_score
         elif progress.best_score == -math.inf and progress.restart >= 0:  # restarted from it, and not trained since
             facts["best_epoch"] = progress.best_epoch + 1
-
-    @property
-    def _sign(self) -> float:
-        return 1.0 if higher_is_better(self.metric) else -1.0
 
     def _waited_enough(self) -> bool:
         patience = self.steps.schedule.patience

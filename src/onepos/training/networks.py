@@ -145,7 +145,8 @@ def _in_a_file(values: Tensor) -> NDArray[Any]:
 @torch.no_grad()
 def start_at_frequencies(network: nn.Module, observed: Tensor) -> None:
     """Let the last layer start with the log-odds of how often each label was observed, whatever x is."""
-    last = [layer for layer in network.children() if isinstance(layer, nn.Linear)][-1]
+    *_, last = network.children()
+    assert isinstance(last, nn.Linear)
     share = torch.from_numpy(observed_frequency(observed.cpu().numpy()))
     last.weight.zero_()
     last.bias.copy_(torch.logit(share))

@@ -67,7 +67,9 @@ def with_rate_factors(groups: Groups, network: nn.Module, factors: Mapping[str, 
         for parameter in parameters:
             if parameter.requires_grad:
                 parts.setdefault(own.get(id(parameter), 1.0), []).append(parameter)
-        result.extend((part, factor * own_factor) for own_factor, part in parts.items() if own_factor)
+        for own_factor, part in parts.items():
+            if own_factor:
+                result.append((part, factor * own_factor))
     return result
 
 
@@ -86,9 +88,12 @@ class Optimizer:
     """Fused AdamW over groups of parameters; gradients are given, so that they may come from several processes."""
 
     def __init__(self, groups: Groups, rate: float, weight_decay: float) -> None:
-        options = [{"params": parameters, "lr": rate * factor} for parameters, factor in groups]
+        options: list[dict[str, Any]] = []
+        self.parameters: list[Tensor] = []
+        for parameters, factor in groups:
+            options.append({"params": parameters, "lr": rate * factor})
+            self.parameters += parameters
         self._adam = torch.optim.AdamW(options, weight_decay=weight_decay, fused=True)
-        self.parameters: list[Tensor] = [p for parameters, _ in groups for p in parameters]
 
     def gradients(self, loss: Tensor) -> Sequence[Tensor]:
         """Return the derivatives of ``loss`` by the parameters; zero where it does not depend on them."""
@@ -125,13 +130,15 @@ class Shares(NamedTuple):
     value: Tensor
 
 
+@dataclass
 class Steps:
     """The optimisers of an objective, one for each loss that it yields, and the steps that they take for a batch."""
 
-    def __init__(self, objective: Objective, rows: Rows, schedule: Schedule, generator: torch.Generator) -> None:
-        self.objective, self.rows, self.schedule, self.generator = objective, rows, schedule, generator
-        self.optimizers: dict[str, Optimizer] = {}
-        self.n_portions = schedule.accumulation * rows.processes.size
+    objective: Objective
+    rows: Rows
+    schedule: Schedule
+    generator: torch.Generator
+    optimizers: dict[str, Optimizer] = field(default_factory=dict)
 
     def optimizer(self, loss: str) -> Optimizer:
         """Return the optimiser of the named loss, made when it is first asked for."""
@@ -143,7 +150,7 @@ class Steps:
 
     def losses(self, index: Tensor, number: int) -> Iterator[tuple[str, Tensor | Shares]]:
         """Return the losses of the batch of the given rows by name; ``take`` must follow each before the next one."""
-        if self.n_portions > 1:
+        if self.schedule.accumulation * self.rows.processes.size > 1:
             return self._in_portions(index, number)
         return self.objective.losses(self.rows.batch(index, number))
 
@@ -158,7 +165,7 @@ class Steps:
     def own_portions(self, index: Tensor) -> list[tuple[int, Tensor]]:
         """Return number and rows of the portions of a batch that this process computes; none may be left for it."""
         first = self.rows.processes.rank * self.schedule.accumulation
-        portions = list(enumerate(torch.tensor_split(index, self.n_portions)))
+        portions = list(enumerate(torch.tensor_split(index, self.schedule.accumulation * self.rows.processes.size)))
         return [(p, rows) for p, rows in portions[first : first + self.schedule.accumulation] if len(rows)]
 
     def _in_portions(self, index: Tensor, number: int) -> Iterator[tuple[str, Shares]]:

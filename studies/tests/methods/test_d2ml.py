@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from onepos import LogisticClassifier
+from assume_negative_lines import AssumeNegativeLines
 from onepos.datasets import make_single_positive
 from onepos.metrics import average_precision
 from onepos_studies.methods._d2ml_solver import (
@@ -278,7 +278,7 @@ def test_beats_assume_negative_on_discriminative_ranks(seed):
     X, observed, X_test, Y_test = discriminative_data(seed)
     tenth = len(X) // 10
     held = {"validation": (X[:tenth], observed[:tenth])}
-    linear = LogisticClassifier().fit(X[tenth:], observed[tenth:], **held)
+    linear = AssumeNegativeLines().fit(X[tenth:], observed[tenth:], **held)
     d2ml = D2MLClassifier(random_state=0).fit(X[tenth:], observed[tenth:], **held)
     ahead, behind = (average_precision(Y_test, model.decision_function(X_test)) for model in (d2ml, linear))
     assert ahead > behind + 0.02

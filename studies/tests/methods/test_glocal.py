@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import onepos
+from assume_negative_lines import AssumeNegativeLines
 from onepos.datasets import make_single_positive
 from onepos.metrics import average_precision
 from onepos_studies.methods import _glocal_solver as _glocal_model
@@ -274,7 +274,7 @@ def test_beats_assume_negative_on_low_rank_labels(seed):
             Y_test,
             model.fit(X[100:], observed[100:], validation=(X[:100], observed[:100])).decision_function(X_test),
         )
-        for model in (GLOCALClassifier(random_state=0), onepos.make_classifier("logistic"))
+        for model in (GLOCALClassifier(random_state=0), AssumeNegativeLines())
     )
     assert glocal > assumed + 0.02
 
@@ -283,7 +283,7 @@ def test_beats_assume_negative_on_low_rank_labels(seed):
 def test_loses_to_assume_negative_when_every_label_is_its_own():
     """The page says so: forty labels with unrelated scores, of which rank 20 cannot tell half apart."""
     data = label_data(0, n=500, q=40, c=40, rank=40, threshold=7.0)
-    linear = onepos.make_classifier("logistic", random_state=0)
+    linear = AssumeNegativeLines()
     glocal, assumed = average_precisions(data, GLOCALClassifier(random_state=0), linear)
     assert glocal < assumed
 

@@ -6,6 +6,7 @@ from scipy import sparse
 from scipy.linalg import solve_sylvester
 
 import onepos
+from assume_negative_lines import AssumeNegativeLines
 from onepos.datasets import make_single_positive
 from onepos.exceptions import LabelWarning
 from onepos.metrics import average_precision
@@ -154,7 +155,7 @@ def curved_data(seed, n_features, n=500, c=8):
 @pytest.mark.parametrize("seed", range(3))
 def test_beats_assume_negative_on_smooth_labels(seed):
     X, observed, X_test, Y_test = smooth_data(seed)
-    linear = onepos.make_classifier("logistic", random_state=0).fit(X, observed)
+    linear = AssumeNegativeLines().fit(X, observed)
     mlml = MLMLClassifier(random_state=0).fit(X, observed)
     scores = [average_precision(Y_test, m.decision_function(X_test)) for m in (mlml, linear)]
     assert scores[0] > scores[1] + 0.05
@@ -163,7 +164,7 @@ def test_beats_assume_negative_on_smooth_labels(seed):
 def test_loses_to_assume_negative_among_irrelevant_features():
     """The page says so: with twenty features of noise near rows are near by accident."""
     X, observed, X_test, Y_test = smooth_data(0, irrelevant=20)
-    linear = onepos.make_classifier("logistic", random_state=0).fit(X, observed)
+    linear = AssumeNegativeLines().fit(X, observed)
     mlml = MLMLClassifier(random_state=0).fit(X, observed)
     scores = [average_precision(Y_test, m.decision_function(X_test)) for m in (mlml, linear)]
     assert scores[0] < scores[1]

@@ -12,7 +12,7 @@ from torch.nn import functional
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
 from onepos.graph.neighbors import nearest_neighbors
-from onepos.methods.smile.enhancement import beta_kl, sample_beta
+from onepos.methods.smile.beta import beta_kl, sample_beta
 from onepos.training import Batch
 from onepos.training.networks import MLP
 from onepos_studies.datasets import list_datasets
@@ -75,7 +75,7 @@ class TestEncoder:
     def _whole_graph(self, encoder, X, neighbors):
         """Compute over all nodes with a dense n×n matrix: the second implementation."""
         P = torch.from_numpy(in_edges(neighbors).toarray())
-        hidden = torch.relu(P @ torch.from_numpy(X) @ encoder.first.weight + encoder.first.bias)
+        hidden = torch.relu(P @ torch.from_numpy(X) @ encoder.first_weight + encoder.first_bias)
         return encoder.last(P @ hidden @ encoder.second.weight.T + encoder.second.bias)
 
     @pytest.mark.parametrize("size", [1, 16, 60])
@@ -83,7 +83,7 @@ class TestEncoder:
         X, neighbors = _graph()
         encoder = _model(neighbors, X).encoder.double()
         with torch.no_grad():
-            encoder.first.bias.uniform_(-1, 1, generator=torch.Generator().manual_seed(2))
+            encoder.first_bias.uniform_(-1, 1, generator=torch.Generator().manual_seed(2))
         rows = torch.from_numpy(np.random.default_rng(size).permutation(60)[:size])
         whole, batch = self._whole_graph(encoder, X, neighbors)[rows], encoder(rows)
         assert torch.allclose(batch, whole, rtol=0, atol=1e-10)

@@ -9,8 +9,9 @@ from scipy import integrate, stats
 from torch.autograd import gradcheck
 from torch.distributions import Beta, Normal, kl_divergence
 
-from onepos.methods.smile import enhancement
-from onepos.methods.smile.enhancement import beta_kl, draw_beta, gaussian_kl, sample_beta, sample_gaussian
+from onepos.methods.smile import beta as beta_module
+from onepos.methods.smile.beta import beta_kl, draw_beta, sample_beta
+from onepos.methods.smile.enhancement import gaussian_kl, sample_gaussian
 
 PARAMETERS = [(0.5, 0.5), (1.0, 1.0), (2.0, 5.0), (30.0, 0.7), (0.05, 3.0)]
 
@@ -114,7 +115,7 @@ def full(value, size, **options):
 @pytest.mark.parametrize("tries", [1, 8])
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_fast_draws_follow_the_beta_law(a, b, tries, monkeypatch):
-    monkeypatch.setattr(enhancement, "_TRIES", tries)
+    monkeypatch.setattr(beta_module, "_TRIES", tries)
     draws = sample_beta(full(a, 50_000), full(b, 50_000), torch.Generator().manual_seed(7), fast=True).numpy()
     inside = draws[(draws > 1e-6) & (draws < 1 - 1e-6)]  # what single precision can tell apart
     distribution = stats.beta(np.float32(a), np.float32(b))

@@ -1,4 +1,4 @@
-"""T_LE and its gradient by the kernel, against automatic differentiation of the same loss term by term."""
+"""T_LE and its gradient written out, against automatic differentiation of the same loss term by term."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from scipy.special import digamma, gammaln
 
 from onepos import SMILEClassifier
 from onepos.datasets import make_known_posterior
-from onepos.methods.smile.encoder import GraphEncoder, smile_graph
+from onepos.methods.smile.encoder import GraphEncoder
 from onepos.methods.smile.enhancement import LabelEnhancement
 from onepos.training import Batch
 
@@ -20,7 +20,7 @@ def model_and_batch(n_labels=6, unobserved_weight=0.3, elbo_weight=0.1, scale=1.
     n = max(20, rows)
     features = torch.randn(n, n_features, generator=generator)
     neighbors = np.column_stack([np.roll(np.arange(n), -step) for step in (1, 2, 3)])
-    encoder = GraphEncoder(features, smile_graph(neighbors), n_labels, generator)
+    encoder = GraphEncoder(features, neighbors, n_labels, generator)
     weights = {"elbo_weight": elbo_weight, "unobserved_weight": unobserved_weight}
     model = LabelEnhancement(encoder, n_features, n_labels, **weights, feature_scale=1.7, generator=generator)
     with torch.no_grad():
@@ -35,9 +35,9 @@ def model_and_batch(n_labels=6, unobserved_weight=0.3, elbo_weight=0.1, scale=1.
 
 
 def both_ways(model, batch, seed=5):
-    """Value and gradients, by the kernel and by automatic differentiation, from the same random numbers."""
+    """Value and gradients, written out and by automatic differentiation, from the same random numbers."""
     results = []
-    for kind in (model.compiled_loss, model.reference_loss):
+    for kind in (model.written_out_loss, model.reference_loss):
         model.generator.manual_seed(seed)
         value = kind(model.encoder(batch.rows), batch)
         results.append((value.detach(), torch.autograd.grad(value, list(model.parameters()))))
@@ -66,7 +66,7 @@ def compare(model, batch, seed=5):
 
 @pytest.mark.parametrize("unobserved_weight", [0.3, 1.0])
 @pytest.mark.parametrize(("n_labels", "rows", "n_features"), [(2, 1, 2), (6, 5, 7), (60, 16, 30), (9, 40, 3)])
-def test_kernel_equals_automatic_differentiation(n_labels, rows, n_features, unobserved_weight):
+def test_written_out_it_equals_automatic_differentiation(n_labels, rows, n_features, unobserved_weight):
     compare(*model_and_batch(n_labels, unobserved_weight, rows=rows, n_features=n_features))
 
 
@@ -75,7 +75,7 @@ def test_kernel_equals_automatic_differentiation(n_labels, rows, n_features, uno
 )
 @example(8.0, 10.0, 6, 3)
 @settings(max_examples=40)
-def test_kernel_equals_it_at_any_parameters(scale, elbo_weight, n_labels, seed):
+def test_written_out_it_equals_it_at_any_parameters(scale, elbo_weight, n_labels, seed):
     compare(*model_and_batch(n_labels, elbo_weight=elbo_weight, scale=scale, seed=seed), seed)
 
 
@@ -89,10 +89,10 @@ def test_what_is_not_a_number_shows_in_the_loss(place):
 
 def test_other_settings_and_precisions_are_left_to_automatic_differentiation(monkeypatch):
     model, batch = model_and_batch()
-    monkeypatch.setattr(model, "compiled_loss", None)
+    monkeypatch.setattr(model, "written_out_loss", None)
     with pytest.raises(TypeError):
         model.loss(batch)
-    model.double().encoder.use_graph(model.encoder.aggregated.double(), model.encoder.graph)
+    model.double().encoder.use_graph(model.encoder.aggregated.double(), model.encoder.neighbors)
     assert model.loss(Batch(batch.rows, batch.features.double(), batch.observed)).dtype == torch.float64
 
 
@@ -103,10 +103,10 @@ def test_a_fit_is_the_same_but_for_the_last_digits(n_labels, request):
         model = SMILEClassifier(max_epochs=2, warm_up_epochs=1, elbo_weight=0.5, random_state=0)
         return model.fit(data.X, data.observed)
 
-    compiled, again = fitted(), fitted()
-    np.testing.assert_array_equal(compiled.soft_labels_, again.soft_labels_)
-    request.getfixturevalue("without_kernels")
+    written_out, again = fitted(), fitted()
+    np.testing.assert_array_equal(written_out.soft_labels_, again.soft_labels_)
+    request.getfixturevalue("by_autograd")
     reference = fitted()
-    np.testing.assert_allclose(compiled.soft_labels_, reference.soft_labels_, atol=2e-5)
+    np.testing.assert_allclose(written_out.soft_labels_, reference.soft_labels_, atol=2e-5)
     for name in ("label_enhancement", "risk"):
-        np.testing.assert_allclose(compiled.history_[name], reference.history_[name], rtol=1e-5)
+        np.testing.assert_allclose(written_out.history_[name], reference.history_[name], rtol=1e-5)

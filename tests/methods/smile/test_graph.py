@@ -31,7 +31,7 @@ class Graphs(Callback):
 
     def on_epoch_end(self, objective, record):
         encoder = objective.enhancement.encoder
-        self.neighbors.append(encoder.graph.indices.reshape(len(self.X), -1)[:, 1:])
+        self.neighbors.append(encoder.neighbors)
         self.aggregated.append(encoder.aggregated.numpy())
         with torch.no_grad():
             self.embeddings.append(objective.network[1](objective.network[0](self.X)).numpy())

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from onepos.methods.smile.encoder import CSRRows, sparse_product
+from onepos.methods.smile.encoder import sparse_product
 from sparse_case import random_csr
 
 
@@ -25,7 +25,7 @@ def test_equals_the_dense_product(seed, shape, density, n_rows):
     rows = rng.integers(0, n, n_rows)
     weight = torch.from_numpy(rng.normal(size=(q, h))).requires_grad_()
     direction = torch.from_numpy(rng.normal(size=(n_rows, h)))
-    batch = CSRRows.of(matrix, rows)
+    batch = matrix[rows]
     dense = torch.from_numpy(matrix.toarray()[rows])
     product, expected = sparse_product(batch, weight), dense @ weight
     assert torch.allclose(product, expected, atol=1e-12)
@@ -36,7 +36,7 @@ def test_equals_the_dense_product(seed, shape, density, n_rows):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_takes_the_precision_of_the_dense_matrix(dtype):
-    batch = CSRRows.of(sparse.csr_array(np.eye(4, dtype=np.float32)), np.array([1, 3]))
+    batch = sparse.csr_array(np.eye(4, dtype=np.float32))[[1, 3]]
     weight = torch.ones(4, 2, dtype=dtype, requires_grad=True)
     product = sparse_product(batch, weight)
     product.sum().backward()

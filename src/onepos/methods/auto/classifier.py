@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onepos._utils import storage
 from onepos._utils.context import remember_work, tell
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
-from onepos._utils.validation import seed_from
+from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import pool
 from onepos.label_sets.thresholds import estimate_n_positives
@@ -151,6 +151,7 @@ class AutoClassifier(SharesClassifier):
                 raise ValueError(f"links_ must have one of {', '.join(links_of(member))} for a {type(member).__name__}")
         return super()._from_stored(fields)
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:

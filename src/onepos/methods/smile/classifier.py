@@ -14,7 +14,7 @@ from onepos.graph.neighbors import SEARCHES, SearchKind
 from onepos.label_sets.thresholds import balanced_weight
 from onepos.methods._fit_network import GraphFeatures
 from onepos.methods._neural import Context, GraphClassifier
-from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph, smile_graph
+from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph
 from onepos.methods.smile.enhancement import LabelEnhancement
 from onepos.rows.stored import DiskRows
 from onepos.training import Batch, Objective, losses
@@ -108,16 +108,15 @@ class SMILEObjective(RiskObjective):
         return True
 
     def running_state(self) -> dict[str, Tensor]:
-        """The length of the warm-up, and the graphs so far, if there are several."""
+        """The length of the warm-up, and what is known of the graphs, if there are several."""
         length = {"warm_up_epochs": torch.tensor(self.warm_up_epochs)}
         return length if self.refresh is None else length | self.refresh.running_state()
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
         """Take them back, and put the graph in use into the encoder."""
-        graphs = dict(state)
-        self.warm_up_epochs = int(graphs.pop("warm_up_epochs"))
+        self.warm_up_epochs = int(state["warm_up_epochs"])
         if self.refresh is not None:
-            self.refresh.resume(graphs, self.enhancement.encoder)
+            self.refresh.resume(state, self.enhancement.encoder)
 
     @torch.no_grad()
     def soft_labels(self, batch: Batch, logits: Tensor) -> Tensor:
@@ -269,14 +268,13 @@ class SMILEClassifier(GraphClassifier):
         )
 
     def _graph_refresh(self, encoder: GraphEncoder, context: Context, start: int) -> GraphRefresh:
-        matrix = context.graph.matrix
-        neighbors = encoder.graph.indices.reshape(context.rows.n_samples, -1)[:, 1:].astype(np.int64)
         return GraphRefresh(
             context.network,
-            neighbors,
             context.rows,
-            lambda rows: find_graph(rows, neighbors.shape[1], self.graph_search),
-            lambda found: aggregated_features(matrix, found, self.cache_folder),
+            context.graph.matrix,
+            encoder.neighbors,
+            self.graph_search,
+            self.cache_folder,
             start,
             self.graph_refresh,
         )
@@ -286,7 +284,7 @@ class SMILEClassifier(GraphClassifier):
         matrix = context.graph.matrix
         neighbors, self._graph_facts = find_graph(matrix, self.n_neighbors, self.graph_search)
         aggregated = on_device(aggregated_features(matrix, neighbors, self.cache_folder), self.device)
-        encoder = GraphEncoder(aggregated, smile_graph(neighbors), context.n_labels, context.generator)
+        encoder = GraphEncoder(aggregated, neighbors, context.n_labels, context.generator)
         return encoder, max(_mean_square(matrix), 1e-12) ** 0.5
 
     def _finish(self, objective: Objective, context: Context) -> None:

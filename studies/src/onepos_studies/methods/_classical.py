@@ -11,7 +11,7 @@ from onepos import metrics
 from onepos._utils import storage
 from onepos._utils.context import recall
 from onepos._utils.parameters import PROBABILITY, one_of
-from onepos._utils.validation import seed_from
+from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.methods._base import OnePositiveClassifier
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import hold_out
@@ -55,6 +55,7 @@ class ClassicalClassifier(OnePositiveClassifier):
     scale: str = "auto"
     random_state: Any = None
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None, validation_labels: str = "single"
     ) -> Self:

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from onepos.graph.neighbors import Metric, nearest_neighbors, ranked
+from onepos.graph.neighbors import Metric, nearest_neighbors
 from onepos_studies.methods._classical import Matrix
 
 #: Columns solved at once: enough for the sparse product to reuse the graph, few enough for the arrays to stay in cache.
@@ -94,7 +94,7 @@ def local_scales(distances: Matrix, scale_neighbor: int) -> Matrix:
 
 def instance_weights(features: Any, n_neighbors: int, scale_neighbor: int, metric: Metric) -> tuple[Any, Matrix]:
     """V_X, sparse, and σ: exp(−d²(x_i, x_j)/(σ_i σ_j)) where either row is among the k nearest of the other, else 0."""
-    indices, distances = nearest_neighbors(features, n_neighbors, metric=metric)
+    indices, distances = nearest_neighbors(features.astype(np.float64), n_neighbors, metric=metric)
     n = len(indices)
     scales = local_scales(distances, scale_neighbor)
     exponents = kernel_exponents(distances, scales[:, None] * scales[indices], metric)
@@ -189,3 +189,11 @@ def nearest_rows(queries: Any, features: Any, n_neighbors: int) -> tuple[NDArray
         part = slice(start, start + step)
         exact[part] = row_norms(queries[rows[part]] - features[columns[part]], squared=True)
     return ranked(rows, columns, exact, n_neighbors)
+
+
+def ranked(rows: NDArray[Any], columns: NDArray[Any], squared: Matrix, k: int) -> tuple[Any, Any]:
+    """Return the k columns of every row with the smallest values, ties by lower index, and these values, (n, k)."""
+    order = np.lexsort((columns, squared, rows))
+    sizes = np.bincount(rows)
+    first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(k)
+    return columns[order][first], squared[order][first]

@@ -20,6 +20,7 @@ from onepos_studies.methods._classical import (
     Unobserved,
     with_constant,
 )
+from onepos_studies.methods._stored_matrix import StoredMatrix
 
 #: XᵀX is formed and factorised; above this many features that no longer fits.
 _MAX_FEATURES = 8192
@@ -125,7 +126,7 @@ class D2MLClassifier(ClassicalClassifier):
     _strength: ClassVar[str] = "rank_weight"
     _solution_type: ClassVar[Any] = _Solution
     _stored: ClassVar[storage.Rules] = {
-        "landmarks_": storage.Maybe(storage.Matrix("inputs features")),
+        "landmarks_": storage.Maybe(StoredMatrix("inputs features")),
         "coef_": storage.Array("inputs labels"),
         "intercept_": storage.Array("labels"),
         "gamma_": storage.Maybe(storage.POSITIVE),

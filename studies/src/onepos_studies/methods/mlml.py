@@ -13,6 +13,7 @@ from onepos.training import History
 from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
 from onepos_studies.methods import _mlml_solver as solver
 from onepos_studies.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
+from onepos_studies.methods._stored_matrix import StoredMatrix
 
 
 class _RowGraph(NamedTuple):
@@ -128,7 +129,7 @@ class MLMLClassifier(ClassicalClassifier):
     _solution_type: ClassVar[Any] = _Solution
     _stored: ClassVar[storage.Rules] = {
         "metric_": storage.one_of("euclidean", "cosine"),
-        "features_": storage.Matrix("rows columns"),
+        "features_": StoredMatrix("rows columns"),
         "scales_": storage.Array("rows", low=0),
         "soft_": storage.Array("rows labels"),
         "instance_smoothness_": storage.NOT_NEGATIVE,

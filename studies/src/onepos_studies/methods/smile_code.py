@@ -23,16 +23,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onepos._utils.parameters import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
-from onepos.graph.neighbors import adjacency
 from onepos.methods._fit_network import GraphFeatures
 from onepos.methods._neural import Context, GraphClassifier
-from onepos.methods.smile.encoder import GraphNetwork, find_graph
-from onepos.methods.smile.enhancement import sample_beta
+from onepos.methods.smile.beta import sample_beta
+from onepos.methods.smile.encoder import find_graph
 from onepos.training import Batch, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
 from onepos.training.objective import as_features, on_device
 from onepos.tuning.spaces import Integer, LogUniform, Space
+from onepos_studies.methods._graph_network import GraphNetwork, adjacency
 
 
 def in_edges(neighbors: NDArray[np.int64]) -> Any:

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pandas as pd
 
-from onepos._utils.machine import machine, versions
+from onepos._utils.machine import versions
 from onepos.metrics import METRICS
 from onepos_studies.study.cells import Cell
 from onepos_studies.study.execute import run_cells
+from onepos_studies.study.machine import machine
 from onepos_studies.study.provenance import is_current
 
 #: How far a measure may be from its row: with the processor and all versions of the row, and elsewhere, where numbers

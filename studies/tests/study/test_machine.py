@@ -2,7 +2,7 @@
 
 import pytest
 
-from onepos._utils import machine
+from onepos_studies.study import machine
 
 
 @pytest.mark.parametrize("status", [None, "Name:\tpython\nVmRSS:\t  5 kB\n"])
