@@ -4,6 +4,7 @@ Every forged file has a checksum that is right, so that the checksum refuses non
 """
 
 import json
+import re
 import sys
 import warnings
 from importlib.metadata import EntryPoint
@@ -396,7 +397,7 @@ def test_a_refusal_is_one_line_whatever_the_file_holds(refuses):
 
 def test_a_missing_checksum_is_refused(parts, tmp_path):
     path = tmp_path / "model.onepos"
-    path.write_bytes(write_model(parts("logistic")).replace(b'"checksum"', b'"checkson"'))
+    path.write_bytes(re.sub(rb'("onepos": ?")[0-9a-f]', rb"\1x", write_model(parts("logistic"))))
     with pytest.raises(ModelFileError, match="has no checksum"):
         onepos.load(path)
 
