@@ -133,8 +133,8 @@ def mark_labels(
 
 def check_distinct(names: Sequence[str], where: str = "", what: str = "column") -> None:
     """Raise DataFileError if names of columns, features or labels are repeated."""
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
+    if len(set(names)) < len(names):
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         start = f"{where}: " if where else ""
         raise DataFileError(
             f"{start}{what} names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename."
