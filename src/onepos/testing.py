@@ -1,7 +1,7 @@
 """Checks that any onepos estimator must pass, for the methods here and for those that users write.
 
-scikit-learn's ``check_estimator`` covers the single-label contract (1-D y). These checks cover the rest: indicator
-input, label names, unknown and known-absent labels, files.
+scikit-learn's ``check_estimator`` covers features (NaN, text, wrong shapes) and the single-label contract (1-D y).
+These checks cover the rest: indicator input, label names, unknown and known-absent labels, files.
 """
 
 import copy
@@ -246,27 +246,6 @@ def check_not_fitted(estimator: OnePositiveClassifier) -> None:
     for name in ("predict", "predict_proba", "decision_function"):
         with expect(NotFittedError, "not fitted", msg=f"{name} before fit"):
             getattr(clone(estimator), name)(example().X)
-
-
-def check_bad_features(estimator: OnePositiveClassifier) -> None:
-    """NaN, infinity, text, wrong shape, other columns at prediction than at fit."""
-    model = fitted(estimator)
-    for bad in (np.nan, np.inf):
-        X = np.array(example().X)
-        X[3, 2] = bad
-        with expect(ValueError, "NaN|infinity", msg=f"fit with {bad} in X"):
-            fitted(estimator, X)
-        with expect(ValueError, "NaN|infinity", msg=f"predict with {bad} in X"):
-            model.predict(X)
-    with expect(ValueError, "could not convert string", msg="fit with text in X"):
-        fitted(estimator, example().X.astype(str).astype(object) + "x")
-    with expect(ValueError, "2D array", msg="fit with a 1-D X"):
-        fitted(estimator, example().X[:, 0])
-    with expect(ValueError, f"expecting {N_FEATURES} features", msg="predict with fewer columns"):
-        model.predict(example().X[:, :3])
-    frame = pd.DataFrame(example().X, columns=list("vwxyz"))
-    with expect(ValueError, "feature names", msg="predict with columns in another order"):
-        fitted(estimator, frame).predict(frame[list("zyxwv")])
 
 
 def check_bad_labels(estimator: OnePositiveClassifier) -> None:

@@ -16,7 +16,6 @@ import numpy
 for key in ("logistic", "forest", "kernel", "frequency"):
     onepos.make_classifier(key).fit(numpy.eye(8), numpy.eye(2)[[0, 1] * 4])
 """: {"torch"},
-    "from onepos import SMILEClassifier": {"numba"},
     "import onepos.table, onepos.cli; onepos.cli.commands()": {
         *("sentence_transformers", "transformers", "timm", "torchvision", "huggingface_hub", "PIL"),
     },
