@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import onepos
 from onepos._utils import storage
 from onepos_studies.methods._stored_matrix import StoredMatrix
 
@@ -55,3 +56,23 @@ def test_shapes_are_checked(shape):
     entry, place = written(sparse.csr_array(ROWS))
     with pytest.raises(ValueError, match="m"):
         StoredMatrix("rows features").read(entry | {"shape": shape}, place)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("key", "settings"),
+    [
+        ("d2ml", {"rank_weight": 1.0}),
+        ("d2ml", {"rank_weight": 1.0, "kernel": "rbf", "n_landmarks": 9}),
+        ("glocal", {"feature_l2": 1.0}),
+        ("mlml", {"instance_smoothness": 1.0, "graph_metric": "euclidean"}),
+        ("mlml", {"instance_smoothness": 1.0, "graph_metric": "cosine"}),
+        ("smile-code", {"max_epochs": 2, "network": (4,)}),
+    ],
+)
+def test_saved_models_predict_the_same(tmp_path, key, settings, container):
+    X = np.random.default_rng(0).normal(size=(60, 12)).clip(min=0)
+    model = onepos.make_classifier(key, random_state=0, **settings).fit(container(X), np.eye(4)[np.arange(60) % 4])
+    again = onepos.load(model.save(tmp_path / "model.onepos"))
+    assert np.array_equal(again.predict_proba(container(X)), model.predict_proba(container(X)))
+    assert np.array_equal(again.predict(container(X)), model.predict(container(X)))
