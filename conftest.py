@@ -65,7 +65,7 @@ _SLOW = (
     "studies/tests/study/test_bench.py",
     "studies/tests/study/test_execute.py",
     "studies/tests/study/test_provenance.py",
-    "studies/tests/study/test_real_cluster.py",
+    "studies/tests/study/test_cluster.py",
     "studies/tests/study/test_report_in_browser.py",
     "studies/tests/study/test_results_in_step.py",
     "studies/tests/study/test_runner.py",

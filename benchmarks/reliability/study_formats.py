@@ -71,12 +71,6 @@ XML = b"""<?xml version="1.0" encoding="utf-8"?>
 <!-- a comment --><label name='the &amp; &#228;nd'/>
 </labels>
 """
-_SVMLIGHT = b"""# comment
-3,17 1:0.5 9:1
-17 2:-1e3 # another
- 4:2
-3 1:nan
-"""
 _STUDY = b"""[study]
 name = "tiny"
 description = "a study"
@@ -170,7 +164,6 @@ def study_formats() -> dict[str, Callable[[], Format]]:
             ),
             _read_matrix,
         ),
-        "svmlight": lambda: Format("seed.svm", (Seed(_SVMLIGHT),), _read_matrix),
         "npz": lambda: Format(
             "seed.npz",
             (

@@ -190,9 +190,9 @@ def row_values(
     step = max(1, _CHUNK_ENTRIES // S.shape[1])
     for start in range(0, len(S), step):
         rows = slice(start, start + step)
-        found = _measures(_finite(S[rows], start), _positives(Y[rows], start), threshold)
+        measured = _measures(_finite(S[rows], start), _positives(Y[rows], start), threshold)
         for name in names:
-            values[name][rows] = found[name]
+            values[name][rows] = measured[name]
     return values
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import zip_longest
 
 _MARKER = re.compile(r"^<!-- (begin|end) (.+?) -->$", re.MULTILINE)
 
@@ -49,26 +50,15 @@ def replace_between(text: str, begin: str, end: str, content: str, where: str) -
 
 
 def _check(text: str, blocks: Mapping[str, str], where: str) -> None:
-    opened: str | None = None
-    begun = set()
-    for marker in _MARKER.finditer(text):
-        kind, name = marker.groups()
-        line = f"{where}, line {text.count(chr(10), 0, marker.start()) + 1}"
-        if name not in blocks:
-            raise MarkerError(f"{line}: there is no block {name!r}; blocks are: {', '.join(blocks)}")
-        if kind == "begin":
-            if opened is not None:
-                raise MarkerError(f"{line}: block {name!r} begins before {opened!r} ends")
-            if name in begun:
-                raise MarkerError(f"{line}: block {name!r} begins a second time")
-            begun.add(name)
-            opened = name
-        else:
-            if opened != name:
-                raise MarkerError(f"{line}: block {name!r} ends, but the block that is open is {opened!r}")
-            opened = None
-    if opened is not None:
-        raise MarkerError(f"{where}: block {opened!r} has no end")
-    missing = [name for name in blocks if name not in begun]
-    if missing:
-        raise MarkerError(f"{where}: no markers for the blocks {', '.join(map(repr, missing))}")
+    found = [match.groups() for match in _MARKER.finditer(text)]
+    expected = [(kind, name) for kind, name in found if kind == "begin" for kind in ("begin", "end")]
+    if found != expected:
+        wrong = next(one for one, other in zip_longest(found, expected) if one != other) or found[-1]
+        raise MarkerError(f"{where}: each block begins and ends before the next; look at {' '.join(wrong)!r}")
+    names = [name for _, name in found[::2]]
+    if sorted(names) != sorted(blocks):
+        strange, missing = sorted(set(names) - set(blocks)), sorted(set(blocks) - set(names))
+        raise MarkerError(
+            f"{where}: expected a marker for each block, once; unknown or twice: {', '.join(strange) or 'none'}; "
+            f"missing: {', '.join(missing) or 'none'}"
+        )

@@ -193,7 +193,7 @@ def test_doctor(run, folder):
     assert json.loads(run("doctor", folder / "photos.csv", *COLUMNS, "--json")[1])["summary"]["labels"] == 3
 
 
-@pytest.mark.parametrize("name", ["toy.arff", "toy.mat", "toy.svm"])
+@pytest.mark.parametrize("name", ["toy.arff", "toy.mat", "toy.npz"])
 def test_benchmark_formats_are_one_line_that_names_the_package_for_them(run, tmp_path, name):
     (tmp_path / name).write_text("x")
     code, _, err = run("fit", tmp_path / name, "--label", "tag", "--out", tmp_path / "m")

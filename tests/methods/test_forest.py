@@ -11,7 +11,7 @@ import onepos
 from onepos._utils.context import deadline, progress_to
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
-from onepos.methods.forest import Sample, grow, join
+from onepos.methods._trees import Sample, grow, join
 
 DATA = make_known_posterior(400, 6, 5, random_state=0)
 X, Y = np.asarray(DATA.X, dtype=np.float32), np.asarray(DATA.observed)

@@ -21,14 +21,14 @@ _STATUS = Path("/proc/self/status")
 _PACKAGES = ("onepos", "numpy", "scipy", "scikit-learn", "torch", "pandas")
 
 
-def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import a module that an extra of onepos installs; the error begins with ``purpose``, such as "drawing plots"."""
+def require(module: str, *, extra: str, purpose: str, package: str = "onepos") -> ModuleType:
+    """Import a module that an extra of a package brings; the error begins with ``purpose``, such as "drawing plots"."""
     try:
         return import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
+        name = module.partition(".")[0]
         raise MissingDependencyError(
-            f'{purpose} needs {package}, which is not installed: pip install "onepos[{extra}]"'
+            f'{purpose} needs {name}, which is not installed: pip install "{package}[{extra}]"'
         ) from error
 
 

@@ -74,8 +74,8 @@ def fit_calibration(logits: ArrayLike, Y: Any) -> Calibration:
     >>> rng = np.random.default_rng(0)
     >>> logits = rng.normal(size=(2000, 3))
     >>> Y = rng.random((2000, 3)) < expit(2 * logits + [1, -1, 0])
-    >>> found = fit_calibration(logits, Y)
-    >>> round(found.slope, 1), found.offsets.round(1).tolist()
+    >>> calibration = fit_calibration(logits, Y)
+    >>> round(calibration.slope, 1), calibration.offsets.round(1).tolist()
     (2.0, [1.0, -1.0, -0.1])
     """
     scores, present = np.asarray(logits, dtype=np.float64), np.asarray(Y) > 0
@@ -105,7 +105,7 @@ def fit_calibration(logits: ArrayLike, Y: Any) -> Calibration:
     return Calibration(slope, intercept + own - slope * centre, len(scores), OFFSET_SPREADS[best])
 
 
-class _Solution(NamedTuple):
+class _CalibrationFit(NamedTuple):
     """For standardised logits: the slope, the intercept, labels' own offsets, and the log marginal likelihood."""
 
     slope: float
@@ -114,7 +114,7 @@ class _Solution(NamedTuple):
     evidence: float
 
 
-def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _Solution:
+def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _CalibrationFit:
     """Minimise the penalised log-loss by Newton's method; the Hessian is diagonal but for two shared numbers."""
     rate = present.mean()
     shared, own = np.array([1.0, np.log(rate / (1.0 - rate))]), np.zeros(z.shape[1])
@@ -143,15 +143,15 @@ def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _Solution:
         if decrement < _TOLERANCE:
             break
         for length in 0.5 ** np.arange(34):
-            found = value(shared - length * step, own - length * step_own)
-            if not found > current - 1e-4 * length * decrement:
+            loss = value(shared - length * step, own - length * step_own)
+            if not loss > current - 1e-4 * length * decrement:
                 break
         else:  # no better within rounding
             break
-        shared, own, current = shared - length * step, own - length * step_own, found
+        shared, own, current = shared - length * step, own - length * step_own, loss
     # Laplace's approximation: offsets are integrated out, each a normal distribution around its mode.
     evidence = -current - 0.5 * np.log(entry / own_weight).sum()
-    return _Solution(float(shared[0]), float(shared[1]), own, float(evidence))
+    return _CalibrationFit(float(shared[0]), float(shared[1]), own, float(evidence))
 
 
 def calibration_bins(

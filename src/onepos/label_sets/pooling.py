@@ -46,14 +46,14 @@ def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> 
     rows, labels, share = _cases(observed)
     share = share / share.sum()
     scores = np.asarray(scores, dtype=np.float64)
-    told = scores[rows, labels]
+    at_tags = scores[rows, labels]
     # The likelihood is concave in τ. Newton's steps in log τ stay between the two places where the slope changes its
     # sign; a step that would leave them goes to their middle.
     low, high, factor = -_LARGEST_LOG_TEMPERATURE, _LARGEST_LOG_TEMPERATURE, 0.0
     for _ in range(_MOST_STEPS):
         tau = np.exp(factor)
         log_total, mean, variance = _moments(tau, scores)
-        slope = float(share @ (told - mean[rows]))
+        slope = float(share @ (at_tags - mean[rows]))
         if slope > 0:
             low = factor
         else:
@@ -65,7 +65,7 @@ def inverse_temperature(scores: NDArray[np.float64], observed: NDArray[Any]) -> 
         if abs(following - factor) < _TEMPERATURE_TOLERANCE:
             break
         factor = following
-    return float(tau), float(share @ (tau * told - log_total[rows]))
+    return float(tau), float(share @ (tau * at_tags - log_total[rows]))
 
 
 def _moments(tau: float, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
@@ -86,11 +86,11 @@ def at_observed(log_probabilities: NDArray[np.float64], observed: NDArray[Any]) 
 
 
 def pool_weights(
-    told: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float = PRIOR_ROWS
+    log_p: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float = PRIOR_ROWS
 ) -> tuple[NDArray[np.float64], float]:
     """Return the weights of Σ_m w_m q_m that make the observed labels most likely, and the mean log-likelihood reached.
 
-    ``told`` is ``at_observed`` of each member, shape (n_members, n_cases); ``observed`` is as for
+    ``log_p`` is ``at_observed`` of each member, shape (n_members, n_cases); ``observed`` is as for
     ``inverse_temperature``. Expectation and maximisation alternate. With ``prior_rows`` (Dirichlet's concentration less
     one) no weight is zero.
 
@@ -102,11 +102,11 @@ def pool_weights(
     [1.0, 0.0]
     """
     _, _, share = _cases(observed)
-    n_members = len(told)
+    n_members = len(log_p)
     weights = np.full(n_members, 1.0 / n_members)
     for _ in range(_MOST_STEPS):
         with np.errstate(divide="ignore"):  # without a prior a weight may reach zero, and stays there
-            joint = told + np.log(weights)[:, None]
+            joint = log_p + np.log(weights)[:, None]
         explained = np.exp(joint - logsumexp(joint, axis=0)) @ share  # rows that each member explains
         new = (explained + prior_rows) / (share.sum() + n_members * prior_rows)
         moved = float(np.abs(new - weights).max())
@@ -114,7 +114,7 @@ def pool_weights(
         if moved < 1e-9:
             break
     with np.errstate(divide="ignore"):
-        reached = logsumexp(told + np.log(weights)[:, None], axis=0) @ share / share.sum()
+        reached = logsumexp(log_p + np.log(weights)[:, None], axis=0) @ share / share.sum()
     return weights, float(reached)
 
 
@@ -146,6 +146,7 @@ def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[
     n_labels = scores.shape[1]
     if n_positives >= n_labels:
         raise ValueError(f"n_positives must be below {n_labels}, the number of labels; got {n_positives}: give fewer.")
+    # cardinality_shift of training/losses.py is the same iteration in torch: one for both would import torch here.
     # The sum grows with the shift. The shifts at which the largest or the smallest score alone is at the mean bracket
     # it. Newton's steps; a step that leaves the bracket goes to its middle.
     level = np.log(n_positives / (n_labels - n_positives))

@@ -28,7 +28,7 @@ _BLOCK = 4096
 _FARTHEST = 1e15
 
 
-class _Problem(NamedTuple):
+class _KernelProblem(NamedTuple):
     rows: Any  # (n, q)
     positives: NDArray[np.float32]  # observed labels (n, c)
     frequency: NDArray[np.float64]  # of the labels (c,)
@@ -36,7 +36,7 @@ class _Problem(NamedTuple):
     unit: float  # of squared distances
 
 
-class _Fit(NamedTuple):
+class _KernelSolution(NamedTuple):
     width: float
     ridge: float
     weights: NDArray[np.float32]  # (m, c)
@@ -120,17 +120,17 @@ class KernelClassifier(SharesClassifier):
         chosen = np.sort(generator.choice(len(kept), min(self.n_landmarks, len(kept)), replace=False))
         landmarks = _dense(rows[chosen])
         unit = _median_distance(landmarks, generator)
-        problem = _Problem(rows, positives, frequency, landmarks, unit)
+        problem = _KernelProblem(rows, positives, frequency, landmarks, unit)
         ridges = RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
         tell(0.1)
         if isinstance(self.width, str):  # some rows tell the width well enough
             few = np.sort(generator.choice(len(kept), min(_ROWS_FOR_WIDTH, len(kept)), replace=False))
             some = _dense(rows[few])
-            width = _search(problem._replace(rows=some, positives=positives[few], landmarks=some), ridges)
+            width = _likeliest_width(problem._replace(rows=some, positives=positives[few], landmarks=some), ridges)
         else:
             width = float(self.width)
         tell(0.4)
-        best = _fit(problem, width, ridges)
+        best = _solve(problem, width, ridges)
         self.landmarks_, self.weights_, self.frequency_ = landmarks, best.weights, frequency
         self.gamma_, self.ridge_, self.scaler_ = best.width / unit, best.ridge, scaler
         self.left_out_ = best.left_out
@@ -155,24 +155,24 @@ def log_shares(shares: NDArray[Any], frequency: NDArray[np.float64]) -> NDArray[
     return np.asarray(np.log(smooth / smooth.sum(axis=1, keepdims=True)))
 
 
-def _search(problem: _Problem, ridges: tuple[float, ...]) -> float:
+def _likeliest_width(problem: _KernelProblem, ridges: tuple[float, ...]) -> float:
     """Return the likeliest width: climb from 1, first up, then down, while the likelihood rises and time is left."""
     started = time.monotonic()
-    width, best = 1.0, _fit(problem, 1.0, ridges).likelihood
+    width, best = 1.0, _solve(problem, 1.0, ridges).likelihood
     seconds = time.monotonic() - started
     for factor in (2.0, 0.5):
         following = factor
         while 1 / 16 <= following <= 16 and time_left() > 2 * seconds:
-            found = _fit(problem, following, ridges).likelihood
-            if found <= best:
+            likelihood = _solve(problem, following, ridges).likelihood
+            if likelihood <= best:
                 break
-            width, best, following = following, found, following * factor
+            width, best, following = following, likelihood, following * factor
         if width > 1.0:  # one peak: what rose upwards does not rise downwards
             break
     return width
 
 
-def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
+def _solve(problem: _KernelProblem, width: float, ridges: tuple[float, ...]) -> _KernelSolution:
     """Return the likeliest fit of one width; all ridges share one eigendecomposition."""
     rows, positives, frequency, landmarks, unit = problem
     targets = (positives / positives.sum(axis=1, keepdims=True) - frequency).astype(np.float32)
@@ -192,7 +192,7 @@ def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
     seen = positives > 0
     # Frequencies of the labels of all other rows: a row must not be told its own label.
     others = np.maximum(frequency - targets / max(n - 1, 1), 0.25 / n)
-    best: _Fit | None = None
+    best: _KernelSolution | None = None
     for ridge in ridges:
         shrunk = (1.0 / (values + ridge)).astype(np.float32)[:, None] * projected
         leverage = squares @ (1.0 / (values + ridge)).astype(np.float32)
@@ -201,7 +201,7 @@ def _fit(problem: _Problem, width: float, ridges: tuple[float, ...]) -> _Fit:
         shares = log_shares(left_out, others)
         score = float(np.mean(shares[seen]))
         if best is None or score > best.likelihood:
-            best = _Fit(width, ridge, shrunk, shares.astype(np.float32), score)
+            best = _KernelSolution(width, ridge, shrunk, shares.astype(np.float32), score)
     assert best is not None
     weights = solve_triangular(root, vectors @ best.weights, lower=True, trans="T")
     return best._replace(weights=np.ascontiguousarray(weights, dtype=np.float32))  # as a stored model has them

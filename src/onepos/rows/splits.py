@@ -23,7 +23,7 @@ def hold_out(
     --------
     >>> train, held = hold_out(np.eye(3, dtype=np.int8)[[0, 0, 1, 2]], 0.5, np.random.default_rng(0))
     >>> train.tolist(), held.tolist()
-    ([1, 2, 3], [0])
+    ([0, 2, 3], [1])
     """
     rows = _labelled(observed) if rows is None else rows
     spare = _spare(observed, rows, generator)

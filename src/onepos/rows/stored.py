@@ -27,7 +27,7 @@ _MATRIX_MARKS = ("__array__", "__array_interface__", "__dataframe__", "tocsr")
 _NUMBERS_AT_ONCE = 1 << 24
 
 
-class _Part:
+class _LateRows:
     """Rows of a source that are read when they are needed: all, or those that ``rows`` lists."""
 
     source: Any
@@ -51,7 +51,7 @@ def on_disk(X: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class DiskRows(_Part):
+class DiskRows(_LateRows):
     """Rows of a memory-mapped matrix (None: all), scaled as they are read.
 
     Examples
@@ -213,7 +213,7 @@ def is_dataset(X: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class DatasetRows(_Part):
+class DatasetRows(_LateRows):
     """Items of a map-style Dataset, all or those that ``rows`` lists, as features.
 
     Items are x, or tuples (x, …), and x is an array or tensor of ``given_shape`` in all of them. ``flat`` makes every x
@@ -287,11 +287,11 @@ class DatasetRows(_Part):
     def labels(self) -> NDArray[Any]:
         """Read y of all items (x, y): an indicator (n, n_labels), or a vector of classes (n,)."""
         numbers = range(len(self.source)) if self.rows is None else self.rows
-        found = [_labels_of(self.source[int(number)], int(number)) for number in numbers]
-        shapes = {values.shape for values in found}
+        labels = [_labels_of(self.source[int(number)], int(number)) for number in numbers]
+        shapes = {values.shape for values in labels}
         if len(shapes) > 1:
             raise ValueError(f"expected y of one shape in all items of the Dataset; got {sorted(shapes)}.")
-        return np.stack(found)
+        return np.stack(labels)
 
 
 def _features_of(item: Any, number: int) -> NDArray[Any]:

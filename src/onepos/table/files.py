@@ -21,7 +21,7 @@ from onepos.table.writing import PARQUET, SEPARATED, unescape_formula
 CHUNK_ROWS = 10_000  # Rows held in memory at a time when a file is read in chunks
 #: What an empty cell of a CSV file may say.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
-_BENCHMARK = (".arff", ".mat", ".npz", ".svm", ".svmlight", ".libsvm")
+_BENCHMARK = (".arff", ".mat", ".npz")
 
 
 @dataclass(frozen=True, eq=False)

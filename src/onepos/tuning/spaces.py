@@ -137,17 +137,17 @@ def default_space(estimator: Any) -> Space:
 
 def check_space(space: Any, estimator: Any) -> Space:
     """Return the space to search, with every name a parameter of the estimator."""
-    found: Space = default_space(estimator) if space is None else dict(space)
+    chosen: Space = default_space(estimator) if space is None else dict(space)
     name = type(estimator).__name__
-    if not found:
+    if not chosen:
         raise ValueError(f"{name} has nothing to tune: pass space={{parameter: LogUniform(low, high), …}}.")
-    unknown = sorted(set(found) - set(estimator.get_params(deep=False)))
+    unknown = sorted(set(chosen) - set(estimator.get_params(deep=False)))
     if unknown:
         raise ValueError(f"{name} has no parameter {', '.join(unknown)}: remove it from the space.")
-    for parameter, dimension in found.items():
+    for parameter, dimension in chosen.items():
         if not isinstance(dimension, Dimension):
             raise ValueError(
                 f"space[{parameter!r}] must be a Uniform, LogUniform, Integer or Choice of onepos.tuning; got "
                 f"{dimension!r}."
             )
-    return found
+    return chosen

@@ -1,12 +1,9 @@
-"""MATLAB, svmlight, npz, CSV and parquet readers, each against another implementation or by hand."""
+"""MATLAB and npz readers, each against another implementation or by hand."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.io import loadmat, savemat
-from sklearn.datasets import dump_svmlight_file, load_svmlight_file
-from sklearn.preprocessing import MultiLabelBinarizer
 
 from onepos.exceptions import DataFileError
 from onepos_studies.datasets import read
@@ -132,55 +129,6 @@ def test_guess_fits_the_real_files(data_folder, name):
     assert (sparse.csr_array(table.X) != sparse.csr_array(X)).nnz == 0
 
 
-# --- svmlight -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("zero_based", [True, False])
-def test_svmlight_agrees_with_scikit_learn(tmp_path, zero_based):
-    rng = np.random.default_rng(1)
-    dense = rng.random((60, 15)) * (rng.random((60, 15)) < 0.3)
-    dense[0, [0, 14]] = 1.0  # the first and the last index occur, so both readers see the same width
-    X = sparse.csr_array(dense)
-    Y = (rng.random((60, 12)) < 0.2).astype(int)
-    Y[0] = 1
-    path = tmp_path / "d.svm"
-    dump_svmlight_file(X, Y, str(path), multilabel=True, zero_based=zero_based, comment="hello")
-    table = read(path)
-    other, tags = load_svmlight_file(str(path), multilabel=True, zero_based=zero_based)
-    np.testing.assert_array_equal(table.X.toarray(), other.toarray().astype(np.float32))
-    encoder = MultiLabelBinarizer()
-    np.testing.assert_array_equal(table.Y, encoder.fit_transform(tags))
-    assert [float(name) for name in table.label_names] == list(encoder.classes_)
-
-
-def test_svmlight_rows_without_labels_or_features(tmp_path):
-    path = tmp_path / "d.svmlight"
-    path.write_text("# top\nb,a 1:.5 3:-2e0 # end\n 2:1\n10\n\n")
-    table = read(path, n_features=4)
-    np.testing.assert_array_equal(table.X.toarray(), [[0.5, 0, -2, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
-    assert table.label_names == ("10", "a", "b")
-    np.testing.assert_array_equal(table.Y, [[0, 1, 1], [0, 0, 0], [1, 0, 0]])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1 1:2\n1 2:\n", "line 2"),
-        ("1 1:2 1:3\n", "line 1: .* ascending order"),
-        ("1 9:2\n", "line 1: feature index 8 is outside the 4"),
-        ("1 a:2\n", "line 1"),
-        ("1,,2 1:2\n", "line 1: .* empty label"),
-        ("1 2:1 1:2\n", "line 1: .* ascending order"),
-        ("", "no row"),
-    ],
-)
-def test_broken_svmlight(tmp_path, text, message):
-    path = tmp_path / "d.libsvm"
-    path.write_text(text)
-    with pytest.raises(DataFileError, match=message):
-        read(path, n_features=4)
-
-
 # --- npz ------------------------------------------------------------------------------------------
 
 
@@ -222,67 +170,11 @@ def test_npz_never_unpickles_and_checks_indices(tmp_path, arrays):
         read(path)
 
 
-# --- CSV, TSV, parquet ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
-def test_tables_with_indicator_columns_or_a_tag(tmp_path, suffix):
-    frame = pd.DataFrame({"id": ["p", "q", "r"], "x": [1.5, np.nan, 3], "a": [1, 0, 1], "b": [0, 1, 1], "n": [1, 2, 3]})
-    frame["tag"] = ["7", "10", "7"]
-    path = tmp_path / f"t{suffix}"
-    if suffix == ".parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
-    table = read(path, labels=["a", "b"], drop=["id", "tag"])
-    assert (table.feature_names, table.label_names) == (("x", "n"), ("a", "b"))
-    np.testing.assert_array_equal(table.X, np.array([[1.5, 1], [np.nan, 2], [3, 3]], dtype=np.float32))
-    np.testing.assert_array_equal(table.Y, [[1, 0], [0, 1], [1, 1]])
-    tagged = read(path, label="tag", drop=["id"])
-    assert tagged.label_names == ("10", "7")
-    np.testing.assert_array_equal(tagged.Y, [[0, 1], [1, 0], [0, 1]])
-    with pytest.raises(DataFileError, match=r"must be numbers.*'id'"):
-        read(path, labels=["a"])
-    with pytest.raises(DataFileError, match="no column"):
-        read(path, label="missing")
-    with pytest.raises(ValueError, match="which columns are the labels"):
-        read(path)
-
-
-def test_broken_tables(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("x,y\n1,0\n2,1,3\n")
-    with pytest.raises(DataFileError, match="line 3"):
-        read(path, labels=["y"])
-    path.write_text("x,y\n1,0,5\n2,1,6\n")
-    with pytest.raises(DataFileError, match="not a readable table"):
-        read(path, labels=["y"])
-    path.write_text("x,y\n1e39,0\n2,1\n")
-    with pytest.raises(DataFileError, match="too large"):
-        read(path, labels=["y"])
-    path.write_text("x,y\n1,a\n2,\n")
-    with pytest.raises(DataFileError, match="1 rows have no tag"):
-        read(path, label="y")
-    path.write_text("x,y\n1,NA\n2,None\n")
-    assert read(path, label="y").label_names == ("NA", "None")
-    with pytest.raises(ValueError, match="label='y'"):
-        read(path, labels="y")
-    path.write_text("x,y\n1,5\n")
-    with pytest.raises(DataFileError, match="must be 0/1"):
-        read(path, labels=["y"])
-    path.write_text("")
-    with pytest.raises(DataFileError, match="A header line and rows were expected"):
-        read(path, labels=["y"])
-    (tmp_path / "t.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(DataFileError, match="parquet"):
-        read(tmp_path / "t.parquet", label="y")
-
-
 def test_unknown_suffix_and_missing_file(tmp_path):
     with pytest.raises(ValueError, match=r"expected one of \.arff"):
         read(tmp_path / "t.doc")
     with pytest.raises(FileNotFoundError, match="no such file"):
-        read(tmp_path / "t.csv", label="y")
+        read(tmp_path / "t.arff")
 
 
 def _npz(path, **arrays):
@@ -305,11 +197,6 @@ def test_npz_names_that_are_no_text_are_refused(tmp_path, kind, order):
 def test_names_that_come_twice_are_refused(tmp_path, kind):
     with pytest.raises(DataFileError, match=f"{kind} names must be distinct; 'a' come twice"):
         read(_npz(tmp_path / "a.npz", **{f"{kind}_names": np.array(["a", "b", "a"])}))
-    columns = ["a", "b", "a", "c", "d"] if kind == "feature" else ["a", "b", "c", "c", "d"]
-    content = ",".join(columns) + "\n1,2,1,0,1\n3,4,0,1,0\n"
-    (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(DataFileError, match=r"a.csv: column names must be distinct; '[ac]' come twice"):
-        read(tmp_path / "a.csv", labels=["c", "d"])
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.mat"])

@@ -21,7 +21,7 @@ def wide(matrix):
 
 @pytest.fixture
 def files(tmp_path):
-    """The same small matrix as npz, svmlight, sparse ARFF and MAT."""
+    """The same small matrix as npz, sparse ARFF and MAT."""
     from scipy.io import savemat
 
     X = random_csr((40, 9), 0.3)
@@ -30,11 +30,6 @@ def files(tmp_path):
     np.savez(
         tmp_path / "a.npz", X_data=parts.data, X_indices=parts.indices, X_indptr=parts.indptr, X_shape=X.shape, Y=Y
     )
-    rows = [
-        f"{np.flatnonzero(labels)[0]} " + " ".join(f"{j + 1}:{row[j]}" for j in np.flatnonzero(row))
-        for row, labels in zip(X.toarray(), Y, strict=True)
-    ]
-    (tmp_path / "a.svm").write_text("\n".join(rows) + "\n")
     attributes = "".join(f"@attribute f{j} numeric\n" for j in range(9)) + "".join(
         f"@attribute l{j} {{0,1}}\n" for j in range(3)
     )
@@ -48,7 +43,7 @@ def files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("a.npz", {}), ("a.svm", {}), ("a.arff", {"labels": ["l0", "l1", "l2"]}), ("a.mat", {})]
+    ("name", "options"), [("a.npz", {}), ("a.arff", {"labels": ["l0", "l1", "l2"]}), ("a.mat", {})]
 )
 def test_every_reader_gives_what_a_forest_takes(files, name, options):
     table = read(files / name, **options)

@@ -200,7 +200,7 @@ def test_files_at_hand_load_without_pooch_and_import_stays_light(data_folder):
     code = (
         "import sys; sys.modules['pooch'] = None\n"
         "import onepos; before = set(sys.modules)\n"
-        "import onepos.datasets as d\n"
+        "import onepos_studies.datasets as d\n"
         "new = set(sys.modules) - before\n"
         "heavy = {'pandas', 'torch', 'sklearn', 'pyarrow', 'scipy.io', 'rich'} & new\n"
         "assert not heavy, heavy\n"

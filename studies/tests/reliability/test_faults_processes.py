@@ -97,21 +97,3 @@ def test_a_clock_that_jumps(tmp_path, monkeypatch, undisturbed, days):
     Y = np.eye(4, dtype=int)[2 * (X[:, 0] > 0) + (X[:, 1] > 0)]
     auto = onepos.make_classifier("auto", methods=("frequency", "logistic"), time_budget=6000, random_state=0).fit(X, Y)
     assert auto.history_.facts["stopped"] == "methods"  # not the budget
-
-
-def test_a_running_cell_from_the_future_is_shown_as_just_begun(tmp_path, monkeypatch):
-    from rich.console import Console
-
-    from onepos_studies.cli.study_view import LiveView
-    from onepos_studies.study import cells_of
-
-    folder = ResultsFolder(tmp_path)
-    (tmp_path / "running").mkdir()
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 3600)
-    folder.note_start(cells_of(parse_study(TEXT))[0])
-    monkeypatch.setattr(time, "time", lambda: now)
-    console = Console(width=120, record=True, quiet=False, file=(tmp_path / "log").open("w"))
-    with console.file:
-        console.print(LiveView(folder))
-    assert "running 0:00" in (tmp_path / "log").read_text()

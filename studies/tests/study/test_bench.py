@@ -6,11 +6,10 @@ import re
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from onepos.metrics import METRICS
-from onepos_studies.cli.study_view import LiveView
-from onepos_studies.study import ResultsFolder, cells_of, load_results, read_study
+from onepos_studies.cli.study_view import Lines
+from onepos_studies.study import cells_of, load_results, read_study
 
 SHOWN = ".study-table:not([hidden])"
 
@@ -24,26 +23,16 @@ def test_status_counts_what_there_is(run, smoke_results):
     assert f"{total} of {total} cells done, 0 failed" in out
 
 
-def test_the_live_view_shows_done_running_failed_and_time_left(tmp_path):
-    folder = ResultsFolder(tmp_path)
-    study, text = read_study("smoke")
-    folder.prepare(study, text)
-    cells = cells_of(study)
-    folder.note_start(cells[3])
-    view = LiveView(folder)
-    view.on_begin(study, 1, 0, len(cells))
+def test_a_line_per_cell_shows_the_outcome_and_the_time_left(capsys):
+    study, view = read_study("smoke")[0], Lines()
+    view.on_begin(study, 1, 0, 56)
     good = {"dataset": "d", "method": "m", "selection": "clean", "trial": 0, "status": "ok"}
-    view.on_cell(good | {"average_precision": 0.5, "seconds": 2.0}, 2, 0, len(cells))
-    view.on_cell(good | {"status": "failed", "error": "ValueError: [no]"}, 2, 1, len(cells))
-    console = Console(file=io.StringIO(), width=100)
-    console.print(view)
-    lines = console.file.getvalue().splitlines()
-    assert re.fullmatch(r"smoke: 2 done, 1 running, 1 failed, of 56; \d+:\d\d left *", lines[0])
-    assert [line.strip() for line in lines[2:4]] == [
-        "d m clean trial 0: average precision 0.5000, 2.0 s",
-        "d m clean trial 0: FAILED ValueError: [no]",
-    ]
-    assert re.fullmatch(rf"running 0:\d\d  {re.escape(cells[3].id)} *", lines[4])
+    view.on_cell(good | {"average_precision": 0.5, "seconds": 2.0}, 2, 0, 56)
+    view.on_cell(good | {"status": "failed", "error": "ValueError: [no]"}, 2, 1, 56)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"study smoke ({study.content_hash}): 1 of 56 cells done"
+    assert re.fullmatch(r"\[2/56, \d+:\d\d left\] d m clean trial 0: average precision 0.5000, 2.0 s", lines[1])
+    assert lines[2].endswith("d m clean trial 0: FAILED ValueError: [no]")
 
 
 @pytest.mark.parametrize("metric", METRICS)

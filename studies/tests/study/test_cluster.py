@@ -1,158 +1,175 @@
-"""Handing cells to a cluster: what a cluster does seldom is played by one of threads.
+"""Studies on a real Dask cluster on loopback: the rows of the local run, whatever happens to workers."""
 
-Workers that cannot run a cell, cells that kill, a scheduler that goes, workers that leave.
-"""
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
-import re
-import socket
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-
+import pandas as pd
+import psutil
 import pytest
 
-from onepos.exceptions import StudyError
-from onepos_studies.study import Observer, ResultsFolder, cells_of, parse_study
-from onepos_studies.study import cluster as cluster_module
-from onepos_studies.study.cells import data_set, run_together
-from onepos_studies.study.cluster import DIED, Cluster, Unfit, work_on_cluster
-from tiny_study import study_text
+from onepos_studies.study import ResultsFolder, load_results
+from tiny_study import stable, study_text
 
 TEXT = study_text("frequency", "an", "smile", rules=("clean", "single-positive"))
+#: Seconds until a run counts as stuck: many times what it takes, as the machine may be busy with other tests.
+PATIENCE = 600
+PROGRAMS = Path(sys.executable).parent
 
 
-class Threads(Cluster):
-    """A cluster whose workers are played: ``behave(worker, cells)`` says what comes of cells on a worker."""
+class Cluster:
+    """Processes that this test started, and that end with it."""
 
-    def __init__(self, behave, names=("a", "b")):
-        super().__init__(None, "the cluster of threads")
-        self.behave, self.names = behave, frozenset(names)
-        self.pool, self.connected, self.cancelled = ThreadPoolExecutor(1), True, []
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        # Workers have an empty data folder and must not fill it: the embedded sets need none.
+        self.environment = os.environ | {"ONEPOS_DATA": str(folder / "empty"), "ONEPOS_OFFLINE": "1"}
+        (folder / "empty").mkdir()
+        file = folder / "scheduler.json"
+        self.start(
+            "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file
+        )
+        deadline = time.monotonic() + PATIENCE
+        while not file.exists():
+            assert time.monotonic() < deadline, "the scheduler did not start"
+            time.sleep(0.1)
+        self.address = json.loads(file.read_text())["address"]
+        for _ in range(2):
+            self.join()
 
-    def submit(self, name, fit, *arguments):
-        return self.pool.submit(self.behave, min(self.names if fit is None else fit), arguments[0])
+    def join(self):
+        self.start("dask", "worker", self.address, "--nthreads", 1, "--no-nanny", "--no-dashboard")
 
-    def cancel(self, futures):
-        self.cancelled += futures
+    def start(self, *command):
+        process = psutil.Popen(
+            [str(PROGRAMS / command[0]), *map(str, command[1:])],
+            env=self.environment,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.processes.append(process)
 
-    def workers(self):
-        return self.names
+    def close(self):
+        tree = []
+        for process in self.processes:
+            if process.is_running():
+                tree += [*process.children(recursive=True), process]
+        for process in tree:
+            if process.is_running():
+                process.kill()
+        for process in self.processes:
+            process.wait()
+        psutil.wait_procs(tree, timeout=10)
 
-    def is_death(self, error):
-        return isinstance(error, MemoryError)
-
-    def is_connected(self):
-        return self.connected
-
-
-def rows(worker, cells):
-    return [{"cell": cell.id, "worker": worker} for cell in cells]
-
-
-def drive(engine, folder):
-    notices = []
-    cells = cells_of(parse_study(TEXT))
-    tasks = [(task, [None] * len(task)) for task in run_together(cells)]
-    made = list(engine.run(tasks, ResultsFolder(folder), notices.append))
-    assert sorted(row["cell"] for row in made) == sorted(cell.id for cell in cells)
-    return made, notices
-
-
-def test_a_worker_that_is_unfit_is_passed_over(tmp_path):
-    def behave(worker, cells):
-        return Unfit("a", "there", "is ill.") if worker == "a" else rows(worker, cells)
-
-    engine = Threads(behave)
-    made, notices = drive(engine, tmp_path)
-    assert {row["worker"] for row in made} == {"b"}
-    assert notices == ["worker a on there is ill."]
-    assert engine.unfit == {"known-posterior": {"a"}}
-    assert drive(engine, tmp_path)[1] == []
-
-
-def test_cells_that_no_worker_can_run_fail(tmp_path):
-    made, notices = drive(Threads(lambda worker, cells: Unfit(worker, "there", "is ill.")), tmp_path)
-    assert {row["status"] for row in made} == {"failed"}
-    assert {row["error"] for row in made} == {"no worker can run this cell; the last one is ill."}
-    assert len(notices) == 2
+    def owns(self, pid):
+        family = [child.pid for process in self.processes for child in [process, *_children(process)]]
+        return pid in family
 
 
-def test_a_deadly_cell_fails_and_the_others_are_run(tmp_path):
-    def behave(worker, cells):
-        if cells[0].method == "an":
-            raise MemoryError
-        return rows(worker, cells)
-
-    made, _ = drive(Threads(behave), tmp_path)
-    assert {row["error"] for row in made if "error" in row} == {DIED}
-    assert len([row for row in made if "error" in row]) == 4
+def _children(process):
+    return process.children(recursive=True) if process.is_running() else []
 
 
-def test_what_a_worker_cannot_begin_ends_the_run_and_cancels_the_rest(tmp_path):
-    def behave(worker, cells):
-        if cells[0].method == "an":
-            raise ModuleNotFoundError("No module named 'onepos'")
-        return rows(worker, cells)
-
-    engine = Threads(behave)
-    with pytest.raises(StudyError, match=r"could not run a cell: ModuleNotFoundError: .* same onepos and packages"):
-        drive(engine, tmp_path)
-    assert engine.cancelled
-
-
-def test_a_cluster_that_is_gone_ends_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_module, "PATIENCE", 0.01)
-    asked = threading.Event()
-    engine = Threads(lambda worker, cells: asked.wait())
-    engine.connected = False
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    pytest.importorskip("distributed", reason="onepos-studies[dask] is not installed")
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
-        with pytest.raises(StudyError, match=r"cluster of threads is gone. Finished cells are stored"):
-            drive(engine, tmp_path)
+        yield made
     finally:
-        asked.set()
+        made.close()
 
 
-def test_a_cell_that_waits_for_workers_that_left_is_handed_out_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_module, "PATIENCE", 0.01)
-    engine = Threads(rows)
-    engine.unfit["known-posterior"].add("a")
-    submit, never = engine.submit, Future()
-
-    def strand_the_first(*arguments):
-        if engine.names != {"c"}:  # the one fit worker leaves, another one comes
-            engine.names = frozenset({"c"})
-            return never
-        return submit(*arguments)
-
-    engine.submit = strand_the_first
-    made, _ = drive(engine, tmp_path)
-    assert {row["worker"] for row in made} == {"c"}
-    assert never in engine.cancelled
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """Rows of a run in a process of its own, as those that they are compared with."""
+    folder = tmp_path_factory.mktemp("local")
+    (folder / "tiny.toml").write_text(TEXT)
+    process = start(folder / "tiny.toml", folder / "out", "--jobs", 1)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    return stable(load_results(folder / "out"))
 
 
-def test_an_empty_cluster_is_waited_for(tmp_path):
-    engine = Threads(rows)
-    engine.workers = frozenset  # none
-    _, notices = drive(engine, tmp_path)
-    assert notices == ["the cluster of threads has no worker yet; waiting for one"]
+def start(study, out, *options):
+    command = [sys.executable, "-m", "onepos", "bench", "run", str(study), "--out", str(out), *map(str, options)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_data_are_loaded_once_in_a_worker(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_module, "_this_worker", lambda: ("w", 1))
-    tasks = run_together(cells_of(parse_study(TEXT)))[:2]
-    data_set.cache_clear()
-    for task in tasks:
-        made = work_on_cluster(task, [None] * len(task), ResultsFolder(tmp_path))
-        assert {row["status"] for row in made} == {"ok"}
-    assert data_set.cache_info().misses == 1
+@pytest.mark.slow
+def test_a_killed_worker_loses_nothing_and_a_new_one_finds_work(cluster, local, tmp_path):
+    (tmp_path / "tiny.toml").write_text(TEXT)
+    out = tmp_path / "out"
+    process = start(tmp_path / "tiny.toml", out, "--backend", "dask", "--address", cluster.address)
+    victims = []
+    while not victims and process.poll() is None:
+        notes = ResultsFolder(out).running() if out.exists() else []
+        victims = [note["pid"] for note in notes if cluster.owns(note["pid"])]
+        time.sleep(0.01)
+    assert victims, "the study ended before any worker could be killed"
+    psutil.Process(victims[0]).kill()
+    cluster.join()
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    pd.testing.assert_frame_equal(stable(load_results(out)), local)
+    assert not list((out / "running").iterdir())
 
 
-def test_a_worker_with_several_threads_is_unfit(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_module, "_this_worker", lambda: ("w", 4))
-    task = run_together(cells_of(parse_study(TEXT)))[0]
-    answer = work_on_cluster(task, [None] * len(task), ResultsFolder(tmp_path))
-    assert answer == Unfit("w", socket.gethostname(), answer.reason)
-    assert re.match(r"has 4 threads, and a cell needs a process to itself: start it with --nthreads 1", answer.reason)
+@pytest.mark.slow
+def test_a_cell_whose_worker_lacks_the_data_is_stored_with_the_reason(cluster, tmp_path):
+    (tmp_path / "cal.toml").write_text(TEXT.replace("known-posterior", "CAL500"))
+    out = tmp_path / "out"
+    options = ("--backend", "dask", "--address", cluster.address, "--methods", "frequency")
+    process = start(tmp_path / "cal.toml", out, *options)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    frame = load_results(out)
+    assert set(frame["status"]) == {"failed"}
+    assert frame["error"].str.contains(f"downloaded into {cluster.folder / 'empty'}", regex=False).all()
 
 
-def test_observers_need_not_listen():
-    Observer().on_notice("nothing happens")
+@pytest.mark.slow
+def test_without_an_address_a_cluster_is_started_here_and_ended(local, tmp_path):
+    pytest.importorskip("distributed", reason="onepos-studies[dask] is not installed")
+    (tmp_path / "tiny.toml").write_text(TEXT)
+    out = tmp_path / "out"
+    process = start(tmp_path / "tiny.toml", out, "--backend", "dask", "--jobs", 1, "--methods", "frequency")
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    pd.testing.assert_frame_equal(
+        stable(load_results(out)), local.query("method == 'frequency'").reset_index(drop=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--address", "tcp://127.0.0.1:9"), "--address needs --backend dask"),
+        (("--backend", "slurm"), "--backend must be one of local, dask; got 'slurm'"),
+        (("--backend", "dask", "--address", "tcp://127.0.0.1:9", "--jobs", 2), "--jobs counts processes"),
+        (("--backend", "dask", "--address", "tcp://127.0.0.1:9"), "nothing answers at tcp://127.0.0.1:9"),
+        (("--backend", "dask", "--address", "127.0.0.1:9"), "nothing answers at 127.0.0.1:9"),
+        (("--backend", "dask", "--address", "tcp://"), "nothing answers at tcp:// (it names no host)"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(run, tmp_path, options, message):
+    _check_mistake(run, tmp_path, options, message)
+
+
+def test_a_missing_extra_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    message = '--backend dask needs distributed, which is not installed: pip install "onepos-studies[dask]"'
+    _check_mistake(run, tmp_path, ("--backend", "dask"), message)
+
+
+def _check_mistake(run, folder, options, message):
+    code, out, err = run("bench", "run", "smoke", "--out", folder / "out", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("onepos: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert not (folder / "out").exists()

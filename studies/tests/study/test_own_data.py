@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.io import savemat
-from sklearn.datasets import dump_svmlight_file
 from typer.testing import CliRunner
 
 import onepos
@@ -204,7 +203,6 @@ def test_matrix_files_are_read_as_they_are(tmp_path):
     data = make_known_posterior(60, 4, 3, random_state=0)
     np.savez(tmp_path / "a.npz", X=data.X, Y=data.Y)
     savemat(tmp_path / "a.mat", {"X": data.X, "Y": data.Y})
-    dump_svmlight_file(data.X, data.Y, str(tmp_path / "a.svm"), multilabel=True, zero_based=True)
     attributes = "".join(f"@attribute f{j} numeric\n" for j in range(4)) + "".join(
         f"@attribute l{j} {{0,1}}\n" for j in range(3)
     )
@@ -215,7 +213,6 @@ def test_matrix_files_are_read_as_they_are(tmp_path):
     for file, read in (
         ("a.npz", {}),
         ("a.mat", {}),
-        ("a.svm", {"zero_based": True}),
         ("a.arff", {"labels": 3}),
         ("a.parquet", {"labels": ["l0", "l1", "l2"]}),
     ):

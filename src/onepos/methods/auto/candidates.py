@@ -72,9 +72,9 @@ def first_candidates(
     if "an" in keys and len(keys) < len(KINDS):  # a variant of wan: in the first round only by name
         later = (*later, "an")
     order = [key for key in (*first, *later) if key in keys]
-    found = [_candidate(key, place, shape, scale, n_positives) for place, key in enumerate(order)]
-    n_first = sum(key in keys for key in first) or len(found)
-    return found[:n_first], found[n_first:]
+    candidates = [_candidate(key, place, shape, scale, n_positives) for place, key in enumerate(order)]
+    n_first = sum(key in keys for key in first) or len(candidates)
+    return candidates[:n_first], candidates[n_first:]
 
 
 def more_candidates(keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None) -> Iterator[Candidate]:

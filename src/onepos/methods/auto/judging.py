@@ -207,11 +207,11 @@ def weigh(contenders: list[Contender], observed: NDArray[np.int8], n_folds: int)
     return [verdict._replace(weight=float(weight)) for verdict, weight in zip(verdicts, weights, strict=True)]
 
 
-def mean_likelihood(told: NDArray[np.float64], observed: NDArray[np.int8]) -> float:
+def mean_likelihood(log_p: NDArray[np.float64], observed: NDArray[np.int8]) -> float:
     """Mean over rows of the log-probabilities of observed labels, which share the weight of their row."""
     counts = (observed > 0).sum(axis=1)
     share = np.repeat(1.0 / np.maximum(counts, 1), counts)
-    return float(told @ share / share.sum())
+    return float(log_p @ share / share.sum())
 
 
 def compare(

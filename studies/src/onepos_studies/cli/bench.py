@@ -60,7 +60,7 @@ def run(
     """Run the missing cells of a study. You can stop it at any time; the same command continues."""
     with input_errors():
         # Imported in the functions: a study needs torch, and `onepos --help` must not wait for it.
-        from onepos_studies.cli.study_view import study_view
+        from onepos_studies.cli.study_view import Lines
         from onepos_studies.study import ResultsFolder, load_results, read_study, run_study
 
         plan, text = read_study(study)
@@ -69,7 +69,7 @@ def run(
             "methods": _chosen(methods, tuple(method.name for method in plan.methods), "method"),
         }
     try:
-        with study_view(ResultsFolder(out)) as observer, input_errors():
+        with input_errors():
             done, failed = run_study(
                 plan,
                 text,
@@ -80,7 +80,7 @@ def run(
                 **wanted,
                 reuse=load_results(reuse) if reuse else None,
                 recompute=recompute,
-                observer=observer,
+                observer=Lines(),
             )
     except (KeyboardInterrupt, Terminated):
         sys.stderr.write(f"stopped: finished cells are in {out}; the same command runs the rest.\n")

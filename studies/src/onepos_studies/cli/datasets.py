@@ -94,7 +94,7 @@ def verify(names: Names, json: JsonOption = False) -> None:
 
 @app.command()
 def convert(
-    data: Annotated[Path, typer.Argument(help="Mulan ARFF + XML, MAT, npz or svmlight.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="Mulan ARFF + XML, MAT or npz.", show_default=False)],
     out: Annotated[Path, typer.Argument(help=".csv, .tsv or .parquet.", show_default=False)],
     label: Annotated[str, typer.Option(help="Name of the column of tags, joined by a semicolon.")] = "tags",
     json: JsonOption = False,

@@ -1,4 +1,4 @@
-"""The paper's data sets: catalogue, downloads, and readers of ARFF, MAT, NPZ, svmlight and separated files."""
+"""The paper's data sets: catalogue, downloads, and readers of ARFF, MAT and NPZ files."""
 
 from onepos_studies.datasets._catalogue import dataset_info
 from onepos_studies.datasets._fetch import fetch_dataset

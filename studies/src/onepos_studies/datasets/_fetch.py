@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 from onepos._utils.files import is_full, is_writable, replaced_when_done, sha256_of, user_cache
-from onepos._utils.machine import require
 from onepos.exceptions import ChecksumError, DownloadError
 from onepos_studies.datasets._catalogue import DataSetEntry, RemoteFile, get_entry
 
@@ -141,7 +140,8 @@ def _urls(file: RemoteFile) -> list[str]:
 
 def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
     """Download beside ``path``, check the hash and move the file to its name in one step."""
-    pooch = require("pooch", extra="data", purpose="downloading data sets")
+    import pooch  # not at the top: files that are here load without it
+
     path.parent.mkdir(parents=True, exist_ok=True)
     other_file = ChecksumError(f"{url}: the sha256 is not {file.sha256}: it is another file.")
     try:

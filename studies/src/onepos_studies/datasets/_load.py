@@ -1,4 +1,4 @@
-"""Read any data file; load, list and verify the data sets of the registry."""
+"""Read benchmark files; load, list and verify the data sets of the registry."""
 
 import warnings
 from collections.abc import Callable
@@ -23,8 +23,6 @@ FORMATS: dict[str, tuple[str, str]] = {
     ".arff": ("_arff", "read_arff"),
     ".mat": ("_matlab", "read_matlab"),
     ".npz": ("_npz", "read_npz"),
-    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), ("_svmlight", "read_svmlight")),
-    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".pq"), ("_separated", "read_separated")),
 }
 
 
@@ -34,11 +32,9 @@ def read(path: str | Path, **options: Any) -> Table:
     Parameters
     ----------
     path : str or Path
-        ``.arff`` (Mulan, with its XML file beside it), ``.mat``, ``.npz``, ``.svm`` / ``.svmlight`` / ``.libsvm``,
-        ``.csv``, ``.tsv`` / ``.tab``, ``.parquet`` / ``.pq``.
+        ``.arff`` (Mulan, with its XML file beside it), ``.mat`` or ``.npz``.
     **options
-        Of the format: ARFF ``labels``, ``xml``; MATLAB ``features``, ``labels``, ``orientation``; svmlight
-        ``n_features``, ``zero_based``; CSV, TSV and parquet ``labels`` or ``label``, ``drop``.
+        Of the format: ARFF ``labels``, ``xml``; MATLAB ``features``, ``labels``, ``orientation``.
 
     Raises
     ------

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from onepos._utils.context import remember_work
@@ -20,6 +19,7 @@ from onepos.exceptions import StudyError
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import get_method, make_classifier
 from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
+from onepos.rows.scaling import fit_scaler
 from onepos.training import Callback, Objective
 from onepos.training.machine import limited_threads
 from onepos.training.objective import as_features
@@ -189,7 +189,7 @@ def _fit(cell: Cell, trial: Trial, setting: Parameters, *, watch: bool = True) -
     model: Any = make_classifier(cell.key, **parameters)
     watchers: dict[str, Any] = {}
     if watch and "max_epochs" in accepted_parameters(cell.key):
-        watchers |= {"test_curve": TestCurve(model, trial.X_test, trial.Y_test)} if cell.test_curve else {}
+        watchers |= {"test_curve": TestCurve(model.scale, trial)} if cell.test_curve else {}
         watchers |= {"soft_label_change": SoftLabelChange()} if cell.soft_label_change else {}
     model.fit(
         trial.X_train,
@@ -225,15 +225,13 @@ class TestCurve(Callback):
 
     __test__ = False  # not a test case, whatever its name begins with
 
-    def __init__(self, model: Any, X: Any, Y: NDArray[np.uint8]) -> None:
-        self.model, self.X, self.Y = model, X, Y
-        self.values: list[float] = []
-        self.features: Any = None
+    def __init__(self, scale: str, trial: Trial) -> None:
+        # As the method scales them, which has a scaler only when it is trained.
+        self.features = as_features(fit_scaler(trial.X_train, scale).transform(trial.X_test))
+        self.Y, self.values = trial.Y_test, list[float]()
 
     def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> None:
         """Score the network as it is."""
-        if self.features is None:
-            self.features = as_features(self.model.scaler_.transform(self.X))
         with torch.no_grad():
             logits = objective.network(self.features)
         self.values.append(average_precision(self.Y, logits.numpy().astype(np.float64)))

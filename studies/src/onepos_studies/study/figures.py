@@ -7,12 +7,13 @@ Each function takes rows of results, of one data set and one selection rule, and
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, log
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 
-from onepos._utils.machine import require
 from onepos._utils.validation import FloatArray
 from onepos.methods.registry import installed_methods
 from onepos.pages.figures import (
@@ -31,9 +32,6 @@ from onepos.pages.figures import (
     use_log_scale,
 )
 from onepos_studies.study.looks import looks, save_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = [
     "calibration",
@@ -85,7 +83,7 @@ _MOST_BANDS = 4
 _WIDE = 20
 
 
-def sufficiency(frame: pd.DataFrame) -> "Figure":
+def sufficiency(frame: pd.DataFrame) -> Figure:
     """Test average precision by number of training examples: the mean over trials, a band of one standard deviation."""
     rows = _finished(frame)
     runs: Runs = {}
@@ -102,7 +100,7 @@ def sufficiency(frame: pd.DataFrame) -> "Figure":
     return figure
 
 
-def epochs(frame: pd.DataFrame) -> "Figure":
+def epochs(frame: pd.DataFrame) -> Figure:
     """Average precision by epoch on one data set: the mean over trials, with a band where lines are few.
 
     On test rows where every drawn cell recorded them, otherwise on validation rows; the axis says which. Lines end
@@ -123,7 +121,7 @@ def epochs(frame: pd.DataFrame) -> "Figure":
     return _draw(height, runs, "epoch", f"{measured_on} average precision\n(higher is better)")[0]
 
 
-def convergence(frame: pd.DataFrame) -> "Figure":
+def convergence(frame: pd.DataFrame) -> Figure:
     """Mean absolute change of the soft labels D from epoch to epoch, for the methods that have soft labels.
 
     Mean over trials and a band of one standard deviation; lines end with the shortest trial.
@@ -154,7 +152,7 @@ def _recorded(rows: pd.DataFrame, name: str) -> dict[str, list[Any]]:
     return found
 
 
-def _draw(height: float, runs: Runs, x_title: str, y_title: str) -> tuple["Figure", Any, FloatArray]:
+def _draw(height: float, runs: Runs, x_title: str, y_title: str) -> tuple[Figure, Any, FloatArray]:
     """Draw a line per method, with a band where there is room; return the figure, its axes, and all means."""
     figure, (axes,) = new_figure(height)
     methods = order_methods(runs)
@@ -192,7 +190,7 @@ def _name_sizes(axes: Any, sizes: Sequence[int]) -> None:
     axes.set_xticks(shown, [f"{size:,}" for size in shown], fontsize=TEXT)
 
 
-def calibration(frame: pd.DataFrame) -> "Figure":
+def calibration(frame: pd.DataFrame) -> Figure:
     """Reliability of the soft labels D: above, confidence against truth; below, how many labels got that confidence.
 
     Trials are pooled: each of ten equal bins of confidence holds the labels of all of them.
@@ -211,7 +209,7 @@ _WORDS: dict[str, Any] = {"fontsize": TEXT, "color": INK}
 
 def critical_difference(
     average_ranks: Mapping[str, float], critical_difference: float, cliques: Sequence[Sequence[str]]
-) -> "Figure":
+) -> Figure:
     """Draw average ranks, best at the left; a bar joins methods that the test cannot tell apart.
 
     ``average_ranks`` are by method key (1 is best). The critical difference is drawn to scale as a ruler. ``cliques``
@@ -237,8 +235,7 @@ def critical_difference(
     bars = _stack_bars([[place[key] for key in clique] for clique in cliques if len(clique) > 1])
     first_label = _AXIS + _BAR_STEP * (1 + max((row for row, _, _ in bars), default=-1)) + 0.16
     height = first_label + _LABEL_STEP * (half - 1) + 0.12
-    module = require("matplotlib.figure", extra="plot", purpose="drawing figures")
-    figure: Figure = module.Figure(figsize=(WIDTH, height), facecolor=PAPER)
+    figure = Figure(figsize=(WIDTH, height), facecolor=PAPER)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, WIDTH), ylim=(height, 0))
     axes.set_axis_off()
@@ -311,5 +308,5 @@ def _stack_bars(groups: Sequence[Sequence[float]]) -> list[tuple[int, float, flo
 
 def _text_width(text: str) -> float:
     """Width in inches of a text at the figures' size."""
-    path = require("matplotlib.textpath", extra="plot", purpose="drawing figures").TextPath((0, 0), text, size=TEXT)
+    path = TextPath((0, 0), text, size=TEXT)
     return float(path.get_extents().width) / 72

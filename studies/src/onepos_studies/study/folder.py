@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 
 from onepos._utils.files import explained, sweep, write_durably
-from onepos._utils.machine import require
 from onepos.exceptions import StudyError
 from onepos_studies.study.cells import Cell, cells_of
 from onepos_studies.study.parse import parse_study
@@ -68,7 +67,6 @@ class ResultsFolder:
         return frame
 
     def _read(self, cells: list[str]) -> pd.DataFrame:
-        require("pyarrow", extra="data", purpose="reading results")
         frames = []
         for path in (self.path / _ROWS / f"{cell}.parquet" for cell in cells):
             if path.exists():
@@ -85,7 +83,6 @@ class ResultsFolder:
 
     def add(self, row: dict[str, Any]) -> None:
         """Store the row of a finished cell: after this returns, no crash loses it; before, no reader sees it."""
-        require("pyarrow", extra="data", purpose="storing results")
         content = pd.DataFrame([row]).to_parquet(index=False)
         write_durably(self.path / _ROWS / f"{row['cell']}.parquet", content)
         self.note_end(row["cell"])
@@ -156,7 +153,6 @@ def load_results(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     if path.is_dir():
         return ResultsFolder.open(path).frame()
-    require("pyarrow", extra="data", purpose="reading results")
     if not path.is_file():
         raise StudyError(f"no results at {path}: give a results folder or a parquet file of results.")
     try:

@@ -17,7 +17,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from onepos._utils.machine import is_alive
 from onepos.exceptions import StudyError
 from onepos_studies.study.cells import Cell, cells_of, run_together
-from onepos_studies.study.cluster import Cluster, Task, open_cluster
+from onepos_studies.study.cluster import Task, open_cluster, run_on_cluster
 from onepos_studies.study.execute import Row, failed_row, run_cells
 from onepos_studies.study.folder import ResultsFolder
 from onepos_studies.study.provenance import data_version, is_current
@@ -40,7 +40,7 @@ class Observer:
         """Run after each finished cell, with its row and the present counts."""
 
     def on_notice(self, text: str) -> None:
-        """Run when a worker process was killed, when a cluster has none, or when a worker is unfit for a cell."""
+        """Run when a worker process was killed, or when a cluster has none."""
 
 
 def run_study(
@@ -99,7 +99,7 @@ def run_study(
             # With each cell the setting that it takes over; None for a cell that chooses itself.
             tasks: list[Task] = [(group, [state.choices.get(cell.chooser) for cell in group]) for group in groups]
             if cluster is not None:
-                rows = cluster.run(tasks, folder, observer.on_notice)
+                rows = run_on_cluster(cluster, tasks, folder, observer.on_notice)
             else:
                 rows = _run_here(tasks, folder, jobs or os.cpu_count() or 1, observer.on_notice)
             # Closed at once on an error or a stop: workers end before the lock is released.
@@ -112,7 +112,7 @@ def run_study(
 
 
 @contextmanager
-def _open_backend(backend: str, address: str | None, jobs: int | None) -> Iterator[Cluster | None]:
+def _open_backend(backend: str, address: str | None, jobs: int | None) -> Iterator[Any]:
     if backend not in BACKENDS:
         raise StudyError(f"--backend must be one of {', '.join(BACKENDS)}; got {backend!r}.")
     if backend == "local":
@@ -124,8 +124,8 @@ def _open_backend(backend: str, address: str | None, jobs: int | None) -> Iterat
         raise StudyError(
             "--jobs counts processes on this machine; a cluster at an --address has the workers that it was given."
         )
-    with open_cluster(address, jobs) as cluster:
-        yield cluster
+    with open_cluster(address, jobs) as client:
+        yield client
 
 
 def _take_over(reuse: "pd.DataFrame", cells: list[Cell], folder: ResultsFolder) -> None:

@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
-from typing import Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -153,20 +153,23 @@ def to_latex(table: Table, *, names: Mapping[str, str] | None = None, bare: bool
     >>> from onepos_studies.study.tables import example_results, main_table
     >>> table = main_table(example_results(), "average_precision", datasets=["scene"], methods=["smile", "bce"])
     >>> print(to_latex(table, bare=True).splitlines()[4])
-    scene & \textbf{.830$\pm$.014} & .875$\pm$.007 \\
+    scene & \bfseries .830$\pm$.014 & .875$\pm$.007 \\
     """
     grid = table.grid(names)
-    numbers = len(grid.header) - grid.text_columns
-    lines = [rf"\begin{{tabular}}{{{'l' * grid.text_columns}{'r' * numbers}}}", r"\toprule"]
-    lines += [_latex_line([Cell(text) for text in grid.header]), r"\midrule", *map(_latex_line, grid.rows)]
-    if grid.footer:
-        lines += [r"\midrule", *map(_latex_line, grid.footer)]
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines = (*grid.rows, *grid.footer)
+    texts = pd.DataFrame([[cell.text + cell.mark for cell in line] for line in lines], columns=list(grid.header))
+    bold = pd.DataFrame([["bfseries:" if cell.bold else "" for cell in line] for line in lines], columns=texts.columns)
+    style: Any = texts.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis="columns")
+    layout = "l" * grid.text_columns + "r" * (len(grid.header) - grid.text_columns)
+    written = style.apply(lambda _: bold, axis=None).to_latex(hrules=True, column_format=layout)
     if not bare:
-        notes = [rf"\par\footnotesize {_latex_escape(note)}" for note in grid.notes]
-        caption = rf"\caption{{{_latex_escape(grid.title)}}}"
-        lines = [r"\begin{table}", r"\centering", caption, *lines, *notes, r"\end{table}"]
-    return "\n".join(lines) + "\n"
+        title, *notes = (re.sub(r"([&%$#_{}])", r"\\\1", text) for text in (grid.title, *grid.notes))
+        below = "".join(f"\\par\\footnotesize {note}\n" for note in notes)
+        written = f"\\begin{{table}}\n\\centering\n\\caption{{{title}}}\n{written}{below}\\end{{table}}\n"
+    # A hyphen before a number is a minus; an opening bracket would be an option of the line end before it.
+    written = re.sub(r"^(?=\[)", "{}", re.sub(r"(?<![\w-])-(?=[.\d∞])", "$-$", written), flags=re.MULTILINE)
+    written = "".join(_SIGNS.get(sign, sign) for sign in written)
+    return re.sub(r"(?<!\\)\$\$", "", written)  # two formulas side by side are one
 
 
 def to_terminal(
@@ -180,74 +183,39 @@ def to_terminal(
     --------
     >>> from onepos_studies.study.tables import example_results, main_table
     >>> print(to_terminal(main_table(example_results(), "average_precision", methods=["smile", "an"]), bare=True))
-      data set            smile          an
-     ───────────────────────────────────────
-      scene          .830±.014*   .805±.007
-      yeast          .755±.007*      .740†1
-    <BLANKLINE>
-      average rank        1.00*        2.00
+                       smile         an
+    data set
+    scene         .830±.014*  .805±.007
+    yeast         .755±.007*     .740†1
+    average rank       1.00*       2.00
     <BLANKLINE>
     """
     grid = table.grid(names)
     cells = [[cell.text + "*" * cell.bold + cell.mark for cell in row] for row in (*grid.rows, *grid.footer)]
-    columns = list(zip(grid.header, *cells, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    words = list(range(grid.text_columns))
-    blocks = [words]
-    for column in range(grid.text_columns, len(widths)):
-        used = sum(widths[taken] + _APART for taken in blocks[-1])
-        if width is not None and blocks[-1] != words and used + widths[column] + 2 * _APART > width:
-            blocks.append(words)
-        blocks[-1] = [*blocks[-1], column]
-    parts = []
-    for block in blocks:
-        padded = [[f"{text:{'<' if c in words else '>'}{widths[c]}}" for text in columns[c]] for c in block]
-        texts = ["  " + (" " * _APART).join(line) for line in zip(*padded, strict=True)]
-        texts.insert(1, " " + "─" * len(texts[0]))
-        if grid.footer:
-            texts.insert(2 + len(grid.rows), "")
-        parts.append("\n".join(text.rstrip() for text in texts))
-    if not bare:
-        notes = [*grid.notes, *(["* stands for bold."] if any("*" in text for text in parts) else [])]
-        room = width or max(_NOTES_WIDTH, max(len(line) for part in parts for line in part.splitlines()))
-        parts = [grid.title, *parts, "\n".join(fill(note, room) for note in notes)]
-    return "\n\n".join(parts) + "\n"
+    frame = pd.DataFrame(cells, columns=list(grid.header)).set_index(list(grid.header[: grid.text_columns]))
+    shown = "\n".join(line.rstrip() for line in frame.to_string(line_width=width, sparsify=False).splitlines())
+    if bare:
+        return shown + "\n"
+    notes = [*grid.notes, *(["* stands for bold."] if "*" in shown else [])]
+    return "\n\n".join([grid.title, shown, "\n".join(fill(note, width or _NOTES_WIDTH) for note in notes)]) + "\n"
 
 
-# Parts of the writers.
-
-_WORDS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
-_SIGNS = {"<": "<", ">": ">", "²": "^2", "₁": "_1", "₂": "_2", "±": r"\pm", "χ": r"\chi", "√": r"\surd"}
-_SIGNS |= {"↑": r"\uparrow", "↓": r"\downarrow", "∞": r"\infty", "†": r"\dagger"}
-_CHARACTERS = {sign: f"\\{sign}" for sign in "&%$#_{}"} | _WORDS | {sign: f"${math}$" for sign, math in _SIGNS.items()}
-# Where one formula ends and the next begins: together they are one. A dollar of the text has a backslash.
-_ADJACENT = re.compile(r"(?<!\\)\$\$")
-# A hyphen before a digit or a point, and after no word, is a minus.
-_MINUS = re.compile(r"(?<![\w-])-(?=[.\d∞])")
-
-
-def _latex_line(cells: Iterable[Cell]) -> str:
-    # An opening bracket at the start of a line would be read as the optional argument of the \\ before it.
-    texts = map(_latex_cell, cells)
-    return " & ".join(f"{{}}{text}" if text.startswith("[") else text for text in texts) + r" \\"
-
-
-def _latex_cell(cell: Cell) -> str:
-    text = _latex_escape(cell.text)
-    mark = rf"\textsuperscript{{{_latex_escape(cell.mark)}}}" if cell.mark else ""
-    return (rf"\textbf{{{text}}}" if cell.bold and text else text) + mark
-
-
-def _latex_escape(text: str) -> str:
-    # The minus is marked with a character that no text has, and set after the escapes, which would spoil its $.
-    marked = _MINUS.sub("\0", " ".join(text.split()))
-    escaped = "".join(_CHARACTERS.get(character, character) for character in marked).replace("\0", "$-$")
-    return _ADJACENT.sub("", escaped)
-
-
+#: Signs that LaTeX does not have outside of formulas.
+_SIGNS = {
+    "<": "$<$",
+    ">": "$>$",
+    "²": "$^2$",
+    "±": r"$\pm$",
+    "χ": r"$\chi$",
+    "√": r"$\surd$",
+    "–": "--",
+    "₁": "$_1$",
+    "₂": "$_2$",
+}
+_SIGNS |= {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "∞": r"$\infty$", "†": r"$\dagger$"}
 _SPECIAL = re.compile(r"([\\`*_|<>])")
-#: Spaces between the columns on a terminal, and the least width of the notes there.
-_APART, _NOTES_WIDTH = 3, 100
+#: The width of notes on a terminal of unknown width.
+_NOTES_WIDTH = 100
 
 
 def _markdown_cell(cell: Cell) -> str:
