@@ -213,7 +213,14 @@ def train(
                     objective.begin_epoch(epoch)
                     objective.train()
                     record, complete = run.run_epoch(epoch)
-                    reason = run.end_epoch(epoch, record, complete, started)
+                    if math.isfinite(record["loss"]):
+                        run.progress.last_state = copy.deepcopy(objective.state_dict())
+                        objective.eval()
+                        record |= objective.describe_epoch() | run.score(epoch)
+                        record["seconds"] = time.perf_counter() - started
+                        reason = run.end_epoch(epoch, record, complete)
+                    else:
+                        reason = run.diverged(epoch)
                 if reason:
                     history.facts["stopped"] = reason
                     break
@@ -253,22 +260,20 @@ class _Run:
             return "early"
         return "time" if self.steps.rows.processes.agree(time_left() <= 0) else ""
 
-    def end_epoch(self, epoch: int, record: dict[str, float], complete: bool, started: float) -> str:
-        """Score an epoch, note its losses, and return why it was the last one, "" if there is no reason."""
+    def diverged(self, epoch: int) -> str:
+        """Put the weights of the epoch before back, and return why training ends."""
+        self.steps.objective.load_state_dict(self.progress.last_state)
+        warnings.warn(
+            f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
+            "Try a smaller learning_rate, or scale='standard'.",
+            TrainingWarning,
+            stacklevel=6,
+        )
+        return "diverged"
+
+    def end_epoch(self, epoch: int, record: dict[str, float], complete: bool) -> str:
+        """Note an epoch and return why it was the last one, "" if there is no reason."""
         objective, progress, processes = self.steps.objective, self.progress, self.steps.rows.processes
-        if not math.isfinite(record["loss"]):
-            objective.load_state_dict(progress.last_state)
-            warnings.warn(
-                f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
-                "Try a smaller learning_rate, or scale='standard'.",
-                TrainingWarning,
-                stacklevel=6,
-            )
-            return "diverged"
-        progress.last_state = copy.deepcopy(objective.state_dict())
-        objective.eval()
-        record |= objective.describe_epoch() | self.score(epoch)
-        record["seconds"] = time.perf_counter() - started
         progress.history.records.append({"epoch": epoch + 1, **record})
         if not complete:
             return "time"
