@@ -185,3 +185,18 @@ def test_settings_are_values():
 
     made = settings(["max_epochs=5", "network=[64, 32]", "scale=minmax", "patience=none"])
     assert made == {"max_epochs": 5, "network": [64, 32], "scale": "minmax", "patience": None}
+
+
+@pytest.mark.parametrize("command", ["bench", "datasets"])
+def test_a_command_of_the_studies_says_what_to_install_without_them(run, monkeypatch, command):
+    monkeypatch.setattr(onepos.cli, "entry_points", lambda **which: ())
+    onepos.cli.commands.cache_clear()
+    try:
+        assert run(command, "run") == (
+            2,
+            "",
+            f"onepos: `onepos {command}` is in another package: pip install onepos-studies\n",
+        )
+        assert command not in run("--help")[1].split()
+    finally:
+        onepos.cli.commands.cache_clear()

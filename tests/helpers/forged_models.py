@@ -110,7 +110,7 @@ def read_model(content: bytes) -> Model:
     """Return the parts of a model file."""
     length = struct.unpack("<Q", content[:8])[0]
     outer, numbers = json.loads(content[8 : 8 + length]), content[8 + length :]
-    header = json.loads(outer.pop("__metadata__")["onepos"])
+    header = json.loads(outer.pop("__metadata__")["onepos"][32:])
     types = {name: f"<{code}" for code, name in _NUMPY.items()}
     arrays = {
         name: np.frombuffer(numbers[slice(*about["data_offsets"])], types[about["dtype"]]).reshape(about["shape"])
@@ -124,7 +124,7 @@ def write_model(model: Model, *, checksum: bool = True) -> bytes:
     from onepos._utils.tensor_file import seal
 
     header, arrays = model
-    about = {"onepos": header if isinstance(header, str) else json.dumps(header), "checksum": "0" * 32}
+    about = {"onepos": "0" * 32 + (header if isinstance(header, str) else json.dumps(header))}
     outer: dict[str, Any] = {"__metadata__": about}
     numbers = bytearray()
     for name, array in arrays.items():

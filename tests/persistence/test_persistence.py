@@ -156,7 +156,7 @@ def test_missing_and_foreign_files(tmp_path):
     save_file({"a": np.zeros(3)}, foreign)
     with pytest.raises(ModelFileError, match="not a onepos model"):
         onepos.load(foreign)
-    save_file({"a": np.zeros(3)}, foreign, metadata={"onepos": "[1, 2]"})
+    save_file({"a": np.zeros(3)}, foreign, metadata={"onepos": "0" * 32 + "[1, 2]"})
     with pytest.raises(ModelFileError, match="not a onepos model"):
         onepos.load(foreign)
     (tmp_path / "text").write_text("hello " * 100)

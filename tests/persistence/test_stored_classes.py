@@ -4,6 +4,7 @@ Every forged file has a checksum that is right, so that the checksum refuses non
 """
 
 import json
+import re
 import sys
 import warnings
 from importlib.metadata import EntryPoint
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -303,7 +305,7 @@ def _label(*names, dtype="<U9"):
         ("an", _set("surprise", to=1), "surprise is not a field"),
         ("an", _model("_params", "device", to="cuba"), "device"),
         ("an", _model("_params", "network", to="[" * 100_000), "network"),
-        ("an", _model("class", to="TableModel"), "is not a field"),
+        ("an", _model("class", to="TableModel"), "labels_ is missing"),
         ("capped", _model("n_positives_", to=4.0), "n_positives_"),
         ("one class", _set("model", "at_least_one_", to=True), "must come together"),
         ("auto", _array("weights_", lambda array: array[:1]), "weights_"),
@@ -320,7 +322,7 @@ def _label(*names, dtype="<U9"):
         ("table", _column("cast", "n_hashed", to=7), "n_hashed must be 0 or 512"),
         ("table", _column("length", "means", to=[]), "means must be 1 units, not 0"),
         ("table", _column("words", "terms", to=["a"]), "idf must be of shape (terms) = (1)"),
-        ("table", _column("size", "class", to="TextColumn"), "is not a field"),
+        ("table", _column("size", "class", to="TextColumn"), "terms is missing"),
     ],
 )
 def test_a_part_that_does_not_fit_is_refused_and_named(refuses, model, change, message):
@@ -377,9 +379,25 @@ def test_a_model_that_could_not_be_opened_is_not_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_columns_may_have_the_names_of_rules(tmp_path):
+    frame = pd.DataFrame(
+        {"b": [1.0, 2.0] * 9, "*": [0.5, 1.0, 3.0] * 6, "class": ["x", "y"] * 9, "a.0*": [2.0, 1.0] * 9}
+    )
+    model = onepos.TableModel(method="frequency").fit(frame.assign(tag=["*", "kinds_", "."] * 6), label="tag")
+    again = onepos.load(model.save(tmp_path / "model.onepos"))
+    assert list(again.encoder_.kinds_.items()) == list(model.encoder_.kinds_.items())
+    pd.testing.assert_frame_equal(again.predict_proba(frame), model.predict_proba(frame))
+
+
+def test_a_refusal_is_one_line_whatever_the_file_holds(refuses):
+    message = refuses("an", _model("a\nb\x1b[31m\u2028", to=1))
+    assert message.isprintable()
+    assert refuses("an", _model("class", to="\n" * 1000)).isprintable()
+
+
 def test_a_missing_checksum_is_refused(parts, tmp_path):
     path = tmp_path / "model.onepos"
-    path.write_bytes(write_model(parts("logistic")).replace(b'"checksum"', b'"checkson"'))
+    path.write_bytes(re.sub(rb'("onepos": ?")[0-9a-f]', rb"\1x", write_model(parts("logistic"))))
     with pytest.raises(ModelFileError, match="has no checksum"):
         onepos.load(path)
 

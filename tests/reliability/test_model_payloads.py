@@ -172,7 +172,7 @@ def test_settings_and_columns_that_cannot_be_are_refused_on_opening_not_at_predi
 
 def test_a_deep_header_is_refused(models, tmp_path):
     path = tmp_path / "model.onepos"
-    save_file(models["network"][1], path, metadata={"onepos": "[" * 100_000})
+    save_file(models["network"][1], path, metadata={"onepos": "0" * 32 + "[" * 100_000})
     with pytest.raises(ModelFileError):
         onepos.load(path)
 

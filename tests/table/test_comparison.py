@@ -13,7 +13,8 @@ from onepos._utils.context import deadline
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table import TableModel, evaluate_table, read_table
 from onepos.table.evaluation import set_scores
-from onepos.table.training import BASELINE, comparison, fit_in_time, rank_held_out
+from onepos.table.held_out import BASELINE, comparison, rank_held_out
+from onepos.table.training import fit_in_time
 from photo_table import photo_table
 
 EASY = {"text": "caption", "id": "id", "drop": ["tags"]}

@@ -9,8 +9,8 @@ from onepos.exceptions import DataFileError, LabelWarning
 from onepos.metrics import average_precision, evaluate
 from onepos.table import ColumnEncoder, read_table
 from onepos.table.evaluation import bootstrap_intervals, complete_values
+from onepos.table.held_out import single_positive_values
 from onepos.table.tags import apply_decisions, join_tags, joined_tags, row_ids, split_cell, split_tags, tag_indicator
-from onepos.table.training import single_positive_values
 from onepos.table.words import CategoryColumn
 
 

@@ -63,7 +63,7 @@ class Rule:
         return _plain(value, at)
 
     def read(self, entry: Any, at: Place) -> Any:
-        """Return the attribute; ValueError if what was entry breaks the rule."""
+        """Return the attribute; ValueError if the entry of the file breaks the rule."""
         raise NotImplementedError(f"{type(self).__name__} must say what it accepts.")
 
 
@@ -205,8 +205,8 @@ class Record(Rule):
         for name, rule in self.fields.items():
             if name not in entry and not name.endswith("*") and not isinstance(rule, IfSet):
                 raise ValueError(f"{at.at(name).path} is missing")
-        names = [name for name in self.fields if name in entry]
-        names += [name for name in entry if name not in self.fields]
+        named = [name for name in self.fields if name in entry and not name.endswith("*")]
+        names = dict.fromkeys([*named, *entry])
         return {name: self._rule(name, at).read(entry[name], at.at(name)) for name in names}
 
 

@@ -20,7 +20,7 @@ def write_tensors(
 ) -> None:
     """Write a file; ``save_file`` is that of ``safetensors.numpy`` or ``safetensors.torch``."""
     try:
-        save_file(tensors, path, metadata={"onepos": json.dumps(header), "checksum": _BLANK.decode()})
+        save_file(tensors, path, metadata={"onepos": _BLANK.decode() + json.dumps(header)})
     except SafetensorError as error:
         if number := re.search(r"os error (\d+)", str(error)):  # a full disk, for instance
             raise OSError(int(number[1]), str(error)) from error
@@ -43,8 +43,8 @@ def _checksum(file: BinaryIO) -> tuple[int, bytes, bytes]:
     """
     start = file.read(8)
     header = file.read(int.from_bytes(start, "little"))
-    # Quotes inside of other texts of the header have a backslash before them.
-    stored = re.search(rb'"checksum": ?"([0-9a-f]{32})"', header)
+    # It stands before the JSON, in one text with it: safetensors writes several texts in any order.
+    stored = re.search(rb'"onepos": ?"([0-9a-f]{32})', header)
     if stored is None:
         raise ValueError("has no checksum, so it may be damaged")
     place, end = stored.span(1)
@@ -82,7 +82,7 @@ def opened(path: Path, what: str, version: int, framework: str) -> Iterator[tupl
 
 def _header(metadata: Mapping[str, str], what: str) -> dict[str, Any]:
     try:
-        header = json.loads(metadata["onepos"])
+        header = json.loads(metadata["onepos"][len(_BLANK) :])
         if not isinstance(header, dict) or header.get("format") != what or _too_deep(header):
             raise ValueError("the header is that of another program")
     except (KeyError, ValueError, RecursionError) as error:

@@ -63,7 +63,7 @@ def evaluate(
 
 def _show(result: "Evaluation") -> None:
     from onepos.metrics import METRIC_TITLES, higher_is_better
-    from onepos.table.training import SINGLE_POSITIVE_TITLES
+    from onepos.table.held_out import SINGLE_POSITIVE_TITLES
 
     for note in result.notes:
         output.print_note(note)

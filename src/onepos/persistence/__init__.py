@@ -86,7 +86,8 @@ def load(path: str | Path) -> Any:
     try:
         return _read(path)
     except ValueError as error:
-        reason = str(error)[:500].rstrip(".")
+        # One line, whatever the file holds.
+        reason = "".join(sign if sign.isprintable() else "?" for sign in str(error)[:500]).rstrip(".")
         raise ModelFileError(f"{path} {reason}. Save the model again, or copy the file again.") from error
 
 

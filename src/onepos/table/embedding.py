@@ -140,24 +140,25 @@ class Embedded:
         if self._embedder is None:
             raise DataFileError(f"the model needs {self.name!r}, an embedder of the user's own. {how}")
         try:
-            found = self._identity()
+            identity = self._identity()
         except (DataFileError, MissingDependencyError) as error:
             raise DataFileError(f"the model needs the embedder {self.name!r}: {error} {how}") from error
-        same = found == self.fingerprint
-        if isinstance(found, list) and isinstance(self.fingerprint, list) and len(found) == len(self.fingerprint):
-            same = np.allclose(found, self.fingerprint, rtol=1e-3, atol=1e-3 * float(np.abs(found).max(initial=0)))
+        expected = self.fingerprint
+        same = identity == expected
+        if isinstance(identity, list) and isinstance(expected, list) and len(identity) == len(expected):
+            same = np.allclose(identity, expected, rtol=1e-3, atol=1e-3 * float(np.abs(identity).max(initial=0)))
         if not same:
             raise DataFileError(
                 f"the model was trained with another embedder than the {getattr(self._embedder, 'name', 'given')!r} "
-                f"that is here: expected fingerprint {str(self.fingerprint)[:12]}, got {str(found)[:12]}. {how}"
+                f"that is here: expected fingerprint {str(expected)[:12]}, got {str(identity)[:12]}. {how}"
             )
         self._checked = True
 
     def _identity(self) -> str | list[float]:
         """Return the embedder's fingerprint, or the vector of a sample if it has none."""
-        given = getattr(self._embedder, "fingerprint", None)
-        if given is not None:
-            return str(given)
+        fingerprint = getattr(self._embedder, "fingerprint", None)
+        if fingerprint is not None:
+            return str(fingerprint)
         sample: Any = "A sample of text, 1 2 3."
         if self.pictures:
             image: Any = require("PIL.Image", extra="images", purpose="reading pictures")
@@ -179,17 +180,17 @@ class Embedded:
             load = str
         broken = self._embed({key: cell for key, cell in zip(keys, cells, strict=True) if key is not None}, load)
         reasons |= {j: broken[key] for j, key in enumerate(keys) if key in broken}
-        found = {j: self._known[key] for j, key in enumerate(keys) if key is not None and key not in broken}
-        widths = {len(vector) for vector in found.values()} | ({self.n_features} if hasattr(self, "mean") else set())
+        by_row = {j: self._known[key] for j, key in enumerate(keys) if key is not None and key not in broken}
+        widths = {len(vector) for vector in by_row.values()} | ({self.n_features} if hasattr(self, "mean") else set())
         if len(widths) > 1:
             raise DataFileError(
                 f"expected vectors of one length from the embedder {self.name!r}, in training and now; got lengths "
                 f"{sorted(widths)}. Its fingerprint must change when its vectors do."
             )
         vectors = np.zeros((len(keys), max(widths, default=0)), dtype=np.float32)
-        present = np.isin(np.arange(len(keys)), list(found))
-        if found:
-            vectors[present] = list(found.values())
+        present = np.isin(np.arange(len(keys)), list(by_row))
+        if by_row:
+            vectors[present] = list(by_row.values())
         if len(self._known) > _MOST_VECTORS:
             self._known = {}
         return vectors, present, reasons
@@ -240,9 +241,9 @@ class Embedded:
 
 def cache_folder(embedder: Any) -> Path | None:
     """Return where vectors are kept: in ``$ONEPOS_CACHE`` or the user's cache; None without a fingerprint."""
-    given, chosen = getattr(embedder, "fingerprint", None), os.environ.get("ONEPOS_CACHE")
+    fingerprint, chosen = getattr(embedder, "fingerprint", None), os.environ.get("ONEPOS_CACHE")
     home = Path(chosen).expanduser() if chosen else user_cache()
-    return None if given is None else home / "embeddings" / _digest(str(given).encode()).hex()
+    return None if fingerprint is None else home / "embeddings" / _digest(str(fingerprint).encode()).hex()
 
 
 def read_cache(folder: Path | None, wanted: set[bytes]) -> Vectors:
@@ -250,17 +251,17 @@ def read_cache(folder: Path | None, wanted: set[bytes]) -> Vectors:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    found: Vectors = {}
+    vectors_by_key: Vectors = {}
     for path in sorted(folder.glob(WEIGHTS)) if folder is not None and wanted else ():
         try:
             stored = load_file(path)
             vectors = stored["vectors"].astype(np.float32)
             if np.isfinite(vectors).all():
                 pairs = zip(map(bytes, stored["keys"]), vectors, strict=True)
-                found |= {key: vector for key, vector in pairs if key in wanted}
+                vectors_by_key |= {key: vector for key, vector in pairs if key in wanted}
         except (SafetensorError, OSError, KeyError, ValueError):
             continue  # its vectors are computed again
-    return found
+    return vectors_by_key
 
 
 def write_cache(folder: Path | None, vectors: Vectors) -> None:

@@ -13,10 +13,10 @@ from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.metrics import METRICS, row_values
 from onepos.table.files import TableData
+from onepos.table.held_out import single_positive_values
 from onepos.table.kinds import Tally, require_columns
 from onepos.table.model import TableModel
 from onepos.table.tags import holds_lists, indicator_columns, split_tags
-from onepos.table.training import single_positive_values
 
 
 class Truth(NamedTuple):
@@ -31,7 +31,7 @@ class Truth(NamedTuple):
     labels: Sequence[str] = ()
 
 
-class Found(NamedTuple):
+class KnownLabels(NamedTuple):
     """An indicator with the model's labels as columns, whether it is complete, and what the user should know."""
 
     truth: NDArray[Any]
@@ -39,7 +39,7 @@ class Found(NamedTuple):
     notes: list[str]
 
 
-def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
+def find_truth(model: TableModel, data: TableData, where: Truth) -> KnownLabels:
     """Return the labels of a table in the model's order."""
     label, separator, labels = where
     if label and labels:
@@ -48,30 +48,30 @@ def find_truth(model: TableModel, data: TableData, where: Truth) -> Found:
         raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
     if label:
         require_columns(data.frame, [label], "label")
-        found = split_tags(data.frame[label], separator or model.separator_)
+        indicator = split_tags(data.frame[label], separator or model.separator_)
     elif labels:
-        found = indicator_columns(data.frame, labels)
+        indicator = indicator_columns(data.frame, labels)
     else:
         raise DataFileError(
             f"say where the labels are: a column of tags (label) or the 0/1 columns (labels). The columns are: "
             f"{shorten(data.frame.columns)}."
         )
-    missing = [name for name in model.labels_ if name not in found.columns]
+    missing = [name for name in model.labels_ if name not in indicator.columns]
     if labels and missing:
         raise DataFileError(f"labels must name every label of the model; not named: {shorten(missing, 5)}.")
-    truth = found.reindex(columns=model.labels_, fill_value=0).to_numpy(dtype=np.int8)
+    truth = indicator.reindex(columns=model.labels_, fill_value=0).to_numpy(dtype=np.int8)
     if not (truth > 0).any():
         raise DataFileError(
-            f"no row has a label of the model ({shorten(model.labels_)}); the data have {shorten(found.columns)}."
+            f"no row has a label of the model ({shorten(model.labels_)}); the data have {shorten(indicator.columns)}."
         )
     complete = bool(separator or labels or holds_lists(data.frame[label]))
-    unknown, known = [str(name) for name in found.columns if name not in model.labels_], set(model.labels_)
+    unknown, known = [str(name) for name in indicator.columns if name not in model.labels_], set(model.labels_)
     notes = [f"labels that the model does not know are not counted: {shorten(unknown, 5)}"] if unknown else []
     for sign in ";,|":
         if any(sign in name and {tag.strip() for tag in name.split(sign)} <= known for name in unknown):
             notes.append(f"some of these look like sets of known labels, joined by {sign!r}: name it as the separator")
             break
-    return Found(truth, complete, notes)
+    return KnownLabels(truth, complete, notes)
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,14 @@ def calibrate_table(
     """
     if label and not separator:
         raise DataFileError("calibration needs complete sets of tags: say what joins them (separator).")
-    found = find_truth(model, data, Truth(label, separator, labels))
-    if not found.complete:
+    sample = find_truth(model, data, Truth(label, separator, labels))
+    if not sample.complete:
         raise DataFileError(
             "every row of the sample has one label, so it does not look like complete labels: calibrating on it would "
             "make all probabilities too low. Give rows of which every label is known."
         )
-    model.calibrate(data.frame, pd.DataFrame(found.truth, columns=model.labels_))
-    return found.notes
+    model.calibrate(data.frame, pd.DataFrame(sample.truth, columns=model.labels_))
+    return sample.notes
 
 
 def complete_values(
@@ -159,17 +159,17 @@ def set_scores(sets: NDArray[Any], truth: NDArray[Any] | None) -> dict[str, floa
     from sklearn.metrics import precision_recall_fscore_support
 
     chosen = np.asarray(sets) > 0
-    found = {"mean_size": float(chosen.sum(axis=1).mean())}
+    averages = {"mean_size": float(chosen.sum(axis=1).mean())}
     if truth is None:
-        return found
+        return averages
     positive = np.asarray(truth) > 0
     used = positive.any(axis=0) | chosen.any(axis=0)
-    found["true_mean_size"] = float(positive.sum(axis=1).mean())
+    averages["true_mean_size"] = float(positive.sum(axis=1).mean())
     for average in ("micro", "macro"):
         scores = precision_recall_fscore_support(positive[:, used], chosen[:, used], average=average, zero_division=0.0)
         for name, score in zip(("precision", "recall", "f1"), scores[:3], strict=True):
-            found[f"{average}_{name}"] = float(score)
-    return found
+            averages[f"{average}_{name}"] = float(score)
+    return averages
 
 
 def bootstrap_intervals(
@@ -185,9 +185,11 @@ def bootstrap_intervals(
         weight = np.bincount(generator.integers(0, len(table), len(table)), minlength=len(table)).astype(np.float64)
         with np.errstate(invalid="ignore"):  # a resample may lack every row that counts in a measure
             means[k] = (weight @ filled) / (weight @ counted)
-    result = {}
+    intervals = {}
     for j, name in enumerate(values):
         drawn = means[~np.isnan(means[:, j]), j]
-        found = [np.nan] * 3 if not drawn.size else [table[counted[:, j], j].mean(), *np.percentile(drawn, (2.5, 97.5))]
-        result[name] = dict(zip(("mean", "low", "high"), map(float, found), strict=True))
-    return result
+        interval = [np.nan] * 3
+        if drawn.size:
+            interval = [table[counted[:, j], j].mean(), *np.percentile(drawn, (2.5, 97.5))]
+        intervals[name] = dict(zip(("mean", "low", "high"), map(float, interval), strict=True))
+    return intervals

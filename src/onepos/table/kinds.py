@@ -144,9 +144,9 @@ class Tally:
     def notes(self) -> list[str]:
         """Return one sentence for each column and each thing that was counted, sorted by column."""
         notes = [f"column {name!r}: {number:,} {what}" for (name, what), number in sorted(self.counts.items())]
-        for name, found in self.broken.items():
-            more = f"; and {len(found) - _NAMED_PICTURES:,} more" if len(found) > _NAMED_PICTURES else ""
-            notes.append(f"column {name!r}: {'; '.join(found[:_NAMED_PICTURES])}{more}. Taken as the mean picture")
+        for name, reasons in self.broken.items():
+            more = f"; and {len(reasons) - _NAMED_PICTURES:,} more" if len(reasons) > _NAMED_PICTURES else ""
+            notes.append(f"column {name!r}: {'; '.join(reasons[:_NAMED_PICTURES])}{more}. Taken as the mean picture")
         return notes
 
 

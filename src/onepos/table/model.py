@@ -22,18 +22,11 @@ from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
 from onepos.methods.registry import StoredEstimator
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
+from onepos.table.facts import FACTS, tuning_facts
+from onepos.table.held_out import compare
 from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids
-from onepos.table.training import (
-    FACTS,
-    EncodedRows,
-    check_enough,
-    compare,
-    fit_in_time,
-    make_estimator,
-    split_rows,
-    tuning_facts,
-)
+from onepos.table.training import EncodedRows, check_enough, fit_in_time, make_estimator, split_rows
 
 _SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
 
@@ -251,15 +244,15 @@ class TableModel(BaseEstimator):
         tell(0.05, "training")
         features, tags = rows.to_fit(self.labels_)
         check_enough(estimator, tags)
-        found = None
+        search = None
         with stage(0.05, 0.95), warnings.catch_warnings():
             # A table may have rows without a tag, and facts_ counts them.
             warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
             if self.tune is None:
                 fit_in_time(estimator, features, tags, started=started, checkpoint=checkpoint)
             else:
-                found = self.tune(estimator, features, tags)
-                estimator = found.best_estimator
+                search = self.tune(estimator, features, tags)
+                estimator = search.best_estimator
         self.estimator_, self.held_out_ = estimator, rows.held
         tell(0.95, "comparing on held-out rows")
         unseen, _ = rows.some(rows.held if len(rows.held) else rows.train, _SET_ROWS)
@@ -272,7 +265,7 @@ class TableModel(BaseEstimator):
             "notes": tally.notes(),
             "held_out": compare(estimator, self.method, rows, self.labels_, self.random_state),
             "sets": sets,
-            "tuning": None if found is None else tuning_facts(found),
+            "tuning": None if search is None else tuning_facts(search),
             "calibration": None,
         }
         return self

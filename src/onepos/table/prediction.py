@@ -91,15 +91,15 @@ def predict_file(
                     notes.append(f"columns that the model does not know are ignored: {shorten(strange, 5)}")
                 if model.id_ is not None and not has_ids:
                     notes.append(f"there is no id column {model.id_!r}: rows are numbered from 1 on")
-            found = model.predict_proba(chunk, tally)
+            probabilities = model.predict_proba(chunk, tally)
             ids = pd.DataFrame({"row": chunk.index + 1}, index=chunk.index)
             if has_ids:
                 words = pd.Series(as_words(chunk[model.id_]), index=chunk.index, name=model.id_)
                 ids = (words.astype("Int64") if integers else words).to_frame()
             columns = [ids]
             if output.probabilities:
-                columns.append(as_columns(found, shorten=table.is_text))
-            suggested = join_tags(found, threshold, output.top, separator, at_least_one=filled)
+                columns.append(as_columns(probabilities, shorten=table.is_text))
+            suggested = join_tags(probabilities, threshold, output.top, separator, at_least_one=filled)
             empty += suggested.count("")
             if output.sets:
                 columns.append(pd.DataFrame({SUGGESTED: suggested}, index=chunk.index))
@@ -108,11 +108,11 @@ def predict_file(
     return Predicted(table.rows, empty, [*tally.notes(), *notes])
 
 
-def _separator(model: TableModel, given: str | None, notes: list[str]) -> str:
+def _separator(model: TableModel, separator: str | None, notes: list[str]) -> str:
     """Return what joins the labels of a set; a note says if it is not the usual sign."""
-    if given is not None:
-        check_joining(model.labels_, given)
-        return given
+    if separator is not None:
+        check_joining(model.labels_, separator)
+        return separator
     sign, usual = joining_sign(model.labels_), joining_sign(())
     if sign != usual:
         notes.append(f"a label holds {usual!r}: the labels of a set are joined by {sign!r}")
@@ -183,8 +183,8 @@ class Completion:
     def write(self, path: str | Path, *, escape_formulas: bool = True) -> None:
         """Write the table, ``p(label)`` columns and ``suggested``; columns of these names that it had are replaced."""
         with TableWriter(path, escape_formulas=escape_formulas) as out:
-            found = as_columns(self.probabilities, shorten=out.is_text).reset_index(drop=True)
-            more = pd.concat([found, pd.DataFrame({SUGGESTED: self.suggested})], axis=1)
+            shares = as_columns(self.probabilities, shorten=out.is_text).reset_index(drop=True)
+            more = pd.concat([shares, pd.DataFrame({SUGGESTED: self.suggested})], axis=1)
             table = self.written.reset_index(drop=True)
             label = self.model.label_
             if out.is_text and label in table.columns and holds_lists(table[label]):

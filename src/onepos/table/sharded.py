@@ -73,11 +73,11 @@ class Shards:
                     tags.update(distinct_tags(piece[columns.label], columns.separator))
                 rows[number, part.start] = piece.iloc[-part.start % every :: every]
         everyone = self.processes.gather_values((rows, tags))
-        together = {place: piece for found, _ in everyone for place, piece in found.items()}
+        together = {place: piece for parts, _ in everyone for place, piece in parts.items()}
         judged = pd.concat([together[place] for place in sorted(together)], ignore_index=True)
         if columns.label is None:
             return judged, [str(name) for name in columns.labels or ()]
-        classes = sorted(set().union(*(found for _, found in everyone)))
+        classes = sorted(set().union(*(classes_here for _, classes_here in everyone)))
         if len(classes) < 2:
             raise DataFileError(
                 f"at least two labels are needed; column {columns.label!r} of the shards holds {len(classes)}."

@@ -37,7 +37,7 @@ def split_tags(
     """Turn sets of tags, joined by ``separator``, into an int8 indicator; only tags in ``classes`` count."""
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
     sets = [[tag for tag in map(normal_tag, cell) if tag] for cell in cells_of_tags(tags, separator)]
-    rows = np.repeat(np.arange(len(sets)), [len(found) for found in sets])
+    rows = np.repeat(np.arange(len(sets)), [len(tags_of_row) for tags_of_row in sets])
     values, _ = mark_labels(list(chain.from_iterable(sets)), pd.Index(classes, dtype=object), rows, len(sets))
     return pd.DataFrame(values, columns=classes, index=tags.index)
 
@@ -107,7 +107,7 @@ def join_tags(
     if at_least_one:
         taken[np.arange(len(taken)), order[:, 0]] |= ~taken.any(axis=1)
     sets = ([labels[j] for j in row if chosen[j]] for row, chosen in zip(order, taken, strict=True))
-    return [separator.join(found[:top]) for found in sets]
+    return [separator.join(labels_of_row[:top]) for labels_of_row in sets]
 
 
 def joining_sign(labels: Iterable[str]) -> str:
@@ -149,8 +149,8 @@ class LabelColumns(NamedTuple):
                 "into a column of the table, or pass an indicator as labels."
             )
         if not isinstance(self.labels, list | tuple | pd.DataFrame | None):
-            given = type(self.labels).__name__
-            raise TypeError(f"labels is a list of column names, or a DataFrame of 0 and 1; got {given}. Convert it.")
+            came = type(self.labels).__name__
+            raise TypeError(f"labels is a list of column names, or a DataFrame of 0 and 1; got {came}. Convert it.")
         if (self.label is None) == (self.labels is None):
             raise DataFileError(
                 "say which column holds the tags (label), or which 0/1 columns are the labels (labels)."

@@ -7,7 +7,7 @@ Draws from Beta(α, β) come with their derivatives, in one of two ways:
   (a−⅓)(1 + ε/√(9a−3))³ with ε normal, accepted in more than 97 of 100 cases here. The shape α is raised by two, and the
   draw multiplied by U₁^(1/α) U₂^(1/(α+1)): the result is exactly Gamma(α), and differentiable in α with ε and U fixed.
   This derivative ignores that the acceptance depends on α (Naesseth et al., 2017). With two steps it is off by less
-  than 0.3 % in the mean (tests/methods/smile/test_beta.py), and costs a tenth of the exact one.
+  than 0.3 % in the mean (tests/methods/smile/test_beta.py), and costs a quarter of the exact one.
 """
 
 import math
