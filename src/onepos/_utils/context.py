@@ -2,7 +2,7 @@
 
 ``auto`` promises to end in time. It sets a limit with ``deadline``, and every long loop asks ``time_left()``. A loop
 that runs out of time keeps what it has. The same loops ``tell`` how far they are; ``stage`` gives a piece of work its
-place in the whole. Who listens is said by ``progress_to``, and by ``progress_shown`` in ``progress.py``.
+place in the whole. ``progress_to``, and ``progress_shown`` in ``progress.py``, name the listener.
 
 A study fits many methods and settings on the same rows. Inside ``remember_work``, ``recall`` computes a result once.
 """
