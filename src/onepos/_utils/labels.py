@@ -122,8 +122,8 @@ def mark_labels(
     """Return an indicator with a 1 at each tag (of row i, or ``rows[i]``), and the positions of tags without a name."""
     import pandas as pd
 
-    normal = pd.Index([_label(name) for name in names], dtype=names.dtype)
-    codes = (normal if normal.is_unique else names).get_indexer(pd.Index([_label(tag) for tag in tags]))
+    normal = pd.Index(list(map(_label, names)), dtype=names.dtype)
+    codes = (normal if normal.is_unique else names).get_indexer(pd.Index(list(map(_label, tags))))
     places = np.arange(len(codes)) if rows is None else rows
     indicator = np.zeros((len(codes) if n_rows is None else n_rows, len(names)), dtype=dtype)
     known = codes >= 0
@@ -133,8 +133,8 @@ def mark_labels(
 
 def check_distinct(names: Sequence[str], where: str = "", what: str = "column") -> None:
     """Raise DataFileError if names of columns, features or labels are repeated."""
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
+    if len(set(names)) < len(names):
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         start = f"{where}: " if where else ""
         raise DataFileError(
             f"{start}{what} names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename."

@@ -73,7 +73,7 @@ def complete(
             completion = complete_table(
                 used,
                 table,
-                decisions=read_decided(options.decisions),
+                decisions=None if options.decisions is None else read_decided(options.decisions),
                 threshold=threshold,
                 top=top,
                 separator=options.separator,

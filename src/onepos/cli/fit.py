@@ -108,7 +108,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         _check(options)
         model = options.model()
         estimator = model.check_settings(options.checkpoint)
-        decisions = read_decided(options.decisions)
+        decisions = None if options.decisions is None else read_decided(options.decisions)
         how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
         how |= {"checkpoint": options.checkpoint, "estimator": estimator}
         data = None
@@ -169,10 +169,8 @@ def _check_sample(options: TrainingOptions, sample: Path) -> None:
         raise InputError(f"{sample.name} {has}; its columns are: {shorten(columns)}. {need}")
 
 
-def read_decided(path: Path | None) -> "pd.DataFrame | None":
-    """Return a reviewer's decisions, None without a file."""
-    if path is None:
-        return None
+def read_decided(path: Path) -> "pd.DataFrame":
+    """Return a reviewer's decisions."""
     from onepos.pages.review import read_decisions
 
     return read_decisions(path)

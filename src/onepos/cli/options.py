@@ -185,7 +185,7 @@ def check_limits(threshold: float | None, top: int | None) -> None:
 
 def names(text: str | None) -> list[str]:
     """Return the names of a comma-separated option."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    return list(filter(None, map(str.strip, (text or "").split(","))))
 
 
 def settings(pairs: list[str] | None) -> dict[str, Any]:

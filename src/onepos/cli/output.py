@@ -112,11 +112,11 @@ def check_report(path: Path) -> None:
 
 def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
     """Raise if a file to write is one of those that are read, or is written twice; keys are names of options."""
-    seen = {path.resolve(): name for name, path in read.items() if path is not None}
-    for option, path in written.items():
+    names: dict[Path, str] = {}
+    for name, path in (*read.items(), *written.items()):
         if path is None:
             continue
-        known = seen.setdefault(path.resolve(), option)
-        if known != option:
+        known = names.setdefault(path.resolve(), name)
+        if known != name and name in written:
             does = "is read as" if known in read else "is written as"
-            raise InputError(f"{option} would replace {path}, which {does} {known}: name another file.")
+            raise InputError(f"{name} would replace {path}, which {does} {known}: name another file.")

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from onepos._utils import storage
 from onepos._utils.context import seconds_not_counted, stage, tell
 from onepos._utils.machine import launched
-from onepos._utils.validation import all_or_nothing
+from onepos._utils.validation import all_or_nothing, unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
@@ -129,7 +129,6 @@ class TableModel(BaseEstimator):
             raise ValueError(f"method {self.method!r} has no epochs after which to keep it: leave the checkpoint out.")
         return made
 
-    @all_or_nothing
     def fit(
         self,
         table: pd.DataFrame,
@@ -156,25 +155,26 @@ class TableModel(BaseEstimator):
         estimator : onepos classifier, optional
             What ``check_settings`` returned, if it was called before the table was read.
         """
-        started = time.monotonic()
-        if estimator is None:
-            estimator = self.check_settings(checkpoint)
-        frame = named(table)
-        columns = LabelColumns(label, labels, self.id, self.separator)
-        columns.check(as_list(self.text))
-        indicator, decided = columns.indicator(frame), None
-        if decisions is not None:
-            indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
-        self.label_, self.labels_ = label, [str(name) for name in indicator.columns]
-        observed = indicator.to_numpy(dtype=np.int8)
-        train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
-        tell(0.03, "encoding columns")
-        tally, before = Tally(), seconds_not_counted()
-        with stage(0.03, 0.05):
-            self._fit_encoder(frame.iloc[train], columns)
-            rows = EncodedRows(self.encoder_.transform(frame, tally), observed, train, held)
-        started += seconds_not_counted() - before
-        return self._train(estimator, rows, tally, decided, started=started, checkpoint=checkpoint)
+        with unchanged_on_error(self):
+            started = time.monotonic()
+            if estimator is None:
+                estimator = self.check_settings(checkpoint)
+            frame = named(table)
+            columns = LabelColumns(label, labels, self.id, self.separator)
+            columns.check(as_list(self.text))
+            indicator, decided = columns.indicator(frame), None
+            if decisions is not None:
+                indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
+            self.label_, self.labels_ = label, [str(name) for name in indicator.columns]
+            observed = indicator.to_numpy(dtype=np.int8)
+            train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
+            tell(0.03, "encoding columns")
+            tally, before = Tally(), seconds_not_counted()
+            with stage(0.03, 0.05):
+                self._fit_encoder(frame.iloc[train], columns)
+                rows = EncodedRows(self.encoder_.transform(frame, tally), observed, train, held)
+            started += seconds_not_counted() - before
+            return self._train(estimator, rows, tally, decided, started=started, checkpoint=checkpoint)
 
     @all_or_nothing
     def fit_shards(
