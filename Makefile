@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 LOWEST ?= .venv-lowest
 
-.PHONY: demo check test long explore test-lowest package coverage mutants fuzz audit dependencies lint docs gallery bench results clean
+.PHONY: demo path check test long explore test-lowest package coverage mutants fuzz audit dependencies lint docs gallery bench results clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "onepos needs Python 3.11 or newer, this is " + sys.version)'
@@ -32,6 +32,9 @@ lint: $(VENV)/.ready  ## style, types, import contract, prose
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/prose.py
+
+path: $(VENV)/.ready  ## functions, depth and pairs of files on the way to the first gradient, with their goals
+	$(BIN)/python benchmarks/files_touched.py
 
 check: lint  ## lint, types and the quick tests: for every change, within two minutes
 	$(PYTEST) -n $(JOBS) --dist loadfile -m 'not slow and not long' tests studies/tests

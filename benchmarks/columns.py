@@ -23,8 +23,8 @@ CHANGES = {
     "without dates": (["date_added"], {}, {}),
     "without numbers with units": (["duration"], {}, {}),
     "without names": (NAMES, {}, {}),
-    "names in 5 rows or more, at most 1,000": ([], {"max_values": 1_000}, {"features.LEAST_ROWS": 5}),
-    "rare names not hashed": ([], {}, {"features._REST": np.inf}),
+    "names in 5 rows or more, at most 1,000": ([], {"max_values": 1_000}, {"words.LEAST_ROWS": 5}),
+    "rare names not hashed": ([], {}, {"words._REST": np.inf}),
     "all columns weigh the same beside text": ([], {}, {"encoder._BESIDE_TEXT": 1.0}),
     "all but text and categories dropped": ([*NAMES, "country", "date_added", "duration", "release_year"], {}, {}),
 }

@@ -12,7 +12,7 @@ A pair counts if each of the two files imports the other, at any place, and call
 callback, an overridden method or a decorated function does not make a pair: the file that calls it knows nothing of the
 other one. A class and its helper may be a pair, if the helper's file has the class's name: ``a.py`` and ``_a.py``.
 
-The exit code is 1 if a goal is not met. ``--list`` names the functions in the order in which they are entered.
+The exit code is 1 if a goal is not met. ``--list`` names the deepest calls, and all functions in their order.
 """
 
 import argparse
@@ -47,24 +47,26 @@ class Trace:
 
     functions: list[str] = field(default_factory=list)
     before_gradient: int | None = None
-    depth: int = 0
+    deepest: list[str] = field(default_factory=list)
     calls: set[tuple[str, str]] = field(default_factory=set)
 
     def enter(self, frame: FrameType, event: str, _: Any) -> None:
         """Note a call; a function for ``sys.setprofile``."""
         if event != "call" or not _is_ours(frame):
             return
-        file, above, depth = _file(frame), frame.f_back, 0
+        file, above = _file(frame), frame.f_back
         if above is not None and _is_ours(above) and _file(above) != file:
             self.calls.add((_file(above), file))
         name = f"{file} {frame.f_code.co_qualname}"
         if name not in self.functions:
             self.functions.append(name)
-        caller: FrameType | None = frame
+        stack, caller = [name], above
         while caller is not None:
-            depth += _is_ours(caller)
+            if _is_ours(caller):
+                stack.append(f"{_file(caller)} {caller.f_code.co_qualname}")
             caller = caller.f_back
-        self.depth = max(self.depth, depth)
+        if len(stack) > len(self.deepest):
+            self.deepest = stack[::-1]
 
     def note_gradient(self) -> None:
         """Note how many functions were entered before the first gradient."""
@@ -182,11 +184,13 @@ def main() -> None:
         warnings.simplefilter("ignore")  # the small data are no good ones
         path = trace(run)
     count, pairs = path.before_gradient or 0, path.pairs()
-    print(f"{title}: {count} functions before the first gradient (goal: {most}), depth {path.depth} (goal: {deepest})")
+    depth = len(path.deepest)
+    print(f"{title}: {count} functions before the first gradient (goal: {most}), depth {depth} (goal: {deepest})")
     print("".join(f"  call each other: {pair}\n" for pair in pairs), end="")
     if arguments.list:
+        print("".join(f"  {'·' * level} {name}\n" for level, name in enumerate(path.deepest, 1)), end="")
         print("".join(f"  {number} {name}\n" for number, name in enumerate(path.functions, 1)), end="")
-    sys.exit(count > most or path.depth > deepest or bool(pairs))
+    sys.exit(count > most or depth > deepest or bool(pairs))
 
 
 if __name__ == "__main__":

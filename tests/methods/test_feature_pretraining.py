@@ -107,7 +107,7 @@ def test_only_hidden_layers_of_the_librarys_own(network):
 def test_one_ctrl_c_ends_it_and_what_follows(monkeypatch):
     X, _, observed = topics(300, seed=0)
     epochs = []
-    run_epoch = onepos.training.loop._Run._run_epoch
+    run_epoch = onepos.training.loop._Run.run_epoch
 
     def interrupt(*arguments):
         epochs.append(0)
@@ -115,7 +115,7 @@ def test_one_ctrl_c_ends_it_and_what_follows(monkeypatch):
             raise KeyboardInterrupt
         return run_epoch(*arguments)
 
-    monkeypatch.setattr(onepos.training.loop._Run, "_run_epoch", interrupt)
+    monkeypatch.setattr(onepos.training.loop._Run, "run_epoch", interrupt)
     model = onepos.AssumeNegativeClassifier(pretraining_epochs=5, random_state=0)
     with pytest.warns(TrainingWarning, match="interrupted in epoch 2"):
         model.fit(X, observed)

@@ -205,7 +205,27 @@ def train(
         if checkpoint is not None:
             checkpoint.resume(run.progress, run.steps)
         try:
-            history.facts["stopped"] = run.epochs()
+            for epoch in range(len(history.records), schedule.n_epochs):
+                # Asked before an epoch, since a resumed run may have waited long enough already.
+                reason = run.reason_to_stop()
+                if not reason:
+                    started = time.perf_counter()
+                    objective.begin_epoch(epoch)
+                    objective.train()
+                    record, complete = run.run_epoch(epoch)
+                    if math.isfinite(record["loss"]):
+                        run.progress.last_state = copy.deepcopy(objective.state_dict())
+                        objective.eval()
+                        record |= objective.describe_epoch() | run.score(epoch)
+                        record["seconds"] = time.perf_counter() - started
+                        reason = run.end_epoch(epoch, record, complete)
+                    else:
+                        reason = run.diverged(epoch)
+                if reason:
+                    history.facts["stopped"] = reason
+                    break
+            else:
+                history.facts["stopped"] = "early" if run.waited_enough() else "max_epochs"
         except KeyboardInterrupt:
             if rows.processes.size > 1:
                 raise  # the others may have seen it in another batch
@@ -234,47 +254,38 @@ class _Run:
     progress: Progress
     sign: float
 
-    def epochs(self) -> str:
-        """Train from the epoch that was reached until there is a reason to stop, and return it."""
-        objective, progress, processes = self.steps.objective, self.progress, self.steps.rows.processes
-        history, schedule = progress.history, self.steps.schedule
-        for epoch in range(len(history.records), schedule.n_epochs):
-            # Asked before an epoch, since a resumed run may have waited long enough already.
-            if self._waited_enough():
-                return "early"
-            if processes.agree(time_left() <= 0):
-                return "time"
-            started = time.perf_counter()
-            objective.begin_epoch(epoch)
-            objective.train()
-            record, complete = self._run_epoch(epoch)
-            if not math.isfinite(record["loss"]):
-                objective.load_state_dict(progress.last_state)
-                warnings.warn(
-                    f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
-                    "Try a smaller learning_rate, or scale='standard'.",
-                    TrainingWarning,
-                    stacklevel=6,
-                )
-                return "diverged"
-            progress.last_state = copy.deepcopy(objective.state_dict())
-            objective.eval()
-            record |= objective.describe_epoch() | self.score(epoch)
-            record["seconds"] = time.perf_counter() - started
-            history.records.append({"epoch": epoch + 1, **record})
-            if not complete:
-                return "time"
-            if objective.end_epoch(None if self.scorer is None else progress.waited):
-                progress.begin_again(objective, epoch)
-            if self.checkpoint is not None and processes.rank == 0:
-                self.checkpoint.save(progress, self.steps)
-            # Every callback sees every epoch, whatever an earlier one wants.
-            wishes = [callback.on_epoch_end(objective, history[-1]) for callback in self.callbacks]
-            if processes.agree(any(wishes)):
-                return "callback"
-        return "early" if self._waited_enough() else "max_epochs"
+    def reason_to_stop(self) -> str:
+        """Return why no further epoch is needed or possible, "" if there is no reason."""
+        if self.waited_enough():
+            return "early"
+        return "time" if self.steps.rows.processes.agree(time_left() <= 0) else ""
 
-    def _run_epoch(self, epoch: int) -> tuple[dict[str, float], bool]:
+    def diverged(self, epoch: int) -> str:
+        """Put the weights of the epoch before back, and return why training ends."""
+        self.steps.objective.load_state_dict(self.progress.last_state)
+        warnings.warn(
+            f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
+            "Try a smaller learning_rate, or scale='standard'.",
+            TrainingWarning,
+            stacklevel=6,
+        )
+        return "diverged"
+
+    def end_epoch(self, epoch: int, record: dict[str, float], complete: bool) -> str:
+        """Note an epoch and return why it was the last one, "" if there is no reason."""
+        objective, progress, processes = self.steps.objective, self.progress, self.steps.rows.processes
+        progress.history.records.append({"epoch": epoch + 1, **record})
+        if not complete:
+            return "time"
+        if objective.end_epoch(None if self.scorer is None else progress.waited):
+            progress.begin_again(objective, epoch)
+        if self.checkpoint is not None and processes.rank == 0:
+            self.checkpoint.save(progress, self.steps)
+        # Every callback sees every epoch, whatever an earlier one wants.
+        wishes = [callback.on_epoch_end(objective, progress.history[-1]) for callback in self.callbacks]
+        return "callback" if processes.agree(any(wishes)) else ""
+
+    def run_epoch(self, epoch: int) -> tuple[dict[str, float], bool]:
         """Pass over shuffled rows while time allows: mean of each loss ("loss": the last), whether all were seen."""
         rows, schedule = self.steps.rows, self.steps.schedule
         shuffled = torch.randperm(len(rows.trainable), generator=self.steps.generator, device=rows.trainable.device)
@@ -342,6 +353,6 @@ class _Run:
         elif progress.best_score == -math.inf and progress.restart >= 0:  # restarted from it, and not trained since
             facts["best_epoch"] = progress.best_epoch + 1
 
-    def _waited_enough(self) -> bool:
+    def waited_enough(self) -> bool:
         patience = self.steps.schedule.patience
         return self.scorer is not None and patience is not None and self.progress.waited >= patience

@@ -41,8 +41,10 @@ _STORED, _TRAINED = 4.0, 20.0
 
 def _check_size(sizes: Sequence[int], generator: torch.Generator | None) -> None:
     """Raise NotEnoughMemoryError if layers of these sizes do not fit into memory; a generator says that they train."""
-    n_weights = sum(n_inputs * n_outputs + n_outputs for n_inputs, n_outputs in pairwise(sizes))
-    shown = " → ".join(f"{size:,}" for size in sizes[:6]) + (" …" if len(sizes) > 6 else "")
+    n_weights, shown = 0, f"{sizes[0]:,}"
+    for n_inputs, n_outputs in pairwise(sizes):
+        n_weights += n_inputs * n_outputs + n_outputs
+        shown += f" → {n_outputs:,}"
     n_bytes = n_weights * (_STORED if generator is None else _TRAINED)
     require_memory(n_bytes, f"the weights of a network of layers {shown}", "Choose smaller layers.")
 
