@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from onepos._utils.context import time_left
 from onepos.graph.neighbors import NeighborGraph, SearchKind, aggregated_rows, neighbor_graph, usable_neighbors
-from onepos.training import Rows
+from onepos.training import TrainingRows
 from onepos.training.networks import embedder, linear, outputs_of_all
 from onepos.training.objective import as_features, gather, on_device
 
@@ -160,7 +160,7 @@ class GraphRefresh(nn.Module):
     ----------
     network : Module
         What embeds the rows.
-    rows : Rows
+    rows : TrainingRows
     matrix : features to take means of, X in ÂX
     neighbors : int array of shape (n_samples, k)
         The graph to begin with.
@@ -178,7 +178,7 @@ class GraphRefresh(nn.Module):
     def __init__(
         self,
         network: nn.Module,
-        rows: Rows,
+        rows: TrainingRows,
         matrix: Any,
         neighbors: NDArray[np.int64],
         search: SearchKind,
