@@ -135,9 +135,7 @@ def _find_decimal_sign(numbers: list[str]) -> str:
         return "," if signs[","] > signs["."] else "."
     if not any(map(_EITHER.fullmatch, numbers)):
         return "."
-    logarithms = {
-        sign: np.log(np.clip([_number(number, sign) for number in numbers], 1e-9, _LARGEST)) for sign in ".,"
-    }
+    logarithms = {sign: np.log(np.clip([_number(number, sign) for number in numbers], 1e-9, _LARGEST)) for sign in ".,"}
     return "," if np.std(logarithms[","]) < np.std(logarithms["."]) - 1e-9 else "."
 
 
