@@ -35,11 +35,6 @@ def as_features(X: Any, device: str = "cpu") -> Any:
     return torch.from_numpy(values if values.flags.writeable else values.copy()).to(device)
 
 
-def on_device(features: Any, device: str) -> Any:
-    """Move a tensor to a device; leave rows that are read as needed, whose batches go there."""
-    return features.to(device) if isinstance(features, Tensor) else features
-
-
 def gather(features: Any, rows: Tensor) -> Tensor:
     """Rows of a dense tensor, a CSR array, a file or a Dataset, as a dense tensor on the device of ``rows``."""
     if isinstance(features, Tensor):
