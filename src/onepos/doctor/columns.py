@@ -14,20 +14,9 @@ from scipy import sparse
 from onepos.doctor.diagnosis import Finding, counted, finding, name_of
 from onepos.doctor.labels import Tags, factorize
 from onepos.table import ColumnEncoder
-from onepos.table.dates import DateColumn
-from onepos.table.judge import ColumnChoice, judge
-from onepos.table.kinds import (
-    BOOLEAN,
-    CATEGORY,
-    NUMBER,
-    OTHER,
-    WRITTEN,
-    as_list,
-    as_numbers,
-    kind_of,
-    named,
-    require_columns,
-)
+from onepos.table.columns import DateColumn, as_flags
+from onepos.table.judge import ColumnChoice, judge, kind_of
+from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, WRITTEN, as_list, named, require_columns
 
 ENOUGH_ROWS = 20  # From this many rows on, distinct values say something about identifiers
 LEAK_ACCURACY = 0.98  # Held-out accuracy of one column from which on it gives the tag away
@@ -75,16 +64,17 @@ def read_columns(features: Any, text: Any = None) -> list[Column]:
 
 def read_column(cells: "pd.Series[Any]", wanted: ColumnEncoder) -> Column:
     """Read one column of a frame; ``wanted`` has the settings of ``fit``."""
-    if isinstance(cells.dtype, pd.SparseDtype):
-        cells = cells.sparse.to_dense()
     choice = judge(cells, wanted)
     kind, values = choice.kind or kind_of(cells), None
     if isinstance(choice.part, DateColumn):
         values = choice.part.days(cells)
-    elif kind == BOOLEAN or is_timedelta64_dtype(cells.dtype):
-        values = as_numbers(cells, str(cells.name), boolean=kind == BOOLEAN)
+    elif kind == BOOLEAN:
+        values = as_flags(cells)
     elif kind == NUMBER:
-        values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = (
+            cells.dt.total_seconds() if is_timedelta64_dtype(cells.dtype) else pd.to_numeric(cells, errors="coerce")
+        )
+        values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
     codes, distinct = factorize(pd.Series(values) if kind == BOOLEAN else cells)
     return Column(cells, kind, choice, cells.name in wanted.text, codes, distinct, values)
 
