@@ -113,7 +113,7 @@ _Value = TypeVar("_Value")
 _PATIENCE = timedelta(minutes=30)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Processes:
     """A process and the others of its torchrun, if there are any."""
 
