@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from onepos._utils.files import _machine
-from onepos.exceptions import StudyError
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study import Observer, ResultsFolder, cells_of, load_results, parse_study, run_study
 from onepos_studies.study.folder import export_results
 from tiny_study import stable, study_text

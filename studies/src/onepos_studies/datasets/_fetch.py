@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from onepos._utils.files import is_full, is_writable, replaced_when_done, sha256_of, user_cache
-from onepos.exceptions import ChecksumError, DownloadError
 from onepos_studies.datasets._catalogue import DataSetEntry, RemoteFile, get_entry
+from onepos_studies.exceptions import ChecksumError, DownloadError
 
 TIMEOUT = 30.0  # seconds without a byte; a stalled server must not hang a fit or a test forever
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from onepos._utils.files import explained, sweep, write_durably
-from onepos.exceptions import StudyError
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, cells_of
 from onepos_studies.study.parse import parse_study
 from onepos_studies.study.spec import Study

@@ -15,7 +15,7 @@ from joblib import Parallel, cpu_count, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from onepos._utils.machine import is_alive
-from onepos.exceptions import StudyError
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, cells_of, run_together
 from onepos_studies.study.cluster import Task, open_cluster, run_on_cluster
 from onepos_studies.study.execute import Row, failed_row, run_cells
