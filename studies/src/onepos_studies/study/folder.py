@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from onepos._utils.files import explained, sweep, write_durably
+from onepos._utils.files import explained, write_durably
 from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, cells_of
 from onepos_studies.study.parse import parse_study
@@ -133,7 +133,6 @@ class ResultsFolder:
                 file.write(str(os.getpid()))
                 file.flush()
             self._forget_running()  # left by a run that was killed
-            sweep(self.path / _ROWS)
             try:
                 yield
             finally:
