@@ -81,7 +81,7 @@ def test_tune(run, folder, tmp_path):
     assert "What tuning tried" in (tmp_path / "m.html").read_text(encoding="utf-8")
     code, said, _ = run(*arguments, "--out", tmp_path / "m")
     assert code == 0
-    for words in ("3 settings tried", "(the settings given)", f"chosen      l2={tuning['chosen']['l2']:.4g}"):
+    for words in ("settings tried: 3", "(the settings given)", f"chosen      l2={tuning['chosen']['l2']:.4g}"):
         assert words in said
 
 
