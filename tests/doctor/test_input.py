@@ -13,7 +13,7 @@ from doctor_cases import clean, indicator
 from onepos.doctor import Diagnosis, diagnose, estimate_cardinality
 from onepos.doctor.data import read_column
 from onepos.table import ColumnEncoder
-from onepos.table.kinds import kind_of
+from onepos.table.judge import kind_of
 
 SCALARS = st.one_of(
     st.none(),

@@ -12,9 +12,9 @@ from scipy import sparse
 
 from onepos.doctor.diagnosis import listed
 from onepos.table import ColumnEncoder
-from onepos.table.dates import DateColumn
-from onepos.table.judge import ColumnChoice, judge
-from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, WRITTEN, as_numbers, is_suggestion, kind_of
+from onepos.table.columns import DURATIONS, DateColumn, as_flags, as_numbers
+from onepos.table.judge import ColumnChoice, judge, kind_of
+from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, WRITTEN, is_suggestion
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,10 @@ def _objects(entries: list[Any]) -> NDArray[Any]:
 def _numbers(series: "pd.Series[Any]", *, boolean: bool) -> NDArray[np.float64] | None:
     """Return the column in float64, NaN where missing; None if some number does not fit."""
     try:
-        if boolean or series.dtype.kind == "m":
-            return as_numbers(series, str(series.name), boolean=boolean)
+        if boolean:
+            return as_flags(series)
+        if series.dtype.kind == "m":
+            return as_numbers(series, DURATIONS)
         with np.errstate(all="ignore"):
             return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

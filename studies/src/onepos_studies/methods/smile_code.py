@@ -23,10 +23,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onepos._utils.parameters import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
+from onepos.graph.neighbors import neighbor_graph
 from onepos.methods._fit_network import GraphFeatures
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods.smile.beta import sample_beta
-from onepos.methods.smile.encoder import find_graph
 from onepos.training import Batch, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
@@ -289,7 +289,7 @@ class SMILEReleasedClassifier(GraphClassifier):
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, matrix = context.n_labels, context.graph.matrix
-        graph = in_edges(find_graph(matrix, self.n_neighbors).neighbors)
+        graph = in_edges(neighbor_graph(matrix, self.n_neighbors, search="exact").neighbors)
         aggregated = on_device(as_features(graph @ matrix), self.device)
         encoder = ReleasedEncoder(aggregated, graph, n_labels, context.generator)
         n_features = matrix.shape[1]
