@@ -118,7 +118,7 @@ def test_ctrl_c_while_tuning_ends_with_130(run, folder, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onepos.tuning.search._Judge.score", interrupt)
+    monkeypatch.setattr("onepos.tuning._Judge.score", interrupt)
     code, said, err = run(
         "fit", folder / "photos.csv", *COLUMNS, "--method", "logistic", "--tune", "--out", tmp_path / "m"
     )
