@@ -311,7 +311,7 @@ def test_ctrl_c_in_training_ends_with_130_and_writes_no_model(run, folder, tmp_p
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(onepos.training.loop._Run, "run_epoch", interrupt)
+    monkeypatch.setattr(onepos.training.loop.Run, "run_epoch", interrupt)
     code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--method", "an", "--out", tmp_path / "m")
     assert (code, said) == (130, "")
     assert err.endswith("onepos: interrupted.\n")

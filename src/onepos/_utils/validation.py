@@ -121,7 +121,7 @@ def _check_indicator(y: Any) -> Labels:
 
 def _warn_about(labels: Labels) -> None:
     empty = int((~labels.labelled).sum())
-    seen = (labels.observed > 0).any(axis=0)
+    seen = np.asarray((labels.observed > 0).any(axis=0))
     if not seen.any():
         raise ValueError(
             "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."

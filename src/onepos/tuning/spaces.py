@@ -99,8 +99,9 @@ def stored(values: Range, value: Any) -> Any:
         same = (i for i, option in enumerate(values) if type(option) is type(value) and option == value)
         return next(same, None)
     number = Integral if _is_whole(values) else Real
-    inside = isinstance(value, number) and not isinstance(value, bool) and values[0] <= value <= values[1]
-    return value if inside else None
+    if isinstance(value, bool) or not isinstance(value, number):
+        return None
+    return value if values[0] <= value <= values[1] else None
 
 
 def _is_whole(values: Range) -> bool:
