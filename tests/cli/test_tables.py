@@ -438,17 +438,8 @@ def test_a_column_that_is_named_twice_is_an_error(run, folder, tmp_path, columns
     assert message in err
 
 
-def test_doctor_speaks_of_options_and_in_python_of_parameters(run, folder):
-    from onepos.doctor import diagnose
-
-    said = " ".join(run("doctor", folder / "photos.csv", "--label", "tag")[1].split())
-    assert "--drop id" in said
-    assert "drop=" not in said
-    assert "n_positives" not in said
-    table = pd.read_csv(folder / "photos.csv")
-    in_python = " ".join(diagnose(table.drop(columns="tag"), table["tag"]).to_text().split())
-    assert 'drop=["id"]' in in_python
-    assert "--" not in in_python
+def test_doctor_speaks_of_options(run, folder):
+    assert "--drop id" in " ".join(run("doctor", folder / "photos.csv", "--label", "tag")[1].split())
 
 
 def test_the_commands_and_the_class_have_the_same_defaults(tmp_path):

@@ -108,6 +108,10 @@ class History:
     records: list[dict[str, float]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
+    def append(self, record: Mapping[str, float]) -> None:
+        """Add one epoch's record."""
+        self.records.append(dict(record))
+
     def __len__(self) -> int:
         return len(self.records)
 
@@ -252,7 +256,7 @@ class Run:
         self.last_state = copy.deepcopy(objective.state_dict())
         objective.eval()
         record |= objective.describe_epoch() | self.score(epoch)
-        self.history.records.append({"epoch": epoch + 1, **record, "seconds": time.perf_counter() - started})
+        self.history.append({"epoch": epoch + 1, **record, "seconds": time.perf_counter() - started})
         if not complete:
             return "time"
         if objective.end_epoch(None if self.scorer is None else self._waited(epoch + 1)):
