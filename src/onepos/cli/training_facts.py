@@ -128,7 +128,8 @@ def _show_sets(sets: dict[str, Any], calibration: dict[str, Any] | None) -> None
         fact(
             "calibrated",
             f"on {calibration['rows']:,} rows with {calibration['labels_per_row']:.2f} labels each; the model expected "
-            f"{calibration['expected_before']:.2f} and now {calibration['expected_after']:.2f}; sets are cut at ½",
+            f"{calibration['expected_before']:.2f} and now {calibration['expected_after']:.2f}; sets have "
+            f"{calibration['set_size']:.2f}" + (f"; {m:g} were asked for" if (m := sets["n_positives"]) else ""),
         )
         return
     guess = ". This number is a guess: give the true mean with --n-positives M, or complete rows with --sample"

@@ -30,7 +30,7 @@ from onepos.methods.smile.beta import sample_beta
 from onepos.training import Batch, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
-from onepos.training.objective import as_features, on_device
+from onepos.training.objective import as_features
 from onepos.tuning.spaces import Integer, LogUniform, Space
 from onepos_studies.methods._graph_network import GraphNetwork, adjacency
 
@@ -290,7 +290,7 @@ class SMILEReleasedClassifier(GraphClassifier):
     def _make_objective(self, context: Context) -> Objective:
         n_labels, matrix = context.n_labels, context.graph.matrix
         graph = in_edges(neighbor_graph(matrix, self.n_neighbors, search="exact").neighbors)
-        aggregated = on_device(as_features(graph @ matrix), self.device)
+        aggregated = as_features(graph @ matrix, self.device)
         encoder = ReleasedEncoder(aggregated, graph, n_labels, context.generator)
         n_features = matrix.shape[1]
         hidden = n_features if isinstance(self.decoder_hidden, str) else self.decoder_hidden
