@@ -31,7 +31,7 @@ from onepos.training import Batch, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
 from onepos.training.objective import as_features
-from onepos.tuning.spaces import Integer, LogUniform, Space
+from onepos.tuning.spaces import Space
 from onepos_studies.methods._graph_network import GraphNetwork, adjacency
 
 
@@ -240,10 +240,10 @@ class SMILEReleasedClassifier(GraphClassifier):
         "revision": 1,
     }
     search_space: ClassVar[Space] = {
-        "unobserved_target": LogUniform(1e-3, 0.3),
-        "enhancement_share": LogUniform(1e-3, 0.5),
-        "unobserved_weight": LogUniform(0.01, 1.0),
-        "n_neighbors": Integer(2, 20, log=True),
+        "unobserved_target": (1e-3, 0.3, "log"),
+        "enhancement_share": (1e-3, 0.5, "log"),
+        "unobserved_weight": (0.01, 1.0, "log"),
+        "n_neighbors": (2, 20, "log"),
     }
     unobserved_target: float = 0.01
     enhancement_share: float = 0.01
