@@ -12,7 +12,7 @@ from scipy import sparse
 
 from onepos.doctor.diagnosis import listed
 from onepos.table import ColumnEncoder
-from onepos.table.columns import DURATIONS, DateColumn, as_flags, as_numbers
+from onepos.table.columns import DURATIONS, FLAGS, DateColumn, as_numbers
 from onepos.table.judge import ColumnChoice, judge, kind_of
 from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, WRITTEN, is_suggestion
 
@@ -72,10 +72,8 @@ def _objects(entries: list[Any]) -> NDArray[Any]:
 def _numbers(series: "pd.Series[Any]", *, boolean: bool) -> NDArray[np.float64] | None:
     """Return the column in float64, NaN where missing; None if some number does not fit."""
     try:
-        if boolean:
-            return as_flags(series)
-        if series.dtype.kind == "m":
-            return as_numbers(series, DURATIONS)
+        if boolean or series.dtype.kind == "m":
+            return as_numbers(series, FLAGS if boolean else DURATIONS)
         with np.errstate(all="ignore"):
             return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
