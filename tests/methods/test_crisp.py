@@ -18,7 +18,7 @@ from onepos.methods.crisp import (
     estimate_priors,
     selection_propensity,
 )
-from onepos.training import Rows
+from onepos.training import TrainingRows
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ class TestRisk:
 
 class TestClassifier:
     def test_priors_are_estimated_when_due(self, data):
-        rows = Rows.from_arrays(data.X, data.observed.astype(np.int8), np.arange(300))
+        rows = TrainingRows.from_arrays(data.X, data.observed.astype(np.int8), np.arange(300))
         method = CRISPClassifier(warm_up_epochs=2, refresh_epochs=3)
         method.single_label_ = False
         objective = CRISPObjective(torch.nn.Linear(6, 5), rows, method)

@@ -31,7 +31,7 @@ def test_fitted_models_say_what_they_learnt(data):
         "4: &lt;script&gt;",
         f"average precision {facts['best_average_precision']:.4f} in epoch {facts['best_epoch']}",
         "150 rows with complete labels",
-        '<td style="text-align:left">0.5</td>',
+        f'<td style="text-align:left">{model.thresholds_[0]:.3g}</td>',
     ):
         assert words in shown
     assert NASTY not in shown.partition("</table>")[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -342,6 +342,14 @@ class SharesClassifier(OnePositiveClassifier):
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         return self._marginal(self._log_shares(X))
+
+    def _ranking(self, X: Any) -> NDArray[np.float64]:
+        if len(self.classes_) == 1:
+            return self._logits(X)
+        return np.asarray(log_softmax(self._log_shares(X), axis=1))
+
+    def _level(self, ranking: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ranking if len(self.classes_) == 1 else self._marginal(ranking)
 
     def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Shift each row so that its probabilities add up to the number of positives; not for a 1-D y."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, FRACTION, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Objective, Rows
+from onepos.training import Batch, Objective, TrainingRows
 from onepos.training.losses import assume_negative
 from onepos.training.networks import outputs_of_all
 
@@ -101,7 +101,7 @@ class CRISPObjective(Objective):
     weights: Tensor
     means: Tensor
 
-    def __init__(self, network: nn.Module, rows: Rows, method: "CRISPClassifier") -> None:
+    def __init__(self, network: nn.Module, rows: TrainingRows, method: "CRISPClassifier") -> None:
         super().__init__(network)
         self.rows, self.batch_mean = rows, method.mean == "batch"
         self.warm_up_epochs, self.refresh_epochs = method.warm_up_epochs, method.refresh_epochs
@@ -241,7 +241,5 @@ class CRISPClassifier(NeuralClassifier):
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, CRISPObjective)
         if not bool(objective.priors.any()):
-            self.network_.to(self.device)
             objective.estimate()
-            self.network_.cpu()
         self.class_priors_ = objective.priors.cpu().numpy().astype(np.float64)

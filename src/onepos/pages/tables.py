@@ -36,7 +36,6 @@ def table_report(
             frame[list(model.encoder_.kinds_)],
             pd.DataFrame(labels.truth, columns=model.labels_),
             text=[name for name in model.encoder_.text if name in frame.columns],
-            interface="command line",
         )
     model_report(
         model,

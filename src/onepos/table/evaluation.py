@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -127,10 +127,11 @@ def calibrate_table(
     label: str | None = None,
     separator: str | None = None,
     labels: Sequence[str] = (),
+    sets: Literal["sample", "half"] = "sample",
 ) -> list[str]:
     """Calibrate a model in place on rows whose labels are all known; returns what the user should know.
 
-    Parameters as for ``evaluate_table``; a column of tags needs a separator.
+    Parameters as for ``evaluate_table`` and the classifiers' ``calibrate``; a column of tags needs a separator.
     """
     if label and not separator:
         raise DataFileError("calibration needs complete sets of tags: say what joins them (separator).")
@@ -140,7 +141,7 @@ def calibrate_table(
             "every row of the sample has one label, so it does not look like complete labels: calibrating on it would "
             "make all probabilities too low. Give rows of which every label is known."
         )
-    model.calibrate(data.frame, pd.DataFrame(sample.truth, columns=model.labels_))
+    model.calibrate(data.frame, pd.DataFrame(sample.truth, columns=model.labels_), sets=sets)
     return sample.notes
 
 

@@ -16,7 +16,7 @@ from onepos._utils import storage
 from onepos._utils.machine import require_memory
 from onepos.label_sets.thresholds import observed_frequency
 from onepos.rows.stored import rows_at_once
-from onepos.training.objective import Rows, as_features, gather
+from onepos.training.objective import TrainingRows, as_features, gather
 
 #: Most rows of a forward pass outside training.
 _ROWS_AT_ONCE = 4096
@@ -227,7 +227,7 @@ def forward_all(network: nn.Module, features: Any, device: str) -> NDArray[Any]:
 
 
 @torch.no_grad()
-def outputs_of_all(network: nn.Module, rows: Rows) -> Tensor:
+def outputs_of_all(network: nn.Module, rows: TrainingRows) -> Tensor:
     """Return the logits of all rows: without dropout and without a gradient."""
     training = network.training
     network.eval()

@@ -19,7 +19,7 @@ from onepos.methods.smile.enhancement import LabelEnhancement
 from onepos.rows.stored import DiskRows
 from onepos.training import Batch, Objective, losses
 from onepos.training.losses import cardinality_shift
-from onepos.training.objective import as_features
+from onepos.training.objective import Groups, as_features
 
 #: Times c: κ, the bound on the risk weights 1/(f_γ·c). A row whose observed label the classifier doubts weighs at most
 #: eight times as much as one where it is certain.
@@ -81,10 +81,10 @@ class SMILEObjective(RiskObjective):
         yield "label_enhancement", self.enhancement.loss(self.graph.batch(batch))
         yield "risk", self.risk(batch)
 
-    def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
+    def trained_by(self, loss: str) -> Groups:
         """T_LE trains the variational model, the risk trains the classifier."""
         part = self.enhancement if loss == "label_enhancement" else self.network
-        return [(list(part.parameters()), 1.0)]
+        return [{"params": list(part.parameters())}]
 
     def end_epoch(self, waited: int | None) -> bool:
         """End the warm-up if its score says so, and go on from its best epoch."""
