@@ -15,7 +15,15 @@ import onepos_studies.study.figures
 from onepos.exceptions import MissingDependencyError
 from onepos.methods.registry import installed_methods
 from onepos.pages.figures import PAPER, VARIABLES, WIDTH
-from onepos_studies.study.figures import calibration, convergence, critical_difference, epochs, save_figure, sufficiency
+from onepos_studies.study.figures import (
+    calibration,
+    convergence,
+    critical_difference,
+    epochs,
+    reliability,
+    save_figure,
+    sufficiency,
+)
 from onepos_studies.study.looks import looks
 from study_frame import LEVELS, curve, result, results
 
@@ -350,3 +358,14 @@ def test_a_missing_matplotlib_is_named(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingDependencyError, match=r'drawing figures needs matplotlib.*pip install "onepos\[plot\]"'):
         convergence(small)
+
+
+def test_reliability_has_a_line_per_name_in_tenths():
+    p, truth = np.array([[0.05, 0.07, 0.95, 0.55]]), np.array([[0, 1, 1, 1]])
+    figure = reliability({"before": p, "after": p / 2}, truth)
+    line = figure.axes[0].lines[1]
+    assert np.allclose(line.get_xdata(), [0.06, 0.55, 0.95])
+    assert np.allclose(line.get_ydata(), [0.5, 1.0, 1.0])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["before", "after"]
+    with pytest.raises(ValueError, match="one shape"):
+        reliability({"model": p}, truth[:, :2])

@@ -6,6 +6,7 @@ Each function takes rows of results, of one data set and one selection rule, and
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from math import ceil, floor, log
 from typing import Any, TypeAlias
 
@@ -13,22 +14,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
+from numpy.typing import ArrayLike
 
 from onepos._utils.validation import FloatArray
+from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import installed_methods
 from onepos.pages.figures import (
     INK,
+    LINES,
+    N_BINS,
     PAPER,
     TEXT,
     WIDTH,
-    add_legend,
     draw_reliability,
     figure_svg,
     label_axes,
     new_figure,
-    plain,
-    pool_bins,
-    reliability,
     use_log_scale,
 )
 from onepos_studies.study.looks import looks, save_figure
@@ -197,8 +198,64 @@ def calibration(frame: pd.DataFrame) -> Figure:
     """
     bins = _recorded(_finished(frame), "calibration")
     look_of = looks(order_methods(bins))
-    lines = {method_name(method): (look, pool_bins(bins[method])) for method, look in look_of.items()}
-    return draw_reliability(lines, "confidence in the label, D")
+    figure = draw_reliability(
+        [(pool_bins(bins[method]), look.line()) for method, look in look_of.items()], "confidence in the label, D"
+    )
+    add_legend(figure, figure.axes[0].lines[1:], [method_name(method) for method in look_of])
+    return figure
+
+
+def reliability(probabilities: Mapping[str, ArrayLike], truth: ArrayLike) -> Figure:
+    """Reliability of predicted probabilities: above, probability against truth; below, how many labels got it.
+
+    ``probabilities`` maps a name per line, for instance before and after ``calibrate``, to an array of shape
+    (n_samples, n_labels). ``truth`` has the same shape: the complete labels of the rows.
+    """
+    present = (np.asarray(truth) > 0).astype(np.uint8)
+    lines = []
+    for look, values in zip(cycle(LINES), probabilities.values(), strict=False):
+        scores = np.asarray(values)
+        if scores.shape != present.shape:
+            raise ValueError(f"probabilities and truth must have one shape; got {scores.shape} and {present.shape}.")
+        lines.append((calibration_bins(scores, present, np.zeros_like(present), N_BINS), look))
+    figure = draw_reliability(lines, "probability of the label")
+    if len(lines) > 1:
+        add_legend(figure, figure.axes[0].lines[1:], list(probabilities))
+    return figure
+
+
+def pool_bins(trials: Sequence[dict[str, Any]]) -> dict[str, FloatArray]:
+    """Return confidence, frequency and count of each bin that holds a label in any trial."""
+    # A trial may leave its empty bins out, so bins are known by where their confidence lies, not by their number.
+    columns = ("confidence", "frequency", "count")
+    points = np.concatenate([np.array([trial[name] for name in columns], dtype=float) for trial in trials], axis=1)
+    confidence, frequency, count = points[:, points[2] > 0]
+    place = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    total = np.bincount(place, count, N_BINS).astype(float)
+    kept = total > 0
+    means = [np.bincount(place, values * count, N_BINS)[kept] / total[kept] for values in (confidence, frequency)]
+    return {"confidence": means[0], "frequency": means[1], "count": total[kept]}
+
+
+def add_legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """Put the legend above the axes, where it hides no line; three columns fit the longest method names."""
+    figure.legend(
+        handles,
+        [plain(name) for name in names],
+        loc="outside upper center",
+        ncols=min(3, len(names)),
+        fontsize=TEXT,
+        labelcolor=INK,
+        frameon=False,
+        handlelength=2.6,
+        columnspacing=1.0,
+        borderpad=0.2,
+    )
+
+
+def plain(text: str) -> str:
+    """Return a text that matplotlib sets as it stands: a dollar sign would start a formula."""
+    return text.replace("$", r"\$")
 
 
 # Demšar's diagram. All in inches, so that text keeps its distance whatever the number of methods.

@@ -1,14 +1,38 @@
 """The look of each method in figures, and pictures of figures as files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onepos._utils.files import write_durably
-from onepos.pages.figures import HUES, INK, Look, draw, figure_svg
+from onepos.pages.figures import HUES, INK, PAPER, draw, figure_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Look:
+    """A line: its colour, its dashes (empty: solid) and its marker, filled or open."""
+
+    colour: str
+    dashes: tuple[float, ...]
+    marker: str
+    filled: bool = True
+
+    def line(self) -> dict[str, Any]:
+        """Return the keyword arguments of ``Axes.plot``."""
+        return {
+            "color": self.colour,
+            "dashes": self.dashes or (None, None),
+            "marker": self.marker,
+            "markerfacecolor": self.colour if self.filled else PAPER,
+            "markersize": 5.5 if self.marker == "*" else 3.6,
+            "markeredgewidth": 0.8,
+            "linewidth": 1.2,
+        }
+
 
 _SOLID: tuple[float, ...] = ()
 _DASHED, _LONG, _DOTTED, _DASHDOT = (4.0, 1.6), (8.0, 2.0), (1.0, 1.4), (6.0, 1.5, 1.0, 1.5)
