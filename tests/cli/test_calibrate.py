@@ -58,7 +58,7 @@ def test_clear_errors(run, folder, tmp_path):
     assert code == 2
     assert "say where the labels are" in err
     assert (
-        "every row has exactly one label" in run("check-tags", folder / "m", folder / "photos.csv", "--label", "tag")[1]
+        "no row has more than one label" in run("check-tags", folder / "m", folder / "photos.csv", "--label", "tag")[1]
     )
     code, _, err = run(
         "calibrate", folder / "m", folder / "sample.csv", "--label", "tags", "--out", folder / "sample.csv"
