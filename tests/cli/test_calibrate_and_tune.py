@@ -84,7 +84,7 @@ def test_tune(run, folder, tmp_path):
     assert "What tuning tried" in (tmp_path / "m.html").read_text(encoding="utf-8")
     code, said, _ = run(*arguments, "--out", tmp_path / "m")
     assert code == 0
-    for words in ("3 settings tried", "(the settings given)", f"chosen      l2={tuning['chosen']['l2']:.4g}"):
+    for words in ("settings tried: 3", "(the settings given)", f"chosen      l2={tuning['chosen']['l2']:.4g}"):
         assert words in said
 
 
@@ -121,7 +121,7 @@ def test_ctrl_c_while_tuning_ends_with_130(run, folder, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onepos.tuning.search._Judge.score", interrupt)
+    monkeypatch.setattr("onepos.tuning._Judge.score", interrupt)
     code, said, err = run(
         "fit", folder / "photos.csv", *COLUMNS, "--method", "logistic", "--tune", "--out", tmp_path / "m"
     )

@@ -48,7 +48,7 @@ def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
         "1 text, 2 number, 1 category, 1 boolean",
         "'light' number → 1 feature, standardised",
         "'light': 1 missing, filled with the median",
-        "1 row has no tag",
+        "rows without a tag: 1",
         "an on 81 rows",
         "mean reciprocal rank",
         f"Next: onepos predict {out}",

@@ -467,12 +467,11 @@ def open_forged(path: Path) -> None:
 
 def _use(model: Any, path: Path) -> None:
     import onepos
-    from onepos.pages.model_summary import Scored, summarise_model
+    from onepos.pages.model_page import Scored, summarise_model
 
     estimator = getattr(model, "estimator_", model)
     names = list(estimator.classes_)
     assert len(set(names)) == len(names), "label names occur twice"
-    assert isinstance(model._repr_html_() if model is not estimator else model._repr_html_inner(), str)
     if estimator.n_features_in_ > _MOST_FEATURES:
         return
     X = _rows_for(model, estimator)

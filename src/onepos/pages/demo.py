@@ -22,10 +22,8 @@ from onepos.doctor import diagnose
 from onepos.methods.registry import make_classifier
 from onepos.metrics import average_precision
 from onepos.pages.model_page import model_report
-from onepos.pages.review import write_review
-from onepos.pages.review_payload import informativeness, most_informative
+from onepos.pages.review import informativeness, most_informative, write_review
 from onepos.pages.style import require_report
-from onepos.table.writing import TableWriter
 from onepos.training.machine import limited_threads
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from onepos.doctor import Diagnosis
     from onepos.methods._base import OnePositiveClassifier
 
-__all__ = ["DemoResult", "Example", "digit_network", "run_demo"]
+__all__ = ["DemoResult", "digit_network", "run_demo"]
 
 #: The mean number of digits per picture. A user has to know it; every method gets it.
 N_POSITIVES = 2.5
@@ -46,8 +44,8 @@ BASELINES = ("logistic", "forest")
 #: Chosen on the seeds 101 to 105, by the hidden labels of their training pictures.
 SETTINGS = {"batch_size": 128, "learning_rate": 1e-2, "scale": "none", "early_stopping": False}
 _TITLE = "Digits in pictures"
-#: Folds of a baseline, pictures to show, and pictures on the review page.
-_FOLDS, _EXAMPLES, _REVIEWED = 3, 12, 300
+#: Folds of a baseline, and pictures on the review page.
+_FOLDS, _REVIEWED = 3, 300
 
 
 def digit_network(n_features: int, n_labels: int) -> "nn.Module":
@@ -71,29 +69,17 @@ def digit_network(n_features: int, n_labels: int) -> "nn.Module":
 
 
 @dataclass(frozen=True)
-class Example:
-    """A training picture: the tag that it came with, the tags that the model suggests, and all that are true."""
-
-    image: NDArray[np.floating]
-    observed: str
-    suggested: tuple[str, ...]
-    true: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class DemoResult:
     """What the demo found.
 
     ``scores`` has one row per method: ``suggested`` counts the labels that it adds to the training table,
     ``precision`` is the share of them that is true, ``recall`` the share of the hidden labels that is among them, and
-    ``average_precision`` that of new pictures. ``diagnosis`` is what the doctor says of the table. ``examples`` are the
-    first training pictures that hide a label, ``facts`` sizes and settings, ``files`` the paths of the ``table``, the
-    ``completed`` table, the ``review`` page and the ``report``. ``seconds`` is the total time without imports.
+    ``average_precision`` that of new pictures. ``facts`` are sizes and settings, ``files`` the paths of table,
+    completed table, review page and report.
     """
 
     scores: pd.DataFrame
     diagnosis: "Diagnosis"
-    examples: tuple[Example, ...]
     facts: Mapping[str, Any]
     files: Mapping[str, Path]
     seconds: float
@@ -118,16 +104,6 @@ def run_demo(
     ------
     KeyboardInterrupt
         Also if Ctrl-C came during training, which alone would end in a usable model.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from onepos.pages.demo import run_demo
-    >>> with TemporaryDirectory() as folder:
-    ...     result = run_demo(out=Path(folder), n_train=90, n_test=20, max_epochs=1)
-    >>> list(result.scores.index)
-    ['logistic', 'forest', 'epr']
     """
     require_report()
     started = time.perf_counter()
@@ -139,8 +115,7 @@ def run_demo(
     unseen = make_digit_scenes(n_test, random_state=seeds[1], scans="test")
     observed = make_single_positive(seen.Y, random_state=seeds[2])
     table, new = _table(seen, observed), _table(unseen)
-    with TableWriter(paths["table"]) as writer:
-        writer.write(table)
+    table.to_csv(paths["table"], index=False)
     tell(0.03, "doctor")
     diagnosis = diagnose(table.drop(columns=["id", "tag"]), table["tag"])
     # The batches are small: on a busy machine, threads that wait for each other made the demo ten times slower.
@@ -169,8 +144,8 @@ def run_demo(
         }
         tell(0.9, "writing pages")
         completed = np.maximum(sets, observed)
-        with TableWriter(paths["completed"]) as writer:
-            writer.write(table[["id", "tag"]].assign(completed=_joined(completed), truth=_joined(seen.Y)))
+        told = table[["id", "tag"]].assign(completed=_joined(completed), truth=_joined(seen.Y))
+        told.to_csv(paths["completed"], index=False)
         worth = informativeness(probabilities, model.thresholds_, observed.argmax(axis=1))
         shown = most_informative(worth, _REVIEWED)  # chosen here: pictures of the others need not be drawn
         write_review(
@@ -195,8 +170,7 @@ def run_demo(
             lead=describe(results, facts),
         )
     tell(1.0, "done")
-    examples = _examples(seen, observed, completed)
-    return DemoResult(results, diagnosis, examples, facts, paths, time.perf_counter() - started)
+    return DemoResult(results, diagnosis, facts, paths, time.perf_counter() - started)
 
 
 def describe(scores: pd.DataFrame, facts: Mapping[str, Any]) -> str:
@@ -215,10 +189,10 @@ def describe(scores: pd.DataFrame, facts: Mapping[str, Any]) -> str:
 def _table(scenes: Any, observed: NDArray[np.integer] | None = None) -> pd.DataFrame:
     """Return one row per picture: an id, the tag if there is one, and the pixels."""
     pixels = pd.DataFrame(scenes.X.astype(np.float64).round(3), columns=scenes.feature_names)
-    first = {"id": [f"picture {number:,}" for number in range(1, len(pixels) + 1)]}
+    pixels.insert(0, "id", [f"picture {number:,}" for number in range(1, len(pixels) + 1)])
     if observed is not None:
-        first["tag"] = [scenes.label_names[column] for column in observed.argmax(axis=1)]
-    return pd.concat([pd.DataFrame(first), pixels], axis=1)
+        pixels.insert(1, "tag", [scenes.label_names[column] for column in observed.argmax(axis=1)])
+    return pixels
 
 
 def _fit(pixels: pd.DataFrame, tags: pd.DataFrame, max_epochs: int, seed: int) -> "OnePositiveClassifier":
@@ -267,18 +241,6 @@ def compare(
 
 def _joined(labels: NDArray[np.integer]) -> list[str]:
     return [";".join(map(str, np.flatnonzero(row))) for row in labels]
-
-
-def _examples(seen: Any, observed: NDArray[np.integer], completed: NDArray[np.integer]) -> tuple[Example, ...]:
-    """Take the first pictures that hide a label, as they come: a choice could flatter."""
-
-    def named(labels: NDArray[Any]) -> tuple[str, ...]:
-        return tuple(seen.label_names[j] for j in np.flatnonzero(labels))
-
-    return tuple(
-        Example(seen.images[row], named(observed[row])[0], named(completed[row] > observed[row]), named(seen.Y[row]))
-        for row in np.flatnonzero(seen.Y.sum(axis=1) > 1)[:_EXAMPLES]
-    )
 
 
 def png_address(image: NDArray[np.floating]) -> str:

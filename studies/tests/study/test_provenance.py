@@ -12,10 +12,10 @@ import pytest
 from sklearn.utils import Bunch
 
 from onepos.datasets import make_known_posterior
-from onepos.exceptions import StudyError
 from onepos.methods.registry import METHODS
 from onepos.metrics import METRICS
 from onepos_studies.datasets import read
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study import (
     Observer,
     ResultsFolder,

@@ -100,7 +100,7 @@ class LabelEnhancement(nn.Module):
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
         # −[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) + KL(q(D)‖p(D))
         negative_elbo = (
-            losses.binary_cross_entropy(self.label_decoder(soft), batch.positives)
+            losses.binary_cross_entropy(self.label_decoder(soft), (batch.observed > 0).to(soft.dtype))
             + losses.feature_reconstruction(reconstructed, features)
             + losses.adjacency_reconstruction(soft, self.encoder.linked(batch.rows).to(soft))
             + (gaussian_kl(mean, log_variance).sum() + beta_kl(alpha, beta).sum()) / len(features)

@@ -31,7 +31,7 @@ from onepos.training import Batch, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
 from onepos.training.objective import as_features
-from onepos.tuning.spaces import Integer, LogUniform, Space
+from onepos.tuning.spaces import Space
 from onepos_studies.methods._graph_network import GraphNetwork, adjacency
 
 
@@ -116,7 +116,8 @@ class ReleasedModel(nn.Module):
         )
 
     def _reconstruction(self, logits: Tensor, batch: Batch) -> Tensor:
-        soft, features, positives = torch.sigmoid(logits), batch.features, batch.positives
+        soft, features = torch.sigmoid(logits), batch.features
+        positives = (batch.observed > 0).to(soft.dtype)
         latent = self.latent_encoder(torch.cat([features, soft], dim=1))
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
         drawn = sample_beta(soft + _LOG_OFFSET, torch.sigmoid(-logits) + _LOG_OFFSET, self.generator)
@@ -240,10 +241,10 @@ class SMILEReleasedClassifier(GraphClassifier):
         "revision": 1,
     }
     search_space: ClassVar[Space] = {
-        "unobserved_target": LogUniform(1e-3, 0.3),
-        "enhancement_share": LogUniform(1e-3, 0.5),
-        "unobserved_weight": LogUniform(0.01, 1.0),
-        "n_neighbors": Integer(2, 20, log=True),
+        "unobserved_target": (1e-3, 0.3, "log"),
+        "enhancement_share": (1e-3, 0.5, "log"),
+        "unobserved_weight": (0.01, 1.0, "log"),
+        "n_neighbors": (2, 20, "log"),
     }
     unobserved_target: float = 0.01
     enhancement_share: float = 0.01
