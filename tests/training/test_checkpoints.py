@@ -46,7 +46,7 @@ def known():
         ("role", {}),
         ("em-apl", {"warm_up_epochs": 1}),
         ("ll-cp", {"rate_per_epoch": 0.02}),
-        ("crisp", {"warm_up_epochs": 1, "refresh_epochs": 3, "mean": "set"}),
+        ("crisp", {"warm_up_epochs": 1, "refresh_epochs": 3}),
         ("smile-si", {"warm_up_epochs": 1}),
         ("smile", {"early_stopping": True, "dropout": 0.2}),
     ],

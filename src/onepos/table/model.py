@@ -18,7 +18,7 @@ from onepos._utils.machine import launched
 from onepos._utils.validation import all_or_nothing, unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
-from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
+from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import StoredEstimator
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
@@ -333,17 +333,6 @@ class TableModel(BaseEstimator):
             )
         made.encoder_.use(embed, image_folder)
         return made
-
-    def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
-        if not hasattr(self, "facts_"):
-            return facts_html("TableModel, not trained", {})
-        about = {"method": str(self.facts_["method"]), "rows": f"{self.facts_['training_rows']:,} trained on"}
-        held = self.facts_["held_out"]
-        if held is not None:
-            rows = f"{held['rows']:,} rows" + (", out of fold" if held["out_of_fold"] else "")
-            about["held out"] = f"{rows}, mean reciprocal rank of the tag {held['reciprocal_rank']:.4f}"
-        return facts_html("TableModel", {**about, **fitted_facts(self.estimator_)})
 
     def _check_trained(self) -> None:
         if not hasattr(self, "estimator_"):

@@ -240,7 +240,6 @@ class Run:
         """Train for an epoch, score and note it; return why it was the last one, "" if there is no reason."""
         objective, processes = self.steps.objective, self.steps.rows.processes
         epoch, started = len(self.history.records), time.perf_counter()
-        objective.epoch = epoch
         objective.begin_epoch(epoch)
         objective.train()
         record, complete = self.run_epoch(epoch)
