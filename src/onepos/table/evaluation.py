@@ -133,16 +133,22 @@ def calibrate_table(
 
     Parameters as for ``evaluate_table`` and the classifiers' ``calibrate``; a column of tags needs a separator.
     """
-    if label and not separator:
+    sample = complete_sample(model, data, Truth(label, separator, labels))
+    model.calibrate(data.frame, pd.DataFrame(sample.truth, columns=model.labels_), sets=sets)
+    return sample.notes
+
+
+def complete_sample(model: TableModel, data: TableData, where: Truth) -> KnownLabels:
+    """Return the labels of rows whose labels are all known; DataFileError if they do not look so."""
+    if where.label and not where.separator:
         raise DataFileError("calibration needs complete sets of tags: say what joins them (separator).")
-    sample = find_truth(model, data, Truth(label, separator, labels))
+    sample = find_truth(model, data, where)
     if not sample.complete:
         raise DataFileError(
             "every row of the sample has one label, so it does not look like complete labels: calibrating on it would "
             "make all probabilities too low. Give rows of which every label is known."
         )
-    model.calibrate(data.frame, pd.DataFrame(sample.truth, columns=model.labels_), sets=sets)
-    return sample.notes
+    return sample
 
 
 def complete_values(
