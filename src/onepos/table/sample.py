@@ -68,7 +68,10 @@ def check_sample(model: TableModel, data: TableData, where: Truth) -> SampleChec
     sets_before = label_sets(before, cut, at_least_one=model.at_least_one_)
     parts = [_parts(truth, before, sets_before), _parts(truth, after, sets)]
     measures, per_row = _intervals(truth, *parts)
-    return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, *measures, sample.notes)
+    notes = sample.notes
+    if (truth.sum(axis=1) <= 1).all():
+        notes = [*notes, "no row has more than one label: if these are observed tags, they say nothing here"]
+    return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, *measures, notes)
 
 
 def _out_of_fold(ranking: Numbers, truth: NDArray[np.bool_], model: TableModel) -> tuple[Numbers, NDArray[np.int64]]:
