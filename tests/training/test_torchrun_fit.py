@@ -30,7 +30,7 @@ def shards(tmp_path_factory):
 def alone(shards):
     """The model of one process that computes each batch in two portions."""
     params = SETTINGS | {"gradient_accumulation": 2}
-    return TableModel(method="smile", params=params, random_state=0).fit_shards(shards, label="tag")
+    return TableModel(method="smile", params=params, random_state=0).fit(shards, label="tag")
 
 
 def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_process(shards, alone, tmp_path):
@@ -76,7 +76,7 @@ def test_two_processes_train_assume_negative_on_shards_as_one_does(shards, tmp_p
     params = settings | {"gradient_accumulation": 2}
     model, one = (
         onepos.load(out),
-        TableModel(method="an", params=params, random_state=0).fit_shards(shards, label="tag"),
+        TableModel(method="an", params=params, random_state=0).fit(shards, label="tag"),
     )
     np.testing.assert_allclose(*(each.estimator_.history_["loss"] for each in (model, one)), rtol=1e-4)
     rows = frame()
@@ -117,7 +117,7 @@ def test_fewer_files_than_processes(shards):
     crowd = Processes()
     crowd.size = 5
     with pytest.raises(DataFileError, match=r"a file for each of the 5 processes; .* has 4: write the table as more"):
-        Shards.of(shards, crowd)
+        Shards(shards, crowd)
 
 
 def test_every_file_is_read_by_one_process(shards):
@@ -125,7 +125,7 @@ def test_every_file_is_read_by_one_process(shards):
     for rank in range(3):
         process = Processes()
         process.rank, process.size = rank, 3
-        read += Shards.of(shards, process).own()
+        read += Shards(shards, process).own
     assert sorted(read) == [0, 1, 2, 3]
 
 
@@ -144,7 +144,7 @@ def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--text", "place"], "text, image and tune need the whole table in memory"),
+        (["--text", "place"], "text, image, decisions and tune need the whole table in memory"),
         (["--report", "page.html"], "--report looks at the rows of one table"),
         (["--method", "logistic", "--checkpoint", "kept"], "'logistic' has no epochs"),
     ],
@@ -159,4 +159,4 @@ def test_options_that_a_folder_of_shards_does_not_take(capsys, monkeypatch, shar
 
 def test_a_folder_without_files(tmp_path):
     with pytest.raises(DataFileError, match="expected parquet files in"):
-        TableModel().fit_shards(tmp_path, label="tag")
+        TableModel().fit(tmp_path, label="tag")

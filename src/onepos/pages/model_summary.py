@@ -11,7 +11,7 @@ from onepos._utils.validation import check_validation_labels
 from onepos.methods.registry import METHODS, key_of
 from onepos.metrics import METRIC_TITLES, higher_is_better
 from onepos.table.evaluation import bootstrap_intervals, complete_values
-from onepos.table.held_out import BARELY, SINGLE_POSITIVE_TITLES, single_positive_values
+from onepos.table.facts import BARELY, SINGLE_POSITIVE_TITLES, single_positive_values
 
 if TYPE_CHECKING:
     from onepos.methods._base import OnePositiveClassifier

@@ -1,6 +1,5 @@
 """From encoded rows to a trained estimator: settings, held-out rows, time."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +8,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import deadline, limit_lifted, time_left
-from onepos.exceptions import DataFileError
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import METHODS, make_classifier
 from onepos.rows.splits import Split, can_hold_out, hold_out
 
 #: Methods that predict every training row out of fold and keep the result as ``comparison_``: nothing is held out.
 COMPARE_THEMSELVES = frozenset({"auto"})
-_FEWEST_ROWS = 4  # Rows with a tag that a network needs
 _HELD_OUT = 0.1  # Share of the tagged rows held out, unless the method compares itself
 _LEAST_SECONDS = 1.0  # Seconds that auto gets at least, if reading and encoding took all of its time budget
 
@@ -43,23 +40,12 @@ class EncodedRows:
         seen[self.held] = 0
         return self.features, pd.DataFrame(seen, columns=labels)
 
-    def facts(self, labels: list[str]) -> dict[str, Any]:
-        """Return how many rows there are, and how many have each label."""
-        positive = self.observed > 0
-        return {
-            "rows": len(positive),
-            "rows_without_tag": int((~positive.any(axis=1)).sum()),
-            "training_rows": len(self.train),
-            "held_out_rows": len(self.held),
-            "counts": {name: int(n) for name, n in zip(labels, positive.sum(axis=0), strict=True)},
-        }
-
     def some(self, rows: NDArray[np.intp], most: int | None = None) -> tuple[Any, NDArray[np.int8]]:
         """Return features and tags of rows from all over the given ones, as many as may be read."""
-        most = most or self.most
-        chosen = rows if most is None else np.sort(rows)[:: max(1, len(rows) // most)]
-        part = self.features[chosen]
-        return part if self.most is None else np.asarray(part), self.observed[chosen]
+        most = most or self.most or max(1, len(rows))
+        chosen = np.sort(rows)[:: max(1, len(rows) // most)]
+        features = self.features[chosen]
+        return features if self.most is None else np.asarray(features), self.observed[chosen]
 
 
 def split_rows(observed: NDArray[np.int8], method: str, fraction: float | None, random_state: int | None) -> Split:
@@ -93,16 +79,6 @@ def make_estimator(
     return estimator
 
 
-def check_enough(estimator: OnePositiveClassifier, tags: pd.DataFrame) -> None:
-    """Raise if rows are too few for a network, which chooses its number of epochs in folds."""
-    n_tagged = int((tags.to_numpy() > 0).any(axis=1).sum())
-    if n_tagged < _FEWEST_ROWS and estimator.get_params(deep=False).get("early_stopping") == "auto":
-        raise DataFileError(
-            f"a network needs at least {_FEWEST_ROWS} rows with a tag to train on; there are {n_tagged}. Add rows, or "
-            "take the method logistic."
-        )
-
-
 def fit_in_time(estimator: Any, features: Any, tags: Any, *, started: float, checkpoint: Any = None) -> None:
     """Fit an estimator; time since ``started`` is taken from its budget, if it has one.
 
@@ -110,12 +86,13 @@ def fit_in_time(estimator: Any, features: Any, tags: Any, *, started: float, che
     """
     arguments: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     budget = estimator.get_params(deep=False).get("time_budget")
-    if budget is not None:
-        with deadline(started + budget):
-            estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
+    if budget is None:
+        estimator.fit(features, tags, **arguments)
+        return
+    with deadline(started + budget):
+        estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
     try:
-        with nullcontext() if budget is None else limit_lifted():
+        with limit_lifted():
             estimator.fit(features, tags, **arguments)
     finally:
-        if budget is not None:
-            estimator.set_params(time_budget=budget)  # the model reports what the user asked for
+        estimator.set_params(time_budget=budget)  # the model reports what the user asked for
