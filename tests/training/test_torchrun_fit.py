@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,9 @@ import onepos
 import torchrun
 from onepos.cli import main
 from onepos.exceptions import DataFileError
-from onepos.table import TableModel
-from onepos.table.sharded import Shards
+from onepos.table import ColumnEncoder, TableModel
+from onepos.table.tags import LabelColumns
+from onepos.table.training import read_folder
 from onepos.training import Processes
 from shard_files import frame, write_shards
 
@@ -113,20 +115,36 @@ def test_commands_that_do_not_share_their_work(monkeypatch, capsys, shards, tmp_
     assert said in capsys.readouterr().err
 
 
-def test_fewer_files_than_processes(shards):
-    crowd = Processes()
-    crowd.size = 5
-    with pytest.raises(DataFileError, match=r"a file for each of the 5 processes; .* has 4: write the table as more"):
-        Shards(shards, crowd)
+class OneOfThree(Processes):
+    """A process whose first one made the file of features."""
+
+    def __init__(self, rank, features):
+        self.rank, self.size, self.features = rank, 3, features
+
+    def agree(self, value):
+        return self.features
 
 
-def test_every_file_is_read_by_one_process(shards):
-    read = []
-    for rank in range(3):
-        process = Processes()
-        process.rank, process.size = rank, 3
-        read += Shards(shards, process).own
-    assert sorted(read) == [0, 1, 2, 3]
+def test_processes_share_the_encoding(shards, tmp_path):
+    """Each of three processes encodes every third piece, here of four files, and has all labels."""
+
+    def read(processes):
+        return read_folder(shards, LabelColumns("tag"), ColumnEncoder(drop=["tag"], max_values=0), tmp_path, processes)
+
+    whole, labels, tally = read(Processes())
+    shared = tmp_path / "features.npy"
+    np.lib.format.open_memmap(shared, mode="w+", dtype=np.float32, shape=whole.shape)
+    edges = np.cumsum([0, *(len(pd.read_parquet(path)) for path in sorted(shards.iterdir()))])
+    counts = Counter()
+    for rank in (1, 2):
+        part, same_labels, counted = read(OneOfThree(rank, str(shared)))
+        pd.testing.assert_frame_equal(same_labels, labels)
+        mine = slice(edges[rank], edges[rank + 1])
+        np.testing.assert_array_equal(part[mine], whole[mine])
+        counts += counted.counts
+    assert not part[: edges[1]].any()
+    assert not part[edges[3] :].any()
+    assert not counts - tally.counts
 
 
 def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):

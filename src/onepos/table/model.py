@@ -25,7 +25,7 @@ from onepos.table.encoder import ColumnEncoder
 from onepos.table.facts import FACTS, compare, tuning_facts
 from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, row_ids
-from onepos.table.training import EncodedRows, fit_in_time, make_estimator, split_rows
+from onepos.table.training import FOLDER_ROWS, EncodedRows, fit_in_time, make_estimator, read_folder, split_rows
 
 _SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
 
@@ -172,7 +172,7 @@ class TableModel(BaseEstimator):
                     raise ValueError(
                         "text, image, decisions and tune need the whole table in memory: leave them out for a folder."
                     )
-                rows, notes = self._read_folder(Path(table), columns, estimator, cache_folder)
+                rows, notes = self._encode_folder(Path(table), columns, estimator, cache_folder)
             else:
                 rows, notes, decided = self._encode(named(table), columns, decisions)
             started += seconds_not_counted() - before
@@ -191,32 +191,30 @@ class TableModel(BaseEstimator):
         tell(0.03, "encoding columns")
         tally = Tally()
         with stage(0.03, 0.05):
-            self._fit_encoder(frame.iloc[train], columns)
+            self.encoder_ = self._new_encoder(columns).fit(frame.iloc[train])
             features = self.encoder_.transform(frame, tally)
         return EncodedRows(features, observed, train, held), tally.notes(), decided
 
-    def _read_folder(
+    def _encode_folder(
         self, folder: Path, columns: LabelColumns, estimator: OnePositiveClassifier, cache_folder: str | Path | None
     ) -> tuple[EncodedRows, list[str]]:
         """Return the rows of parquet files, features on disk, and notes about the columns."""
-        from onepos.table.sharded import JUDGED_ROWS, Shards
         from onepos.training import join
 
         settings = estimator.get_params(deep=False)
         if cache_folder is not None and settings.get("cache_folder", "") is None:
             estimator.set_params(cache_folder=str(cache_folder))
-        shards = Shards(folder, join(settings.get("device", "cpu")))
-        tell(0.01, "looking at columns")
-        judged, self.labels_ = shards.judge(columns)
         # Features lie on disk as a dense matrix: a column for each of many values would be too much.
-        self._fit_encoder(judged, columns, max_values=0)
-        tell(0.02, "reading shards")
-        features, observed, tally = shards.encode(columns, self.encoder_, self.labels_, cache_folder)
+        self.encoder_ = self._new_encoder(columns, max_values=0)
+        processes = join(settings.get("device", "cpu"))
+        features, indicator, tally = read_folder(folder, columns, self.encoder_, cache_folder, processes)
+        self.labels_ = [str(name) for name in indicator.columns]
+        observed = indicator.to_numpy(dtype=np.int8)
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
-        return EncodedRows(features, observed, train, held, most=JUDGED_ROWS), tally.notes()
+        return EncodedRows(features, observed, train, held, most=FOLDER_ROWS), tally.notes()
 
-    def _fit_encoder(self, frame: pd.DataFrame, columns: LabelColumns, **limits: int) -> None:
-        self.encoder_ = ColumnEncoder(
+    def _new_encoder(self, columns: LabelColumns, **limits: int) -> ColumnEncoder:
+        return ColumnEncoder(
             text=self.text,
             categories=self.categories,
             drop=[*columns.names, *as_list(self.drop)],
@@ -224,7 +222,7 @@ class TableModel(BaseEstimator):
             embed=self.embed,
             image_folder=self.image_folder,
             **limits,
-        ).fit(frame)
+        )
 
     def _train(
         self,
