@@ -11,7 +11,6 @@ from hypothesis import settings
 
 from browser import Window, chromium
 from onepos.cli import main
-from onepos.methods.smile import enhancement
 
 pytest_plugins = ("fault_fixtures",)
 
@@ -86,12 +85,6 @@ def pytest_collection_modifyitems(items):
         if item.path.is_relative_to(folder) and item.path.relative_to(folder).as_posix().startswith(_SLOW):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-
-
-@pytest.fixture
-def by_autograd(monkeypatch):
-    """Compute T_LE by automatic differentiation, as on other devices."""
-    monkeypatch.setattr(enhancement, "WRITTEN_OUT", False)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Seconds of an epoch of a neural method, the median of several, beside those of `an` on the same rows.
 
-    python benchmarks/epoch_times.py                          `an`, `smile`, and `smile` by automatic differentiation
+    python benchmarks/epoch_times.py                          `an` and `smile`
     python benchmarks/epoch_times.py --methods role hill --batch-size 256 --rows 20000
 
 Rows are made up: normal features, one label per row at random. The search of SMILE's graph belongs to no epoch. One
@@ -13,29 +13,23 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from statistics import median
-from unittest import mock
 
 import numpy as np
 
 import onepos
-from onepos.methods.smile import enhancement
-
-BY_AUTOGRAD = "smile by autograd"
 
 
 def epoch_seconds(method, X, Y, batch_size):
     """Seconds of the second epoch of a fit: the first one claims memory."""
     settings = {"max_epochs": 2, "early_stopping": False, "batch_size": batch_size, "random_state": 0}
-    key = method.partition(" ")[0]
-    if key == "smile":
+    if method == "smile":
         settings["warm_up_epochs"] = 0
-    with mock.patch.object(enhancement, "WRITTEN_OUT", method != BY_AUTOGRAD):
-        return onepos.make_classifier(key, **settings).fit(X, Y).history_["seconds"][-1]
+    return onepos.make_classifier(method, **settings).fit(X, Y).history_["seconds"][-1]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", nargs="+", default=["smile", BY_AUTOGRAD])
+    parser.add_argument("--methods", nargs="+", default=["smile"])
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--features", type=int, default=100)
     parser.add_argument("--labels", type=int, default=100)

@@ -9,20 +9,8 @@ class DataFileError(OneposError, ValueError):
     """A data file is corrupt, truncated, of another format, or not what its registry entry says."""
 
 
-class ChecksumError(DataFileError):
-    """A file's sha256 differs from the one the registry expects."""
-
-
-class DownloadError(OneposError, OSError):
-    """No source of a data file could be reached, or offline mode forbids trying."""
-
-
 class ModelFileError(OneposError, ValueError):
     """A saved model is corrupt, of another kind, or from a newer version."""
-
-
-class StudyError(OneposError, ValueError):
-    """A study file or a results folder is not valid."""
 
 
 class CheckpointError(OneposError, ValueError):

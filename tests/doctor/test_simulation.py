@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 
 from onepos.datasets import make_digit_scenes, make_known_posterior, make_single_positive
 from onepos.doctor import diagnose, estimate_cardinality
-from onepos.doctor.cardinality import single_share
-from onepos.doctor.data import read_table, read_tags
-from onepos.doctor.guess import guess_tags
+from onepos.doctor.cardinality import guess_tags, single_share
+from onepos.doctor.columns import read_columns
+from onepos.doctor.labels import read_tags
 
 RNG = np.random.default_rng
 
@@ -19,8 +19,7 @@ def suspected(features, tags):
 
 
 def share_of(features, tags):
-    table = read_table(features)
-    guess = guess_tags(table, read_tags(tags, table.n_rows), ())
+    guess = guess_tags(read_columns(features), read_tags(tags, len(features)), ())
     return single_share(guess.right, guess.confidence)
 
 

@@ -27,7 +27,6 @@ CASES = {
     "an in portions": ("an", {"gradient_accumulation": 3}),
     "a network of one's own": ("an", {"network": make_dropping}),
     "smile with dropout": ("smile", {"dropout": 0.3, "elbo_weight": 1.0}),
-    "smile, new graphs": ("smile", {"graph_on": "embeddings", "graph_refresh": 1, "warm_up_epochs": 1}),
     "smile, held out": ("smile", {"early_stopping": True, "max_epochs": 4, "patience": 2}),
     "smile from disk": ("smile", {}),
     "an, any seed": ("an", {"random_state": None}),

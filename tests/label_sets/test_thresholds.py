@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from scipy.special import logit
 
 from onepos.label_sets.thresholds import (
     balanced_weight,
@@ -54,29 +55,30 @@ def test_rates_are_met(seed, rates):
 
 @settings(deadline=None)
 @given(seed=SEEDS, digits=st.sampled_from([1, 8]), measure=st.sampled_from(["f1", "hamming"]))
-def test_the_best_on_a_sample_by_exhaustive_search(seed, digits, measure):
-    scores, truth = problem(seed, digits=digits)
+def test_the_best_of_one_label_by_exhaustive_search(seed, digits, measure):
+    scores, truth = (values[:, :1] for values in problem(seed, digits=digits))
     found = label_sets(scores, sample_thresholds(scores, truth, measure=measure))
-    for j in range(scores.shape[1]):
-        if min(truth[:, j].sum(), (1 - truth[:, j]).sum()) < 5:
-            continue
-        cuts = [*np.unique(scores[:, j]), 2.0]
 
-        def value(sets, j=j):
-            if measure == "f1":
-                return 2 * (sets * truth[:, j]).sum() / (sets.sum() + truth[:, j].sum())
-            return -np.mean(sets != truth[:, j])
+    def value(sets):
+        if measure == "f1":
+            return 2 * (sets * truth).sum() / (sets.sum() + truth.sum())
+        return -np.mean(sets != truth)
 
-        assert value(found[:, j]) == pytest.approx(max(value(scores[:, j] >= cut) for cut in cuts))
+    cuts = [*np.unique(scores), 2.0]
+    assert value(found) == pytest.approx(max(value(scores >= cut) for cut in cuts))
 
 
-def test_a_rare_label_takes_the_common_threshold():
+def test_a_rare_label_stays_near_the_common_threshold():
+    """Between the common threshold and its own, in log-odds: the nearer to its own, the more rows have it."""
     scores, truth = problem(3)
+    own = sample_thresholds(scores[:, 2:3], truth[:, 2:3])[0]
+    pooled = sample_thresholds(scores.reshape(-1, 1), truth.reshape(-1, 1))[0]
+    n = min(truth[:, 2].sum(), (1 - truth[:, 2]).sum())
+    expected = (n * logit(own) + 5 * logit(pooled)) / (n + 5)
+    assert logit(sample_thresholds(scores, truth)[2]) == pytest.approx(expected)
     truth[:, 2] = 0
-    truth[:4, 2] = 1
-    thresholds = sample_thresholds(scores, truth)
-    pooled = sample_thresholds(scores.reshape(-1, 1), truth.reshape(-1, 1))
-    assert thresholds[2] == pooled[0]
+    pooled = sample_thresholds(scores.reshape(-1, 1), truth.reshape(-1, 1))[0]
+    assert sample_thresholds(scores, truth)[2] == pooled
 
 
 @settings(deadline=None)

@@ -11,7 +11,16 @@ from onepos import AssumeNegativeClassifier, SMILEClassifier
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import ModelFileError
 from onepos.methods.registry import make_classifier
-from onepos.training import Batch, Callback, Objective, Rows, Schedule, check_rate_factors, forward_precision, train
+from onepos.training import (
+    Batch,
+    Callback,
+    Objective,
+    Schedule,
+    TrainingRows,
+    check_rate_factors,
+    forward_precision,
+    train,
+)
 from onepos.training.losses import assume_negative
 from onepos.training.networks import MLP
 
@@ -126,7 +135,7 @@ class AssumeNegative(Objective):
 
 
 def _rows(data):
-    return Rows.from_arrays(data.X.astype(np.float32), data.observed.astype(np.int8), np.arange(len(data.X)))
+    return TrainingRows.from_arrays(data.X.astype(np.float32), data.observed.astype(np.int8), np.arange(len(data.X)))
 
 
 class TestLearningRateFactors:

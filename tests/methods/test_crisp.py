@@ -1,6 +1,5 @@
 """CRISP: the prior's estimator against known truth, its bias under 1/|Y| selection and the correction, the risk."""
 
-import itertools
 import math
 
 import numpy as np
@@ -15,10 +14,8 @@ from onepos.methods.crisp import (
     CRISPObjective,
     class_prior,
     class_prior_risk,
-    estimate_priors,
-    selection_propensity,
 )
-from onepos.training import Rows
+from onepos.training import TrainingRows
 
 
 @pytest.fixture(scope="module")
@@ -57,84 +54,28 @@ class TestEstimator:
         for _ in range(5):
             scores, seen = _sample(300, 0.3, 0.5, rng)
             scores = scores.round(2)  # ties
-            weights = rng.uniform(1, 4, seen.sum())
-            effective = weights.sum() ** 2 / (weights**2).sum()
-            radius = math.sqrt(math.log(400) / (2 * 300)) + math.sqrt(math.log(400) / (2 * effective))
+            radius = math.sqrt(math.log(400) / (2 * 300)) + math.sqrt(math.log(400) / (2 * seen.sum()))
             candidates = []
             for z in np.unique(scores):
                 above = np.mean(scores >= z)
-                above_seen = np.average(scores[seen] >= z, weights=weights)
+                above_seen = np.mean(scores[seen] >= z)
                 if above_seen > 0:
                     candidates.append(((above + 1.01 * radius) / above_seen, above / above_seen))
             expected = max(min(candidates)[1], seen.mean())
-            assert class_prior(scores, seen, weights) == pytest.approx(min(expected, 1.0), rel=1e-12)
+            assert class_prior(scores, seen) == pytest.approx(min(expected, 1.0), rel=1e-12)
 
-    def test_depends_on_the_order_of_scores_alone_and_on_no_scale_of_weights(self):
-        rng = np.random.default_rng(2)
-        scores, seen = _sample(2000, 0.2, 0.5, rng)
-        weights = rng.uniform(1, 3, seen.sum())
-        plain = class_prior(scores, seen, weights)
-        assert class_prior(np.exp(5 * scores), seen, 7 * weights) == pytest.approx(plain, rel=1e-12)
-        order = rng.permutation(2000)
-        everywhere = np.zeros(2000)
-        everywhere[seen] = weights
-        assert class_prior(scores[order], seen[order], everywhere[order][seen[order]]) == pytest.approx(plain)
+    def test_depends_on_the_order_of_scores_alone(self):
+        scores, seen = _sample(2000, 0.2, 0.5, np.random.default_rng(2))
+        plain = class_prior(scores, seen)
+        assert class_prior(np.exp(5 * scores), seen) == pytest.approx(plain, rel=1e-12)
+        order = np.random.default_rng(3).permutation(2000)
+        assert class_prior(scores[order], seen[order]) == pytest.approx(plain)
 
     def test_bounds(self):
         scores = np.zeros(10)
         assert class_prior(scores, np.zeros(10, dtype=bool)) == 0.0
         assert class_prior(scores, np.arange(10) < 3) == 1.0  # one bin says nothing
         assert class_prior(np.arange(10.0), np.arange(10) >= 7) >= 0.3
-
-
-class TestSelection:
-    def test_propensity_equals_enumeration(self):
-        rng = np.random.default_rng(0)
-        p = rng.random((6, 5))
-        p[0], p[1] = 0.0, 1.0
-        rows, columns = np.nonzero(rng.random((6, 5)) < 0.7)
-        expected = []
-        for i, j in zip(rows, columns, strict=True):
-            others = np.delete(p[i], j)
-            total = 0.0
-            for there in itertools.product([0, 1], repeat=4):
-                total += np.prod(np.where(there, others, 1 - others)) / (1 + sum(there))
-            expected.append(total)
-        assert np.allclose(selection_propensity(p, rows, columns), expected, rtol=1e-12)
-
-    @pytest.mark.parametrize(("p", "tolerance"), [(0.004, 1e-12), (0.05, 1e-9), (0.3, 1e-4)])
-    def test_propensity_with_many_labels_equals_its_closed_form(self, p, tolerance):
-        """N binomial(c−1, p): E[1/(1+N)] = (1 − (1−p)^c)/(c·p)."""
-        c = 1000
-        got = selection_propensity(np.full((1, c), p), np.array([0]), np.array([17]))
-        assert got[0] == pytest.approx((1 - (1 - p) ** c) / (c * p), rel=tolerance)
-
-    @pytest.mark.parametrize(("top", "rest"), [(1, 4), (4, 1)])
-    def test_bias_of_uniform_selection_is_the_predicted_one_and_is_corrected(self, top, rest):
-        """Rows with the label: half of them on top with ``top`` labels, half below, among negatives, with ``rest``."""
-        rng = np.random.default_rng(0)
-        n, prior = 400_000, 0.4
-        truth = rng.random(n) < prior
-        on_top = truth & (rng.random(n) < 0.5)
-        scores = np.where(on_top, rng.uniform(0.8, 1.0, n), rng.uniform(0.0, 0.8, n))
-        propensity = np.where(on_top, 1 / top, 1 / rest)
-        seen = truth & (rng.random(n) < propensity)
-        predicted = prior * (0.5 / top + 0.5 / rest) * top  # π·E[e | y=1]/E[e | y=1, top]
-        assert class_prior(scores, seen) == pytest.approx(min(predicted, 1.0), rel=0.05)
-        assert abs(predicted - prior) > 0.1
-        assert class_prior(scores, seen, 1 / propensity[seen]) == pytest.approx(prior, rel=0.05)
-
-    def test_correction_on_labels_of_known_posterior(self):
-        """Drawn labels, one shown uniformly: with the true p for a score the corrected priors are nearer on average."""
-        data = make_known_posterior(20_000, 8, 6, n_positives=2.5, signal=12.0, random_state=0)
-        seen, truth = data.observed.astype(bool), data.Y.mean(axis=0)
-        # Given that label j is there, the others are independent with the probabilities before conditioning.
-        plain, corrected = (
-            np.abs(estimate_priors(data.probabilities, seen, selection_correction=correction)[0] - truth).mean()
-            for correction in (False, True)
-        )
-        assert corrected < 0.6 * plain
-        assert corrected < 0.03
 
 
 class TestRisk:
@@ -172,16 +113,6 @@ class TestRisk:
         risk = class_prior_risk(torch.logit(torch.from_numpy(f)), torch.from_numpy(y * 1), priors, weights)
         assert float(risk) == pytest.approx(np.abs(y - f).mean(axis=0).sum(), rel=1e-12)
 
-    def test_means_of_the_set_decide_the_side(self):
-        logits, observed, priors, weights = self._case()
-        logits.requires_grad_()
-        own = torch.sigmoid(logits).mean(dim=0).detach()
-        same, plain = (class_prior_risk(logits, observed, priors, weights, m) for m in (own, None))
-        assert same.item() == pytest.approx(plain.item(), rel=1e-12)
-        assert torch.allclose(*(torch.autograd.grad(loss, logits)[0] for loss in (same, plain)))
-        other = class_prior_risk(logits, observed, priors, 0 * weights, torch.zeros_like(priors))
-        assert (torch.autograd.grad(other, logits)[0] < 0).all()  # the set's mean is too low: everything rises
-
     def test_known_negatives_add_their_absolute_loss(self):
         logits, observed, priors, weights = self._case()
         without = class_prior_risk(logits, observed, priors, weights)
@@ -203,7 +134,7 @@ class TestRisk:
 
 class TestClassifier:
     def test_priors_are_estimated_when_due(self, data):
-        rows = Rows.from_arrays(data.X, data.observed.astype(np.int8), np.arange(300))
+        rows = TrainingRows.from_arrays(data.X, data.observed.astype(np.int8), np.arange(300))
         method = CRISPClassifier(warm_up_epochs=2, refresh_epochs=3)
         method.single_label_ = False
         objective = CRISPObjective(torch.nn.Linear(6, 5), rows, method)
@@ -215,11 +146,13 @@ class TestClassifier:
         assert estimated == [False, False, True, False, False, True, False, False, True]
 
     def test_weights_sum_to_twice_the_prior(self, data):
-        seen = data.observed.astype(bool)
-        for correction in (False, True):
-            priors, weights = estimate_priors(data.posterior, seen, selection_correction=correction)
-            assert np.allclose(weights.mean(axis=0), 2 * priors)
-            assert (weights[~seen] == 0).all()
+        rows = TrainingRows.from_arrays(data.X, data.observed.astype(np.int8), np.arange(300))
+        method = CRISPClassifier()
+        method.single_label_ = False
+        objective = CRISPObjective(torch.nn.Linear(6, 5), rows, method)
+        objective.estimate()
+        assert torch.allclose(objective.weights.mean(dim=0), 2 * objective.priors)
+        assert (objective.weights[rows.observed <= 0] == 0).all()
 
     def test_history_and_file_have_the_priors(self, data, tmp_path):
         model = CRISPClassifier(max_epochs=6, random_state=0).fit(data.X, data.observed)
@@ -229,9 +162,8 @@ class TestClassifier:
         again = load(model.save(tmp_path / "model.onepos"))
         assert np.array_equal(again.class_priors_, model.class_priors_)
 
-    @pytest.mark.parametrize("settings", [{}, {"mean": "set"}, {"selection_correction": True}])
-    def test_ranks_hidden_labels(self, data, settings):
-        model = CRISPClassifier(max_epochs=20, early_stopping=False, random_state=0, **settings)
+    def test_ranks_hidden_labels(self, data):
+        model = CRISPClassifier(max_epochs=20, early_stopping=False, random_state=0)
         assert model.fit(data.X, data.observed).score(data.X, data.Y) > 0.9
 
     def test_a_warm_up_throughout_is_assume_negative_with_priors(self, data, quick):

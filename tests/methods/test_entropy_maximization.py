@@ -18,7 +18,7 @@ from onepos.methods.entropy_maximization import (
     entropy_maximization,
     freeze_lowest,
 )
-from onepos.training import Callback, Rows, Schedule
+from onepos.training import Callback, Schedule, TrainingRows
 from onepos.training.losses import binary_cross_entropy
 
 NAN = math.nan
@@ -115,7 +115,7 @@ class TestPseudoLabels:
     def test_schedule(self, share, warm_up, max_epochs, due):
         observed = torch.ones(100, 3, dtype=torch.int8)
         observed[:, 0], observed[:11, 1] = 0, 0
-        rows = Rows(torch.zeros(100, 2), observed, torch.arange(100))
+        rows = TrainingRows(torch.zeros(100, 2), observed, torch.arange(100))
         context = Context(rows, torch.nn.Linear(2, 3), None, torch.Generator(), Schedule(max_epochs, 16, 1e-3))
         objective = EntropyMaximizationObjective(context, share=share, due=range(warm_up, max_epochs))
         assert list(objective.due) == list(due)

@@ -12,7 +12,7 @@ from onepos.exceptions import TrainingWarning
 from onepos.methods._network_settings import are_bags
 from onepos.methods._pretraining import pretrain
 from onepos.metrics import average_precision
-from onepos.training import Rows, Schedule
+from onepos.training import Schedule, TrainingRows
 from onepos.training.networks import MLP
 
 
@@ -29,7 +29,7 @@ def topics(n_rows, *, seed, n_topics=30, words=6):
 
 
 def _rows(X, observed):
-    return Rows.from_arrays(X, observed.astype(np.int8), np.arange(len(X)))
+    return TrainingRows.from_arrays(X, observed.astype(np.int8), np.arange(len(X)))
 
 
 def _pretrained(X, observed, n_epochs=5, seed=0):
@@ -107,7 +107,7 @@ def test_only_hidden_layers_of_the_librarys_own(network):
 def test_one_ctrl_c_ends_it_and_what_follows(monkeypatch):
     X, _, observed = topics(300, seed=0)
     epochs = []
-    run_epoch = onepos.training.loop._Run.run_epoch
+    run_epoch = onepos.training.loop.Run.run_epoch
 
     def interrupt(*arguments):
         epochs.append(0)
@@ -115,7 +115,7 @@ def test_one_ctrl_c_ends_it_and_what_follows(monkeypatch):
             raise KeyboardInterrupt
         return run_epoch(*arguments)
 
-    monkeypatch.setattr(onepos.training.loop._Run, "run_epoch", interrupt)
+    monkeypatch.setattr(onepos.training.loop.Run, "run_epoch", interrupt)
     model = onepos.AssumeNegativeClassifier(pretraining_epochs=5, random_state=0)
     with pytest.warns(TrainingWarning, match="interrupted in epoch 2"):
         model.fit(X, observed)

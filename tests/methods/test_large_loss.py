@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from onepos.datasets import make_known_posterior
 from onepos.methods.large_loss import LargeLossClassifier, LargeLossObjective, correct, largest_unknown, n_large, reject
-from onepos.training import Batch, Rows
+from onepos.training import Batch, TrainingRows
 from onepos.training.losses import assume_negative
 
 SCHEMES = ["reject", "correct", "correct-permanently"]
@@ -89,7 +89,7 @@ def test_share_is_rounded_up_but_not_by_rounding_errors():
 
 def _objective(scheme, rate=0.1):
     logits, observed = _case()
-    rows = Rows.from_arrays(logits.float().numpy(), observed.numpy(), np.arange(5))
+    rows = TrainingRows.from_arrays(logits.float().numpy(), observed.numpy(), np.arange(5))
     objective = LargeLossObjective(torch.nn.Identity(), rows, scheme, rate)
     return objective, Batch(torch.arange(5), rows.features, rows.observed)
 

@@ -41,7 +41,7 @@ def test_ctrl_c_ends_auto_with_the_members_it_has(monkeypatch, n_folds, interrup
     import onepos.training.loop
 
     begun = []
-    run_epoch = onepos.training.loop._Run.run_epoch
+    run_epoch = onepos.training.loop.Run.run_epoch
 
     def interrupt(objective, *rest):
         begun.append(objective)
@@ -49,7 +49,7 @@ def test_ctrl_c_ends_auto_with_the_members_it_has(monkeypatch, n_folds, interrup
             raise KeyboardInterrupt
         return run_epoch(objective, *rest)
 
-    monkeypatch.setattr(onepos.training.loop._Run, "run_epoch", interrupt)
+    monkeypatch.setattr(onepos.training.loop.Run, "run_epoch", interrupt)
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(80, 4)), np.eye(3, dtype=int)[rng.integers(3, size=80)]
     methods = ("an", "wan", "softmax")

@@ -78,6 +78,35 @@ def test_words_in_a_number_column_are_named(value):
         encoder.transform(TABLE.assign(count=["1", "2", value, "4"]))
 
 
+@pytest.mark.parametrize(
+    ("trained", "then"),
+    [
+        ([1, 2, 4], [True, False, True]),
+        ([1.5, 2, 4], [1.5, True, 2]),
+        ([1, 2, 4], pd.to_datetime(["2020-01-01"] * 3)),
+        ([1, 2, 4], [pd.Timestamp("2020-01-01")] * 3),
+        ([1, 2, 4], pd.to_timedelta([1, 2, 3], unit="s")),
+        (pd.to_timedelta([1, 2, 3], unit="s"), [1, 2, 4]),
+        ([True, False, True], [1, 0, 7]),
+    ],
+)
+def test_cells_of_a_type_that_training_did_not_see_are_an_error(trained, then):
+    encoder = ColumnEncoder().fit(pd.DataFrame({"x": trained}))
+    with pytest.raises(DataFileError, match=r"column 'x' must hold .* as in training; got"):
+        encoder.transform(pd.DataFrame({"x": pd.Series(then, dtype=object if isinstance(then, list) else None)}))
+
+
+def test_dots_that_may_mean_thousands_are_not_read_as_decimal_points(tmp_path):
+    whole = ColumnEncoder().fit(pd.DataFrame({"price": [900, 5123, 7000]}))
+    (tmp_path / "new.csv").write_text("price;x\n900;1\n5.123;2\n")
+    with pytest.raises(DataFileError, match=r"got '5.123' \(row 2, counted from 1\). Write thousands without dots"):
+        whole.transform(read_table(tmp_path / "new.csv").frame)
+    # Where training saw decimal points, a dot is one.
+    parts = ColumnEncoder().fit(pd.DataFrame({"price": [900.5, 5.123, 7.0]}))
+    made = parts.transform(read_table(tmp_path / "new.csv").frame)
+    np.testing.assert_array_equal(made, parts.transform(pd.DataFrame({"price": [900.0, 5.123]})))
+
+
 @pytest.mark.parametrize("value", [np.inf, 1e39, -1e300])
 def test_numbers_that_no_feature_can_hold_are_named(value):
     match = r"column 'size' must hold finite numbers of at most 3.4e\+38 in magnitude; got .* \(row 1, counted from 1\)"

@@ -1,6 +1,7 @@
 """Dates and numbers with units: what they become, and hostile cells."""
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -92,6 +93,20 @@ def test_mixed_formats_gaps_and_unreadable_cells_are_counted():
         "column 'x': 8 missing, taken as the mean date",
         "column 'x': 2 no date, or of a format that training never saw, taken as gaps",
     ]
+
+
+@pytest.mark.parametrize("written", ["%Y-%m-%d %H:%M:%S", "%d.%m.%Y"])
+def test_a_date_is_read_alone_as_it_is_among_others(written):
+    # Nanoseconds, or objects beside words, do not change how other cells are read.
+    days = pd.Series(pd.date_range("2019-11-03", periods=50)).dt.strftime(written)
+    encoder = ColumnEncoder().fit(pd.DataFrame({"x": [*days, pd.Timestamp("3000-01-01").strftime(written)]}))
+    cells = ["2020-01-01 00:00:00.123456789", "3000-01-01 00:00:00", "01.02.2020", "2020-02-01", None, "soon"]
+    cells += [datetime.date(2020, 1, 5), datetime.datetime(3000, 1, 1, 5), pd.Timestamp("2020-02-01")]
+    frame = pd.DataFrame({"x": pd.Series(cells, dtype=object)})
+    alone = [encoder.transform(frame.iloc[[j]]) for j in range(len(frame))]
+    np.testing.assert_array_equal(encoder.transform(frame), np.concatenate(alone))
+    assert encoder.transform(frame)[6:].any(axis=1).all()
+    assert encoder.transform(frame)[1].any() == (written[:2] == "%Y")
 
 
 def test_future_dates_count_as_the_last_one_and_keep_month_and_weekday():
@@ -305,9 +320,11 @@ def test_numbers_that_show_no_decimal_sign_are_read_as_numbers_of_one_size(sign)
         np.testing.assert_allclose(made[:, 0], (values - values.mean()) / values.std(), rtol=1e-4, atol=1e-5)
 
 
-def test_numbers_that_are_no_text_have_no_decimal_commas():
+@pytest.mark.parametrize("kind", [float, np.float32, lambda value: Decimal(str(value))])
+def test_numbers_that_are_no_text_have_no_decimal_commas(kind):
     values = np.round(np.random.default_rng(0).uniform(0.5, 9, 60), 3)
-    _, made, _ = encoded([f"{value:.3f}".replace(".", ",") for value in values], values)
+    cells = pd.Series([kind(value) for value in values], dtype=object)
+    _, made, _ = encoded([f"{value:.3f}".replace(".", ",") for value in values], cells)
     np.testing.assert_allclose(made[:, 0], (values - values.mean()) / values.std(), rtol=1e-4, atol=1e-5)
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from onepos._utils import context
 from onepos.exceptions import TrainingWarning
-from onepos.training import Batch, Callback, History, Objective, Rows, Schedule, train
+from onepos.training import Batch, Callback, History, Objective, Schedule, TrainingRows, train
 from onepos.training.machine import limited_threads, useful_threads
 from onepos.training.networks import MLP, Dropout
 from onepos.training.steps import with_rate_factors
@@ -26,7 +26,7 @@ def _rows(n=64, q=3, c=2, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, q)).astype(np.float32)
     observed = np.eye(c, dtype=np.int8)[(X[:, 0] > 0).astype(int)]
-    return Rows.from_arrays(X, observed, np.arange(n))
+    return TrainingRows.from_arrays(X, observed, np.arange(n))
 
 
 def _generator(seed=0):
@@ -58,7 +58,7 @@ def test_one_optimiser_step_after_each_yield():
             self.second = nn.Parameter(torch.ones(()))
 
         def trained_by(self, loss):
-            return [([self.first if loss == "one" else self.second], 1.0)]
+            return [{"params": [self.first if loss == "one" else self.second]}]
 
         def losses(self, batch):
             before = self.first.item(), self.second.item()
@@ -84,7 +84,7 @@ def test_alternating_steps_equal_two_torch_optimisers():
             self.other = _linear(2)
 
         def trained_by(self, loss):
-            return [(list((self.other if loss == "other" else self.network).parameters()), 1.0)]
+            return [{"params": list((self.other if loss == "other" else self.network).parameters())}]
 
         def losses(self, batch):
             target = batch.observed.float()
@@ -116,7 +116,7 @@ def test_best_epoch_is_restored():
 
     def scorer(network):
         snapshots.append(network[0].weight.detach().clone())
-        return {"average_precision": next(scores)}
+        return next(scores)
 
     objective = LeastSquares(_linear())
     history = train(objective, _rows(), Schedule(4, 16, 0.01), _generator(), scorer=scorer)
@@ -130,9 +130,7 @@ def test_the_start_is_restored_if_no_epoch_is_better():
     objective = LeastSquares(_linear())
     start = objective.network[0].weight.detach().clone()
     schedule = Schedule(2, 16, 0.01)
-    history = train(
-        objective, _rows(), schedule, _generator(), scorer=lambda network: {"average_precision": next(scores)}
-    )
+    history = train(objective, _rows(), schedule, _generator(), scorer=lambda network: next(scores))
     assert (history.facts["best_epoch"], history.facts["best_average_precision"]) == (0, 0.9)
     assert torch.equal(objective.network[0].weight, start)
 
@@ -154,7 +152,7 @@ def test_an_objective_may_ask_for_the_best_network_so_far():
         _rows(),
         Schedule(9, 16, 0.01, patience=3),
         _generator(),
-        scorer=lambda network: {"average_precision": next(scores)},
+        scorer=lambda network: next(scores),
     )
     assert torch.equal(seen[3], seen[1])  # as it was after the first epoch
     assert not torch.equal(seen[2], seen[1])
@@ -168,7 +166,7 @@ def test_smaller_is_better_metrics_choose_the_smallest():
         _rows(),
         Schedule(3, 16, 0.01),
         _generator(),
-        scorer=lambda network: {"ranking_loss": next(scores)},
+        scorer=lambda network: next(scores),
         selection="ranking_loss",
     )
     assert history.facts["best_epoch"] == 2
@@ -182,7 +180,7 @@ def test_patience_ends_training():
         _rows(),
         Schedule(5, 16, 0.01, patience=2),
         _generator(),
-        scorer=lambda network: {"average_precision": next(scores)},
+        scorer=lambda network: next(scores),
     )
     assert len(history) == 3
     assert history.facts["stopped"] == "early"
@@ -239,7 +237,7 @@ def test_a_callback_may_stop_training():
 def test_untrainable_rows_do_not_matter():
     rows = _rows()
     objective = LeastSquares(_linear())
-    part = Rows(rows.features.clone(), rows.observed.clone(), torch.arange(32))
+    part = TrainingRows(rows.features.clone(), rows.observed.clone(), torch.arange(32))
     part.features[32:] = math.nan
     history = train(objective, part, Schedule(2, 16, 0.01), _generator())
     assert math.isfinite(history[-1]["loss"])
@@ -251,11 +249,12 @@ def test_groups_may_have_their_own_learning_rate_and_decay_matches_torch():
             super().__init__(MLP([3, 4, 2], generator=_generator(1)))
 
         def trained_by(self, loss):
-            return [(list(self.network[0].parameters()), 1.0), (list(self.network[2].parameters()), 10.0)]
+            first, second = (list(self.network[place].parameters()) for place in (0, 2))
+            return [{"params": first, "weight_decay": 0.0}, {"params": second, "lr": 10.0}]
 
     rows, ours, theirs = _rows(), Grouped(), Grouped()
     train(ours, rows, Schedule(2, 64, 0.01, weight_decay=0.1), _generator())
-    groups = [{"params": p, "lr": 0.01 * factor} for p, factor in theirs.trained_by("")]
+    groups = [group | {"lr": 0.01 * group.get("lr", 1.0)} for group in theirs.trained_by("")]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.1)
     for _ in range(2):
         batch = Batch(rows.trainable, rows.features, rows.observed)
@@ -355,7 +354,7 @@ def _timed_run(monkeypatch, seconds, **options):
 
 def test_a_time_limit_ends_an_epoch_early(monkeypatch):
     """Six batches: the second epoch has half of its rows, and is scored like the first."""
-    scores = iter([{"average_precision": value} for value in (0.0, 0.1, 0.2)])
+    scores = iter([0.0, 0.1, 0.2])
     _, _, history, told = _timed_run(monkeypatch, 6.0, scorer=lambda network: next(scores))
     assert history.facts["stopped"] == "time"
     assert [record["valid_average_precision"] for record in history] == [0.1, 0.2]
@@ -401,5 +400,6 @@ def test_stages_of_work_share_progress_and_time(monkeypatch):
 
 def test_the_longest_prefix_gives_the_rate_factor_and_frozen_parameters_go():
     network = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1))
-    groups = with_rate_factors([(list(network.parameters()), 1.0)], network, {"0": 0.1, "1": 0.5, "1.bias": 0.0})
-    assert [(len(parameters), factor) for parameters, factor in groups] == [(1, 0.1), (1, 0.5)]
+    factors = {"0": 0.1, "1": 0.5, "1.bias": 0.0}
+    groups = with_rate_factors([{"params": list(network.parameters())}], network, factors)
+    assert [(len(group["params"]), group["lr"]) for group in groups] == [(1, 0.1), (1, 0.5)]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from onepos.training import Batch, losses
+from onepos.training import losses
 
 
 def _inputs(rows=4, labels=5, seed=0):
@@ -179,22 +179,3 @@ def test_assume_negative_smoothed_and_weighted_is_the_cross_entropy_with_these_t
     targets, weights = torch.tensor([[0.9, 0.1, 0.1]]).double(), torch.tensor([[1.0, 0.25, 1.0]]).double()
     found = losses.assume_negative(logits, observed, unobserved_weight=0.25, label_smoothing=0.1)
     torch.testing.assert_close(found, losses.binary_cross_entropy(logits, targets, weights), rtol=1e-6, atol=0)
-
-
-def test_a_loss_with_known_gradients_is_differentiated_as_any_other():
-    x, y = torch.ones(3, requires_grad=True), torch.ones(2, requires_grad=True)
-    loss = losses.with_gradients(torch.tensor(5.0), {x: torch.arange(3.0), y: torch.full((2,), 4.0)})
-    assert loss.item() == 5.0
-    by_x, by_y = torch.autograd.grad(3.0 * loss + y.sum(), (x, y))
-    assert by_x.tolist() == [0.0, 3.0, 6.0]
-    assert by_y.tolist() == [13.0, 13.0]
-
-
-def test_risk_weights_of_positives_are_those_of_observed_labels():
-    observed = torch.tensor([[1, 0, -1], [1, 1, 0], [0, 0, -1]], dtype=torch.int8)
-    batch = Batch(torch.arange(3), torch.zeros(3, 2, dtype=torch.int64), observed)
-    assert batch.positives.dtype == torch.float32
-    assert batch.positives.tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
-    logits = torch.linspace(-2, 2, 9).reshape(3, 3)
-    found = losses.risk_weights(logits, batch.positives, bound=7.0)
-    assert torch.equal(found, losses.risk_weights(logits, observed, bound=7.0))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def limit_lifted() -> AbstractContextManager[None]:
 def progress_to(listener: Listener | None) -> AbstractContextManager[None]:
     """Report how far any ``fit`` inside is: ``listener`` is called with the name of the step and the share done.
 
-    What stands behind the first comma of a name may change often. None: nobody listens.
+    What stands behind the first comma of a name may change often.
 
     Examples
     --------
@@ -129,34 +129,27 @@ def recall(compute: Callable[[], _Value], what: str, *inputs: Any) -> _Value:
     if not _enabled.get():
         return compute()
     key = " ".join([what, *map(fingerprint, inputs)])
-    found: _Value | None = _memory.pop(key, None)
-    result: _Value = _protected(compute()) if found is None else found
+    result: Any = _memory.pop(key, None)
+    if result is None:
+        result = _read_only(compute())
     _memory[key] = result  # at the end: what was not used for longest is dropped first
     while len(_memory) > LIMIT:
         _memory.pop(next(iter(_memory)), None)
-    return result
+    return cast(_Value, result)
 
 
-def _protected(result: Any) -> Any:
-    if isinstance(result, np.ndarray):
-        result.setflags(write=False)
-    elif isinstance(result, tuple | list):
-        for part in result:
-            _protected(part)
+def _read_only(result: Any) -> Any:
+    for array in result if isinstance(result, tuple | list) else [result]:
+        if isinstance(array, np.ndarray):
+            array.setflags(write=False)
     return result
 
 
 def fingerprint(value: Any) -> str:
-    """Hash shape, type and every number of an array or a sparse matrix; describe anything else by ``repr``.
-
-    The order of an array in memory does not matter.
-    """
-    if hasattr(value, "indptr"):
-        parts = [value.data, value.indices, value.indptr]
-    elif isinstance(value, np.ndarray):
-        parts = [value]
-    else:
+    """Hash shape, type and numbers of an array, in any memory order, or sparse matrix; else return the ``repr``."""
+    if not hasattr(value, "indptr") and not isinstance(value, np.ndarray):
         return repr(value)
+    parts = [value.data, value.indices, value.indptr] if hasattr(value, "indptr") else [value]
     described = repr((value.shape, [(part.dtype.str, part.shape) for part in parts]))
     state = hashlib.blake2b(described.encode(), digest_size=16)
     for part in parts:

@@ -3,22 +3,17 @@
 import errno
 import hashlib
 import os
-import re
 import secrets
-import socket
 import sys
+import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from onepos._utils.machine import is_alive
 from onepos.exceptions import DataFileError
 
-#: Parts that this process writes to now, and folders in which it has looked for parts of processes that are gone.
-_open_parts: set[str] = set()
-_swept: set[Path] = set()
-#: Name of a part: file, machine, process, random number.
-_PART = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.part")
+#: Seconds without a change after which the part of a file belongs to a process that is gone.
+_ABANDONED_AFTER = 86_400.0
 
 #: Advice by the error of the system.
 _ADVICE = {
@@ -26,11 +21,6 @@ _ADVICE = {
     errno.EDQUOT: "your quota on this disk is used up; what was stored before is intact. Free some, then try again",
     errno.EROFS: "this disk may only be read. Choose another place",
 }
-
-
-def is_full(error: OSError) -> bool:
-    """Whether an error says that a disk has no room left, or the user none on it."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -48,15 +38,12 @@ def explained(path: Path) -> Iterator[None]:
 def replaced_when_done(path: Path) -> Iterator[Path]:
     """Yield a file beside ``path`` to write to; at the end it is flushed to disk and takes the place of ``path``.
 
-    An error or a power cut on the way leaves what was there before. A killed process leaves its part, which the next
-    process that writes to the folder removes. The folder must exist.
+    A killed process leaves its part; who writes to the folder a day later removes it.
     """
     # No two threads or processes write to the same part, also on two machines that share the disk.
-    part = path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.part")
-    if path.parent.resolve() not in _swept:
-        sweep(path.parent)
+    part = path.with_name(f".{path.name}.onepos-{secrets.token_hex(8)}.part")
     with explained(path):
-        _open_parts.add(part.name)
+        _remove_old_parts(path.parent)
         try:
             yield part
             with part.open("rb+") as file:
@@ -64,7 +51,6 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-            _open_parts.discard(part.name)
         if os.name == "posix":  # elsewhere a folder cannot be opened to be flushed
             handle = os.open(path.parent, os.O_RDONLY)
             try:
@@ -73,28 +59,12 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
                 os.close(handle)
 
 
-def sweep(folder: Path) -> list[Path]:
-    """Remove the parts that killed processes of this machine left in a folder; return their paths."""
-    _swept.add(folder.resolve())
-    if os.name != "posix" or not folder.is_dir():
-        return []
-    gone = []
-    for path in folder.glob(".*.part"):
-        found = _PART.fullmatch(path.name)
-        if found is None or found[1] != _machine() or path.name in _open_parts:
-            continue
-        # A part of this process id that is not open is of an earlier process with the same id.
-        if int(found[2]) == os.getpid() or not is_alive(int(found[2])):
-            path.unlink(missing_ok=True)
-            gone.append(path)
-    return gone
-
-
-def _machine() -> str:
-    """Return a short name of the machine, or of the container on it, whose process ids can be asked about."""
-    place = Path("/proc/self/ns/pid")
-    space = place.readlink() if place.exists() else ""
-    return hashlib.sha256(f"{socket.gethostname()} {space}".encode()).hexdigest()[:8]
+def _remove_old_parts(folder: Path) -> None:
+    """Remove the parts that killed processes left in a folder."""
+    for part in folder.glob(".*.onepos-*.part"):
+        with suppress(FileNotFoundError):  # another process may do the same
+            if time.time() - part.stat().st_mtime > _ABANDONED_AFTER:
+                part.unlink()
 
 
 def write_durably(path: Path, content: bytes) -> Path:

@@ -35,19 +35,18 @@ def cell_text(value: Any) -> str:
     return str(value).strip()
 
 
-def normal_tag(tag: str) -> str:
+def normal_tag(tag: Any) -> Any:
     """Return a tag in the one form that equal-looking spellings share: NFC, trimmed, without invisible characters."""
-    if tag.isascii():
-        return tag.strip()
-    return unicodedata.normalize("NFC", _INVISIBLE.sub("", tag)).strip()
+    if not isinstance(tag, str):
+        return tag
+    return tag.strip() if tag.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", tag)).strip()
 
 
 def distinct_labels(tags: Iterable[Any], stacklevel: int) -> list[Any]:
     """Return the distinct labels, sorted; warn if several spellings are one label."""
-    written = dict.fromkeys(tags)
     spellings: dict[Any, list[Any]] = {}
-    for tag in written:
-        spellings.setdefault(_label(tag), []).append(tag)
+    for tag in dict.fromkeys(tags):
+        spellings.setdefault(normal_tag(tag), []).append(tag)
     several = [group for group in spellings.values() if len(group) > 1]
     if several:
         shown = "; ".join(" = ".join(map(ascii, group[:3])) for group in several[:3])
@@ -58,10 +57,6 @@ def distinct_labels(tags: Iterable[Any], stacklevel: int) -> list[Any]:
             stacklevel=stacklevel + 1,
         )
     return sorted(spellings)
-
-
-def _label(tag: Any) -> Any:
-    return normal_tag(tag) if isinstance(tag, str) else tag
 
 
 def one_positive(labels: Any, classes: Iterable[Any] | None = None) -> "pd.DataFrame":
@@ -122,8 +117,8 @@ def mark_labels(
     """Return an indicator with a 1 at each tag (of row i, or ``rows[i]``), and the positions of tags without a name."""
     import pandas as pd
 
-    normal = pd.Index(list(map(_label, names)), dtype=names.dtype)
-    codes = (normal if normal.is_unique else names).get_indexer(pd.Index(list(map(_label, tags))))
+    normal = pd.Index(list(map(normal_tag, names)), dtype=names.dtype)
+    codes = (normal if normal.is_unique else names).get_indexer(pd.Index(list(map(normal_tag, tags))))
     places = np.arange(len(codes)) if rows is None else rows
     indicator = np.zeros((len(codes) if n_rows is None else n_rows, len(names)), dtype=dtype)
     known = codes >= 0
@@ -133,9 +128,7 @@ def mark_labels(
 
 def check_distinct(names: Sequence[str], where: str = "", what: str = "column") -> None:
     """Raise DataFileError if names of columns, features or labels are repeated."""
-    if len(set(names)) < len(names):
-        twice = sorted(name for name, count in Counter(names).items() if count > 1)
-        start = f"{where}: " if where else ""
-        raise DataFileError(
-            f"{start}{what} names must be distinct; {', '.join(map(repr, twice[:5]))} come twice: rename."
-        )
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        shown = ", ".join(map(repr, twice[:5]))
+        raise DataFileError(f"{where}{where and ': '}{what} names must be distinct; {shown} come twice: rename.")

@@ -38,17 +38,6 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
-def is_alive(process: int) -> bool:
-    """Return whether a process of this id runs on this machine."""
-    try:
-        os.kill(process, 0)  # signal 0 only asks whether the process exists
-    except PermissionError:
-        return True
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def require_memory(n_bytes: float, what: str, advice: str) -> None:
     """Raise NotEnoughMemoryError if ``what`` needs more bytes than are left; the message ends with ``advice``."""
     left = available_bytes() if n_bytes >= _SMALL_REQUEST else None
@@ -59,7 +48,7 @@ def require_memory(n_bytes: float, what: str, advice: str) -> None:
 
 
 def available_bytes() -> int | None:
-    """Return the memory that this process can still take, as Linux, its container and its limits say; else None."""
+    """Return the memory that Linux, a container and its limits leave to this process; None elsewhere."""
     if not _STATUS.exists():
         return None
     left = [1024 * _fields(Path("/proc/meminfo"))["MemAvailable:"]]
@@ -79,7 +68,7 @@ def available_bytes() -> int | None:
 def _fields(path: Path) -> dict[str, int]:
     """Return the numbers of a file of the kernel by the word before each."""
     words = (line.split() for line in path.read_text().splitlines())
-    return {found[0]: int(found[1]) for found in words if len(found) > 1 and found[1].isdigit()}
+    return {line[0]: int(line[1]) for line in words if len(line) > 1 and line[1].isdigit()}
 
 
 _APART: ContextVar[bool] = ContextVar("onepos_apart", default=False)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.matrices import to_dense
 from onepos._utils.messages import expected, shorten
 from onepos._utils.progress import progress_shown
 from onepos.exceptions import LabelWarning
@@ -36,16 +37,14 @@ class Labels:
     #: Names of the labels: column names, class values, or 0 … c−1.
     classes: NDArray[Any]
     #: True when y came 1-D: scikit-learn's multi-class contract applies to the output.
-    single_label: bool
+    single_label: bool = False
     #: True when every 0 is a true negative: then a row without a positive is an example like any other.
     complete: bool = False
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Rows to learn from, shape (n_samples,): those with an observed positive, or all if labels are complete."""
-        if self.complete:
-            return np.ones(len(self.observed), dtype=np.bool_)
-        return np.asarray((self.observed > 0).any(axis=1))
+        return np.asarray((self.observed > 0).any(axis=1) | self.complete)
 
 
 def check_labels(y: Any, *, complete: bool = False) -> Labels:
@@ -61,7 +60,7 @@ def check_labels(y: Any, *, complete: bool = False) -> Labels:
 
 def _is_vector(y: Any) -> bool:
     """Tell scikit-learn's 1-D contract (also a single column) from an indicator matrix."""
-    shape = y.shape if sparse.issparse(y) else np.asarray(y).shape
+    shape = y.shape if sparse.issparse(y) else np.shape(y)
     if len(shape) not in (1, 2):
         raise ValueError(f"y must be 1-D (one class per row) or 2-D (an indicator matrix); got shape {shape}.")
     return len(shape) == 1 or shape[1] == 1
@@ -69,10 +68,17 @@ def _is_vector(y: Any) -> bool:
 
 def _check_classes(y: Any) -> Labels:
     # Imported here: readers of data files take the names of array types from this module, and need no scikit-learn.
+    import pandas as pd
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
 
-    _check_none_missing(y)
+    values = to_dense(y)
+    missing = pd.isna(values.ravel()) if values.dtype == object else np.zeros(1)
+    if missing.any():  # scikit-learn looks at numbers only
+        raise ValueError(
+            f"y holds {missing.sum()} missing values (first: row {int(missing.argmax())}): drop these rows, or fill in "
+            "their class."
+        )
     vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
     check_classification_targets(vector)
     if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
@@ -88,29 +94,11 @@ def _check_classes(y: Any) -> Labels:
             f"y holds one class only ({classes.tolist()}): at least two labels are needed to learn anything. "
             "Check that y is the column of labels and not a constant."
         )
-    observed = np.zeros((len(vector), len(classes)), dtype=np.int8)
-    observed[np.arange(len(vector)), codes] = 1
-    return Labels(observed, classes, single_label=True)
-
-
-def _check_none_missing(y: Any) -> None:
-    """Raise if one of the class names is None, NaN or NA; scikit-learn looks at numbers only."""
-    import pandas as pd
-
-    names = np.asarray(y) if not sparse.issparse(y) else np.empty(0)
-    if names.dtype != object:
-        return
-    missing = pd.isna(names.ravel())
-    if missing.any():
-        raise ValueError(
-            f"y holds {missing.sum()} missing values (first: row {int(missing.argmax())}): drop these rows, or fill in "
-            "their class."
-        )
+    return Labels(np.eye(len(classes), dtype=np.int8)[codes], classes, single_label=True)
 
 
 def _check_indicator(y: Any) -> Labels:
-    names = np.asarray(y.columns) if hasattr(y, "columns") else None
-    dense = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    dense = to_dense(y)
     if dense.dtype.kind not in "biuf":
         try:
             dense = dense.astype(np.float64)
@@ -119,23 +107,22 @@ def _check_indicator(y: Any) -> Labels:
                 "y must be an indicator matrix of numbers 1 (observed), 0 (unknown), -1 (known absent); "
                 f"got dtype {dense.dtype}. For tags use onepos.one_positive(labels)."
             ) from error
-    observed = dense.astype(np.int8) if not np.isnan(dense).any() else None
-    if observed is None or not np.array_equal(observed, dense) or np.abs(observed).max(initial=0) > 1:
-        bad = dense[~np.isin(dense, (-1, 0, 1))]
+    bad = dense[~np.isin(dense, (-1, 0, 1))]
+    if bad.size:
         raise ValueError(
             "Unknown label type: y must hold 1 (observed), 0 (unknown) or -1 (known absent) only; "
             f"found {bad.flat[0]!r}. For tags, one per row, use onepos.one_positive(labels)."
         )
-    if names is None:
-        names = np.arange(observed.shape[1])
-    elif len(set(names.tolist())) != len(names):
+    names = np.asarray(y.columns) if hasattr(y, "columns") else np.arange(dense.shape[1])
+    if len(set(names.tolist())) != len(names):
         raise ValueError(f"the label names (columns of y) must be distinct; got {names.tolist()}.")
-    return Labels(observed, names, single_label=False)
+    return Labels(dense.astype(np.int8), names)
 
 
 def _warn_about(labels: Labels) -> None:
     empty = int((~labels.labelled).sum())
-    if not (labels.observed > 0).any():
+    seen = np.asarray((labels.observed > 0).any(axis=0))
+    if not seen.any():
         raise ValueError(
             "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
         )
@@ -146,10 +133,9 @@ def _warn_about(labels: Labels) -> None:
             LabelWarning,
             stacklevel=4,
         )
-    unseen = np.flatnonzero(~(labels.observed > 0).any(axis=0))
-    if unseen.size:
+    if not seen.all():
         warnings.warn(
-            f"{unseen.size} of {len(labels.classes)} labels are never observed ({shorten(labels.classes[unseen], 5)}): "
+            f"{(~seen).sum()} of {len(seen)} labels are never observed ({shorten(labels.classes[~seen], 5)}): "
             "nothing can be learnt about them and they will be ranked low.",
             LabelWarning,
             stacklevel=4,
@@ -158,43 +144,40 @@ def _warn_about(labels: Labels) -> None:
 
 def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
     """Validation labels as an int8 indicator whose columns are those of training, in the same order."""
-    from sklearn.utils.validation import column_or_1d
-
     if _is_vector(y):
-        vector = column_or_1d(y.toarray() if sparse.issparse(y) else y)
+        vector = to_dense(y).ravel()
         unknown = ~np.isin(vector, classes)
         if unknown.any():
             raise ValueError(
                 f"validation labels hold classes that training never saw: {sorted(set(vector[unknown].tolist()))[:5]}."
             )
         return np.asarray(vector[:, None] == classes[None, :], dtype=np.int8)
-    labels = _check_indicator(y)
-    if hasattr(y, "columns") and labels.classes.tolist() != classes.tolist():
-        if set(labels.classes.tolist()) != set(classes.tolist()):
+    labels, names = _check_indicator(y), classes.tolist()
+    if not hasattr(y, "columns"):
+        if labels.observed.shape[1] != len(names):
             raise ValueError(
-                f"the validation labels' columns must be those of training; training has {classes.tolist()[:5]}…, "
-                f"validation has {labels.classes.tolist()[:5]}…"
+                f"validation labels must have {len(names)} columns as in training; got {labels.observed.shape[1]}."
             )
-        position = {name: j for j, name in enumerate(labels.classes.tolist())}
-        return labels.observed[:, [position[name] for name in classes.tolist()]]
-    if labels.observed.shape[1] != len(classes):
+        return labels.observed
+    own = labels.classes.tolist()
+    if set(own) != set(names):
         raise ValueError(
-            f"validation labels must have {len(classes)} columns as in training; got {labels.observed.shape[1]}."
+            f"the validation labels' columns must be those of training; training has {names[:5]}…, "
+            f"validation has {own[:5]}…"
         )
-    return labels.observed
+    place = {name: number for number, name in enumerate(own)}
+    return labels.observed[:, [place[name] for name in names]]
 
 
 def check_label_scores(label_scores: Any, labels: Labels) -> NDArray[np.float32]:
     """Return the ``label_scores`` of ``fit`` as float32, (n_samples, n_labels); a frame is matched by column names."""
     names = labels.classes.tolist()
     if hasattr(label_scores, "columns"):
-        if set(label_scores.columns) != set(names) or len(label_scores.columns) != len(names):
-            raise ValueError(
-                f"the columns of label_scores must be the labels of y, {names[:5]}…; "
-                f"got {label_scores.columns.tolist()[:5]}…"
-            )
+        columns = label_scores.columns.tolist()
+        if set(columns) != set(names) or len(columns) != len(names):
+            raise ValueError(f"the columns of label_scores must be the labels of y, {names[:5]}…; got {columns[:5]}…")
         label_scores = label_scores[names]
-    scores = np.asarray(label_scores, dtype=np.float32)
+    scores = np.ascontiguousarray(label_scores, dtype=np.float32)
     if scores.shape != labels.observed.shape:
         raise ValueError(
             f"label_scores must have a row for each row of y and a column for each label, shape "
@@ -206,7 +189,7 @@ def check_label_scores(label_scores: Any, labels: Labels) -> NDArray[np.float32]
             f"label_scores must be probabilities, between 0 and 1, or NaN where nothing is known; got {outside[0]}. "
             "Logits become probabilities by scipy.special.expit."
         )
-    return np.ascontiguousarray(scores)
+    return scores
 
 
 @contextmanager

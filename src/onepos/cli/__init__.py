@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import entry_points
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 from onepos import __version__
 from onepos._utils.machine import launched, launched_rank
@@ -19,6 +19,7 @@ from onepos.exceptions import LostProcessError, OneposError
 
 __all__ = ["main"]
 
+_HELP = "Multi-label classification when every training example carries one positive label and nothing else."
 SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 #: Commands of the distribution onepos-studies. Any package can register a typer app as an entry point
@@ -39,16 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with one_line_errors():
         from typer.main import get_command  # not at the top: a plain install has neither typer nor rich
 
-        if launched() and arguments[:1] != ["fit"]:
-            raise OneposError(
-                "only `onepos fit` shares its work among processes, and torchrun started several. Run this without "
-                "torchrun."
-            )
-        if arguments and arguments[0] in _IN_STUDIES and not entry_points(group="onepos.commands", name=arguments[0]):
-            raise OneposError(f"`onepos {arguments[0]}` is in another package: pip install onepos-studies")
-        app = commands()
+        command = next(iter(arguments), "")
+        if launched() and command != "fit":
+            raise OneposError("torchrun starts several processes, and only `onepos fit` shares work among them.")
+        if command in _IN_STUDIES and not entry_points(group="onepos.commands", name=command):
+            raise OneposError(f"`onepos {command}` is in another package: pip install onepos-studies")
         with orderly_end():
-            code = get_command(app).main(args=arguments, prog_name="onepos", standalone_mode=False)
+            if command == "--version":
+                sys.stdout.write(f"onepos {__version__}\n")
+                sys.exit(SUCCESS)
+            code = get_command(commands()).main(args=arguments, prog_name="onepos", standalone_mode=False)
             sys.stdout.flush()
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
@@ -62,7 +63,7 @@ def commands() -> Any:
 
     from onepos.cli import complete, demo, doctor, evaluate, fit, options, predict
 
-    app = typer.Typer(name="onepos", pretty_exceptions_enable=False)
+    app = typer.Typer(name="onepos", help=_HELP, epilog="`onepos --version` shows the version.")
     options.add(app, demo.demo)
     options.add(app, doctor.doctor, doctor.EXAMPLES)
     options.add(app, fit.fit, fit.EXAMPLES)
@@ -72,18 +73,6 @@ def commands() -> Any:
     options.add(app, doctor.methods)
     for point in sorted(entry_points(group="onepos.commands"), key=lambda point: point.name):
         app.add_typer(point.load(), name=point.name)
-
-    def show_version(wanted: bool) -> None:
-        if wanted:
-            sys.stdout.write(f"onepos {__version__}\n")
-            raise typer.Exit
-
-    version = typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
-
-    @app.callback()
-    def root(version: Annotated[bool, version] = False) -> None:
-        """Multi-label classification when every training example carries one positive label and nothing else."""
-
     return app
 
 
@@ -101,12 +90,6 @@ def one_line_errors() -> Iterator[None]:
         with suppress(OSError):  # a stream that is no file needs nothing
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(SUCCESS)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in ("typer", "rich"):
-            _report_internal_error()
-        sys.stderr.write(f'the command line needs {package}, which is not installed: pip install "onepos[cli]"\n')
-        sys.exit(BAD_INPUT)
     except LostProcessError as error:
         sys.stderr.write(f"onepos: {_one_line(error)}\n")
         sys.exit(INTERNAL_ERROR)
@@ -115,18 +98,18 @@ def one_line_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         _complain("interrupted.", INTERRUPTED)
     except Exception as error:
+        package = (getattr(error, "name", None) or "").partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and package in ("typer", "rich"):
+            sys.stderr.write(f'the command line needs {package}, which is not installed: pip install "onepos[cli]"\n')
+            sys.exit(BAD_INPUT)
         import typer
 
         if isinstance(error, typer.Abort):
             _complain("interrupted.", INTERRUPTED)
         if hasattr(error, "format_message"):  # what typer raises for bad usage, wherever its version defines it
             _complain(_usage(error), BAD_INPUT)
-        _report_internal_error()
-
-
-def _report_internal_error() -> NoReturn:
-    traceback.print_exc()
-    _complain("this is an internal error of onepos; please report it with the lines above.", INTERNAL_ERROR)
+        traceback.print_exc()
+        _complain("this is an internal error of onepos; please report it with the lines above.", INTERNAL_ERROR)
 
 
 def _complain(message: str, code: int) -> NoReturn:

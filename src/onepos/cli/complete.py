@@ -9,7 +9,7 @@ from onepos._utils.context import tell
 from onepos._utils.progress import progress_shown
 from onepos.cli import options as opt
 from onepos.cli import output
-from onepos.cli.fit import Trained, read_decided, train
+from onepos.cli.fit import Trained, train
 from onepos.cli.options import TrainingOptions, names, option, training_command
 from onepos.cli.output import InputError
 from onepos.cli.training_facts import as_json, show_training
@@ -54,7 +54,11 @@ def complete(
     check_output(out)
     if options.data.is_dir():
         raise InputError(f"tags are completed in one table; {options.data} is a folder: `onepos fit` trains on it.")
-    _check_page(options, review, title)
+    output.check_page("--review", review)
+    if title and review is None:
+        raise InputError("--title is for the review page: give --review too, or leave it out.")
+    if options.image and review is None and not options.embed:
+        raise InputError("--image shows pictures on the review page, or embeds them: give --review too, or --embed.")
     shown = [("title", title), ("image", options.image), ("id", options.id)] if review is not None else []
     with progress_shown(keep=False):
         if model is None:
@@ -63,17 +67,17 @@ def complete(
             assert table is not None  # it is no folder
             used = trained.model
         else:
-            _check_untrained(options)
             trained = None
             used, table = _open(options, model)
         tell(0.95, "completing")
         with output.input_errors():
+            from onepos.pages.review import read_decisions
             from onepos.table import complete_table
 
             completion = complete_table(
                 used,
                 table,
-                decisions=None if options.decisions is None else read_decided(options.decisions),
+                decisions=None if options.decisions is None else read_decisions(options.decisions),
                 threshold=threshold,
                 top=top,
                 separator=options.separator,
@@ -86,16 +90,6 @@ def complete(
                 _check_columns(table.frame, shown)
                 review_page(completion, review, image=options.image, title=title, threshold=threshold)
     _report(completion, trained, options.data, out, review, json)
-
-
-def _check_page(options: TrainingOptions, review: Path | None, title: str | None) -> None:
-    """Raise if options are about a review page that is not asked for, or that cannot be written."""
-    if review is not None:
-        output.check_page("--review", review)
-    elif title:
-        raise InputError("--title is for the review page: give --review too, or leave it out.")
-    elif options.image and not options.embed:
-        raise InputError("--image shows pictures on the review page, or embeds them: give --review too, or --embed.")
 
 
 def _only_shown(options: TrainingOptions) -> TrainingOptions:
@@ -118,18 +112,14 @@ def _check_columns(frame: "pd.DataFrame", shown: Sequence[tuple[str, str | None]
             row_ids(frame, name)
 
 
-def _check_untrained(options: TrainingOptions) -> None:
-    """Refuse what only training would use; ignored in silence, it would seem to have had an effect."""
+def _open(options: TrainingOptions, path: Path) -> "tuple[TableModel, TableData]":
+    """Return a model and the table, read as it needs it; raise for options that only training would use."""
+    from onepos.table import read_as_trained
+
     for field in fields(TrainingOptions):
         if field.name not in _WITH_MODEL and getattr(options, field.name) != field.default:
             written = field.name.replace("_", "-")
             raise InputError(f"--{written} is for training, and --model trains nothing: leave one of them out.")
-
-
-def _open(options: TrainingOptions, path: Path) -> "tuple[TableModel, TableData]":
-    """Return a model and the table, read as it needs it."""
-    from onepos.table import read_as_trained
-
     model = opt.open_model(path, options.data, options.embed)
     opt.check_trained_with("--label", options.label, model.label_)
     opt.check_trained_with("--id", options.id, model.id_)

@@ -5,20 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from onepos._utils.context import tell
 from onepos._utils.progress import progress_shown
 from onepos.cli.output import InputError, JsonOption, print_json, print_line, show
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from onepos.pages.demo import DemoResult, Example
-
-#: Examples that fit beside each other on 80 columns.
-_SHOWN = 3
+    from onepos.pages.demo import DemoResult
 
 
 def demo(
@@ -38,12 +31,10 @@ def demo(
     if not json:
         _show(result)
         return
-    examples = [{name: getattr(one, name) for name in ("observed", "suggested", "true")} for one in result.examples]
     print_json(
         {
             "methods": result.scores.to_dict("index"),
             "doctor": result.diagnosis.to_dict(),
-            "examples": examples,
             "facts": dict(result.facts),
             "files": dict(result.files),
             "seconds": result.seconds,
@@ -61,10 +52,7 @@ def _show(result: "DemoResult") -> None:
     print_line(f"3. Fit     method {facts['method']} with a small convolutional network")
     print_line(f"4. Tags    {files['completed']}: {facts['hidden']:,} digits were hidden from training.\n")
     show(_scores(result))
-    print_line()
-    show(_pictures(result.examples[:_SHOWN]))
-    print_line("● given  ✓ suggested and true  ✗ suggested and wrong  ○ missed\n")
-    print_line(f"5. Review  {files['review']}")
+    print_line(f"\n5. Review  {files['review']}")
     print_line(f"6. Report  {files['report']}")
     print_line(f"Time: {result.seconds:.0f} s")
 
@@ -81,32 +69,3 @@ def _scores(result: "DemoResult") -> Table:
         cells = [f"{row['suggested']:,.0f}", *shares, f"{row['average_precision']:.3f}"]
         made.add_row(f"{key} + network" if own else str(key), *cells, style="bold" if own else "")
     return made
-
-
-def _pictures(examples: tuple["Example", ...]) -> Table:
-    """Return pictures beside each other; below each what was given, suggested and missed."""
-    made = Table(box=None, show_header=False, padding=(0, 1))
-    for _ in examples:
-        made.add_column(overflow="fold")
-    made.add_row(*[Text(_draw(example.image)) for example in examples])
-    made.add_row(*[_describe(example) for example in examples])
-    return made
-
-
-def _draw(image: "NDArray[np.floating]") -> str:
-    """Draw a picture of an even height with half blocks: two pixels, one above the other, in each character."""
-    import numpy as np
-
-    ink = np.asarray(image) >= 0.4
-    signs = np.array([[" ", "▄"], ["▀", "█"]])
-    return "\n".join("".join(line) for line in signs[ink[::2].astype(int), ink[1::2].astype(int)])
-
-
-def _describe(example: "Example") -> Text:
-    text = Text(f"● {example.observed}", style="blue")
-    for label in example.suggested:
-        text.append(*((f"  ✓ {label}", "green") if label in example.true else (f"  ✗ {label}", "red")))
-    for label in example.true:
-        if label not in (example.observed, *example.suggested):
-            text.append(f"  ○ {label}", "yellow")
-    return text

@@ -43,7 +43,7 @@ def doctor(
         tell(0.3, "looking")
         features = frame.drop(columns=[label, *left_out, *([] if id is None else [id])])
         ids = None if id is None else frame[id]
-        diagnosis = diagnose(features, tags, text=words, ids=ids, interface="command line")
+        diagnosis = diagnose(features, tags, text=words, ids=ids)
     if json:
         print_json(diagnosis.to_dict())
     else:

@@ -37,8 +37,7 @@ def evaluate(
     data cannot say whether another label that is ranked high is wrong or merely unobserved.
     """
     output.check_apart({"the model": model, "the data": data}, {"--report": report})
-    if report is not None:
-        output.check_report(report)
+    output.check_page("--report", report)
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
         from onepos.table import evaluate_table, known_labels, read_as_trained

@@ -57,10 +57,9 @@ def fit(
     options = TrainingOptions(**training)
     output.check_apart(options.inputs(), {"--out": out, "--report": report})
     check_place(out)
-    if report is not None:
-        output.check_report(report)
-        if options.data.is_dir():
-            raise InputError(f"--report looks at the rows of one table; {options.data} is a folder: leave it out.")
+    output.check_page("--report", report)
+    if report is not None and options.data.is_dir():
+        raise InputError(f"--report looks at the rows of one table; {options.data} is a folder: leave it out.")
     with progress_shown(keep=False):
         trained = train(options)
         if launched_rank():
@@ -80,8 +79,7 @@ def fit(
     show_training(trained.model, options.data.name, trained.notes, trained.seconds)
     if report is not None:
         output.print_line(f"Report: {report}")
-    size = out.stat().st_size
-    output.print_line(f"Model:  {out} ({f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.0f} kB'})")
+    output.print_line(f"Model:  {out} ({out.stat().st_size / 1e6:.1f} MB)")
     table = min(options.data.glob("*.p*q*"), default=options.data) if options.data.is_dir() else options.data
     output.print_line(f"Next: onepos predict {out} {table} --out predictions.csv")
 
@@ -100,6 +98,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
     started = time.monotonic()
     tell(0.0, "loading")
+    from onepos.pages.review import read_decisions
     from onepos.table import read_table
 
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
@@ -108,7 +107,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         _check(options)
         model = options.model()
         estimator = model.check_settings(options.checkpoint)
-        decisions = None if options.decisions is None else read_decided(options.decisions)
+        decisions = None if options.decisions is None else read_decisions(options.decisions)
         how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
         how |= {"checkpoint": options.checkpoint, "estimator": estimator}
         data = None
@@ -158,19 +157,12 @@ def _check_sample(options: TrainingOptions, sample: Path) -> None:
     label, labels = options.sample_label or options.label, names(options.labels)
     if label and labels:
         raise InputError("--labels names the 0/1 columns of the sample, too: leave --sample-label out.")
-    columns = column_names(sample)
-    missing = [name for name in ([label] if label else labels) if name not in columns]
-    if missing or not (label or labels):
-        has = f"has no column {missing[0]!r}" if missing else "does not say which column holds the tags"
+    columns, wanted = column_names(sample), [label] if label else labels
+    missing = [repr(name) for name in wanted if name not in columns]
+    if missing or not wanted:
+        has = f"has no column {missing[0]}" if missing else "does not say which column holds the tags"
         need = "It needs all 0/1 columns of --labels." if labels else "Name the column of all tags with --sample-label."
         raise InputError(f"{sample.name} {has}; its columns are: {shorten(columns)}. {need}")
-
-
-def read_decided(path: Path) -> "pd.DataFrame":
-    """Return a reviewer's decisions."""
-    from onepos.pages.review import read_decisions
-
-    return read_decisions(path)
 
 
 def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:

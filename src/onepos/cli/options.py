@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from onepos.table import TableModel
 
 
-def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
+def option(metavar: str, text: str, **more: Any) -> Any:
     """Return a typer option that does not show its default; typer names it after the parameter."""
-    return typer.Option(*names, metavar=metavar, help=text, show_default=False, **more)
+    return typer.Option(metavar=metavar, help=text, show_default=False, **more)
 
 
 def flag(name: str, text: str, **more: Any) -> Any:
@@ -190,21 +190,14 @@ def names(text: str | None) -> list[str]:
 
 def settings(pairs: list[str] | None) -> dict[str, Any]:
     """Return the method's settings from ``name=value`` options."""
+    words = {"true": True, "false": False, "none": None, "null": None}
     values: dict[str, Any] = {}
     for pair in pairs or ():
-        name, sign, value = pair.partition("=")
-        if not sign or not name.strip():
+        name, sign, value = map(str.strip, pair.partition("="))
+        if not sign or not name:
             raise InputError(f"--set takes name=value, for example max_epochs=10; got {pair!r}.")
-        values[name.strip()] = _value(value.strip())
+        try:
+            values[name] = words[value.lower()] if value.lower() in words else literal_eval(value)
+        except (ValueError, SyntaxError):
+            values[name] = value  # a text
     return values
-
-
-def _value(text: str) -> Any:
-    """Return what a text says in Python, with none, null, true and false in any case; else the text."""
-    words = {"true": True, "false": False, "none": None, "null": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text

@@ -56,10 +56,10 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: S
     """Print a table; the columns named in ``numbers`` are set flush right."""
     made = Table(box=None, padding=(0, 1), header_style="bold", show_edge=False)
     for name in columns:
-        flush = name in numbers
-        made.add_column(
-            name, justify="right" if flush else "left", no_wrap=flush, overflow="ellipsis" if flush else "fold"
-        )
+        if name in numbers:
+            made.add_column(name, justify="right", no_wrap=True)
+        else:
+            made.add_column(name, overflow="fold")
     for row in rows:
         made.add_row(*row)
     show(made)
@@ -93,21 +93,18 @@ def _plain(value: Any) -> Any:
     return None if str(value) in ("<NA>", "NaT") else str(value)
 
 
-def check_page(option: str, path: Path) -> None:
-    """Raise before the work, not after it, if a page cannot be written to ``path``."""
+def check_page(option: str, path: Path | None) -> None:
+    """Raise before the work, not after it, if a page is asked for and cannot be written to ``path``."""
+    if path is None:
+        return
+    from onepos.pages import require_report
     from onepos.table.writing import check_place
 
     check_place(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{option} writes a page, to a file that ends in .html; got {path.name!r}.")
-
-
-def check_report(path: Path) -> None:
-    """Raise before the work if the page of a model cannot be written."""
-    from onepos.pages import require_report
-
-    check_page("--report", path)
-    require_report()
+    if option == "--report":
+        require_report()
 
 
 def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:

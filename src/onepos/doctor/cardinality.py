@@ -1,27 +1,40 @@
 """How many labels a row has, as far as pairs of rows reveal it, and whether labels exclude each other."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.stats import binomtest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
+from sklearn.neighbors import NearestNeighbors
 
-from onepos.doctor.data import Table, Tags, read_table, read_tags
-from onepos.doctor.diagnosis import Seen, seen
-from onepos.doctor.guess import Guess, find_leaks, guess_tags
+from onepos.doctor.columns import Column, find_leaks, is_id, read_columns
+from onepos.doctor.diagnosis import Finding, finding
+from onepos.doctor.labels import Tags, read_tags
 from onepos.doctor.rows import chance_duplicates, comparable_rows, groups_of
+from onepos.exceptions import DataFileError
+from onepos.table import ColumnEncoder
+from onepos.table.kinds import NUMBER
 
 FEWEST_GROUPS, MOST_GROUPS = 20, 5000  # Fewest groups of identical rows to rely on; most to resample
-FEWEST_ENTRIES = 3  # A sparse row with fewer entries coincides with others by chance
 _RESAMPLES = 400
+CUT = 5.0  # Standardised values beyond this are cut: one outlier must not decide a distance
+REFERENCE, QUERIES, VOTERS, MODEL_ROWS = 10_000, 2_000, 15, 3_000  # Rows to learn from, to guess, to vote, to fit
+FEWEST_ROWS = 50  # Fewest rows from which to guess tags
+#: The reference holds at most so many numbers; the multinomial model is fitted up to so many products per step.
+MOST_ENTRIES, MOST_PRODUCTS = 40_000_000, 20_000_000
 SUSPICIOUS = 0.8  # Share of rows with one label only from which on labels are suspected to exclude each other
 #: Share of the most frequent label's errors that guesses must avoid: one frequent label alone is no class structure.
 SKILL = 0.5
-FEWEST_ROWS, STANDARD_ERRORS = 200, 2.0  # From so many rows on, an edge of fewer standard errors counts as nothing
 AGREE = 0.9  # Identical rows that agree in fewer pairs contradict the suspicion that labels are exclusive
 CONFIDENCE = 0.975  # One-sided confidence of the lower bound
+EDGE_ROWS, STANDARD_ERRORS = 200, 2.0  # From so many rows on, an edge of fewer standard errors counts as nothing
 
 
 @dataclass(frozen=True)
@@ -43,13 +56,9 @@ class CardinalityEstimate:
 def estimate_cardinality(features: Any, tags: Any, *, text: Any = None) -> CardinalityEstimate:
     """Estimate, or bound, the number of labels per row from pairs of rows.
 
-    Single positives do not identify the mean number of labels m = E|Y|. Pairs of tags of the same row do say something.
-    If tags are chosen evenly, two tags of one thing agree with probability 1/|Y|, and any guess that has not seen the
-    tag is right with probability at most E[1/|Y|]. With 20 groups of identical rows or more, which coarse columns do
-    not explain, the first gives an estimate of the harmonic mean of |Y|, which is at most m. Else, with 50 rows or
-    more, the second gives an upper bound of it, from the best of three guesses. docs/doctor.md says when each is wrong.
-
-    Parameters are those of :func:`onepos.doctor.diagnose`. Rows with other than one observed label are left out.
+    Single positives do not identify the mean number of labels, but pairs of tags of the same row say something about
+    it. docs/doctor.md says how, and when the estimate is wrong. Parameters are those of :func:`onepos.doctor.diagnose`.
+    Rows with other than one observed label are left out.
 
     Examples
     --------
@@ -61,18 +70,114 @@ def estimate_cardinality(features: Any, tags: Any, *, text: Any = None) -> Cardi
     >>> cardinality.estimate, cardinality.basis, cardinality.pairs
     (2.0, 'duplicates', 50)
     """
-    table = read_table(features, text)
-    read = read_tags(tags, table.n_rows)
-    from_duplicates = cardinality_of(table, read, None)
+    columns = read_columns(features, text)
+    read = read_tags(tags, len(columns[0].codes))
+    from_duplicates = cardinality_of(columns, read, None)
     if from_duplicates.basis == "duplicates":
         return from_duplicates
-    return cardinality_of(table, read, guess_tags(table, read, find_leaks(table, read)))
+    return cardinality_of(columns, read, guess_tags(columns, read, find_leaks(columns, read)))
 
 
-def cardinality_of(table: Table, tags: Tags, guess: Guess | None) -> CardinalityEstimate:
+@dataclass(frozen=True, eq=False)
+class TagGuess:
+    """Guesses of tags, none of which has seen the row's own tag; arrays of shape (n_queries,)."""
+
+    nearest: NDArray[np.bool_]  # Whether the nearest other row has the same tag.
+    vote: NDArray[np.bool_]  # Whether the vote of 15 neighbours is the tag.
+    right: NDArray[np.bool_]  # Whether the mean of the vote and a cross-validated multinomial model has the tag on top.
+    confidence: NDArray[np.float64]  # That mean for its top label.
+    frequent: float  # Share of the queries that the most frequent label gets right.
+    edge: NDArray[np.float64]  # That mean for the row's own tag, less what a random row's tag would get.
+
+
+def guess_tags(columns: Sequence[Column], tags: Tags, leaks: Collection[str]) -> TagGuess | None:
+    """Guess tags of up to 2,000 rows; None if rows or labels are too few.
+
+    Rows without content are left out. Of identical rows one is kept, unless they coincide by chance: the copy of a
+    record carries its tag, which says nothing about the row's other labels. Columns that leak or identify are left
+    out too.
+    """
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(comparable_rows(columns, tags)))
+    group, size = groups_of(columns, rows)
+    if len(rows) and not chance_duplicates(columns, size):
+        rows = rows[np.sort(np.unique(group, return_index=True)[1])]
+    rows = rows[: max(FEWEST_ROWS, min(REFERENCE, MOST_ENTRIES // len(columns)))]
+    labels, codes = np.unique(tags.codes[rows], return_inverse=True)
+    n_labels = len(labels)
+    if len(rows) < FEWEST_ROWS or not 2 <= n_labels <= len(rows) / 2:
+        return None
+    usable = [one for one in columns if one.is_used and one.name not in leaks and not is_id(one)]
+    X = _vectors(usable, rows)
+    if X is None:
+        return None
+    n = min(QUERIES, len(rows))
+    truth, everyone = codes[:n], np.arange(n)
+    neighbours = _neighbours(X, n)
+    votes = np.zeros((n, n_labels))
+    np.add.at(votes, (everyone[:, None], codes[neighbours]), 1.0 / VOTERS)
+    share = votes if (model := _multinomial(X, codes, n, n_labels)) is None else (votes + model) / 2
+    frequency = np.bincount(codes, minlength=n_labels) / len(codes)
+    return TagGuess(
+        nearest=codes[neighbours[:, 0]] == truth,
+        vote=votes.argmax(axis=1) == truth,
+        right=share.argmax(axis=1) == truth,
+        confidence=share.max(axis=1),
+        frequent=float((truth == frequency.argmax()).mean()),
+        edge=share[everyone, truth] - share @ frequency,
+    )
+
+
+def _vectors(columns: Sequence[Column], rows: NDArray[np.int64]) -> Any:
+    """Return rows as float32 vectors, dense or CSR, in the features of ``fit``; None if no column can be used."""
+    frame = pd.DataFrame({column.name: column.cells.iloc[rows] for column in columns})
+    for column in columns:
+        if column.kind == NUMBER and column.values is not None:
+            frame[column.name] = np.where(np.isfinite(column.values[rows]), column.values[rows], np.nan)
+    texts = [column.name for column in columns if column.is_text]
+    for text, drop in ((texts, []), ([], texts)):  # once more without texts, if they hold no usable words
+        try:
+            with np.errstate(all="ignore"):
+                X = ColumnEncoder(text=text, drop=drop).fit(frame).transform(frame)
+        except DataFileError:
+            continue
+        values = X.data if sparse.issparse(X) else X
+        np.clip(np.nan_to_num(values, copy=False), -CUT, CUT, out=values)
+        return X
+    return None
+
+
+def _neighbours(X: Any, n: int) -> NDArray[np.int64]:
+    """Return the 15 nearest other rows of each of the first n rows."""
+    search = NearestNeighbors(n_neighbors=VOTERS + 1, algorithm="brute").fit(X)
+    near = search.kneighbors(X[:n], return_distance=False)
+    # Among rows at distance zero, the row itself may come later or be missing.
+    other = near != np.arange(n)[:, None]
+    other[other.all(axis=1), -1] = False
+    return np.asarray(near[other].reshape(n, VOTERS), dtype=np.int64)
+
+
+def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDArray[np.float64] | None:
+    """Probabilities of the first n rows from three-fold cross-validation; None if that would take long."""
+    m = min(MODEL_ROWS, len(codes))
+    entries = X[:m].nnz if sparse.issparse(X) else m * X.shape[1]
+    if (entries + X.shape[1]) * n_labels > MOST_PRODUCTS:
+        return None
+    probabilities = np.zeros((n, n_labels))
+    model, folds = LogisticRegression(C=0.1, max_iter=50), PredefinedSplit(np.arange(m) % 3)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a rough fit is a fair guess too, and a fold may lack a rare label
+            shares = cross_val_predict(model, X[:m], codes[:m], cv=folds, method="predict_proba")
+    except ValueError:  # a fold has one label only
+        return None
+    probabilities[:m, np.unique(codes[:m])] = shares[:n]
+    return probabilities
+
+
+def cardinality_of(columns: Sequence[Column], tags: Tags, guess: TagGuess | None) -> CardinalityEstimate:
     """Return the estimate of :func:`estimate_cardinality` from what has been read and guessed."""
     n_labels = int((tags.counts > 0).sum())
-    outcomes, weight = _agreements(table, tags)
+    outcomes, weight = _agreements(columns, tags)
     basis: Literal["duplicates", "neighbours"] = "duplicates"
     if len(outcomes) < FEWEST_GROUPS and guess is not None:
         basis, outcomes = "neighbours", np.stack([guess.nearest, guess.vote, guess.right], axis=1).astype(np.float64)
@@ -85,17 +190,15 @@ def cardinality_of(table: Table, tags: Tags, guess: Guess | None) -> Cardinality
     return CardinalityEstimate(estimate, (min(least, estimate), max(most, estimate)), basis, len(outcomes))
 
 
-def _agreements(table: Table, tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _agreements(columns: Sequence[Column], tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Per group of identical tagged rows, none by chance: share of pairs with the same tag (a column), and rows."""
-    used = comparable_rows(table, tags)
-    if table.matrix is not None:
-        used &= np.diff(table.matrix.indptr) >= FEWEST_ENTRIES
-    group, size = groups_of(table, used)
-    if not (size > 1).any() or chance_duplicates(table, size):
+    used = comparable_rows(columns, tags)
+    group, size = groups_of(columns, used)
+    several = size > 1
+    if not several.any() or chance_duplicates(columns, size):
         return np.zeros((0, 1)), np.zeros(0)
     pair, count = np.unique(np.stack([group, tags.codes[used]]), axis=1, return_counts=True)
     same = np.bincount(pair[0], count * (count - 1.0), minlength=len(size))
-    several = size > 1
     rows = size[several].astype(np.float64)
     return (same[several] / (rows * (rows - 1)))[:, None], rows
 
@@ -116,38 +219,10 @@ def _resampled(outcomes: NDArray[np.float64], weight: NDArray[np.float64]) -> ND
     return np.asarray(draws @ np.concatenate([outcomes, ends]) / draws.sum(axis=1, keepdims=True))
 
 
-_MEANING = {
-    "duplicates": """\
-From {pairs:,} groups of identical rows: about {numbers} labels per row, as a harmonic mean, if each group is one \
-thing tagged several times, evenly among its labels. The mean is at least as large. Copied records, whose tag was \
-copied along, make it too small.""",
-    "neighbours": """\
-Tags guessed from other rows: at most {numbers} labels per row, as a harmonic mean, if tags were drawn evenly from \
-each row's labels. This is an upper bound, loose if features say little; single positives do not reveal the mean.""",
-}
-
-
-def check_cardinality(cardinality: CardinalityEstimate, guess: Guess | None) -> Iterator[Seen]:
-    """Say what the estimate means, and what guesses of tags tell about the labels."""
-    if guess is not None:
-        yield from _check_guesses(guess, cardinality)
-    if cardinality.estimate is not None and cardinality.interval is not None:
-        low, high = cardinality.interval
-        numbers = f"{cardinality.estimate:.2f} (95 % interval {low:.2f} to {high:.2f})"
-        meaning = _MEANING[cardinality.basis].format(pairs=cardinality.pairs, numbers=numbers)
-        yield seen("cardinality-estimate", found=meaning)
-
-
 def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> float:
-    """Lower bound on the share of rows that have one label only.
-
-    Let the tag be drawn uniformly from the row's labels Y. Then P(tag = j | x) = E[1{j ∈ Y}/|Y| | x] ≤ E[1/|Y| | x]
-    ≤ ½ + ½ P(|Y| = 1 | x). So where guesses are right with probability a, at least 2a − 1 of the rows have one label.
-    Take the rows S whose guess is held likelier than not, a choice that does not look at their tags: at least
-    P(S) · (2 a_S − 1) of all rows have one label. a_S is replaced by its Wilson lower bound (97.5 %).
+    """Lower bound on the share of rows that have one label only; docs/doctor.md derives it.
 
     ``right`` says whether a guess that has not seen the row's tag is the tag, ``confidence`` how probable it was held.
-    Overlapping exclusive classes give a small value, so a small value proves nothing.
     """
     sure = confidence > 0.5
     n = int(sure.sum())
@@ -157,14 +232,19 @@ def single_share(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> f
     return float(sure.mean() * max(0.0, 2 * lower - 1))
 
 
-def _check_guesses(guess: Guess, cardinality: CardinalityEstimate) -> Iterator[Seen]:
-    """Suspect labels that exclude each other, unless identical rows disagree; and features that say nothing."""
-    disagree = cardinality.basis == "duplicates" and 1 / (cardinality.estimate or 1.0) < AGREE
-    right = float(guess.right.mean())
-    share = single_share(guess.right, guess.confidence)
-    skill = (right - guess.frequent) / max(1 - guess.frequent, 1e-12)
-    if share >= SUSPICIOUS and skill >= SKILL and not disagree:
-        yield seen("labels-exclusive", right=right, nearest=guess.nearest.mean(), share=share)
-    error = float(guess.edge.std() / np.sqrt(len(guess.edge)))
-    if len(guess.edge) >= FEWEST_ROWS and guess.edge.mean() < STANDARD_ERRORS * error:
-        yield seen("tag-unpredictable", right=right)
+def check_guesses(guess: TagGuess | None, cardinality: CardinalityEstimate) -> Iterator[Finding]:
+    """Suspect labels that exclude each other and features that say nothing; say what the cardinality estimate means."""
+    if guess is not None:
+        right, share = float(guess.right.mean()), single_share(guess.right, guess.confidence)
+        skill = (right - guess.frequent) / max(1 - guess.frequent, 1e-12)
+        disagree = cardinality.basis == "duplicates" and 1 / (cardinality.estimate or 1.0) < AGREE
+        if share >= SUSPICIOUS and skill >= SKILL and not disagree:
+            yield finding("labels-exclusive", right=right, nearest=guess.nearest.mean(), share=share)
+        error = float(guess.edge.std() / np.sqrt(len(guess.edge)))
+        if len(guess.edge) >= EDGE_ROWS and guess.edge.mean() < STANDARD_ERRORS * error:
+            yield finding("tag-unpredictable", right=right)
+    if cardinality.estimate is not None and cardinality.interval is not None:
+        low, high = cardinality.interval
+        numbers = f"{cardinality.estimate:.2f} (95 % interval {low:.2f} to {high:.2f})"
+        code = "cardinality-estimate" if cardinality.basis == "duplicates" else "cardinality-bound"
+        yield finding(code, pairs=cardinality.pairs, numbers=numbers)

@@ -1,199 +1,176 @@
-"""Checks of the columns one by one: what they hold, what ``fit`` would make of them, and the scale of numbers."""
+"""The columns: how each is read once, and the checks of what it holds; docs/doctor.md has the rules."""
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_timedelta64_dtype
+from scipy import sparse
 
-from onepos.doctor.data import Column, Table, Tags
-from onepos.doctor.diagnosis import Seen, counted, name_of, seen
-from onepos.doctor.rows import matrix_keys
-from onepos.table.kinds import CATEGORY, NUMBER, OTHER
+from onepos.doctor.diagnosis import Finding, counted, finding, name_of
+from onepos.doctor.labels import Tags, factorize
+from onepos.table import ColumnEncoder
+from onepos.table.columns import DateColumn, as_flags
+from onepos.table.judge import ColumnChoice, judge, kind_of
+from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, WRITTEN, as_list, named, require_columns
 
-ENOUGH_ROWS = 20  # From this many rows on, distinct values say something about identifiers and prose
-SPREAD = 1e3  # Largest ratio of two columns' standard deviations that passes
-HUGE = 2.0**24  # float32, in which networks work, holds every whole number up to here and not beyond
-TAIL = 100.0  # Distance from the median, in interquartile ranges, that a normal column practically never reaches
-FEWEST_CODES, MOST_CODES = 3, 30  # A column of consecutive whole numbers with so many distinct values may hold codes
-ENOUGH_NUMBERS = 50
-_TARGET_NAMES = frozenset({"label", "labels", "tag", "tags", "target", "targets", "class", "y"})
-_PREFIX = re.compile(r"^(is|has|label|tag|target|class|y)[_\-. ]+", re.IGNORECASE)
+ENOUGH_ROWS = 20  # From this many rows on, distinct values say something about identifiers
+LEAK_ACCURACY = 0.98  # Held-out accuracy of one column from which on it gives the tag away
+LEAK_SKILL = 0.95  # Share of the way from the most frequent label to certainty that it must also close
+LEAK_ROWS, LEAK_LABEL_ROWS = 50, 10  # Fewest held-out rows, in all and of one label, from which to conclude
+LEAK_SAMPLE = 5000  # Rows to look at
 
 
-def check_columns(table: Table, tags: Tags) -> Iterator[Seen]:
-    """Look at each column; docs/doctor.md has the rules. Of a sparse matrix: empty and equal columns."""
-    if table.matrix is not None:
-        yield from _sparse_columns(table)
-        return
-    explained = set[Hashable]()
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column, read once; ``kind`` is as in ``onepos.table``."""
+
+    cells: "pd.Series[Any]"
+    kind: str
+    choice: ColumnChoice  # What ``fit`` would make of it.
+    is_text: bool  # Whether it is named as text.
+    codes: NDArray[np.int64]  # Place of each entry in ``distinct``; −1 where missing.
+    distinct: NDArray[Any]  # Distinct values in the order in which they occur.
+    #: Numbers, for numbers, yes/no and dates (days); NaN where missing. None for other kinds.
+    values: NDArray[np.float64] | None
+
+    @property
+    def name(self) -> str:
+        """The name of the column."""
+        return str(self.cells.name)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether ``fit`` makes features of it."""
+        return not self.choice.reason
+
+
+def read_columns(features: Any, text: Any = None) -> list[Column]:
+    """Read a DataFrame, a Series or an array; ``ValueError`` says what does not fit."""
+    if sparse.issparse(features):
+        raise ValueError("features must be a DataFrame or a 2-D array; got a sparse matrix. Pass features.toarray().")
+    frame = named(pd.DataFrame(features if isinstance(features, pd.DataFrame | pd.Series) else np.asarray(features)))
+    if frame.empty:
+        raise ValueError(f"features must have at least one row and one column; got shape {frame.shape}.")
+    texts = as_list(text) if text is not None else []
+    require_columns(frame, texts, "text")
+    wanted = ColumnEncoder(text=texts)
+    return [read_column(cells, wanted) for _, cells in frame.items()]
+
+
+def read_column(cells: "pd.Series[Any]", wanted: ColumnEncoder) -> Column:
+    """Read one column of a frame; ``wanted`` has the settings of ``fit``."""
+    choice = judge(cells, wanted)
+    kind, values = choice.kind or kind_of(cells), None
+    if isinstance(choice.part, DateColumn):
+        values = choice.part.days(cells)
+    elif kind == BOOLEAN:
+        values = as_flags(cells)
+    elif kind == NUMBER:
+        numbers = (
+            cells.dt.total_seconds() if is_timedelta64_dtype(cells.dtype) else pd.to_numeric(cells, errors="coerce")
+        )
+        values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    codes, distinct = factorize(pd.Series(values) if kind == BOOLEAN else cells)
+    return Column(cells, kind, choice, cells.name in wanted.text, codes, distinct, values)
+
+
+def check_columns(columns: Sequence[Column], leaks: dict[str, float]) -> Iterator[Finding]:
+    """Look at each column: what it holds, what ``fit`` leaves out, copies of others, and what ``find_leaks`` found."""
+    explained = set[str]()
     for code, test in _TESTS.items():
-        names = [column.name for column in table.columns if test(column, table)]
-        explained.update(names)
+        names = [column.name for column in columns if test(column)]
         if names:
-            yield seen(code, names)
-    for column in table.columns:
+            explained.update(names)
+            yield finding(code, names)
+    for column in columns:
         if column.choice.reason and column.name not in explained:
-            yield seen("column-left-out", [column.name], reason=column.choice.reason)
-    same: dict[object, list[Hashable]] = defaultdict(list)
-    for column in table.columns:
+            yield finding("column-left-out", [column.name], reason=column.choice.reason)
+    same: dict[object, list[str]] = defaultdict(list)
+    for column in columns:
         if len(column.distinct) > 1:
-            same[_content(column)].append(column.name)
-    yield from _repeats([(group[0], copy) for group in same.values() for copy in group[1:]])
-    labels = {_plain(str(name)) for name in tags.names} - {""}
-    alike = [name for name in table.names if isinstance(name, str) and _is_label_name(name, labels)]
-    if alike and table.named:
-        yield seen("column-named-like-label", alike)
+            same[column.codes.tobytes(), tuple(map(str, column.distinct))].append(column.name)
+    if copies := {copy: group[0] for group in same.values() for copy in group[1:]}:
+        shown = ", ".join(f"{name_of(copy)} = {name_of(first)}" for copy, first in list(copies.items())[:5])
+        yield finding("column-duplicate", copies, copies=counted(len(copies), "column"), shown=shown)
+    if leaks:
+        shown = ", ".join(f"{name_of(name)} {share:.1%}" for name, share in list(leaks.items())[:5])
+        yield finding("column-leaks", leaks, found=counted(len(leaks), "column"), shown=shown)
 
 
-def is_id(column: Column, table: Table) -> bool:
+def is_id(column: Column) -> bool:
     """Whether a column looks like an identifier: words or whole numbers, another one in every row."""
-    if table.n_rows < ENOUGH_ROWS or len(column.distinct) < table.n_rows or column in table.texts:
+    n_rows = len(column.codes)
+    if n_rows < ENOUGH_ROWS or len(column.distinct) < n_rows or column.is_text:
         return False
     if column.kind == CATEGORY:
         return all(isinstance(value, str) and len(value.split()) == 1 for value in column.distinct)
     values = column.values
-    if values is None or not _is_whole(column):
+    if column.kind != NUMBER or values is None or not (np.isfinite(values) & (values == np.floor(values))).all():
         return False
-    return bool((np.diff(values) > 0).all() or values.max() - values.min() == len(values) - 1)
+    return bool((np.diff(values) > 0).all() or values.max() - values.min() == n_rows - 1)
 
 
-def _is_whole(column: Column) -> bool:
-    """Whether all numbers of a column are finite and whole, and there is one."""
-    if column.kind != NUMBER or column.values is None:
-        return False
-    present = column.values[column.codes >= 0]
-    return bool(present.size and np.isfinite(present).all() and (present == np.floor(present)).all())
-
-
-_TESTS: dict[str, Callable[[Column, Table], bool]] = {
-    "column-empty": lambda column, _: len(column.distinct) == 0,
-    "column-constant": lambda column, table: len(column.distinct) == 1 and table.n_rows > 1 and column.missing == 0,
-    "column-mostly-missing": lambda column, table: len(column.distinct) > 0 and column.missing > table.n_rows / 2,
+_TESTS: dict[str, Callable[[Column], bool]] = {
+    "column-empty": lambda column: len(column.distinct) == 0,
+    "column-constant": lambda column: len(column.distinct) == 1 < len(column.codes) and bool((column.codes >= 0).all()),
+    "column-mostly-missing": lambda column: len(column.distinct) > 0 and bool((column.codes < 0).mean() > 0.5),
     "column-id": is_id,
-    "column-number-as-text": lambda column, _: getattr(column.choice.part, "units", None) == [""],
-    "column-unsupported": lambda column, _: column.kind == OTHER,
+    "column-number-as-text": lambda column: getattr(column.choice.part, "units", None) == [""],
+    "column-unsupported": lambda column: column.kind == OTHER,
+    "column-infinite": lambda column: column.values is not None and bool(np.isinf(column.values).any()),
 }
 
 
-def _content(column: Column) -> object:
-    """Return what two columns share if they hold the same."""
-    if column.values is not None:
-        return np.where(np.isnan(column.values), np.nan, column.values + 0.0).tobytes()
-    return column.codes.tobytes(), tuple(str(value) for value in column.distinct)
+def find_leaks(columns: Sequence[Column], tags: Tags) -> dict[str, float]:
+    """Predict the tag from each column alone; return the columns that do it, each with its held-out accuracy.
+
+    Half of up to 5,000 tagged rows say which tag goes with which value (the nearest value, for numbers); the other half
+    is predicted. So a column with a value per row earns nothing by chance.
+    """
+    rows = np.flatnonzero(tags.codes >= 0)
+    if len(rows) < 2 * LEAK_ROWS or (tags.counts > 0).sum() < 2:
+        return {}
+    rows = np.random.default_rng(0).permutation(rows)[:LEAK_SAMPLE]
+    learn, hold = np.split(rows, [len(rows) // 2])
+    truth, leaks = tags.codes[hold], dict[str, float]()
+    frequent = float(np.bincount(truth).max() / len(truth))
+    for column in columns:
+        if column.choice.reason == WRITTEN:
+            continue
+        accuracy = float((_predict(column, learn, hold, tags.codes) == truth).mean())
+        if accuracy >= LEAK_ACCURACY and accuracy - frequent >= LEAK_SKILL * (1 - frequent) and frequent < 1:
+            leaks[column.name] = accuracy
+        elif len(column.distinct) == 2 and (share := _tells_one_label(column.codes[hold], truth)):
+            leaks[column.name] = share
+    return leaks
 
 
-def _repeats(pairs: list[tuple[Hashable, Hashable]]) -> Iterator[Seen]:
-    """Report pairs of a column and its copy."""
-    if pairs:
-        shown = ", ".join(f"{name_of(copy)} = {name_of(first)}" for first, copy in pairs[:5])
-        yield seen("column-duplicate", [copy for _, copy in pairs], copies=counted(len(pairs), "column"), shown=shown)
+def _predict(column: Column, learn: Any, hold: Any, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the most frequent tag of each held-out row's value, or of the nearest number, among the learning rows."""
+    numeric = column.values is not None and bool((column.codes[learn] >= 0).any())
+    values: Any = column.values if numeric else column.codes
+    known = learn[column.codes[learn] >= 0] if numeric else learn
+    pairs = pd.DataFrame({"value": values[known], "tag": codes[known]}).value_counts().index.to_frame(index=False)
+    best = pairs.drop_duplicates("value").sort_values("value")
+    seen, tags, asked = best["value"].to_numpy(), best["tag"].to_numpy(), values[hold]
+    with np.errstate(all="ignore"):  # sums may be infinite
+        place = np.searchsorted(seen[:-1] / 2 + seen[1:] / 2, asked, side="right")
+    answered = column.codes[hold] >= 0 if numeric else seen[place] == asked
+    return np.where(answered, tags[place], np.bincount(codes[learn]).argmax())
 
 
-def _is_label_name(name: str, labels: set[str]) -> bool:
-    plain = _plain(name)
-    # Numbered labels match numbered columns by chance.
-    lettered = any(letter.isalpha() for letter in plain)
-    return plain in _TARGET_NAMES or (lettered and (plain in labels or _plain(_PREFIX.sub("", name)) in labels))
-
-
-def _plain(name: str) -> str:
-    return " ".join(re.split(r"[\W_]+", name.casefold())).strip()
-
-
-def _sparse_columns(table: Table) -> Iterator[Seen]:
-    columns = table.matrix.T.tocsr()
-    columns.sort_indices()
-    filled = np.diff(columns.indptr) > 0
-    if not filled.all():
-        yield seen("column-constant", np.flatnonzero(~filled))
-    _, first, group = np.unique(matrix_keys(columns), return_index=True, return_inverse=True)
-    yield from _repeats([(int(first[group[j]]), j) for j in np.flatnonzero(filled).tolist() if first[group[j]] != j])
-
-
-def check_scale(table: Table) -> Iterator[Seen]:
-    """Look at the numeric columns: infinite, huge, of very different scale, heavy-tailed, codes of categories."""
-    if table.matrix is not None:
-        yield from _sparse_scale(table.matrix)
-        return
-    every = [column for column in table.columns if column.kind == NUMBER]
-    infinite = [column.name for column in every if column.values is not None and np.isinf(column.values).any()]
-    numeric = [column for column in every if len(column.distinct) > 1]
-    yield from _check_size(
-        infinite,
-        {column.name: spread for column in numeric if (spread := _deviation(column)) > 0},
-        {column.name: _largest(column) for column in every},
-    )
-    tails = [column.name for column in numeric if _is_heavy(column)]
-    if tails:
-        yield seen("scale-heavy-tail", tails, tail=TAIL)
-    codes = [column.name for column in numeric if _may_be_codes(column)]
-    if codes and not (len(numeric) >= 10 and len(codes) > len(numeric) / 2):
-        yield seen("scale-integer-codes", codes)
-
-
-def _sparse_scale(matrix: Any) -> Iterator[Seen]:
-    finite = np.isfinite(matrix.data)
-    values = np.zeros(matrix.shape[1])
-    np.maximum.at(values, matrix.indices[finite], np.abs(matrix.data[finite]))
-    # The deviation of a rare word is small because the word is rare; the magnitude is not.
-    largest: dict[Hashable, float] = {int(j): float(values[j]) for j in np.flatnonzero(values > 0)}
-    yield from _check_size(np.unique(matrix.indices[~finite]).tolist(), largest, largest)
-
-
-def _check_size(
-    infinite: list[Hashable], spreads: dict[Hashable, float], largest: dict[Hashable, float]
-) -> Iterator[Seen]:
-    """Report infinite values, spreads that differ much, and huge magnitudes."""
-    if infinite:
-        yield seen("scale-infinite", infinite)
-    if spreads:
-        low, high = min(spreads, key=spreads.__getitem__), max(spreads, key=spreads.__getitem__)
-        if spreads[high] / SPREAD > spreads[low]:
-            ends: dict[str, Any] = {
-                "low": spreads[low],
-                "high": spreads[high],
-                "lowest": name_of(low),
-                "highest": name_of(high),
-            }
-            yield seen("scale-spread", [low, high], **ends)
-    huge = [name for name, value in largest.items() if value > HUGE]
-    if huge:
-        yield seen("scale-huge", huge, largest=max(largest.values()))
-
-
-def _finite(column: Column) -> NDArray[np.float64]:
-    assert column.values is not None
-    return column.values[np.isfinite(column.values)]
-
-
-def _largest(column: Column) -> float:
-    return float(np.abs(_finite(column)).max(initial=0.0))
-
-
-def _deviation(column: Column) -> float:
-    """Standard deviation, from values divided by the largest: squares of large numbers do not overflow."""
-    finite, largest = _finite(column), _largest(column)
-    if largest == 0:
-        return 0.0
-    with np.errstate(all="ignore"):
-        return float(min(np.std(finite / largest) * largest, np.finfo(np.float64).max))
-
-
-def _is_heavy(column: Column) -> bool:
-    scaled = _finite(column) / max(_largest(column), 1e-300)
-    if scaled.size < ENOUGH_NUMBERS:
-        return False
-    low, middle, high = np.quantile(scaled, [0.25, 0.5, 0.75])
-    return bool(high > low and np.abs(scaled - middle).max() > TAIL * (high - low))
-
-
-def _may_be_codes(column: Column) -> bool:
-    n_distinct = len(column.distinct)
-    if not FEWEST_CODES <= n_distinct <= MOST_CODES or not _is_whole(column):
-        return False
-    finite = _finite(column)
-    enough = finite.size >= max(ENOUGH_NUMBERS, 3 * n_distinct)
-    return bool(enough and finite.max() - finite.min() == n_distinct - 1)
+def _tells_one_label(value: NDArray[np.int64], truth: NDArray[np.int64]) -> float | None:
+    """Return the smaller of precision and recall if one of the two values stands for one label."""
+    counts = np.bincount(truth)
+    known = (counts >= LEAK_LABEL_ROWS) & (counts < len(truth))
+    best = 0.0
+    for one in (0, 1):
+        both = np.bincount(truth[value == one], minlength=len(counts))
+        share = both / np.maximum(np.maximum(counts, int((value == one).sum())), 1)
+        best = max(best, float(share[known].max(initial=0.0)))
+    return best if best >= LEAK_ACCURACY else None

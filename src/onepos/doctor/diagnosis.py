@@ -1,6 +1,5 @@
 """A diagnosis: a summary of the data and a list of findings. ``findings.toml`` has the words of each finding."""
 
-import json
 import shlex
 import textwrap
 import tomllib
@@ -9,10 +8,9 @@ from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Level: TypeAlias = Literal["note", "warning", "error"]
-Interface: TypeAlias = Literal["python", "command line"]
 
 #: From harmless to fatal.
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
@@ -45,9 +43,9 @@ class Finding:
 class Summary:
     """The data in numbers.
 
-    ``columns`` counts columns by kind, as in ``ColumnEncoder.kinds_``, or "sparse" or "other". ``tags_missing`` counts
-    rows without an observed label. ``label_counts`` has the rows in which each label is observed, most frequent first.
-    ``became`` says what ``fit`` makes of each named column; those that it leaves out come first.
+    ``columns`` counts columns by kind, as in ``ColumnEncoder.kinds_``, or "other". ``tags_missing`` counts rows without
+    an observed label. ``label_counts`` has the rows in which each label is observed, most frequent first. ``became``
+    says what ``fit`` makes of each named column; those that it leaves out come first.
     """
 
     rows: int
@@ -63,9 +61,8 @@ class Summary:
         size = f"{counted(self.rows, 'row')}, {counted(sum(self.columns.values()), 'column')} ({kinds})"
         lines = [f"{size}, {counted(self.labels, 'label')}, {counted(self.tags_missing, 'row')} without a tag."]
         if self.label_counts:
-            labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts[:_MOST_LABELS])
-            more = len(self.label_counts) - _MOST_LABELS
-            lines.append(f"Labels: {labels}{f' and {more:,} more' if more > 0 else ''}.")
+            labels = [f"{name} {count:,}" for name, count in self.label_counts]
+            lines.append(f"Labels: {_first(labels, _MOST_LABELS)}.")
         if self.became:
             lines.append("What fit makes of the columns:")
             lines += [f"  {name!r} {words}" for name, words in self.became[:_MOST_COLUMNS]]
@@ -103,56 +100,26 @@ class Diagnosis:
         return "\n\n".join(blocks if self.findings else [*blocks, "Nothing found."]) + "\n"
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks; every string from the data is escaped."""
-        rows = [
-            f"<tr><td>{escape(one.level)}</td><td><code>{escape(one.code)}</code></td>"
-            f'<td style="text-align:left"><b>{escape(one.title)}</b><br>{escape(one.detail)}</td></tr>'
-            for one in self.findings
-        ]
-        caption = "<br>".join(map(escape, self.summary.lines()))
-        head = "<tr><th>level</th><th>code</th><th>what was seen</th></tr>"
-        body = "".join(rows or ['<tr><td colspan="3">Nothing found.</td></tr>'])
-        return f"<table><caption>{caption}</caption><thead>{head}</thead><tbody>{body}</tbody></table>"
+        """Return the text for notebooks, escaped."""
+        return f"<pre>{escape(self.to_text())}</pre>"
 
 
 def _wrapped(text: str, first: str = "", then: str = "") -> str:
     return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=then)
 
 
-class Seen(NamedTuple):
-    """What a check saw, not worded yet."""
-
-    code: str
-    about: list[str]
-    values: dict[str, Any]
-    level: Level | None
-
-
-def seen(code: str, about: Iterable[object] = (), *, level: Level | None = None, **values: Any) -> Seen:
-    """Note a finding: the names that it is about, values for its sentence, and a level if not the declared one."""
-    return Seen(code, [name_of(name) for name in about], values, level)
-
-
-def worded(sight: Seen, interface: Interface) -> Finding:
-    """Return the finding in words, with advice in the words of the interface."""
-    words, about = _WORDS[sight.code], sight.about
-    names = [*about[:_MOST_NAMES], *(["…"] if len(about) > _MOST_NAMES else [])]
-    if interface == "python":
-        option, mean, columns = "{}={}", "n_positives", json.dumps(names, ensure_ascii=False)
-    else:
-        option, mean, columns = "--{} {}", "n-positives", shlex.quote(",".join(names))
+def finding(code: str, about: Iterable[object] = (), *, level: Level | None = None, **values: Any) -> Finding:
+    """Word a finding: the names that it is about, values for its sentence, and a level if not the declared one."""
+    words, names = _WORDS[code], [name_of(name) for name in about]
+    some = [*names[:_MOST_NAMES], *(["…"] if len(names) > _MOST_NAMES else [])]
     detail = words["detail"].format(
-        n=len(about),
-        names=listed(about),
-        columns=f"{counted(len(about), 'column')} ({listed(about)})",
-        drop=option.format("drop", columns),
-        categories=option.format("categories", columns),
-        separator=option.format("separator", '";"'),
-        one_positive=option.format(mean, "1"),
-        n_positives=option.format(mean, "M"),
-        **sight.values,
+        n=len(names),
+        names=listed(names),
+        columns=f"{counted(len(names), 'column')} ({listed(names)})",
+        option=shlex.quote(",".join(some)),
+        **values,
     )
-    return Finding(sight.level or words["level"], sight.code, words["title"], detail, tuple(about))
+    return Finding(level or words["level"], code, words["title"], detail, tuple(names))
 
 
 def name_of(name: object) -> str:
@@ -163,9 +130,12 @@ def name_of(name: object) -> str:
 
 def listed(names: Iterable[object]) -> str:
     """Join names for a sentence, the first five of them."""
-    shown = [name_of(name) for name in names]
-    more = len(shown) - _MOST_NAMES
-    return ", ".join(shown[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+    return _first([name_of(name) for name in names], _MOST_NAMES)
+
+
+def _first(words: list[str], most: int) -> str:
+    more = len(words) - most
+    return ", ".join(words[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def counted(number: int, noun: str) -> str:

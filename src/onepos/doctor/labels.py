@@ -1,17 +1,19 @@
-"""Checks of the tags and labels themselves; docs/doctor.md has the rules."""
+"""The tags: how they are read once, and the checks of tags and labels; docs/doctor.md has the rules."""
 
 import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
 
-from onepos._utils.labels import normal_tag
-from onepos.doctor.data import Tags
-from onepos.doctor.diagnosis import Level, Seen, counted, seen
+from onepos._utils.labels import check_distinct, normal_tag
+from onepos.doctor.diagnosis import Finding, Level, counted, finding
 from onepos.table.files import MISSING
 from onepos.table.kinds import as_words
 
@@ -21,52 +23,110 @@ ID_ROWS, ID_SHARE = 20, 0.9  # From so many rows on, labels as many as this shar
 MISSING_SHARE = 0.2  # Missing tags are a warning above this share, a note below
 
 _MOST_IDS = 5  # Repeated ids that a finding names
-_NO_TAG = {word.casefold() for word in MISSING if word} | {"-", "--"}  # What other columns mark a gap with
+_NO_TAG = {word.casefold() for word in MISSING} | {"", "-", "--"}  # What other columns mark a gap with
 _SEPARATORS = re.compile(r"\s*[,;|/+&]\s*")
 
 
-def check_labels(tags: Tags) -> Iterator[Seen]:
+@dataclass(frozen=True, eq=False)
+class Tags:
+    """Observed labels, read once."""
+
+    names: NDArray[Any]
+    codes: NDArray[np.int64]  # The label of a row that has exactly one; −1 for other rows.
+    per_row: NDArray[np.int64]  # Number of observed labels of each row.
+    counts: NDArray[np.int64]  # Rows in which each label is observed.
+
+
+def read_tags(tags: Any, n_rows: int) -> Tags:
+    """Read one tag per row (missing allowed) or an indicator; ``ValueError`` says what does not fit."""
+    if not hasattr(tags, "__iter__"):
+        kind = type(tags).__name__
+        raise ValueError(f"tags is {tags!r:.40}: pass one tag per row, or an indicator of 1, 0 and −1; got {kind}.")
+    if sparse.issparse(tags):
+        tags = tags.toarray()
+    if not isinstance(tags, pd.Series | pd.DataFrame | np.ndarray):
+        entries = list(tags)
+        nested = any(isinstance(entry, list | tuple | np.ndarray) for entry in entries)
+        tags = np.array(entries) if nested else pd.Series(entries, dtype=object)
+    if tags.ndim not in (1, 2):
+        raise ValueError(f"tags must be 1-D (one tag per row) or 2-D (an indicator); got shape {tags.shape}.")
+    if len(tags) != n_rows:
+        raise ValueError(f"features have {n_rows} rows, tags {len(tags)}: they must be of the same rows.")
+    if tags.ndim == 2 and tags.shape[1] != 1:
+        return _from_indicator(pd.DataFrame(tags))
+    codes, names = factorize(pd.DataFrame(tags).iloc[:, 0])
+    counts = np.bincount(codes[codes >= 0], minlength=len(names)).astype(np.int64)
+    return Tags(names, codes, (codes >= 0).astype(np.int64), counts)
+
+
+def _from_indicator(frame: pd.DataFrame) -> Tags:
+    check_distinct([str(name) for name in frame.columns], what="label")
+    if frame.shape[1] == 0:
+        raise ValueError("tags must have at least one label; got an indicator without columns.")
+    rule = "an indicator holds 1, 0 and −1 only; write unknown as 0. The tags hold"
+    try:
+        values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{rule} something else: {error}.") from error
+    bad = ~np.isin(values, (-1, 0, 1))
+    if bad.any():
+        raise ValueError(f"{rule} {values[bad][0]}.")
+    observed = values == 1
+    per_row = observed.sum(axis=1)
+    codes = np.where(per_row == 1, observed.argmax(axis=1), -1)
+    return Tags(frame.columns.to_numpy(dtype=object), codes, per_row, observed.sum(axis=0))
+
+
+def factorize(series: "pd.Series[Any]") -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the code of each entry (−1: missing) and the distinct values in the order in which they occur."""
+    try:
+        codes, distinct = pd.factorize(series)
+    except TypeError:  # lists, arrays, dicts: compared by what they look like
+        texts = [None if pd.api.types.is_scalar(entry) and pd.isna(entry) else str(entry) for entry in series]
+        codes, distinct = pd.factorize(pd.Series(texts, dtype=object))
+    # A Series takes the entries as they are: np.asarray would turn 1 and "a" both into strings.
+    return np.asarray(codes, dtype=np.int64), pd.Series(list(distinct), dtype=object).to_numpy()
+
+
+def check_labels(tags: Tags) -> Iterator[Finding]:
     """Look at how often each label is observed, how labels are written, and how many a row has."""
     n_rows, tagged = len(tags.per_row), int((tags.per_row > 0).sum())
     if not tagged:
-        yield seen("tags-none")
+        yield finding("tags-none")
         return
     yield from _check_counts(tags, tagged)
     yield from _check_spelling(tags)
     if tagged < n_rows:
         share, missing = 1 - tagged / n_rows, n_rows - tagged
         level: Level = "warning" if share > MISSING_SHARE else "note"
-        yield seen("tag-missing", level=level, missing=missing, rows=counted(n_rows, "row"), share=share)
+        yield finding("tag-missing", level=level, missing=missing, rows=counted(n_rows, "row"), share=share)
     several = int((tags.per_row > 1).sum())
     if several:
-        yield seen("tag-row-several", rows=counted(several, "row"), most=tags.per_row.max())
+        yield finding("tag-row-several", rows=counted(several, "row"), most=tags.per_row.max())
 
 
-def _check_counts(tags: Tags, tagged: int) -> Iterator[Seen]:
+def _check_counts(tags: Tags, tagged: int) -> Iterator[Finding]:
     observed = tags.counts > 0
     n_observed = int(observed.sum())
     labels = counted(n_observed, "label")
     if n_observed == 1:
-        yield seen("tags-one-label", tags.names[observed])
+        yield finding("tags-one-label", tags.names[observed])
     if tagged >= ID_ROWS and n_observed >= ID_SHARE * tagged:
-        yield seen("tags-look-like-ids", labels=labels, rows=counted(tagged, "tagged row"))
+        yield finding("tags-look-like-ids", labels=labels, rows=counted(tagged, "tagged row"))
         return
     if n_observed < len(observed):
-        yield seen("label-never-observed", tags.names[~observed], labels=counted(len(observed), "label"))
+        yield finding("label-never-observed", tags.names[~observed], labels=counted(len(observed), "label"))
     fewest = max(RARE_ROWS, tagged / RARE_SHARE)
     rare = tags.names[observed & (tags.counts < fewest)]
     if len(rare):
-        yield seen("label-rare", rare, fewest=fewest, labels=labels)
+        yield finding("label-rare", rare, fewest=fewest, labels=labels)
     top = int(tags.counts.argmax())
     if n_observed > 1 and tags.counts[top] > DOMINANT * tagged:
-        yield seen("label-dominant", [tags.names[top]], share=tags.counts[top] / tagged)
+        yield finding("label-dominant", [tags.names[top]], share=tags.counts[top] / tagged)
 
 
-def _check_spelling(tags: Tags) -> Iterator[Seen]:
+def _check_spelling(tags: Tags) -> Iterator[Finding]:
     written = [str(name) for name in tags.names]
-    blank = np.array([not name.strip() for name in written])
-    if tags.counts[blank].sum():
-        yield seen("tag-blank", rows=counted(int(tags.counts[blank].sum()), "row"))
     alike: dict[str, list[str]] = defaultdict(list)
     for name in written:
         alike[_plain(name)].append(name)
@@ -76,14 +136,14 @@ def _check_spelling(tags: Tags) -> Iterator[Seen]:
         visible = [[repr(one) if one == normal_tag(one) else ascii(one) for one in group[:3]] for group in doubles[:3]]
         shown = "; ".join(" = ".join(group) for group in visible)
         about = [name for group in doubles for name in group]
-        yield seen("label-spelling", about, labels=counted(len(doubles), "label"), shown=shown)
+        yield finding("label-spelling", about, labels=counted(len(doubles), "label"), shown=shown)
     gaps = np.array([name.strip().casefold() in _NO_TAG for name in written]) & (tags.counts > 0)
     if gaps.any():
-        yield seen("tag-says-missing", tags.names[gaps], rows=counted(int(tags.counts[gaps].sum()), "row"))
+        yield finding("tag-says-missing", tags.names[gaps], rows=counted(int(tags.counts[gaps].sum()), "row"))
     parts = {name: [_plain(part) for part in _SEPARATORS.split(name)] for name in written}
     lists = [name for name, some in parts.items() if len(some) > 1 and all(part and part in alike for part in some)]
     if lists:
-        yield seen("tag-holds-several", lists, tags=counted(len(lists), "tag"))
+        yield finding("tag-holds-several", lists, tags=counted(len(lists), "tag"))
 
 
 def _plain(name: str) -> str:
@@ -92,32 +152,18 @@ def _plain(name: str) -> str:
     return " ".join(text.replace("-", " ").replace("_", " ").split())
 
 
-def check_index(features: Any, tags: Any) -> Iterator[Seen]:
+def check_index(features: Any, tags: Any) -> Iterator[Finding]:
     """Compare the row labels of two pandas objects: rows are matched by position, whatever the index says."""
     both = isinstance(features, pd.DataFrame | pd.Series) and isinstance(tags, pd.DataFrame | pd.Series)
     if both and not features.index.equals(tags.index):
-        yield seen("tag-index-mismatch")
+        yield finding("tag-index-mismatch")
 
 
-def check_ids(ids: Any) -> Iterator[Seen]:
+def check_ids(ids: Any) -> Iterator[Finding]:
     """Look for ids that several rows have: decisions of a reviewer are about one row."""
     if ids is None:
         return
     counts = pd.Series(as_words(pd.Series(ids))).value_counts()
     several = counts[counts > 1]
     if len(several):
-        yield seen("id-repeated", several.index[:_MOST_IDS], ids=counted(len(several), "id"))
-
-
-def check_split_labels(tags: Tags, test: Tags) -> Iterator[Seen]:
-    """Look for labels that the test rows have and the training rows have not."""
-    known = {_comparable(name) for name in tags.names[tags.counts > 0]}
-    new = [name for name in test.names[test.counts > 0] if _comparable(name) not in known]
-    if new:
-        rows = int(test.counts[[name in new for name in test.names]].sum())
-        yield seen("label-only-in-test", new, rows=counted(rows, "test row"), labels=counted(len(new), "label"))
-
-
-def _comparable(name: Any) -> Any:
-    """Return labels as they compare between two inputs: 1 and 1.0 are one label, 1 and "1" are not."""
-    return float(name) if isinstance(name, int | float | np.number | np.bool_) else name
+        yield finding("id-repeated", several.index[:_MOST_IDS], ids=counted(len(several), "id"))

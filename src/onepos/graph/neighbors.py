@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
-from onepos._utils.context import recall
+from onepos._utils.context import recall, time_left
 from onepos._utils.validation import IntArray, MatrixLike
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.rows.stored import DiskRows
@@ -43,10 +43,13 @@ class NeighborGraph(NamedTuple):
 def neighbor_graph(X: MatrixLike, n_neighbors: int, *, search: SearchKind = "auto") -> NeighborGraph:
     """Find the k nearest other rows of every row, the way that suits their number.
 
+    Without time for a search each row is its own neighbour; there is no time to train with them either.
+
     Parameters
     ----------
     X : array, sparse matrix or DiskRows of shape (n_samples, n_features)
     n_neighbors : int
+        k, lowered with a warning where there are no k other rows.
     search : {"auto", "exact", "approximate"}
         "auto" is exact up to 30,000 rows and approximate above, if faiss is installed; exact there too for rows in
         memory without clusters, where it is the faster one. The exact search reads rows on disk into memory.
@@ -57,6 +60,10 @@ def neighbor_graph(X: MatrixLike, n_neighbors: int, *, search: SearchKind = "aut
     >>> graph.neighbors.ravel().tolist(), graph.facts["search"], graph.facts["recall"]
     ([1, 0, 1], 'exact', 1.0)
     """
+    n_neighbors = usable_neighbors(n_neighbors, X.shape[0])
+    if time_left() <= 0:
+        own = np.arange(X.shape[0], dtype=np.int64)
+        return NeighborGraph(np.tile(own[:, None], (1, n_neighbors)), {"search": "no time"})
     started = time.perf_counter()
     facts: dict[str, Any] = {"search": "exact", "recall": 1.0}
     neighbors = None

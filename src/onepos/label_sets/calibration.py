@@ -1,16 +1,22 @@
-"""Calibrated probabilities, learnt from a small sample with complete labels.
+"""Correction of tags that people chose, learnt from a sample with complete labels.
 
-Single positives leave the scale of probabilities open (see ``thresholds``). A sample fixes it: each logit z of label j
-becomes a·z + b + o_j, fitted by maximum likelihood on all entries of the sample together.
+Tags tell which label of a row was written down, P(observed = j | x) ∝ e_j·p_j(x): people name what is striking, what
+they know, what the form lists first. From tags alone, how readily a label is named, e_j, cannot be told from how
+often it is true. A few complete rows tell. Each score z of label j, the model's log-share or logit, becomes
 
-- All labels share the slope a and the intercept b.
-- The label's own offset o_j has a ridge, as if drawn from a normal distribution around 0. A label with few positives in
-  the sample stays close to the other labels. The width of that distribution has the largest marginal likelihood.
-- The slope has a weak ridge, so that it is finite even if the model separates the sample perfectly. It is positive, so
-  the order of rows by one label stays. The order of labels within a row may change.
+    a·z + c + d·ℓ_j + b_j + u_j·(z − ℓ_j)
+
+with ℓ_j the log of the label's mean probability in the sample. That is one straight line per label.
+
+- All labels share slope a, intercept c, and d, by which the label's level ℓ_j counts more or less than what a row adds.
+- Offset b_j and slope u_j are the label's own. They are 0 unless the sample says otherwise: each is drawn from a normal
+  distribution around 0. With b = u = d = 0 the ranking stays what it was.
+- How wide these distributions are is not chosen: the lines are averaged over a grid of widths, each weighted by its
+  marginal likelihood. A single choice would now and then be a bad one.
 """
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,44 +29,52 @@ Numbers = NDArray[np.float64]
 
 #: Smallest sample: rows, and entries that are present and absent.
 ENOUGH_ROWS, ENOUGH_ENTRIES = 10, 10
-#: Standard deviations of labels' own offsets to choose from: from almost none to odds wrong by a factor of 20.
-OFFSET_SPREADS = (0.03, 0.1, 0.3, 1.0, 3.0)
-#: Standard deviation of the slope, for logits of standard deviation 1. It matters if the sample is separated perfectly.
-SLOPE_SPREAD = 10.0
+#: Standard deviations to average over, for scores of standard deviation 1: of labels' own offsets, of d, and of
+#: labels' own slopes. The smallest ones leave the ranking as it was.
+OFFSET_WIDTHS, LEVEL_WIDTHS, SLOPE_WIDTHS = (0.03, 0.3, 1.0, 3.0), (0.03, 0.1, 0.3, 1.0), (0.01, 0.1, 0.3, 0.6)
+#: Standard deviation of the shared slope. It matters if the sample is separated perfectly.
+SHARED_SLOPE_WIDTH = 3.0
+#: Least slope of a label, as a part of the shared one: the order of rows by one label stays.
+LEAST_SLOPE = 0.1
 
-_MOST_STEPS = 100
-_TOLERANCE = 1e-10
+_MOST_STEPS, _MOST_HALVINGS = 100, 34
+_TOLERANCE = 1e-8
+#: Coefficients that all labels share: c, a, d. The other two, b and u, are the label's own.
+_N_SHARED = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The map from a model's logits to calibrated ones."""
+    """The map from a model's scores to calibrated logits: one straight line per label."""
 
     _stored: ClassVar[storage.Rules] = {
-        "slope": storage.POSITIVE,
+        "slopes": storage.Array("labels", "f8", storage.TINY),
         "offsets": storage.Array("labels", "f8"),
         "n_rows": storage.COUNT,
-        "spread": storage.POSITIVE,
     }
 
-    slope: float  #: a, above 0; shared by all labels
-    offsets: Numbers  #: b + o_j, shape (n_labels,)
+    slopes: Numbers  #: above 0, shape (n_labels,)
+    offsets: Numbers  #: shape (n_labels,)
     n_rows: int  #: of the sample
-    spread: float  #: standard deviation of o_j, learnt from the sample
 
-    def apply(self, logits: Numbers) -> Numbers:
+    def apply(self, scores: Numbers) -> Numbers:
         """Return calibrated logits, shape (n_samples, n_labels)."""
-        result: Numbers = self.slope * logits + self.offsets
+        result: Numbers = self.slopes * scores + self.offsets
+        return result
+
+    def undo(self, logits: Numbers) -> Numbers:
+        """Return the scores of calibrated logits."""
+        result: Numbers = (logits - self.offsets) / self.slopes
         return result
 
 
-def fit_calibration(logits: ArrayLike, Y: Any) -> Calibration:
-    """Learn slope and offsets from a sample with complete labels.
+def fit_calibration(scores: ArrayLike, Y: Any) -> Calibration:
+    """Learn a line per label from a sample with complete labels.
 
     Parameters
     ----------
-    logits : array of shape (n_samples, n_labels)
-        Logits of the model for rows that it was not trained on.
+    scores : array of shape (n_samples, n_labels)
+        The model's log P(observed = j | x), or its logits, for rows that it was not trained on.
     Y : array of shape (n_samples, n_labels)
         Complete labels: above 0 present, otherwise absent.
 
@@ -72,86 +86,124 @@ def fit_calibration(logits: ArrayLike, Y: Any) -> Calibration:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> logits = rng.normal(size=(2000, 3))
-    >>> Y = rng.random((2000, 3)) < expit(2 * logits + [1, -1, 0])
-    >>> calibration = fit_calibration(logits, Y)
-    >>> round(calibration.slope, 1), calibration.offsets.round(1).tolist()
-    (2.0, [1.0, -1.0, -0.1])
+    >>> scores = rng.normal(size=(2000, 3))
+    >>> Y = rng.random((2000, 3)) < expit(2 * scores + [1, -1, 0])
+    >>> calibration = fit_calibration(scores, Y)
+    >>> calibration.slopes.round(1).tolist(), calibration.offsets.round(1).tolist()
+    ([2.0, 1.9, 2.0], [1.0, -1.0, -0.1])
     """
-    scores, present = np.asarray(logits, dtype=np.float64), np.asarray(Y) > 0
-    if scores.ndim != 2 or present.shape != scores.shape:
-        raise ValueError(f"logits and Y must have the same 2-D shape; got {scores.shape} and {present.shape}.")
-    if not np.isfinite(scores).all():
-        raise ValueError("logits must be finite; got NaN or infinity.")
+    values, present = np.asarray(scores, dtype=np.float64), np.asarray(Y) > 0
+    if values.ndim != 2 or present.shape != values.shape:
+        raise ValueError(f"scores and Y must have the same 2-D shape; got {values.shape} and {present.shape}.")
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite; got NaN or infinity.")
     n_present = int(present.sum())
-    if len(scores) < ENOUGH_ROWS or min(n_present, present.size - n_present) < ENOUGH_ENTRIES:
+    if len(values) < ENOUGH_ROWS or min(n_present, present.size - n_present) < ENOUGH_ENTRIES:
         raise ValueError(
             f"calibration needs at least {ENOUGH_ROWS} rows with complete labels, and {ENOUGH_ENTRIES} labels present "
-            f"and {ENOUGH_ENTRIES} absent in them; got {len(scores)} rows, {n_present} present, "
+            f"and {ENOUGH_ENTRIES} absent in them; got {len(values)} rows, {n_present} present, "
             f"{present.size - n_present} absent. Label more rows completely."
         )
-    centre, spread = float(scores.mean()), float(scores.std())
+    centre, spread = float(values.mean()), float(values.std())
     if not spread > 0:
         raise ValueError("all scores of the sample are equal: they cannot be calibrated. Train another model.")
-    solutions = [_newton((scores - centre) / spread, present, width) for width in OFFSET_SPREADS]
-    best = int(np.argmax([solution.evidence for solution in solutions]))
-    slope, intercept, own, _ = solutions[best]
-    if not slope > 0:
+    levels = np.log(expit(values).mean(axis=0))
+    shared, offsets, slopes = _average((values - centre) / spread, present, (levels - centre) / spread)
+    if not shared > 0:
         raise ValueError(
             "the model ranks the labels of this sample no better than chance, so calibrating would reverse its ranking."
             " Check that the sample's rows and columns are in the order of the model's."
         )
-    slope /= spread
-    return Calibration(slope, intercept + own - slope * centre, len(scores), OFFSET_SPREADS[best])
+    # A line that is too flat is turned about the label's level.
+    steeper = np.maximum(slopes, LEAST_SLOPE * shared)
+    offsets += (slopes - steeper) * (levels - centre) / spread
+    return Calibration(steeper / spread, offsets - steeper * centre / spread, len(values))
 
 
-class _CalibrationFit(NamedTuple):
-    """For standardised logits: the slope, the intercept, labels' own offsets, and the log marginal likelihood."""
+def _average(z: Numbers, present: NDArray[np.bool_], levels: Numbers) -> tuple[float, Numbers, Numbers]:
+    """Return the shared slope, and offset and slope of every label, averaged over the grid of widths."""
+    n_labels = z.shape[1]
+    # Offset and slope of each label from c, a, d, b, u.
+    design = np.zeros((n_labels, 2, _N_SHARED + 2))
+    design[:, 0, 0] = design[:, 1, 1] = design[:, 0, 3] = design[:, 1, 4] = 1.0
+    design[:, 0, 2], design[:, 0, 4] = levels - levels.mean(), -levels
+    rate = present.mean()
+    solution = _Solution(np.array([np.log(rate / (1.0 - rate)), 1.0, 0.0]), np.zeros((n_labels, 2)), 0.0)
+    solutions = []
+    for offset_width, level_width, slope_width in product(OFFSET_WIDTHS, LEVEL_WIDTHS, SLOPE_WIDTHS):
+        widths = np.array([SHARED_SLOPE_WIDTH, level_width, offset_width, slope_width])
+        # The intercept is free. The search begins at the solution for the widths before.
+        solution = _newton(z, present, design, np.append(0.0, widths**-2.0), solution)
+        solutions.append(solution)
+    evidence = np.array([one.evidence for one in solutions])
+    weights = np.exp(evidence - evidence.max())
+    weights /= weights.sum()
+    shared = np.einsum("g,gp->p", weights, np.stack([one.shared for one in solutions]))
+    own = np.einsum("g,gcr->cr", weights, np.stack([one.own for one in solutions]))
+    lines = _lines(design, shared, own)
+    return float(shared[1]), lines[:, 0].copy(), lines[:, 1].copy()
 
-    slope: float
-    intercept: float
+
+class _Solution(NamedTuple):
+    """Shared coefficients, labels' own ones of shape (n_labels, 2), and the log marginal likelihood."""
+
+    shared: Numbers
     own: Numbers
     evidence: float
 
 
-def _newton(z: Numbers, present: NDArray[np.bool_], width: float) -> _CalibrationFit:
-    """Minimise the penalised log-loss by Newton's method; the Hessian is diagonal but for two shared numbers."""
-    rate = present.mean()
-    shared, own = np.array([1.0, np.log(rate / (1.0 - rate))]), np.zeros(z.shape[1])
-    slope_weight, own_weight = SLOPE_SPREAD**-2, width**-2
+def _lines(design: Numbers, shared: Numbers, own: Numbers) -> Numbers:
+    """Return offset and slope of every label, shape (n_labels, 2)."""
+    return np.asarray(design[:, :, :_N_SHARED] @ shared + np.einsum("cxr,cr->cx", design[:, :, _N_SHARED:], own))
+
+
+def _newton(z: Numbers, present: NDArray[np.bool_], design: Numbers, precision: Numbers, start: _Solution) -> _Solution:
+    """Minimise the penalised log-loss by Newton's method; labels meet only in the shared coefficients."""
+    shared_precision, own_precision = precision[:_N_SHARED], precision[_N_SHARED:]
     sign = np.where(present, 1.0, -1.0)
+    shared, own = start.shared, start.own
 
     def value(shared: Numbers, own: Numbers) -> float:
-        loss = -log_expit(sign * (shared[0] * z + shared[1] + own)).sum()
-        return float(loss + 0.5 * (slope_weight * shared[0] ** 2 + own_weight * (own**2).sum()))
+        lines = _lines(design, shared, own)
+        loss = -log_expit(sign * (lines[:, 0] + lines[:, 1] * z)).sum()
+        return float(loss + 0.5 * (shared_precision @ shared**2 + (own_precision * own**2).sum()))
 
     current = value(shared, own)
     for _ in range(_MOST_STEPS):
-        p = expit(shared[0] * z + shared[1] + own)
+        lines = _lines(design, shared, own)
+        p = expit(lines[:, 0] + lines[:, 1] * z)
         residual, weight = p - present, p * (1.0 - p)
-        gradient = np.array([(residual * z).sum() + slope_weight * shared[0], residual.sum()])
-        gradient_own = residual.sum(axis=0) + own_weight * own
-        # Per label: the part of the Hessian that joins its offset with slope and intercept, and its own entry.
-        joint = np.stack([(weight * z).sum(axis=0), weight.sum(axis=0)])
-        entry = joint[1] + own_weight
-        corner = (weight * z).sum()
-        hessian = np.array([[(weight * z**2).sum() + slope_weight, corner], [corner, weight.sum()]])
-        reduced = hessian - (joint / entry) @ joint.T
-        step = np.linalg.solve(reduced, gradient - (joint / entry) @ gradient_own)
-        step_own = (gradient_own - joint.T @ step) / entry
-        decrement = float(gradient @ step + gradient_own @ step_own)
+        weighted = weight * z
+        # Per label: gradient and Hessian by its offset and slope, then by all coefficients.
+        by_line = np.stack([residual.sum(axis=0), (residual * z).sum(axis=0)], axis=1)
+        corner = weighted.sum(axis=0)
+        curvature = np.stack([weight.sum(axis=0), corner, corner, (weighted * z).sum(axis=0)], axis=1)
+        by_all = np.einsum("cxp,cx->cp", design, by_line)
+        hessian = design.transpose(0, 2, 1) @ curvature.reshape(-1, 2, 2) @ design
+        gradient = by_all[:, :_N_SHARED].sum(axis=0) + shared_precision * shared
+        gradient_own = by_all[:, _N_SHARED:] + own_precision * own
+        # The labels' own coefficients are eliminated; what remains is one small system.
+        block = hessian[:, _N_SHARED:, _N_SHARED:] + np.diag(own_precision)
+        joint = hessian[:, :_N_SHARED, _N_SHARED:]
+        solved = np.linalg.solve(block, np.concatenate([joint.transpose(0, 2, 1), gradient_own[:, :, None]], axis=2))
+        reduced = hessian[:, :_N_SHARED, :_N_SHARED].sum(axis=0) + np.diag(shared_precision)
+        reduced = reduced - np.einsum("cpr,crq->pq", joint, solved[:, :, :-1])
+        step = np.linalg.solve(reduced, gradient - np.einsum("cpr,cr->p", joint, solved[:, :, -1]))
+        step_own = solved[:, :, -1] - solved[:, :, :-1] @ step
+        decrement = float(gradient @ step + (gradient_own * step_own).sum())
         if decrement < _TOLERANCE:
             break
-        for length in 0.5 ** np.arange(34):
+        for length in 0.5 ** np.arange(_MOST_HALVINGS):
             loss = value(shared - length * step, own - length * step_own)
             if not loss > current - 1e-4 * length * decrement:
                 break
         else:  # no better within rounding
             break
         shared, own, current = shared - length * step, own - length * step_own, loss
-    # Laplace's approximation: offsets are integrated out, each a normal distribution around its mode.
-    evidence = -current - 0.5 * np.log(entry / own_weight).sum()
-    return _CalibrationFit(float(shared[0]), float(shared[1]), own, float(evidence))
+    # Laplace's approximation: all coefficients are integrated out around their mode.
+    evidence = -current - 0.5 * (np.linalg.slogdet(block)[1].sum() + np.linalg.slogdet(reduced)[1])
+    evidence += 0.5 * (len(block) * np.log(own_precision).sum() + np.log(shared_precision[1:]).sum())
+    return _Solution(shared, own, float(evidence))
 
 
 def calibration_bins(

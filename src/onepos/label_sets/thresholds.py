@@ -9,14 +9,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from onepos.graph.neighbors import nearest_neighbors
 
 Scores: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Literal["f1", "hamming"]
 
-#: A label needs this many positives and as many negatives in a sample to get a threshold of its own.
-ENOUGH = 5
+#: So many positives and as many negatives of a label in a sample count as much as the threshold of all labels.
+SHRINKAGE = 5
 
 
 def cardinality_threshold(probabilities: ArrayLike, n_positives: float, *, at_least_one: bool = False) -> float:
@@ -101,8 +102,9 @@ def sample_thresholds(probabilities: ArrayLike, Y: Any, *, measure: Measure = "f
     """Return for each label the threshold that is best on a sample with complete labels.
 
     ``probabilities`` and complete labels ``Y`` have shape (n_samples, n_labels). Best is the F1 of a label, or the
-    number of wrong entries ("hamming"). A label with fewer than five positives or negatives in the sample gets the
-    threshold that is best for all labels together.
+    number of wrong entries ("hamming"). The best threshold of a label that is rare in the sample is luck. So the
+    log-odds of a label's threshold are moved towards those of the one that is best for all labels together. With n
+    positives or negatives in the sample, whichever are fewer, its own count n/(n + 5).
 
     Examples
     --------
@@ -114,11 +116,15 @@ def sample_thresholds(probabilities: ArrayLike, Y: Any, *, measure: Measure = "f
         raise ValueError(f"probabilities and Y must have the same shape; got {scores.shape} and {positive.shape}.")
     if measure not in ("f1", "hamming"):
         raise ValueError(f'measure must be "f1" or "hamming"; got {measure!r}.')
-    thresholds = np.full(scores.shape[1], _best(scores.reshape(-1), positive.reshape(-1), measure))
+    common = _best(scores.reshape(-1), positive.reshape(-1), measure)
     counts = positive.sum(axis=0)
-    for j in np.flatnonzero(np.minimum(counts, len(scores) - counts) >= ENOUGH):
-        thresholds[j] = _best(scores[:, j], positive[:, j], measure)
-    return thresholds
+    fewer = np.minimum(counts, len(scores) - counts)
+    own = np.full(scores.shape[1], common)
+    for j in np.flatnonzero(fewer):
+        own[j] = _best(scores[:, j], positive[:, j], measure)
+    weight = fewer / (fewer + SHRINKAGE)
+    moved = expit(weight * _log_odds(own) + (1.0 - weight) * _log_odds(np.array(common)))
+    return np.where(own == common, common, moved)
 
 
 def label_sets(probabilities: ArrayLike, thresholds: ArrayLike, *, at_least_one: bool = False) -> NDArray[np.int64]:

@@ -1,15 +1,13 @@
 """What all classifiers share: scikit-learn's contract for a 1-D y, the multi-label one for a 2-D y."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -240,18 +238,6 @@ class OnePositiveClassifier(_Fitted):
 
         return pd.DataFrame(values, columns=self.classes_, index=getattr(X, "index", None))
 
-    # scikit-learn has two ways to a notebook; both show what was learnt above its own diagram.
-    def _repr_html_inner(self) -> str:
-        fitted = hasattr(self, "classes_")
-        facts = facts_html(f"{type(self).__name__}, fitted", fitted_facts(self)) if fitted else ""
-        return f"{facts}{super()._repr_html_inner()}"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._repr_html_inner()
-        return bundle
-
     def save(self, path: str | Path) -> Path:
         """Write the fitted model to one file that ``onepos.load`` opens; loading it runs no code."""
         from onepos.persistence import save
@@ -286,43 +272,6 @@ class OnePositiveClassifier(_Fitted):
         return made
 
 
-#: Label names shown; the others are counted.
-_SHOWN = 5
-
-
-def fitted_facts(estimator: Any) -> dict[str, str]:
-    """Return what is worth seeing at a glance of a fitted classifier."""
-    names = [str(name) for name in estimator.classes_[:_SHOWN]]
-    more = ", …" if len(estimator.classes_) > _SHOWN else ""
-    labels = f"{len(estimator.classes_):,}: {', '.join(names)}{more}"
-    facts = {"labels": labels, "features": f"{estimator.n_features_in_:,}"}
-    history = getattr(estimator, "history_", None)
-    if history is not None and len(history):
-        facts["epochs" if "epoch" in history.records[0] else "iterations"] = f"{len(history):,}"
-        best = {name.removeprefix("best_"): fact for name, fact in history.facts.items() if name.startswith("best_")}
-        epoch = best.pop("epoch", None)
-        if epoch is not None and best:
-            metric, score = next(iter(best.items()))
-            facts["best validation score"] = f"{metric.replace('_', ' ')} {score:.4f} in epoch {epoch}"
-    if hasattr(estimator, "thresholds_"):
-        low, high = estimator.thresholds_.min(), estimator.thresholds_.max()
-        facts["thresholds"] = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    elif not estimator.single_label_:
-        facts["thresholds"] = "½"
-    if hasattr(estimator, "calibration_"):
-        facts["calibrated on"] = f"{estimator.calibration_.n_rows:,} rows with complete labels"
-    return facts
-
-
-def facts_html(title: str, facts: Mapping[str, str]) -> str:
-    """Return a table of facts; every text is escaped."""
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(value)}</td></tr>'
-        for name, value in facts.items()
-    )
-    return f'<table><caption style="text-align:left">{escape(title)}</caption><tbody>{rows}</tbody></table>'
-
-
 class SharesClassifier(OnePositiveClassifier):
     """Subclasses implement ``fit``, which begins with ``_begin``, and ``_log_shares``."""
 
@@ -342,6 +291,14 @@ class SharesClassifier(OnePositiveClassifier):
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         return self._marginal(self._log_shares(X))
+
+    def _ranking(self, X: Any) -> NDArray[np.float64]:
+        if len(self.classes_) == 1:
+            return self._logits(X)
+        return np.asarray(log_softmax(self._log_shares(X), axis=1))
+
+    def _level(self, ranking: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ranking if len(self.classes_) == 1 else self._marginal(ranking)
 
     def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Shift each row so that its probabilities add up to the number of positives; not for a 1-D y."""

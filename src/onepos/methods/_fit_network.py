@@ -19,7 +19,7 @@ from onepos.methods._pretraining import pretrain
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import folds
 from onepos.rows.stored import DatasetRows, take
-from onepos.training import Batch, Callback, Checkpoint, History, Objective, Processes, Rows, Schedule, train
+from onepos.training import Batch, Callback, Checkpoint, History, Objective, Processes, Schedule, TrainingRows, train
 from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
 from onepos.training.machine import forward_precision, limited_threads, useful_threads
 from onepos.training.networks import forward_all, is_own, own_network, seeded_globals, start_at_frequencies, try_network
@@ -69,11 +69,12 @@ class Held:
 class Context:
     """What a method may use to build its objective."""
 
-    rows: Rows
+    rows: TrainingRows
     network: nn.Module
     held: Held | None
     generator: torch.Generator
     schedule: Schedule
+    n_labels: int
     #: Probabilities from elsewhere, shape (n_samples, n_labels), NaN where there are none.
     label_scores: Tensor | None = None
     #: Features given for the graph, scaled, shape (n_samples, q).
@@ -91,16 +92,6 @@ class Context:
                 "network."
             )
         return GraphFeatures(self.rows.features, apart=False)
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels c."""
-        return int(self.rows.observed.shape[1])
-
-    @property
-    def full_validation(self) -> NDArray[np.int8] | None:
-        """Fully labelled validation labels, if there are any."""
-        return self.held.observed if self.held is not None and self.held.full else None
 
 
 @dataclass(frozen=True)
@@ -134,7 +125,6 @@ class Fitted:
     """A trained network and what belongs to it; ``held_logits`` are those of a fold before and after each epoch."""
 
     scaler: FeatureScaler
-    network: nn.Module
     history: History
     objective: Objective
     context: Context
@@ -149,7 +139,7 @@ def fit_network(task: Task) -> Fitted:
     generator = spawn(task.seed, device)[1]
     scaler = _fit_scaler(task, task.X)
     scaled = scaler.transform(task.X)
-    rows = Rows.from_arrays(scaled, task.labels.observed, task.trainable, device, processes)
+    rows = TrainingRows.from_arrays(scaled, task.labels.observed, task.trainable, device, processes)
     held = _held_rows(task, scaler, scaled)
     # A user's network and Dataset may draw from torch's global generators, which then follow the seed as well.
     own = is_own(settings.network)
@@ -162,6 +152,7 @@ def fit_network(task: Task) -> Fitted:
             None if task.is_fold else held,
             generator,
             settings._schedule(rows, bags=bags),
+            n_labels,
             None if task.label_scores is None else torch.from_numpy(task.label_scores).to(device),
             None if task.graph_features is None else _graph_features(task),
         )
@@ -185,14 +176,15 @@ def fit_network(task: Task) -> Fitted:
         metric = _metric(settings, held, n_labels)
         held_logits: list[NDArray[np.float32]] = []
 
-        def score(network: nn.Module) -> dict[str, float]:
+        def score(network: nn.Module) -> float:
             assert held is not None
             logits = forward_all(network, held.features, device)
             if task.is_fold:
                 held_logits.append(logits)
-            return {metric: selection_score(metric, held.observed, logits)}
+            return selection_score(metric, held.observed, logits)
 
-        precision = forward_precision(objective.network, settings.precision, device)
+        mixed = settings.precision != "float32"
+        precision = forward_precision(objective.network, settings.precision, device) if mixed else nullcontext()
         with limited_threads(n_threads), precision, stage(share, 1.0):
             history = train(
                 objective,
@@ -208,7 +200,7 @@ def fit_network(task: Task) -> Fitted:
     if processes.size > 1:
         facts["processes"] = processes.size
     history.facts |= facts
-    return Fitted(scaler, objective.network.cpu().eval(), history, objective, context, n_threads, held_logits)
+    return Fitted(scaler, history, objective, context, n_threads, held_logits)
 
 
 def _fit_scaler(task: Task, X: Any) -> FeatureScaler:
@@ -232,7 +224,7 @@ def _graph_features(task: Task) -> Any:
     return as_features(scaled, task.settings.device)
 
 
-def _network(settings: NetworkSettings, rows: Rows, n_labels: int, generator: torch.Generator) -> nn.Module:
+def _network(settings: NetworkSettings, rows: TrainingRows, n_labels: int, generator: torch.Generator) -> nn.Module:
     """Return the library's own network, or a copy of the user's."""
     n_features = rows.features.shape[1]
     if is_own(settings.network):

@@ -1,7 +1,7 @@
 """What every classifier does with its logits: it calibrates them and cuts label sets."""
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,14 +46,22 @@ class LabelSetsMixin:
         """Return the logits of validated features, shape (n_samples, n_labels), in float64."""
         raise NotImplementedError(f"{type(self).__name__} must say how it scores rows.")
 
-    def _uncalibrated(self, X: Any) -> Scores:
-        """Return the logits of features as given."""
-        return self._logits(self._check_features(X))
+    def _ranking(self, X: Any) -> Scores:
+        """Return what calibration maps to logits, of validated features: logits, or log-shares if there are any."""
+        return self._logits(X)
+
+    def _level(self, ranking: Scores) -> Scores:
+        """Return the logits that belong to a ``_ranking``."""
+        return ranking
 
     def _final_logits(self, X: Any) -> Scores:
         """Return the logits, calibrated if ``calibrate`` was called."""
-        logits = self._uncalibrated(X)
-        return self.calibration_.apply(logits) if hasattr(self, "calibration_") else logits
+        features = self._check_features(X)
+        return (
+            self.calibration_.apply(self._ranking(features))
+            if hasattr(self, "calibration_")
+            else self._logits(features)
+        )
 
     def _cut_at(self, logits: Scores, *, complete: NDArray[np.int8] | None = None, rows: str) -> None:
         """Cut label sets so that rows with these logits, called ``rows``, have ``n_positives_`` labels on average."""
@@ -124,12 +132,12 @@ class LabelSetsMixin:
         self.thresholds_, self.at_least_one_, self.thresholds_from_ = values, at_least_one, "choose_thresholds"
         return self
 
-    def calibrate(self, X: Any, Y: Any) -> Self:
-        """Calibrate probabilities on a small sample with complete labels; ``fit`` discards the calibration.
+    def calibrate(self, X: Any, Y: Any, *, sets: Literal["sample", "half"] = "sample") -> Self:
+        """Correct ranking and probabilities by a small sample with complete labels; ``fit`` discards the correction.
 
-        Logits z of label j become a·z + b + o_j, with o_j near 0 where the sample shows few positives of the label. The
-        order of rows by one label stays; that of labels within a row may change. Thresholds become ½, which gives the
-        fewest wrong entries. A second call starts from the uncalibrated model.
+        People do not choose evenly which true label they write down. The sample shows how often each label is true:
+        see ``onepos.label_sets.calibration``. The order of rows by one label stays; that of labels within a row
+        changes as far as the sample gives reason to. A second call starts from the uncalibrated model.
 
         Parameters
         ----------
@@ -137,6 +145,10 @@ class LabelSetsMixin:
             Rows like those to be predicted, at least 10, better 50, and not those of ``fit``.
         Y : indicator of shape (n_samples, n_labels)
             Their complete labels. Entries other than 1 mean absent.
+        sets : {"sample", "half"}
+            Where ``predict`` cuts: so that sets have as many labels as the rows of the sample in the mean, or
+            ``n_positives`` if that was given; or at probability ½, which gives the fewest wrong entries, and smaller
+            sets.
 
         Returns
         -------
@@ -153,13 +165,15 @@ class LabelSetsMixin:
         >>> float(model.calibrate(data.X[400:500], data.Y[400:500]).predict_proba(data.X[400:]).mean().round(2))
         0.47
         """
-        logits = self._uncalibrated(X)
+        ranking = self._ranking(self._check_features(X))
         if self.single_label_:
             raise ValueError("calibration is for label sets; this model was fitted on one class per row (a 1-D y).")
         truth = check_validation_labels(Y, self.classes_)
-        if len(truth) != len(logits):
-            raise ValueError(f"X and Y must have the same number of rows; got {len(logits)} and {len(truth)}.")
-        calibration = fit_calibration(logits, truth)
+        if len(truth) != len(ranking):
+            raise ValueError(f"X and Y must have the same number of rows; got {len(ranking)} and {len(truth)}.")
+        if sets not in ("sample", "half"):
+            raise ValueError(f'sets must be "sample" or "half"; got {sets!r}.')
+        calibration = fit_calibration(ranking, truth)
         if ((truth > 0).sum(axis=1) == 1).all():
             warnings.warn(
                 f"every one of the {len(truth)} sample rows has exactly one label; calibration takes them for complete "
@@ -167,6 +181,11 @@ class LabelSetsMixin:
                 LabelWarning,
                 stacklevel=2,
             )
-        self.calibration_, self.thresholds_ = calibration, np.full(len(self.classes_), 0.5)
+        threshold = 0.5
+        if sets == "sample":
+            size = float((truth > 0).sum(axis=1).mean()) if self.n_positives is None else float(self.n_positives)
+            probabilities = expit(calibration.apply(ranking))
+            threshold = cardinality_threshold(probabilities, size, at_least_one=self.at_least_one)
+        self.calibration_, self.thresholds_ = calibration, np.full(len(self.classes_), threshold)
         self.at_least_one_, self.thresholds_from_ = self.at_least_one, "calibrate"
         return self

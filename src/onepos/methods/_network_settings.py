@@ -13,7 +13,7 @@ from torch import nn
 
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, below, one_of
 from onepos.rows.stored import DatasetRows
-from onepos.training import PRECISIONS, SELECTION_METRICS, Rows, Schedule
+from onepos.training import PRECISIONS, SELECTION_METRICS, Schedule, TrainingRows
 from onepos.training.loop import OBSERVED_LIKELIHOOD
 from onepos.training.networks import MLP
 from onepos.training.objective import gather
@@ -24,7 +24,7 @@ _ROWS_PER_LABEL = 10
 _KIND_ROWS = 1000
 
 
-def are_bags(rows: Rows) -> bool:
+def are_bags(rows: TrainingRows) -> bool:
     """Whether features are counts or weights of rare things, such as words: none negative, few not zero."""
     if isinstance(rows.features, DatasetRows):  # many items would have to be read
         return False
@@ -106,7 +106,7 @@ class NetworkSettings:
         sizes = [n_features, *hidden, n_labels]
         return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
 
-    def _schedule(self, rows: Rows, *, bags: bool) -> Schedule:
+    def _schedule(self, rows: TrainingRows, *, bags: bool) -> Schedule:
         """Return the schedule for the given rows; ``bags`` says that features are bags of rare things."""
         batch, rate = self.batch_size, self.learning_rate
         if isinstance(batch, str):

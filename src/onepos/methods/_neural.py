@@ -1,7 +1,7 @@
 """The neural methods' common estimator: parameters, ``fit``, prediction. A method adds its objective."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -120,12 +120,10 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         "history_": storage.Part(History),
     }
 
+    #: Further arguments of ``fit``.
+    _takes: ClassVar[tuple[str, ...]] = ()
     _reads_from_disk: ClassVar[bool] = True
     _trains_together: ClassVar[bool] = True
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        check_device(self.device)
 
     def fit(
         self,
@@ -136,6 +134,8 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         validation_labels: str = "single",
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
+        graph_features: Any = None,
+        label_scores: Any = None,
     ) -> Self:
         """Train on observed labels.
 
@@ -160,33 +160,20 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         checkpoint : path of a folder, optional
             Where to keep the run, after each epoch. If one with the same arguments and data is there, training goes on
             from it, to the same model as without a break.
+        graph_features : array or CSR matrix of shape (n_samples, q), optional
+            Only ``smile``, ``role``, ``epr`` and ``capped``: what to find similar rows by, instead of X. Needed if X is
+            a Dataset.
+        label_scores : array or DataFrame of shape (n_samples, n_labels), optional
+            Only ``role``, ``em`` and ``em-apl``: what another source says about each label of each row, such as a
+            zero-shot model: probabilities, NaN where it says nothing.
         """
-        return self._fit(
-            X,
-            y,
-            {},
-            validation=validation,
-            validation_labels=validation_labels,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        further: Mapping[str, Any],
-        *,
-        validation: Any = None,
-        validation_labels: str = "single",
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | Path | None = None,
-    ) -> Self:
-        """``fit``; ``further`` has what only some methods take, ``label_scores`` and ``graph_features``."""
-        label_scores, graph_features = further.get("label_scores"), further.get("graph_features")
+        for name, value in (("graph_features", graph_features), ("label_scores", label_scores)):
+            if value is not None and name not in self._takes:
+                raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}")
         with unchanged_on_error(self):
             processes = join(self.device)
             X, labels = self._check_training(X, y)
+            check_device(self.device)
             if processes.size > 1:
                 _check_same_data(X, labels, processes)
             seed = processes.agree(seed_from(self.random_state))
@@ -217,11 +204,13 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
                 task = replace(task, n_epochs=chosen.n_epochs)
             with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
                 fitted = fit_network(replace(task, callbacks=callbacks, checkpoint=checkpoint))
-            self.scaler_, self.network_, self.history_ = fitted.scaler, fitted.network, fitted.history
+            objective, context = fitted.objective, fitted.context
+            self.scaler_, self.network_, self.history_ = fitted.scaler, objective.network, fitted.history
             if chosen is not None:
                 self.history_.facts |= {"epochs_from": f"{N_FOLDS} folds"} | chosen.facts
             with limited_threads(fitted.n_threads):  # the result must not depend on the machine's number of threads
-                self._finish(fitted.objective, fitted.context)
+                self._finish(objective, context)
+            objective.network.cpu()
             with limited_threads(1):
                 self._cut(task, chosen)
             tell(1.0)
@@ -253,9 +242,9 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
             found = estimate_n_positives(context.graph.matrix[index], rows.observed.cpu().numpy()[index])
             self.n_positives_, self.n_positives_from_ = rows.processes.agree(found), "estimated"
         else:
-            number, complete = None if isinstance(number, str) else number, context.full_validation
+            complete = context.held.observed if context.held is not None and context.held.full else None
             self.n_positives_, self.n_positives_from_ = resolve_n_positives(
-                number, context.n_labels, complete, one_class=self.single_label_
+                None if isinstance(number, str) else number, context.n_labels, complete, one_class=self.single_label_
             )
         return self.n_positives_
 
@@ -329,22 +318,12 @@ class GraphClassifier(NeuralClassifier):
         "n_positives": [AT_LEAST_ONE, one_of("estimate"), None],
     }
 
-    def fit(self, X: Any, y: Any = None, *, graph_features: Any = None, **arguments: Any) -> Self:
-        """Train on observed labels; see ``NeuralClassifier.fit`` for the other arguments.
-
-        Parameters
-        ----------
-        graph_features : array or CSR matrix of shape (n_samples, q), optional
-            What to find similar rows by, instead of X. Needed if X is a Dataset.
-        """
-        return self._fit(X, y, {"graph_features": graph_features}, **arguments)
+    _takes: ClassVar[tuple[str, ...]] = ("graph_features",)
 
 
 def _check_same_data(X: Any, labels: Labels, processes: Processes) -> None:
     """Raise unless all processes were given the same number of rows and features, and the same labels."""
-    if processes.size == 1:
-        return
-    everyones = processes.gather_values((*X.shape, *labels.observed.shape[1:], fingerprint(labels.observed)))
+    everyones = processes.gather_values((*X.shape, fingerprint(labels.observed)))
     if len(set(everyones)) > 1:
         rows = ", ".join(f"{found[0]} rows of {found[1]} features" for found in everyones)
         raise ValueError(

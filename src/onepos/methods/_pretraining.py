@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from onepos._utils.context import setting
-from onepos.training import Batch, Objective, Rows, Schedule, train
+from onepos.training import Batch, Objective, Schedule, TrainingRows, train
 from onepos.training.losses import feature_reconstruction, softmax_cross_entropy
 from onepos.training.machine import limited_threads, useful_threads
 from onepos.training.networks import MLP
@@ -38,7 +38,7 @@ class _FeatureObjective(Objective):
 
 
 def pretrain(
-    network: nn.Module, rows: Rows, schedule: Schedule, n_epochs: int, generator: torch.Generator, *, bags: bool
+    network: nn.Module, rows: TrainingRows, schedule: Schedule, n_epochs: int, generator: torch.Generator, *, bags: bool
 ) -> dict[str, Any]:
     """Train the hidden layers of ``network`` in place, in every process alike, and return facts for the history."""
     if type(network) is not MLP or len(network.sizes) < 3:
@@ -59,7 +59,7 @@ def pretrain(
     objective = _FeatureObjective(student, bags=bags).to(rows.observed.device)
     steps = Schedule(n_epochs, schedule.batch_size, schedule.learning_rate)
     with limited_threads(useful_threads(steps.batch_size, sum(p.numel() for p in objective.parameters()))):
-        history = train(objective, Rows(rows.features, rows.observed, rows.trainable), steps, generator)
+        history = train(objective, TrainingRows(rows.features, rows.observed, rows.trainable), steps, generator)
     learnt = _hidden_layers(student).state_dict()
     layers.load_state_dict(learnt)
     if shared is not None:

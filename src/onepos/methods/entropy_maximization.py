@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -124,16 +124,8 @@ class EntropyMaximizationClassifier(NeuralClassifier):
         "warm_up_epochs": [COUNT_OR_ZERO],
     }
 
-    def fit(self, X: Any, y: Any = None, *, label_scores: Any = None, **arguments: Any) -> Self:
-        """Train on observed labels; see ``NeuralClassifier.fit`` for the other arguments.
-
-        Parameters
-        ----------
-        label_scores : array or DataFrame of shape (n_samples, n_labels), optional
-            What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
-            it says nothing. They are pseudo-labels from the beginning.
-        """
-        return self._fit(X, y, {"label_scores": label_scores}, **arguments)
+    # Scores are pseudo-labels from the beginning.
+    _takes: ClassVar[tuple[str, ...]] = ("label_scores",)
 
     def _make_objective(self, context: Context) -> Objective:
         return EntropyMaximizationObjective(

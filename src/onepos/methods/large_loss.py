@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from onepos._utils.parameters import Constraints, below, one_of
 from onepos.methods._neural import Context, NeuralClassifier
-from onepos.training import Batch, Objective, Rows
+from onepos.training import Batch, Objective, TrainingRows
 from onepos.training.losses import assume_negative, binary_cross_entropy
 
 
@@ -46,7 +46,7 @@ class LargeLossObjective(Objective):
     running = ("labels",)
     labels: Tensor
 
-    def __init__(self, network: nn.Module, rows: Rows, scheme: str, rate_per_epoch: float) -> None:
+    def __init__(self, network: nn.Module, rows: TrainingRows, scheme: str, rate_per_epoch: float) -> None:
         super().__init__(network)
         self.scheme, self.rate_per_epoch, self.permanent = scheme, rate_per_epoch, scheme == "correct-permanently"
         if self.permanent:

@@ -1,99 +1,20 @@
 """ROLE and EPR: online label estimation, and expected positive regularisation alone (Cole et al., CVPR 2021)."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from onepos._utils.parameters import POSITIVE_OR_ZERO, Constraints
 from onepos.methods._neural import Context, GraphClassifier
-from onepos.training import Batch, LossObjective, Objective, Rows
+from onepos.training import Batch, LossObjective, Objective, TrainingRows
 from onepos.training.losses import binary_cross_entropy
-
-_MEAN_DECAY, _SQUARE_DECAY = 0.9, 0.999  # β₁, β₂
-_HORIZON = 256  # (β₁/√β₂)^256 = 2e-12
-_ROWS = 4096
-
-
-class LabelMatrix(nn.Module):
-    """Logits Θ of shape (n_samples, n_labels), trained by Adam at the cost of the batch's rows.
-
-    Adam's state is part of ``state_dict``. The result is that of ``torch.optim.Adam`` over all of Θ, but without its ε:
-    in steps without a gradient ε has no closed form, and it only matters for gradients below about 1e-7.
-    """
-
-    state: Tensor
-    last: Tensor
-    now: Tensor
-    pull: Tensor
-    ahead: Tensor
-    shrink: Tensor
-
-    def __init__(self, logits: Tensor) -> None:
-        super().__init__()
-        #: Θ, m and v of every row, shape (n_samples, 3, n_labels): one gather fetches all three.
-        self.register_buffer("state", torch.stack([logits, *2 * [torch.zeros_like(logits)]], dim=1))
-        #: The step up to which a row has been computed, and the step that Θ is in.
-        self.register_buffer("last", torch.zeros(len(logits), dtype=torch.int64, device=logits.device))
-        self.register_buffer("now", torch.zeros((), dtype=torch.int64))
-        #: rate(u)·w(u) of every step u so far; a fact about the run, not a state.
-        self.register_buffer("pull", logits.new_zeros(1024), persistent=False)
-        ahead = torch.arange(1, _HORIZON + 1, device=logits.device)
-        self.register_buffer("ahead", ahead, persistent=False)
-        factor = math.log(_MEAN_DECAY) - 0.5 * math.log(_SQUARE_DECAY)
-        self.register_buffer("shrink", torch.exp(factor * ahead.to(logits.dtype)), persistent=False)
-
-    @torch.no_grad()
-    def read(self, rows: Tensor) -> Tensor:
-        """Θ of the given rows as of now, shape (batch, n_labels)."""
-        return self._present(rows, int(self.now))[:, 0]
-
-    @torch.no_grad()
-    def step(self, rows: Tensor, gradient_at: Callable[[Tensor], Tensor], rate: float, now: int) -> Tensor:
-        """Take Adam's step number ``now``, of a gradient that is zero in other rows; return the rows' Θ before it."""
-        logits, mean, square = self._present(rows, now - 1).unbind(dim=1)
-        gradient = gradient_at(logits)
-        while now >= len(self.pull):
-            self.pull = torch.cat([self.pull, torch.zeros_like(self.pull)])
-        self.now.fill_(now)
-        # w(u) = √(1−β₂^u) / (1−β₁^u), Adam's correction of its bias
-        correction = math.sqrt(-math.expm1(now * math.log(_SQUARE_DECAY))) / -math.expm1(now * math.log(_MEAN_DECAY))
-        self.pull[now] = pull = rate * correction
-        mean = torch.lerp(mean, gradient, 1.0 - _MEAN_DECAY)
-        square = torch.lerp(square, gradient.square(), 1.0 - _SQUARE_DECAY)
-        moved = logits - pull * _ratio(mean, square)
-        self.state.index_copy_(0, rows, torch.stack([moved, mean, square], dim=1))
-        self.last.index_fill_(0, rows, now)
-        return logits
-
-    @torch.no_grad()
-    def settled(self) -> Tensor:
-        """Θ of all rows as of now, shape (n_samples, n_labels)."""
-        rows = torch.arange(len(self.state), device=self.state.device)
-        return torch.cat([self.read(part) for part in torch.split(rows, _ROWS)])
-
-    def _present(self, rows: Tensor, now: int) -> Tensor:
-        """Θ, m and v of the given rows in step ``now``: since ``last`` their gradient was zero."""
-        state, last = self.state.index_select(0, rows), self.last.index_select(0, rows)
-        steps = last[:, None] + self.ahead  # (batch, horizon)
-        # Steps still to come (known already if an earlier epoch has been restored) count as step 0, whose pull is 0.
-        steps = steps.masked_fill_(steps > now, 0)
-        travel = (self.pull.take(steps) @ self.shrink)[:, None]
-        gap = (now - last).to(state.dtype)[:, None]
-        logits, mean, square = state.unbind(dim=1)
-        # Set to zero before it gets denormal: such numbers are slow and mean nothing here.
-        fading = torch.exp(math.log(_MEAN_DECAY) * gap).masked_fill_(gap > 2 * _HORIZON, 0.0)
-        settled = logits - travel * _ratio(mean, square)
-        return torch.stack([settled, mean * fading, square * torch.exp(math.log(_SQUARE_DECAY) * gap)], dim=1)
-
-
-def _ratio(mean: Tensor, square: Tensor) -> Tensor:
-    """m/√v, and 0 where there has never been a gradient."""
-    return mean / square.sqrt().clamp(min=1e-30)
+from onepos.training.networks import outputs_of_all
+from onepos.training.objective import Groups
 
 
 def expected_positive(logits: Tensor, observed: Tensor, n_positives: float, weight: float) -> Tensor:
@@ -120,18 +41,6 @@ def role(logits: Tensor, label_logits: Tensor, observed: Tensor, n_positives: fl
     return 0.5 * (by_network + by_labels)
 
 
-def label_gradient(
-    label_logits: Tensor, probabilities: Tensor, observed: Tensor, n_positives: float, weight: float
-) -> Tensor:
-    """∂L/∂Θ on the batch's rows: ½/B · [ (ŷ − p) + |s|·(ŷ − 1[s=1]) + 2λ(k̂ − k)/c · ŷ(1 − ŷ) ] with ŷ = σ(Θ)."""
-    estimate = torch.sigmoid(label_logits)
-    excess = estimate.sum() / estimate.shape[0] - n_positives
-    gradient = estimate - probabilities
-    gradient += torch.where(observed == 0, 0.0, estimate - (observed > 0).to(estimate.dtype))
-    gradient += (2.0 * weight / estimate.shape[1]) * excess * estimate * (1.0 - estimate)
-    return gradient.mul_(0.5 / estimate.shape[0])
-
-
 _KNOWN = math.log(0.995 / 0.005)  # Θ starts at ± this where the label is known …
 _SPREAD = math.log(0.6 / 0.4)  # … and uniformly within ± this where it is not: σ(Θ) in (0.4, 0.6)
 
@@ -139,45 +48,28 @@ _SPREAD = math.log(0.6 / 0.4)  # … and uniformly within ± this where it is no
 class ROLEObjective(Objective):
     """L = ½·[ ℓ(p | sg ŷ) + ℓ(ŷ | sg p) ]: the network learns from the labels, the labels from the network."""
 
-    def __init__(self, network: nn.Module, labels: LabelMatrix, label_rate: float, **settings: float) -> None:
+    def __init__(self, network: nn.Module, label_logits: Tensor, label_rate_factor: float, **settings: float) -> None:
         super().__init__(network)
-        self.labels, self.label_rate, self.settings = labels, label_rate, settings
+        #: Θ, one logit for each training entry.
+        self.label_logits = nn.Parameter(label_logits)
+        self.label_rate_factor, self.settings = label_rate_factor, settings
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
-        """One loss; the loop steps the network on it, and Θ takes its own step here, both from the same values."""
-        logits = self.network(batch.features)
-        probabilities = logits.detach().sigmoid()
-        label_logits = self.labels.step(
-            batch.rows,
-            lambda theta: label_gradient(theta, probabilities, batch.observed, **self.settings),
-            self.label_rate,
-            batch.number + 1,
-        )
-        yield "role", role(logits, label_logits, batch.observed, **self.settings)
+        """One loss, on which network and Θ take a step together."""
+        label_logits = self.label_logits.index_select(0, batch.rows)
+        yield "role", role(self.network(batch.features), label_logits, batch.observed, **self.settings)
 
-    def row_state(self) -> list[Tensor]:
-        """Θ with Adam's state, and the step up to which each row has been computed."""
-        return [self.labels.state, self.labels.last]
-
-    def running_state(self) -> dict[str, Tensor]:
-        """The pull of every step of Θ so far, which rows catch up with when they are read."""
-        return {"pull": self.labels.pull}
-
-    def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Take it back."""
-        self.labels.pull = state["pull"].to(self.labels.pull)
+    def trained_by(self, loss: str) -> Groups:
+        """Network and Θ; weight decay would pull every label towards ½."""
+        labels = {"params": [self.label_logits], "lr": self.label_rate_factor, "weight_decay": 0.0}
+        return [{"params": list(self.network.parameters())}, labels]
 
     @torch.no_grad()
-    def soft_labels(self, rows: Rows) -> Tensor:
+    def soft_labels(self, rows: TrainingRows) -> Tensor:
         """ŷ = σ(Θ) of all rows; rows that were not trained on get p at unknown entries."""
-        logits = self.labels.settled()
-        trained = torch.zeros(rows.n_samples, dtype=torch.bool, device=logits.device)
-        trained[rows.trainable] = True
-        others = (~trained).nonzero().squeeze(1)
-        for part in torch.split(others, 4096) if len(others) else ():  # no items of a Dataset make no batch
-            predicted = self.network(rows.gather(part)).to(logits)
-            logits[part] = torch.where(rows.observed[part] == 0, predicted, logits[part])
-        return torch.sigmoid(logits)
+        has_labels = rows.observed != 0
+        has_labels[rows.trainable] = True
+        return torch.where(has_labels, self.label_logits, outputs_of_all(self.network, rows)).sigmoid()
 
 
 def initial_label_logits(observed: Tensor, generator: torch.Generator, scores: Tensor | None = None) -> Tensor:
@@ -277,30 +169,14 @@ class ROLEClassifier(ExpectedPositiveClassifier):
 
     # Its estimated labels pull away from the observed ones, as those of SMILE do.
     _judged_by_likelihood: ClassVar[bool] = False
-
-    def fit(
-        self, X: Any, y: Any = None, *, label_scores: Any = None, graph_features: Any = None, **arguments: Any
-    ) -> Self:
-        """Train on observed labels; see ``GraphClassifier.fit`` for the other arguments.
-
-        Parameters
-        ----------
-        label_scores : array or DataFrame of shape (n_samples, n_labels), optional
-            What another source says about each label of each row, such as a zero-shot model: probabilities, NaN where
-            it says nothing. Θ starts at their logits.
-        """
-        return self._fit(X, y, {"label_scores": label_scores, "graph_features": graph_features}, **arguments)
+    # Θ starts at the logits of the scores.
+    _takes: ClassVar[tuple[str, ...]] = ("graph_features", "label_scores")
 
     def _make_objective(self, context: Context) -> Objective:
-        labels = LabelMatrix(initial_label_logits(context.rows.observed, context.generator, context.label_scores))
-        rate = context.schedule.learning_rate * self.label_rate_factor
+        start = initial_label_logits(context.rows.observed, context.generator, context.label_scores)
         settings = {"n_positives": self._set_n_positives(context), "weight": self.regularizer_weight}
-        return ROLEObjective(context.network, labels, rate, **settings)
+        return ROLEObjective(context.network, start, self.label_rate_factor, **settings)
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, ROLEObjective)
-        # The network is on the CPU by now; Θ follows it.
-        objective.cpu()
-        rows = context.rows
-        features = rows.features.cpu() if isinstance(rows.features, Tensor) else rows.features
-        self.soft_labels_ = objective.soft_labels(Rows(features, rows.observed.cpu(), rows.trainable.cpu())).numpy()
+        self.soft_labels_ = objective.soft_labels(context.rows).cpu().numpy()

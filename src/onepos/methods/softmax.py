@@ -15,7 +15,7 @@ from onepos._utils import storage
 from onepos.label_sets.pooling import marginal_logits
 from onepos.methods._neural import Context, GraphClassifier, NeuralClassifier
 from onepos.training import LossObjective, Objective
-from onepos.training.losses import cardinality_shift, softmax_cross_entropy, with_gradients
+from onepos.training.losses import cardinality_shift, softmax_cross_entropy
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -58,23 +58,16 @@ def capped_likelihood(logits: Tensor, observed: Tensor, n_positives: float) -> T
 
     Labels known to be absent have no part in the sum. ``n_positives`` is m, at least half a label less than a row has.
     """
-    value, slopes = likelihood_and_slopes(logits.detach(), observed, n_positives)
-    return with_gradients(value, {logits: slopes})
-
-
-@torch.no_grad()
-def likelihood_and_slopes(logits: Tensor, observed: Tensor, n_positives: float) -> tuple[Tensor, Tensor]:
-    """L and its derivative by the logits, with ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k)."""
     positives = observed.clamp(min=0).to(logits.dtype)
-    share = positives / positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
+    share = positives / positives.sum(dim=1, keepdim=True).clamp(min=1.0)
     possible = observed >= 0
-    levels = logits + cardinality_shift(logits, possible, n_positives)
-    present, absent = functional.logsigmoid(levels), functional.logsigmoid(-levels)
-    doubt = share * absent.exp()  # of the observed label, 1 − f
-    # In logarithms ∂b/∂z has no 0/0.
-    moved = torch.softmax((present + absent).masked_fill_(~possible, -torch.inf), dim=1)
-    slopes = (moved * doubt.sum(dim=1, keepdim=True)).sub_(doubt).div_(len(logits))
-    return -(share * present).sum() / len(logits), slopes
+    with torch.no_grad():
+        shift = cardinality_shift(logits, possible, n_positives)
+        # ∂b/∂z_j = −f_j(1−f_j) / Σ_k f_k(1−f_k); in logarithms it has no 0/0.
+        doubt = functional.logsigmoid(logits + shift) + functional.logsigmoid(-logits - shift)
+        slopes = -torch.softmax(doubt.masked_fill_(~possible, -torch.inf), dim=1)
+    shift = shift + (slopes * (logits - logits.detach())).sum(dim=1, keepdim=True)
+    return -(share * functional.logsigmoid(logits + shift)).sum() / len(logits)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

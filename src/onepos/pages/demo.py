@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from onepos.doctor import Diagnosis
     from onepos.methods._base import OnePositiveClassifier
 
-__all__ = ["DemoResult", "Example", "digit_network", "run_demo"]
+__all__ = ["DemoResult", "digit_network", "run_demo"]
 
 #: The mean number of digits per picture. A user has to know it; every method gets it.
 N_POSITIVES = 2.5
@@ -46,8 +46,8 @@ BASELINES = ("logistic", "forest")
 #: Chosen on the seeds 101 to 105, by the hidden labels of their training pictures.
 SETTINGS = {"batch_size": 128, "learning_rate": 1e-2, "scale": "none", "early_stopping": False}
 _TITLE = "Digits in pictures"
-#: Folds of a baseline, pictures to show, and pictures on the review page.
-_FOLDS, _EXAMPLES, _REVIEWED = 3, 12, 300
+#: Folds of a baseline, and pictures on the review page.
+_FOLDS, _REVIEWED = 3, 300
 
 
 def digit_network(n_features: int, n_labels: int) -> "nn.Module":
@@ -71,29 +71,18 @@ def digit_network(n_features: int, n_labels: int) -> "nn.Module":
 
 
 @dataclass(frozen=True)
-class Example:
-    """A training picture: the tag that it came with, the tags that the model suggests, and all that are true."""
-
-    image: NDArray[np.floating]
-    observed: str
-    suggested: tuple[str, ...]
-    true: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class DemoResult:
     """What the demo found.
 
     ``scores`` has one row per method: ``suggested`` counts the labels that it adds to the training table,
     ``precision`` is the share of them that is true, ``recall`` the share of the hidden labels that is among them, and
-    ``average_precision`` that of new pictures. ``diagnosis`` is what the doctor says of the table. ``examples`` are the
-    first training pictures that hide a label, ``facts`` sizes and settings, ``files`` the paths of the ``table``, the
-    ``completed`` table, the ``review`` page and the ``report``. ``seconds`` is the total time without imports.
+    ``average_precision`` that of new pictures. ``diagnosis`` is what the doctor says of the table, ``facts`` are
+    sizes and settings, ``files`` the paths of the ``table``, the ``completed`` table, the ``review`` page and the
+    ``report``. ``seconds`` is the total time without imports.
     """
 
     scores: pd.DataFrame
     diagnosis: "Diagnosis"
-    examples: tuple[Example, ...]
     facts: Mapping[str, Any]
     files: Mapping[str, Path]
     seconds: float
@@ -195,8 +184,7 @@ def run_demo(
             lead=describe(results, facts),
         )
     tell(1.0, "done")
-    examples = _examples(seen, observed, completed)
-    return DemoResult(results, diagnosis, examples, facts, paths, time.perf_counter() - started)
+    return DemoResult(results, diagnosis, facts, paths, time.perf_counter() - started)
 
 
 def describe(scores: pd.DataFrame, facts: Mapping[str, Any]) -> str:
@@ -267,18 +255,6 @@ def compare(
 
 def _joined(labels: NDArray[np.integer]) -> list[str]:
     return [";".join(map(str, np.flatnonzero(row))) for row in labels]
-
-
-def _examples(seen: Any, observed: NDArray[np.integer], completed: NDArray[np.integer]) -> tuple[Example, ...]:
-    """Take the first pictures that hide a label, as they come: a choice could flatter."""
-
-    def named(labels: NDArray[Any]) -> tuple[str, ...]:
-        return tuple(seen.label_names[j] for j in np.flatnonzero(labels))
-
-    return tuple(
-        Example(seen.images[row], named(observed[row])[0], named(completed[row] > observed[row]), named(seen.Y[row]))
-        for row in np.flatnonzero(seen.Y.sum(axis=1) > 1)[:_EXAMPLES]
-    )
 
 
 def png_address(image: NDArray[np.floating]) -> str:

@@ -194,8 +194,8 @@ def _draw_probabilities(scored: Scored) -> Drawing:
         return None
     lines = {"probabilities": scored.probabilities[scored.measured]}
     if hasattr(scored.estimator, "calibration_"):
-        calibration, after = scored.estimator.calibration_, lines["probabilities"]
-        before = expit((logit(after) - calibration.offsets) / calibration.slope)
+        after = lines["probabilities"]
+        before = expit(scored.estimator._level(scored.estimator.calibration_.undo(logit(after))))
         lines = {"before calibration": before, "calibrated": after}
     caption = "Share of true labels by predicted probability. On the dotted line, probabilities are right."
     return reliability(lines, scored.known[scored.measured]), caption

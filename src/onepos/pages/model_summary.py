@@ -81,8 +81,8 @@ def _settings(estimator: Any) -> dict[str, str]:
     if hasattr(estimator, "calibration_"):
         found = estimator.calibration_
         settings["calibration"] = (
-            f"on {found.n_rows:,} rows with complete labels: slope {found.slope:.4g}, "
-            f"offsets {found.offsets.min():.3g} to {found.offsets.max():.3g}"
+            f"on {found.n_rows:,} rows with complete labels: slopes {found.slopes.min():.3g} to "
+            f"{found.slopes.max():.3g}, offsets {found.offsets.min():.3g} to {found.offsets.max():.3g}"
         )
     return settings
 

@@ -30,7 +30,6 @@ def table_report(
             frame[list(model.encoder_.kinds_)],
             labels.table,
             text=[name for name in model.encoder_.text if name in frame.columns],
-            interface="command line",
         )
     model_report(
         model,

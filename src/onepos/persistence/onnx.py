@@ -174,7 +174,7 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
         probabilities = graph.apply("Softmax", logits, axis=1)
     else:
         if hasattr(model, "calibration_"):
-            scaled = graph.apply("Mul", logits, graph.numbers("slope", np.array(model.calibration_.slope)))
+            scaled = graph.apply("Mul", logits, graph.numbers("slopes", model.calibration_.slopes))
             logits = graph.apply("Add", scaled, graph.numbers("offsets", model.calibration_.offsets))
         probabilities = graph.apply("Sigmoid", logits)
     _add_sets(graph, model, logits, probabilities)
@@ -204,7 +204,7 @@ _INSTEAD = "Serve the model from Python with model.save(path) and onepos.load(pa
 
 
 #: The methods of a class that turn features into predictions.
-_SCORING = ["_uncalibrated", "_final_logits", "_logits", "_log_shares", "_marginal", "_network_logits", "_from_network"]
+_SCORING = ["_ranking", "_final_logits", "_logits", "_log_shares", "_marginal", "_network_logits", "_from_network"]
 _SCORING += ["decision_function", "predict", "predict_proba"]
 
 

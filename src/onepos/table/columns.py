@@ -1,19 +1,43 @@
-"""What a column of one kind becomes: the base of all kinds, and the kinds of one number per cell."""
+"""What a column of one kind becomes: the base of all kinds, numbers, yes/no and dates."""
 
+import datetime
+import numbers
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api import types
 
 from onepos._utils import storage
+from onepos.exceptions import DataFileError
 from onepos.rows.scaling import single_precision
-from onepos.table.kinds import BOOLEAN, NUMBER, Tally, as_numbers
+from onepos.rows.stored import LARGEST
+from onepos.table.kinds import BOOLEAN, DATE, NUMBER, READABLE, TRUTH, Tally, as_words, holds_dates
 
 if TYPE_CHECKING:
     from onepos.table.encoder import ColumnEncoder
+
+#: What a column of numbers held in training. Beside whole numbers the text 5.123 may be a thousand.
+WHOLE, DECIMAL, DURATIONS = "whole numbers", "numbers", "durations"
+_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(\.\d{3})+\s*")
+
+_LOOKED_AT = 100  # Words by which the next format of dates is chosen
+_NAMED_MONTHS = ("%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%d-%b-%Y")
+_DAYS = (*_NAMED_MONTHS, "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y")
+#: Formats of dates that are tried. pandas' own guess knows no AM and PM, and takes "May" for a full name.
+ISO = "ISO8601"
+FORMATS = (ISO, *(day + time for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p")))
+#: 3/4/2020 is a day in March or in April: a column has one of these orders, that of more cells.
+_ORDERS = {"%m/%d": "month/day/year", "%d/%m": "day/month/year"}
+#: A number alone is not a date. It may be a year or a count.
+_DATE_LIKE = r"\d[-/., ]\d|\d[- ][A-Za-z]{3,}[- ]\d|[A-Za-z]{3,} \d"
+_FRACTION = r"(?<=:\d\d)[.,]\d+"  # of a second
+_CYCLE = 0.3  # Month and weekday weigh less than the place in the range: many tables have no seasons
 
 
 @dataclass(kw_only=True, eq=False)
@@ -65,29 +89,35 @@ class NumberColumn(FittedColumn):
     kinds = (NUMBER,)
     line: ClassVar[str] = "number → 1 feature, standardised"
     n_features = 1
-    _stored: ClassVar[storage.Rules] = {"fill": storage.FINITE, "shift": storage.FINITE, "factor": storage.POSITIVE}
+    _stored: ClassVar[storage.Rules] = {
+        "fill": storage.FINITE,
+        "shift": storage.FINITE,
+        "factor": storage.POSITIVE,
+        "holds": storage.one_of(WHOLE, DECIMAL, DURATIONS),
+    }
     fill: float
     shift: float = 0.0
     factor: float = 1.0
+    holds: str = DECIMAL
 
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self:
         """Learn median, mean and spread."""
-        name = str(column.name)
-        values = as_numbers(column, name, boolean=False)
+        holds = DURATIONS if types.is_timedelta64_dtype(column.dtype) else DECIMAL
+        values = as_numbers(column, holds)
         fill = float(np.nanmedian(values))
+        if holds == DECIMAL and (values[~np.isnan(values)] % 1 == 0).all():
+            holds = WHOLE
         values = np.where(np.isnan(values), fill, values)
         shift, spread = float(values.mean()), float(values.std())
-        return cls(name=name, fill=fill, shift=shift, factor=1.0 / spread if spread > 1e-10 * abs(shift) else 1.0)
+        factor = 1.0 / spread if spread > 1e-10 * abs(shift) else 1.0
+        return cls(name=str(column.name), fill=fill, shift=shift, factor=factor, holds=holds)
 
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return one column."""
-        is_flag = self.kind == BOOLEAN
-        values = as_numbers(column, self.name, boolean=is_flag)
+        values = as_numbers(column, self.holds)
         gaps = np.isnan(values)
-        tally.count(
-            self.name, gaps, f"missing, {'taken as the more frequent one' if is_flag else 'filled with the median'}"
-        )
+        tally.count(self.name, gaps, "missing, filled with the median")
         with np.errstate(over="ignore"):  # single_precision reports it
             scaled = (np.where(gaps, self.fill, values) - self.shift) * self.factor
         made: NDArray[np.float32] = single_precision(scaled[:, None])
@@ -99,14 +129,190 @@ class NumberColumn(FittedColumn):
 
 
 @dataclass(kw_only=True, eq=False)
-class FlagColumn(NumberColumn):
+class FlagColumn(FittedColumn):
     """Yes or no, as 1 and 0; a gap is the more frequent one."""
 
     kinds = (BOOLEAN,)
-    line = "yes/no → 1 feature"
+    line: ClassVar[str] = "yes/no → 1 feature"
+    n_features = 1
+    _stored: ClassVar[storage.Rules] = {"fill": storage.SHARE}
+    fill: float
 
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self:
         """Learn which one is more frequent."""
-        name = str(column.name)
-        return cls(name=name, fill=float(np.nanmedian(as_numbers(column, name, boolean=True))))
+        return cls(name=str(column.name), fill=float(np.nanmedian(as_flags(column))))
+
+    def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
+        """Return one column."""
+        values = as_flags(column)
+        tally.count(self.name, np.isnan(values), "missing, taken as the more frequent one")
+        return np.where(np.isnan(values), self.fill, values)[:, None].astype(np.float32)
+
+    def describe(self) -> str:
+        """Return what every such column becomes."""
+        return self.line
+
+
+def as_flags(column: "pd.Series[Any]") -> NDArray[np.float64]:
+    """Return yes as 1 and no as 0, NaN where there is neither; other cells are an error."""
+    words = as_words(column)
+    values = np.array([np.nan if word is None else TRUTH.get(word.lower(), np.nan) for word in words])
+    wrong = np.isnan(values) & np.array([word is not None for word in words], dtype=bool)
+    _refuse(column, wrong, "yes/no values as in training", "Correct them, or leave them empty.")
+    return values
+
+
+def as_numbers(column: "pd.Series[Any]", holds: str) -> NDArray[np.float64]:
+    """Return the values as float64 (durations in seconds), NaN where there is none; other cells are an error."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    missing, dtype = column.isna().to_numpy(dtype=bool), column.dtype
+    are_durations = types.is_timedelta64_dtype(dtype)
+    if are_durations != (holds == DURATIONS) or types.is_bool_dtype(dtype) or types.is_datetime64_any_dtype(dtype):
+        wrong = ~missing
+    elif types.is_object_dtype(dtype) or types.is_string_dtype(dtype):
+        wrong = np.array([not _is_number(cell, holds) for cell in column], dtype=bool) & ~missing
+    else:
+        wrong = np.zeros(len(column), dtype=bool)
+    what = f"{DURATIONS if holds == DURATIONS else DECIMAL} as in training"
+    dotted = holds == WHOLE and wrong.any() and _THOUSANDS.fullmatch(str(column.iloc[wrong.argmax()]))
+    advice = "Write thousands without dots." if dotted else "Correct them, or leave them empty."
+    _refuse(column, wrong, what, advice)
+    readable = column.dt.total_seconds() if are_durations else column
+    values = pd.to_numeric(readable, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    _refuse(column, np.isnan(values) & ~missing, what, advice)
+    large = f"finite numbers of at most {LARGEST:.2g} in magnitude"
+    _refuse(column, np.abs(values) > LARGEST, large, "Correct them, or leave them empty.")
+    return values
+
+
+def _is_number(cell: Any, holds: str) -> bool:
+    """Whether an object may stand in a column of numbers; a text that is none of them is found later."""
+    if isinstance(cell, str):
+        return holds != WHOLE or _THOUSANDS.fullmatch(cell) is None
+    return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
+
+
+def _refuse(column: "pd.Series[Any]", wrong: NDArray[np.bool_], expected: str, advice: str) -> None:
+    """Raise DataFileError if there are wrong cells. Rows are counted from 1 on, as in output files."""
+    if not wrong.any():
+        return
+    place = int(wrong.argmax())
+    index, row = column.index, column.index[place]
+    numbered = index.name is None and index.dtype.kind == "i" and index.is_monotonic_increasing
+    where = f"row {row + 1}, counted from 1" if numbered else f"row {row}"
+    more = f"; {wrong.sum():,} such rows" if wrong.sum() > 1 else ""
+    raise DataFileError(
+        f"column {str(column.name)!r} must hold {expected}; got {str(column.iloc[place])[:40]!r} ({where}{more}). "
+        f"{advice}"
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class DateColumn(FittedColumn):
+    """Dates and times: place in the range of training, standardised, and month and weekday as points of a circle.
+
+    Times without a zone are taken as UTC. A date outside the range of training counts as the nearest date inside it. A
+    gap is all zeros. Up to a tenth of the cells may be unreadable; they count as gaps.
+    """
+
+    kinds = (DATE,)
+    n_features = 5
+    _stored: ClassVar[storage.Rules] = {
+        "formats": storage.List(storage.one_of(*FORMATS)),
+        "first": storage.FINITE,
+        "last": storage.FINITE,
+        "mean": storage.FINITE,
+        "spread": storage.POSITIVE,
+    }
+    formats: list[str]
+    first: float  # Days since 1970
+    last: float
+    mean: float
+    spread: float
+
+    @classmethod
+    def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
+        """Choose the formats and learn the range; None if the cells are no dates, or all the same."""
+        formats = [ISO] if holds_dates(column) else _find_formats(as_words(column))
+        days, missing = _days_of(column, formats)
+        known = days[~np.isnan(days)]
+        if len(known) < max(1.0, READABLE * (~missing).sum()) or known.min() == known.max():
+            return None
+        first, last, mean, spread = (float(value) for value in (known.min(), known.max(), known.mean(), known.std()))
+        return cls(name=str(column.name), formats=formats, first=first, last=last, mean=mean, spread=spread)
+
+    def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
+        """Return the place, then sine and cosine of month and weekday."""
+        days, missing = _days_of(column, self.formats)
+        gap, outside = np.isnan(days), (days < self.first) | (days > self.last)
+        tally.count(self.name, missing, "missing, taken as the mean date")
+        tally.count(self.name, gap & ~missing, "no date, or of a format that training never saw, taken as gaps")
+        tally.count(self.name, outside, "outside the range of training, taken as its nearest end")
+        place = (np.clip(days, self.first, self.last) - self.mean) / self.spread
+        whole = np.floor(np.where(gap, 0.0, days)).astype(np.int64)
+        months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        turns = 2 * np.pi * np.stack([months / 12, whole / 7])
+        circles = [_CYCLE * wave(turn) for turn in turns for wave in (np.sin, np.cos)]
+        return np.where(gap[:, None], 0.0, np.column_stack([place, *circles])).astype(np.float32)
+
+    def describe(self) -> str:
+        """Return the range and how cells were read."""
+        first, last = (np.datetime64(int(np.floor(day)), "D") for day in (self.first, self.last))
+        how = f", in {len(self.formats)} formats" if len(self.formats) > 1 else ""
+        how += next((f", read as {_ORDERS[way[:5]]}" for way in self.formats if way[:5] in _ORDERS), "")
+        return f"date: {first} to {last}{how} → 5 features (place in this range, month, weekday)"
+
+    def days(self, column: "pd.Series[Any]") -> NDArray[np.float64]:
+        """Return days since 1970, NaN where there is no date."""
+        return _days_of(column, self.formats)[0]
+
+
+def _days_of(column: "pd.Series[Any]", formats: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return days since 1970, NaN where there is no date in one of the formats; and which cells are empty."""
+    if types.is_datetime64_any_dtype(column.dtype):
+        return _parsed(column, None), column.isna().to_numpy(dtype=bool)
+    words = as_words(column)
+    days = _read(words, formats)
+    are_dates = np.array([isinstance(cell, datetime.date) for cell in column], dtype=bool)
+    days[are_dates] = _read(words[are_dates], [ISO])
+    return days, pd.isna(words)
+
+
+def _read(cells: NDArray[Any], formats: list[str]) -> NDArray[np.float64]:
+    """Return days since 1970 by the first format that reads a cell, NaN if none does."""
+    codes, words = pd.factorize(cells)
+    days = np.full(len(words) + 1, np.nan)  # the last one is that of gaps
+    for way in formats:
+        unread = np.flatnonzero(np.isnan(days[:-1]))
+        days[unread] = _parsed(pd.Series(words[unread], dtype=object), way)
+    return days[codes]
+
+
+def _find_formats(cells: NDArray[Any]) -> list[str]:
+    """Return the formats of the cells, the most frequent one first; empty if the cells are no dates."""
+    words = pd.Series(pd.unique(cells), dtype=object).dropna()
+    if words.empty or words.str.contains(_DATE_LIKE).mean() < READABLE:
+        return []
+    ways, chosen = list(FORMATS), []
+    while len(words):
+        some = words.iloc[:: max(1, len(words) // _LOOKED_AT)]
+        counts = {way: int((~np.isnan(_parsed(some, way))).sum()) for way in ways}
+        best = max(ways, key=counts.__getitem__)
+        if not counts[best]:
+            break
+        chosen.append(best)
+        other_order = [order for order in _ORDERS if best[:5] in _ORDERS and order != best[:5]]
+        ways = [way for way in ways if way != best and way[:5] not in other_order]
+        words = words[np.isnan(_parsed(words, best))]
+    return chosen
+
+
+def _parsed(column: "pd.Series[Any]", way: str | None) -> NDArray[np.float64]:
+    """Return days since 1970 of cells in one format (None: of dates), NaN where that fails."""
+    if way == ISO:  # with nanoseconds in one cell, pandas reads none of them beyond the year 2262
+        column = column.str.replace(_FRACTION, "", regex=True)
+    dates = pd.to_datetime(column, format=way, errors="coerce", utc=True).dt.tz_localize(None)
+    seconds = dates.to_numpy(dtype="datetime64[s]")
+    return np.where(np.isnat(seconds), np.nan, seconds.astype(np.int64) / 86_400.0)

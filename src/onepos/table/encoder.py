@@ -13,15 +13,14 @@ from onepos._utils.matrices import short_indices
 from onepos._utils.messages import shorten
 from onepos._utils.validation import all_or_nothing
 from onepos.exceptions import DataFileError
-from onepos.table.columns import FittedColumn, FlagColumn, NumberColumn
-from onepos.table.dates import DateColumn
+from onepos.table.columns import DateColumn, FittedColumn, FlagColumn, NumberColumn
 from onepos.table.embedding import Embedded, assign
 from onepos.table.judge import ColumnChoice, judge
-from onepos.table.kinds import IMAGE, NUMBER, TEXT, Tally, as_list, named, require_columns
+from onepos.table.kinds import BOOLEAN, IMAGE, NUMBER, TEXT, Tally, as_list, named, require_columns
 from onepos.table.measures import MeasureColumn
 from onepos.table.words import BagColumn, CategoryColumn, TextColumn
 
-#: The kinds of columns in the order of their features; flags stand among the numbers.
+#: The classes of columns in the order of their features; flags stand among the numbers.
 COLUMNS: tuple[type[FittedColumn], ...] = (
     NumberColumn,
     FlagColumn,
@@ -31,9 +30,8 @@ COLUMNS: tuple[type[FittedColumn], ...] = (
     DateColumn,
     MeasureColumn,
 )
-#: The class of each kind.
-OF_KIND: dict[str, type[FittedColumn]] = {kind: made for made in COLUMNS for kind in made.kinds}
-_PLACE: dict[type[FittedColumn], int] = {made: max(1, place) for place, made in enumerate(COLUMNS)}
+#: The classes of columns that ``judge`` does not fit.
+_PLAIN: dict[str, type[FittedColumn]] = {NUMBER: NumberColumn, BOOLEAN: FlagColumn, TEXT: TextColumn}
 #: Weight of other columns beside text. A row of text has length one, so each of its words weighs less than a category.
 _BESIDE_TEXT = 0.5
 
@@ -104,7 +102,7 @@ class ColumnEncoder:
         "max_values": storage.COUNT,
         "max_terms": storage.COUNT,
         "image": storage.Maybe(storage.TEXT),
-        "kinds_": storage.each(storage.one_of(IMAGE, *OF_KIND)),
+        "kinds_": storage.each(storage.one_of(IMAGE, *(kind for made in COLUMNS for kind in made.kinds))),
         "left_out_": storage.each(storage.TEXT),
         "_columns": storage.List(storage.Part(*COLUMNS)),
         "_embedded": storage.List(storage.Part(Embedded), most=2),
@@ -140,23 +138,17 @@ class ColumnEncoder:
             raise DataFileError(
                 f"no column is left to learn from{f' ({why})' if why else ''}. A column named as text is always used."
             )
-        columns = []
-        for name, kind in self.kinds_.items():
-            if kind != IMAGE and (kind != TEXT or self.max_terms):
-                column = choices[name].part or OF_KIND[kind].fit(frame[name], self)
-                assert column is not None  # judge said that it is of this kind
-                columns.append(column)
-        self._columns = sorted(columns, key=lambda column: _PLACE[type(column)])
-        texts = self._of(TEXT)
-        embedders = assign(self.embed, text=texts, image=self.image)
-        embedded = {False: texts, True: self._of(IMAGE)}
+        columns = [choices[name].part or _PLAIN[kind].fit(frame[name], self) for name, kind in self._with_columns()]
+        self._columns = sorted(filter(None, columns), key=lambda column: max(1, COLUMNS.index(type(column))))
+        columns_of = {False: self._of(TEXT), True: self._of(IMAGE)}
+        embedders = assign(self.embed, text=columns_of[False], image=self.image)
         self._embedded = [
-            Embedded(embedded[pictures], one, pictures=pictures, folder=self.image_folder).fit(frame)
+            Embedded(columns_of[pictures], one, pictures=pictures, folder=self.image_folder).fit(frame)
             for pictures, one in sorted(embedders.items())
         ]
         # Of several texts, words of one weigh about what those of others do.
-        lengths = {column.name: column.length for column in columns if isinstance(column, TextColumn)}
-        for column in columns:
+        lengths = {column.name: column.length for column in self._columns if isinstance(column, TextColumn)}
+        for column in self._columns:
             column.weight = _BESIDE_TEXT if lengths else 1.0
             if column.name in lengths:
                 column.weight = float(np.sqrt(lengths[column.name] / max(lengths.values())))
@@ -168,9 +160,8 @@ class ColumnEncoder:
         roles = {"text": self.text, "image": image, "categories": self.categories, "drop": self.drop}
         for what, names in roles.items():
             require_columns(frame, names, what)
-        for what in ("image", "text"):
-            others = {name for other, names in roles.items() if other != what for name in names}
-            twice = sorted(others.intersection(roles[what]))
+        for what, names in (("image", image), ("text", self.text)):
+            twice = [name for name in names if sum(name in others for others in roles.values()) > 1]
             if twice:
                 raise DataFileError(f"column {twice[0]!r} is named as {what} and as something else. Name it once.")
 
@@ -182,13 +173,13 @@ class ColumnEncoder:
     def use(self, embed: Any, image_folder: str | Path) -> None:
         """Set the folder of pictures, and embedders that a stored model does not find by their names."""
         embedders = assign(embed, text=self._of(TEXT), image=self.image if embed is not None else None)
-        for pictures in embedders.keys() - {one.pictures for one in self._embedded}:
-            what = "pictures" if pictures else "texts"
-            raise ValueError(f"the model was trained without an embedder of {what}: leave embed out.")
         for one in self._embedded:
             one.folder = Path(image_folder)
             if one.pictures in embedders:
-                one.use(embedders[one.pictures])
+                one.use(embedders.pop(one.pictures))
+        for pictures in embedders:
+            what = "pictures" if pictures else "texts"
+            raise ValueError(f"the model was trained without an embedder of {what}: leave embed out.")
 
     def transform(self, frame: pd.DataFrame, tally: Tally | None = None) -> Any:
         """Return float32 features: an ndarray, or CSR if there are texts, lists or words with many values.
@@ -212,8 +203,9 @@ class ColumnEncoder:
     def describe(self) -> dict[str, str]:
         """Return for each column in one line what it became; those that are left out first, with the reason."""
         columns = {column.name: column for column in self._columns}
-        left_out = {name: ColumnChoice(reason=reason).describe() for name, reason in self.left_out_.items()}
-        return left_out | {name: ColumnChoice(kind, columns.get(name)).describe() for name, kind in self.kinds_.items()}
+        choices = {name: ColumnChoice(reason=reason) for name, reason in self.left_out_.items()}
+        choices |= {name: ColumnChoice(kind, columns.get(name)) for name, kind in self.kinds_.items()}
+        return {name: choice.describe() for name, choice in choices.items()}
 
     @property
     def n_features_(self) -> int:
@@ -226,17 +218,20 @@ class ColumnEncoder:
         """Columns that must be read as text, whatever they look like."""
         return [name for name, kind in self.kinds_.items() if kind != NUMBER]
 
-    def _of(self, *kinds: str) -> list[str]:
-        return [name for name, kind in self.kinds_.items() if kind in kinds]
+    def _of(self, kind: str) -> list[str]:
+        return [name for name, other in self.kinds_.items() if other == kind]
+
+    def _with_columns(self) -> list[tuple[str, str]]:
+        """Return name and kind of the columns that are not only embedded."""
+        return [pair for pair in self.kinds_.items() if pair[1] != IMAGE and (pair[1] != TEXT or self.max_terms)]
 
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
         made = cls()
         made.__dict__.update(fields)
-        used = {name for name, kind in made.kinds_.items() if kind != IMAGE and (kind != TEXT or made.max_terms)}
-        columns = {column.name: column.kind for column in made._columns}
-        if columns != {name: made.kinds_[name] for name in used} or len(columns) < len(made._columns):
-            raise ValueError(f"columns must be those of kinds_, {', '.join(sorted(used))[:80]}, each once")
+        columns = sorted((column.name, column.kind) for column in made._columns)
+        if columns != sorted(made._with_columns()):
+            raise ValueError(f"columns must be those of kinds_, {', '.join(made.kinds_)[:80]}, each once")
         for one in made._embedded:
             names = made._of(IMAGE if one.pictures else TEXT)
             if one.columns != names or not names:

@@ -78,13 +78,13 @@ class MeasureColumn(FittedColumn):
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return the numbers of each unit, then which unit it is."""
         values = np.zeros((len(column), 2, len(self.units)))
-        strange, missing = np.zeros(len(column), dtype=bool), np.array([word is None for word in as_words(column)])
+        missing = np.array([word is None for word in as_words(column)])
+        strange = ~missing
         for row, measure in enumerate(_read(column, self.decimal)):
             place = None if measure is None else _place(measure[1], self.units)
-            if measure is None or place is None:
-                strange[row] = not missing[row]
-                continue
-            values[row, :, place] = (measure[0] - self.means[place]) / self.spreads[place], 1.0
+            if measure is not None and place is not None:
+                values[row, :, place] = (measure[0] - self.means[place]) / self.spreads[place], 1.0
+                strange[row] = False
         tally.count(self.name, missing, "missing, taken as no number")
         tally.count(self.name, strange, "no number with a unit that training saw, taken as gaps")
         return np.clip(values, -5.0, 5.0).reshape(len(column), -1).astype(np.float32)
@@ -99,15 +99,14 @@ class MeasureColumn(FittedColumn):
 
 
 def _read(column: "pd.Series[Any]", decimal: str) -> list[tuple[float, str] | None]:
-    """Return number and unit of each cell. Numbers that are no text have no decimal sign to mistake."""
-    signs = ["." if isinstance(cell, float) else decimal for cell in column]
+    """Return number and unit of each cell. Only texts have a decimal sign to mistake."""
+    signs = [decimal if isinstance(cell, str) else "." for cell in column]
     words = zip(as_words(column), signs, strict=True)
     return [None if word is None else _measure(word, sign) for word, sign in words]
 
 
 def _place(unit: str, units: list[str]) -> int | None:
-    ways = (unit, unit.removesuffix("s"), unit + "s")
-    return next((units.index(way) for way in ways if way in units), None)
+    return next((units.index(way) for way in (unit, unit.removesuffix("s"), unit + "s") if way in units), None)
 
 
 def _measure(word: str, decimal: str) -> tuple[float, str] | None:
@@ -136,11 +135,8 @@ def _find_decimal_sign(numbers: list[str]) -> str:
         return "," if signs[","] > signs["."] else "."
     if not any(map(_EITHER.fullmatch, numbers)):
         return "."
-    spreads = {}
-    for sign in ".,":
-        values = np.clip([_number(number, sign) for number in numbers], 1e-9, _LARGEST)
-        spreads[sign] = float(np.std(np.log(values)))
-    return "," if spreads[","] < spreads["."] - 1e-9 else "."
+    logarithms = {sign: np.log(np.clip([_number(number, sign) for number in numbers], 1e-9, _LARGEST)) for sign in ".,"}
+    return "," if np.std(logarithms[","]) < np.std(logarithms["."]) - 1e-9 else "."
 
 
 def _decimal_sign(digits: str) -> str:

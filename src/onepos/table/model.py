@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from onepos._utils.machine import launched
 from onepos._utils.validation import unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
-from onepos.methods._base import OnePositiveClassifier, facts_html, fitted_facts
+from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import StoredEstimator
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
@@ -281,21 +281,24 @@ class TableModel(BaseEstimator):
     def _sets(self, probabilities: Any) -> NDArray[np.int64]:
         return label_sets(np.asarray(probabilities), self.thresholds_, at_least_one=self.at_least_one_)
 
-    def calibrate(self, table: pd.DataFrame, labels: pd.DataFrame) -> Self:
-        """Calibrate the probabilities on rows that training did not see; see the classifiers' ``calibrate``.
+    def calibrate(
+        self, table: pd.DataFrame, labels: pd.DataFrame, *, sets: Literal["sample", "half"] = "sample"
+    ) -> Self:
+        """Correct ranking and sets by rows that training did not see; see the classifiers' ``calibrate``.
 
         ``labels`` has all labels of the rows of ``table``, one 0/1 column for each label of the model.
         """
         self._check_trained()
         features, estimator = self.encoder_.transform(table), self.estimator_
         before = np.asarray(estimator.predict_proba(features)).sum(axis=1).mean()
-        after = np.asarray(estimator.calibrate(features, labels).predict_proba(features)).sum(axis=1).mean()
+        after = np.asarray(estimator.calibrate(features, labels, sets=sets).predict_proba(features))
         self.facts_["calibration"] = {
             "rows": len(table),
             "labels_per_row": float((labels.to_numpy() > 0).sum(axis=1).mean()),
             "expected_before": float(before),
-            "expected_after": float(after),
-            "slope": estimator.calibration_.slope,
+            "expected_after": float(after.sum(axis=1).mean()),
+            "set_size": float(self._sets(after).sum(axis=1).mean()),
+            "slope": float(estimator.calibration_.slopes.mean()),
         }
         return self
 
@@ -328,17 +331,6 @@ class TableModel(BaseEstimator):
             )
         made.encoder_.use(embed, image_folder)
         return made
-
-    def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
-        if not hasattr(self, "facts_"):
-            return facts_html("TableModel, not trained", {})
-        about = {"method": str(self.facts_["method"]), "rows": f"{self.facts_['training_rows']:,} trained on"}
-        held = self.facts_["held_out"]
-        if held is not None:
-            rows = f"{held['rows']:,} rows" + (", out of fold" if held["out_of_fold"] else "")
-            about["held out"] = f"{rows}, mean reciprocal rank of the tag {held['reciprocal_rank']:.4f}"
-        return facts_html("TableModel", {**about, **fitted_facts(self.estimator_)})
 
     def _check_trained(self) -> None:
         if not hasattr(self, "estimator_"):

@@ -1,8 +1,8 @@
 """Columns of words as features: categories, words with many values, lists of names, text."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -36,9 +36,7 @@ class CategoryColumn(FittedColumn):
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self:
         """Find the distinct values, however many there are."""
-        return cls(
-            name=str(column.name), values=sorted({_whole(word) for word in as_words(column) if word is not None})
-        )
+        return cls(name=str(column.name), values=sorted({word for word in _wholes(column) if word is not None}))
 
     @property
     def n_features(self) -> int:
@@ -47,9 +45,8 @@ class CategoryColumn(FittedColumn):
 
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return one column for each value."""
-        position = {value: j for j, value in enumerate(self.values)}
-        words = as_words(column)
-        codes = np.array([-1 if word is None else position.get(_whole(word), -2) for word in words], dtype=np.int64)
+        position: dict[str | None, int] = {None: -1} | {value: j for j, value in enumerate(self.values)}
+        codes = np.array([position.get(word, -2) for word in _wholes(column)], dtype=np.int64)
         tally.count(self.name, codes == -1, "missing, taken as none of the categories")
         tally.count(self.name, codes == -2, "of a category that training never saw, taken as none of the categories")
         return np.asarray(codes[:, None] == np.arange(len(self.values)), dtype=np.float32)
@@ -59,9 +56,9 @@ class CategoryColumn(FittedColumn):
         return f"category: {len(self.values):,} values → {self.n_features:,} features"
 
 
-def _whole(word: str) -> str:
-    """Return a whole number without ``.0``, which pandas writes after it if another row has a gap."""
-    return word.removesuffix(".0") if word.endswith(".0") and word[:-2].removeprefix("-").isdecimal() else word
+def _wholes(column: "pd.Series[Any]") -> list[str | None]:
+    """Return the words, whole numbers without ``.0``, which pandas writes after them if another row has a gap."""
+    return [word and re.sub(r"^(-?\d+)\.0$", r"\1", word) for word in as_words(column)]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -93,7 +90,7 @@ class BagColumn(FittedColumn):
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Choose frequent values, of cells or of their parts, whichever cover more rows; None if they cover too few."""
-        words = [_whole(word) for word in as_words(column) if word is not None]
+        words = [word for word in _wholes(column) if word is not None]
         signs = ["", *(sign for sign in _SIGNS if sum(sign in word for word in words) >= _LISTS * len(words))]
         most, best = max(1.0, _LEAST_SHARE * len(words)), None
         for sign in signs:
@@ -133,16 +130,15 @@ class BagColumn(FittedColumn):
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> Any:
         """Return CSR, one column for each value, one for all others, one for gaps, and the hashed ones."""
         position = {value: j for j, value in enumerate(self.values)}
-        other, words = len(position), as_words(column)
-        cells = [set() if word is None else _parts(_whole(word), self.sign) for word in words]
+        other, words = len(position), _wholes(column)
+        cells = [set() if word is None else _parts(word, self.sign) for word in words]
         places = [sorted({position.get(part, other) for part in cell}) for cell in cells]
         rows = [[other + 1] if word is None else row for word, row in zip(words, places, strict=True)]
         tally.count(self.name, [word is None for word in words], "missing, taken as a value of its own")
         sizes = np.array([len(row) for row in rows])
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        indices = np.fromiter((j for row in rows for j in row), dtype=np.int32, count=int(starts[-1]))
+        indices = np.array([j for row in rows for j in row], dtype=np.int32)
         weights = np.repeat(1.0 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
-        bag = sparse.csr_array((weights, indices, starts), shape=(len(rows), other + 2))
+        bag = sparse.csr_array((weights, indices, np.cumsum([0, *sizes])), shape=(len(rows), other + 2))
         if not self.n_hashed:
             return bag
         from sklearn.feature_extraction.text import HashingVectorizer
@@ -158,9 +154,8 @@ class BagColumn(FittedColumn):
         what = f"lists of names between {self.sign!r}" if self.sign else "words with many values"
         rare = ", the others share one" if self.n_found > len(self.values) else ""
         rare += f" and {self.n_hashed} of hashed character n-grams" if self.n_hashed else ""
-        return (
-            f"{what}: {len(self.values):,} of {self.n_found:,} values get a column{rare} → {self.n_features:,} features"
-        )
+        kept = f"{len(self.values):,} of {self.n_found:,} values"
+        return f"{what}: {kept} get a column{rare} → {self.n_features:,} features"
 
 
 def _parts(word: str, sign: str) -> set[str]:
@@ -208,18 +203,14 @@ class TextColumn(FittedColumn):
 
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> Any:
         """Return CSR, one column for each word; a row without known words is empty."""
-        return self._words.transform(_texts(column)).astype(np.float32)
+        # Built from words and weights, so that a loaded model computes what the fitted one did.
+        words = _vectorizer(vocabulary={term: j for j, term in enumerate(self.terms)})
+        words.idf_ = self.idf
+        return words.transform(_texts(column)).astype(np.float32)
 
     def describe(self) -> str:
         """Return how many words there are."""
         return f"text: tf-idf of {len(self.terms):,} words → {self.n_features:,} features"
-
-    @cached_property
-    def _words(self) -> Any:
-        # Built from words and weights, so that a loaded model computes what the fitted one did.
-        made = _vectorizer(vocabulary={term: j for j, term in enumerate(self.terms)})
-        made.idf_ = self.idf
-        return made
 
 
 def _vectorizer(**settings: Any) -> Any:
@@ -229,5 +220,4 @@ def _vectorizer(**settings: Any) -> Any:
 
 
 def _texts(column: "pd.Series[Any]") -> list[str]:
-    missing = column.isna().to_numpy()
-    return ["" if gap else str(value) for value, gap in zip(column, missing, strict=True)]
+    return [word or "" for word in as_words(column)]

@@ -11,8 +11,7 @@ from torch import Tensor
 from onepos._utils.files import replaced_when_done
 from onepos._utils.tensor_file import opened, write_tensors
 from onepos.exceptions import CheckpointError
-from onepos.training.loop import Progress
-from onepos.training.steps import Steps
+from onepos.training.loop import Run
 
 FORMAT = "onepos checkpoint"
 FORMAT_VERSION = 1
@@ -30,51 +29,53 @@ class Checkpoint:
         self.path, self.run = Path(folder) / FILE, json.loads(json.dumps(run))
         self.draws_globally = draws_globally
 
-    def save(self, progress: Progress, steps: Steps) -> None:
+    def save(self, run: Run) -> None:
         """Write how far the run is; only process 0 calls this."""
         from safetensors.torch import save_file
 
-        tensors = {f"objective.{name}": value for name, value in progress.last_state.items()}
-        if progress.best_epoch >= 0 and progress.best_state is not progress.last_state:
-            tensors |= {f"best.{name}": value for name, value in progress.best_state.items()}
-        tensors |= {f"running.{name}": value for name, value in steps.objective.running_state().items()}
+        steps = run.steps
+        parts = {"objective": run.last_state, "running": steps.objective.running_state()}
+        if run.best_epoch >= 0 and run.best_state is not run.last_state:
+            parts["best"] = run.best_state
         for loss, optimizer in steps.optimizers.items():
-            tensors |= {f"optimizer.{loss}.{name}": value for name, value in optimizer.state().items()}
-        tensors |= {f"random.{name}": get() for name, (get, _) in self._random_states(steps.generator).items()}
+            for number, state in optimizer.state_dict()["state"].items():
+                parts[f"optimizer.{loss}.{number}"] = state
+        parts["random"] = {name: get() for name, (get, _) in self._random_states(steps.generator).items()}
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "run": self.run,
             "losses": list(steps.optimizers),
-            "best": {"score": progress.best_score, "epoch": progress.best_epoch},
-            "records": progress.history.records,
-            "restart": progress.restart,
+            "best": {"score": run.best_score, "epoch": run.best_epoch},
+            "records": run.history.records,
+            "restart": run.restart,
         }
+        tensors = {f"{part}.{name}": value for part, named in parts.items() for name, value in named.items()}
         # Copied: safetensors refuses tensors that share memory, as a step count does with its group.
         content = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_when_done(self.path) as part:
             write_tensors(part, save_file, content, header)
 
-    def resume(self, progress: Progress, steps: Steps) -> None:
+    def resume(self, run: Run) -> None:
         """Continue the run that the folder holds, if it holds one; all processes read it."""
-        found = self._read()
-        if found is None:
+        content = self._read()
+        if content is None:
             return
-        header, tensors = found
-        kept = header["run"]
+        header, tensors = content
+        kept, steps = header["run"], run.steps
         for name in dict.fromkeys([*self.run, *kept]):
             if kept.get(name) != self.run.get(name):
                 raise CheckpointError(
                     f"{self.path} is of another run: {name} was {kept.get(name)!r} and is {self.run.get(name)!r}. Give "
                     "the arguments of that run to go on with it, or another folder for this one."
                 )
-        state = _named(tensors, "objective.")
+        state, best = _named(tensors, "objective."), _named(tensors, "best.")
         try:
             steps.objective.load_state_dict(state)
             steps.objective.resume(_named(tensors, "running."))
             for loss in header["losses"]:
-                steps.optimizer(loss).restore(_named(tensors, f"optimizer.{loss}."))
+                _restore(steps.optimizer(loss), _named(tensors, f"optimizer.{loss}."))
             for name, (_, put_back) in self._random_states(steps.generator).items():
                 put_back(tensors[f"random.{name}"])
         except (KeyError, RuntimeError, ValueError) as error:
@@ -82,14 +83,16 @@ class Checkpoint:
                 f"{self.path} does not fit the run that it was written by ({error}): remove it to begin again."
             ) from error
         device = next(steps.objective.parameters()).device
-        progress.last_state = {name: value.to(device) for name, value in state.items()}
-        progress.history.records[:] = header["records"]
-        progress.restart = header["restart"]
-        progress.best_score, progress.best_epoch = header["best"]["score"], header["best"]["epoch"]
-        if progress.best_epoch >= 0:
-            best = {name: value.to(device) for name, value in _named(tensors, "best.").items()}
-            progress.best_state = best or progress.last_state
-        progress.history.facts["resumed_after_epoch"] = len(progress.history)
+        run.last_state = {name: value.to(device) for name, value in state.items()}
+        run.history.records[:] = header["records"]
+        run.restart, run.best_score, run.best_epoch = (
+            header["restart"],
+            header["best"]["score"],
+            header["best"]["epoch"],
+        )
+        if run.best_epoch >= 0:
+            run.best_state = {name: value.to(device) for name, value in best.items()} or run.last_state
+        run.history.facts["resumed_after_epoch"] = len(run.history)
 
     def _random_states(self, generator: torch.Generator) -> dict[str, tuple[Callable[[], Tensor], Callable[..., Any]]]:
         """Return the functions that read and set the state of each generator that the run draws from."""
@@ -102,8 +105,8 @@ class Checkpoint:
 
     def kept(self) -> dict[str, Any] | None:
         """Return the values that identify the run in the folder; None if there is none."""
-        found = self._read()
-        return None if found is None else dict(found[0]["run"])
+        content = self._read()
+        return None if content is None else dict(content[0]["run"])
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         if not self.path.is_file():
@@ -117,3 +120,12 @@ class Checkpoint:
 
 def _named(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _restore(optimizer: torch.optim.Optimizer, named: Mapping[str, Tensor]) -> None:
+    """Give an optimiser its means, squares and numbers of steps back."""
+    states: dict[int, dict[str, Tensor]] = {}
+    for key, value in named.items():
+        number, _, name = key.partition(".")
+        states.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": states})

@@ -24,21 +24,20 @@ from onepos._utils.context import tell, time_left
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import at_observed, inverse_temperature
 from onepos.training.machine import flushed_denormals
-from onepos.training.objective import Objective, Rows
+from onepos.training.objective import Objective, TrainingRows
 from onepos.training.steps import Schedule, Steps
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from onepos.training.callbacks import Callback
     from onepos.training.checkpoint import Checkpoint
 
 #: Mean log-likelihood of the observed labels, temperature fitted.
 OBSERVED_LIKELIHOOD = "observed_likelihood"
 #: The criteria that can choose the best epoch.
 SELECTION_METRICS = (*metrics.METRICS, OBSERVED_LIKELIHOOD)
-#: Returns {metric name: value} of the current network on held-out rows.
-Scorer = Callable[[torch.nn.Module], dict[str, float]]
+#: Returns the selection metric of the current network on held-out rows.
+Scorer = Callable[[torch.nn.Module], float]
 
 
 def higher_is_better(name: str) -> bool:
@@ -73,6 +72,23 @@ def clearly_more_likely(observed: NDArray[Any], logits: NDArray[Any], reference:
 def _log_likelihoods(observed: NDArray[Any], logits: NDArray[Any]) -> NDArray[np.float64]:
     scores = np.asarray(logits, dtype=np.float64)
     return at_observed(log_softmax(inverse_temperature(scores, observed)[0] * scores, axis=1), observed)
+
+
+class Callback:
+    """Override any of the hooks; return True from ``on_epoch_end`` to stop training after this epoch."""
+
+    def on_train_begin(self, objective: Objective, max_epochs: int) -> None:
+        """Run before the first epoch."""
+
+    def on_batch_end(self, done: int, total: int) -> None:
+        """Run after each mini-batch; ``done`` of ``total`` in this epoch."""
+
+    def on_epoch_end(self, objective: Objective, record: Mapping[str, float]) -> bool | None:
+        """Run after each epoch with its history record."""
+        return None
+
+    def on_train_end(self, objective: Objective) -> None:
+        """Run once at the end, also when training was interrupted."""
 
 
 @dataclass(repr=False, eq=False)
@@ -117,44 +133,15 @@ class History:
         return pd.DataFrame(self.records)
 
 
-@dataclass
-class Progress:
-    """How far a run has come: its history, the weights of its last and of its best epoch."""
-
-    history: History
-    last_state: dict[str, Tensor]
-    best_state: dict[str, Tensor]
-    best_score: float = -math.inf
-    best_epoch: int = -1
-    restart: int = -1
-
-    @property
-    def waited(self) -> int:
-        """Epochs since the best one, or since the last restart."""
-        return len(self.history.records) - 1 - max(self.best_epoch, self.restart)
-
-    def consider(self, score: float, epoch: int) -> None:
-        """Keep the last state as the best one if its score is higher."""
-        if score > self.best_score:
-            self.best_score, self.best_epoch, self.best_state = score, epoch, self.last_state
-
-    def begin_again(self, objective: Objective, epoch: int) -> None:
-        """Put the best epoch's network back, keep what else the objective trains, and look for the best epoch anew."""
-        best = {name: value for name, value in self.best_state.items() if name.startswith("network.")}
-        self.last_state = self.last_state | best
-        objective.load_state_dict(self.last_state)
-        self.restart, self.best_score = epoch, -math.inf
-
-
 def train(
     objective: Objective,
-    rows: Rows,
+    rows: TrainingRows,
     schedule: Schedule,
     generator: torch.Generator,
     *,
     scorer: Scorer | None = None,
     selection: str = "average_precision",
-    callbacks: Sequence["Callback"] = (),
+    callbacks: Sequence[Callback] = (),
     checkpoint: "Checkpoint | None" = None,
 ) -> History:
     """Minimise an objective over mini-batches and return what happened.
@@ -163,14 +150,14 @@ def train(
     ----------
     objective : Objective
         Trained in place. It ends with the weights of the best epoch (with a scorer) or of the last good one.
-    rows : Rows
+    rows : TrainingRows
         The training set, and the processes that share it.
     schedule : Schedule
     generator : torch.Generator
         Shuffles the rows. The objective draws from it too.
     scorer : callable, optional
-        ``scorer(network)`` returns metrics by name. It is called before the first epoch, which counts as epoch 0, and
-        after each.
+        ``scorer(network)`` returns the value of ``selection``. It is called before the first epoch, which counts as
+        epoch 0, and after each.
     selection : str
         The one of ``SELECTION_METRICS`` that chooses the epoch.
     callbacks : sequence of Callback
@@ -187,102 +174,100 @@ def train(
     epoch only, and Ctrl-C raises.
     """
     start = copy.deepcopy(objective.state_dict())
-    run = _Run(
-        Steps(objective, rows, schedule, generator),
-        scorer,
-        selection,
-        callbacks if rows.processes.rank == 0 else (),
-        checkpoint,
-        Progress(History(facts={"stopped": "max_epochs"}), start, start),
-        sign=1.0 if higher_is_better(selection) else -1.0,
-    )
-    history = run.progress.history
-    for callback in run.callbacks:
+    heard = callbacks if rows.processes.rank == 0 else ()
+    run = Run(Steps(objective, rows, schedule, generator), scorer, selection, heard, checkpoint, start, start)
+    for callback in heard:
         callback.on_train_begin(objective, schedule.n_epochs)
     with flushed_denormals():
         objective.eval()
         run.score(-1)
         if checkpoint is not None:
-            checkpoint.resume(run.progress, run.steps)
+            checkpoint.resume(run)
         try:
-            for epoch in range(len(history.records), schedule.n_epochs):
-                # Asked before an epoch, since a resumed run may have waited long enough already.
-                reason = run.reason_to_stop()
-                if not reason:
-                    started = time.perf_counter()
-                    objective.begin_epoch(epoch)
-                    objective.train()
-                    record, complete = run.run_epoch(epoch)
-                    if math.isfinite(record["loss"]):
-                        run.progress.last_state = copy.deepcopy(objective.state_dict())
-                        objective.eval()
-                        record |= objective.describe_epoch() | run.score(epoch)
-                        record["seconds"] = time.perf_counter() - started
-                        reason = run.end_epoch(epoch, record, complete)
-                    else:
-                        reason = run.diverged(epoch)
-                if reason:
-                    history.facts["stopped"] = reason
-                    break
-            else:
-                history.facts["stopped"] = "early" if run.waited_enough() else "max_epochs"
+            # Asked before an epoch, since a resumed run may have waited long enough already.
+            reason = run.reason_to_stop()
+            while not reason:
+                reason = run.next_epoch() or run.reason_to_stop()
         except KeyboardInterrupt:
             if rows.processes.size > 1:
                 raise  # the others may have seen it in another batch
-            history.facts["stopped"] = "interrupted"
+            reason = "interrupted"
             warnings.warn(
-                f"training was interrupted in epoch {len(history) + 1}; the model is usable as it stands.",
+                f"training was interrupted in epoch {len(run.history) + 1}; the model is usable as it stands.",
                 TrainingWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
+    run.history.facts["stopped"] = reason
     run.restore_best()
     objective.eval()
-    for callback in run.callbacks:
+    for callback in heard:
         callback.on_train_end(objective)
-    return history
+    return run.history
 
 
 @dataclass
-class _Run:
-    """One call of ``train``."""
+class Run:
+    """One call of ``train``: how far it has come, the weights of its last and of its best epoch."""
 
     steps: Steps
     scorer: Scorer | None
     metric: str
-    callbacks: Sequence["Callback"]
+    callbacks: Sequence[Callback]
     checkpoint: "Checkpoint | None"
-    progress: Progress
-    sign: float
+    last_state: dict[str, Tensor]
+    best_state: dict[str, Tensor]
+    #: Larger is better, whatever the metric.
+    best_score: float = -math.inf
+    best_epoch: int = -1
+    #: The last epoch after which the best network was put back, to be trained on.
+    restart: int = -1
+    history: History = field(default_factory=History)
 
     def reason_to_stop(self) -> str:
         """Return why no further epoch is needed or possible, "" if there is no reason."""
-        if self.waited_enough():
+        schedule, n_done = self.steps.schedule, len(self.history.records)
+        if self.scorer is not None and schedule.patience is not None and self._waited(n_done) >= schedule.patience:
             return "early"
+        if n_done >= schedule.n_epochs:
+            return "max_epochs"
         return "time" if self.steps.rows.processes.agree(time_left() <= 0) else ""
 
-    def diverged(self, epoch: int) -> str:
-        """Put the weights of the epoch before back, and return why training ends."""
-        self.steps.objective.load_state_dict(self.progress.last_state)
-        warnings.warn(
-            f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
-            "Try a smaller learning_rate, or scale='standard'.",
-            TrainingWarning,
-            stacklevel=6,
-        )
-        return "diverged"
+    def _waited(self, n_done: int) -> int:
+        """Return the number of epochs since the best one, or since the last restart."""
+        return n_done - 1 - max(self.best_epoch, self.restart)
 
-    def end_epoch(self, epoch: int, record: dict[str, float], complete: bool) -> str:
-        """Note an epoch and return why it was the last one, "" if there is no reason."""
-        objective, progress, processes = self.steps.objective, self.progress, self.steps.rows.processes
-        progress.history.records.append({"epoch": epoch + 1, **record})
+    def next_epoch(self) -> str:
+        """Train for an epoch, score and note it; return why it was the last one, "" if there is no reason."""
+        objective, processes = self.steps.objective, self.steps.rows.processes
+        epoch, started = len(self.history.records), time.perf_counter()
+        objective.begin_epoch(epoch)
+        objective.train()
+        record, complete = self.run_epoch(epoch)
+        if not math.isfinite(record["loss"]):
+            objective.load_state_dict(self.last_state)
+            warnings.warn(
+                f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
+                "Try a smaller learning_rate, or scale='standard'.",
+                TrainingWarning,
+                stacklevel=5,
+            )
+            return "diverged"
+        self.last_state = copy.deepcopy(objective.state_dict())
+        objective.eval()
+        record |= objective.describe_epoch() | self.score(epoch)
+        self.history.append({"epoch": epoch + 1, **record, "seconds": time.perf_counter() - started})
         if not complete:
             return "time"
-        if objective.end_epoch(None if self.scorer is None else progress.waited):
-            progress.begin_again(objective, epoch)
+        if objective.end_epoch(None if self.scorer is None else self._waited(epoch + 1)):
+            # The best epoch's network with what else the objective trains; the best epoch is then sought anew.
+            best = {name: value for name, value in self.best_state.items() if name.startswith("network.")}
+            self.last_state = self.last_state | best
+            objective.load_state_dict(self.last_state)
+            self.restart, self.best_score = epoch, -math.inf
         if self.checkpoint is not None and processes.rank == 0:
-            self.checkpoint.save(progress, self.steps)
+            self.checkpoint.save(self)
         # Every callback sees every epoch, whatever an earlier one wants.
-        wishes = [callback.on_epoch_end(objective, progress.history[-1]) for callback in self.callbacks]
+        wishes = [callback.on_epoch_end(objective, self.history[-1]) for callback in self.callbacks]
         return "callback" if processes.agree(any(wishes)) else ""
 
     def run_epoch(self, epoch: int) -> tuple[dict[str, float], bool]:
@@ -313,7 +298,7 @@ class _Run:
     def _step(self, epoch: int) -> str:
         """Return the name of an epoch for those who watch, with the loss and the scores of the one before."""
         name = f"training, epoch {epoch + 1} of {self.steps.schedule.n_epochs}"
-        records = self.progress.history.records
+        records = self.history.records
         for quantity, value in records[-1].items() if records else ():
             if quantity == "loss" or quantity.startswith("valid_"):
                 name += f", {quantity.removeprefix('valid_')} {value:.4f}"
@@ -333,26 +318,24 @@ class _Run:
         rows.processes.same_state(objective)
 
     def score(self, epoch: int) -> dict[str, float]:
-        """Score the network as it is and note it if it is the best so far; epoch −1 is the start."""
+        """Score the network as it is and keep it if it is the best so far; epoch −1 is the start."""
         if self.scorer is None:
             return {}
         processes = self.steps.rows.processes
-        scores = processes.agree(self.scorer(self.steps.objective.network) if processes.rank == 0 else {})
-        self.progress.consider(self.sign * scores[self.metric], epoch)
-        return {f"valid_{name}": value for name, value in scores.items()}
+        value = processes.agree(self.scorer(self.steps.objective.network) if processes.rank == 0 else 0.0)
+        score = value if higher_is_better(self.metric) else -value
+        if score > self.best_score:
+            self.best_score, self.best_epoch, self.best_state = score, epoch, self.last_state
+        return {f"valid_{self.metric}": value}
 
     def restore_best(self) -> None:
         """Put the best epoch back into the objective, if epochs were scored."""
-        progress, facts = self.progress, self.progress.history.facts
         if self.scorer is None:
             return
-        if math.isfinite(progress.best_score):
-            self.steps.objective.load_state_dict(progress.best_state)
-            facts["best_epoch"] = progress.best_epoch + 1
-            facts[f"best_{self.metric}"] = self.sign * progress.best_score
-        elif progress.best_score == -math.inf and progress.restart >= 0:  # restarted from it, and not trained since
-            facts["best_epoch"] = progress.best_epoch + 1
-
-    def waited_enough(self) -> bool:
-        patience = self.steps.schedule.patience
-        return self.scorer is not None and patience is not None and self.progress.waited >= patience
+        facts = self.history.facts
+        if math.isfinite(self.best_score):
+            self.steps.objective.load_state_dict(self.best_state)
+            facts["best_epoch"] = self.best_epoch + 1
+            facts[f"best_{self.metric}"] = self.best_score if higher_is_better(self.metric) else -self.best_score
+        elif self.best_score == -math.inf and self.restart >= 0:  # restarted from it, and not trained since
+            facts["best_epoch"] = self.best_epoch + 1

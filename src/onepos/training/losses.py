@@ -5,8 +5,6 @@ be absent.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,10 +47,10 @@ def risk_weights(logits: Tensor, observed: Tensor, bound: float) -> Tensor:
     """w_i = min( 1 / (f_γ(x_i) · c), κ ), shape (batch, 1), without gradient.
 
     f_γ, the classifier's own confidence in the observed label (the mean of several), stands for p(y^γ=1|x). Theorem 1
-    needs the bound κ. ``observed`` may also be ``Batch.positives``, which has no −1.
+    needs the bound κ.
     """
     with torch.no_grad():
-        positives = observed if observed.dtype == logits.dtype else (observed > 0).to(logits.dtype)
+        positives = (observed > 0).to(logits.dtype)
         count = positives.sum(dim=1, keepdim=True).clamp_(min=1.0)
         confidence = logits.sigmoid().mul_(positives).sum(dim=1, keepdim=True).div_(count)
         return confidence.mul_(logits.shape[1]).reciprocal_().clamp_(max=bound)
@@ -71,32 +69,6 @@ def adjacency_reconstruction(soft_labels: Tensor, adjacency: Tensor) -> Tensor:
 def feature_reconstruction(reconstruction: Tensor, features: Tensor) -> Tensor:
     """‖Ξ − X‖²_F per row: minus the Gaussian log-likelihood up to scale and constant."""
     return (reconstruction - features).square().sum() / features.shape[0]
-
-
-def with_gradients(value: Tensor, gradients: Mapping[Tensor, Tensor]) -> Tensor:
-    """Return a loss with the given value, and its derivative by each tensor that it depends on.
-
-    Examples
-    --------
-    >>> x = torch.tensor([3.0], requires_grad=True)
-    >>> torch.autograd.grad(2 * with_gradients(torch.tensor(9.0), {x: torch.tensor([6.0])}), x)
-    (tensor([12.]),)
-    """
-    loss: Tensor = _KnownGradient.apply(value, tuple(gradients.values()), *gradients)  # type: ignore[no-untyped-call]
-    return loss
-
-
-class _KnownGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, gradients: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
-        ctx.gradients = gradients
-        return value.detach()
-
-    @staticmethod
-    def backward(ctx: Any, *by_loss: Any) -> Any:
-        factor = float(by_loss[0])
-        # The loss is usually what is minimised, and the factor is 1.
-        return None, None, *(ctx.gradients if factor == 1.0 else [factor * gradient for gradient in ctx.gradients])
 
 
 _MOST_STEPS = 100

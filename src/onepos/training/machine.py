@@ -8,14 +8,14 @@ no option: an objective may yield several losses, each for its own parameters.
 import atexit
 import os
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 from torch import Tensor, distributed, nn
 
 from onepos._utils.machine import launched, launched_rank
@@ -38,13 +38,12 @@ def useful_threads(batch_size: int, n_parameters: int, *, own: bool = False) -> 
 def usable_device(name: str) -> str:
     """Return "cpu" if ``name`` is a device that torch knows and this machine lacks, else ``name``."""
     kind = name.partition(":")[0]
-    lacks = kind in ("cuda", "mps", "xpu") and not _computes(name)
-    return "cpu" if kind in ("cpu", "meta") or lacks else name
+    return "cpu" if kind == "meta" or (kind in ("cpu", "cuda", "mps", "xpu") and not _computes(name)) else name
 
 
 def check_device(name: str) -> None:
     """Raise ValueError unless torch can compute on this device here."""
-    if name != "cpu" and not _computes(name):
+    if not _computes(name):
         usable = "'cpu' or 'cuda'" if torch.cuda.is_available() else "'cpu'"
         raise ValueError(f"device must be one that torch can use on this machine, such as {usable}; got {name!r}.")
 
@@ -57,24 +56,10 @@ def _computes(device: str) -> bool:
     return True
 
 
-class _Bodies:
-    """Bodies of ``limited_threads`` that run now: of several beside each other, the last sets the usual numbers."""
-
-    lock = threading.Lock()
-    running = 0
-    overlapped = False
-    usual: ClassVar[list[dict[str, Any]]] = []
-
-
 @contextmanager
 def limited_threads(number: int) -> Iterator[None]:
     """Run the body with ``number`` threads of torch, NumPy and SciPy, and restore the numbers."""
     before = torch.get_num_threads()
-    with _Bodies.lock:
-        if not _Bodies.running:
-            _Bodies.usual = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-        _Bodies.overlapped |= _Bodies.running > 0
-        _Bodies.running += 1
     try:
         with threadpool_limits(number, user_api="blas"):
             # After the others, which may set a library that torch uses too.
@@ -82,28 +67,19 @@ def limited_threads(number: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
-        with _Bodies.lock:
-            _Bodies.running -= 1
-            if not _Bodies.running and _Bodies.overlapped:
-                _Bodies.overlapped = False
-                threadpool_limits(_Bodies.usual)
-                with threadpool_limits(_Bodies.usual):  # its end lets other threads set limits again
-                    pass
 
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Run the body with denormal numbers taken as zero in the calling thread, where the processor can."""
+    """Run the body with denormal numbers, to which Adam's means fade, taken as zero in this thread, where possible."""
     if torch.get_num_threads() > 1:
         torch.zeros(1 << 17).add_(1.0)  # starts torch's threads: started in the body, they would keep it for good
     flushed = float(torch.tensor(1e-30, dtype=torch.float32, device="cpu") * 1e-10) == 0.0
-    if flushed or not torch.set_flush_denormal(True):
-        yield
-        return
+    torch.set_flush_denormal(True)
     try:
         yield
     finally:
-        torch.set_flush_denormal(False)
+        torch.set_flush_denormal(flushed)
 
 
 #: Type of the forward passes; weights, losses and the optimiser's steps are float32 in either case.
@@ -116,9 +92,6 @@ def forward_precision(network: nn.Module, precision: str, device: str) -> Iterat
 
     Losses see float32: sums over labels and logarithms of small probabilities have no digits left in eight bits.
     """
-    if precision == "float32":
-        yield
-        return
     forward, kind = network.forward, torch.device(device).type
 
     def cast(*inputs: Any) -> Tensor:
@@ -140,42 +113,18 @@ _Value = TypeVar("_Value")
 _PATIENCE = timedelta(minutes=30)
 
 
+@dataclass(frozen=True)
 class Processes:
-    """One process without others."""
+    """A process and the others of its torchrun, if there are any."""
 
-    rank = 0
-    size = 1
+    rank: int = 0
+    size: int = 1
+    device: str = "cpu"
 
     def sum(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the sum of each tensor over the processes."""
-        return tensors
-
-    def agree(self, value: _Value) -> _Value:
-        """Return process 0's value in all processes."""
-        return value
-
-    def gather_values(self, value: _Value) -> list[_Value]:
-        """Return the values of all processes, in the order of their ranks."""
-        return [value]
-
-    def same_state(self, module: nn.Module) -> None:
-        """Give all processes process 0's parameters and buffers."""
-
-
-#: The one process of a program that torchrun did not start.
-ALONE = Processes()
-
-
-class _Together(Processes):
-    """A process and the others of its torchrun."""
-
-    def __init__(self, device: str) -> None:
-        self.rank, self.size, self.device = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), device
-        with _answers():
-            distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
-        atexit.register(distributed.destroy_process_group)
-
-    def sum(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        if self.size == 1:
+            return tensors
         # One message for all of them: the number of messages costs more than their size.
         flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         with _answers():
@@ -184,25 +133,32 @@ class _Together(Processes):
         return [piece.view_as(tensor).to(tensor.dtype) for piece, tensor in zip(pieces, tensors, strict=True)]
 
     def agree(self, value: _Value) -> _Value:
+        """Return process 0's value in all processes."""
         values = [value]
-        with _answers():
-            distributed.broadcast_object_list(values, 0)
+        if self.size > 1:
+            with _answers():
+                distributed.broadcast_object_list(values, 0)
         return values[0]
 
     def gather_values(self, value: _Value) -> list[_Value]:
-        values: list[Any] = [None] * self.size
-        with _answers():
-            distributed.all_gather_object(values, value)
+        """Return the values of all processes, in the order of their ranks."""
+        values = [value] * self.size
+        if self.size > 1:
+            with _answers():
+                distributed.all_gather_object(values, value)
         return values
 
     def same_state(self, module: nn.Module) -> None:
-        for value in module.state_dict().values():
+        """Give all processes process 0's parameters and buffers."""
+        for value in module.state_dict().values() if self.size > 1 else ():
             with _answers():
                 distributed.broadcast(value, 0)
 
 
+#: The one process of a program that torchrun did not start.
+ALONE = Processes()
 #: The connection. torch connects processes once in the life of a program.
-_joined: list[_Together] = []
+_joined: list[Processes] = []
 
 
 def join(device: str = "cpu") -> Processes:
@@ -220,7 +176,10 @@ def join(device: str = "cpu") -> Processes:
                     f"{torch.cuda.device_count()}: lower --nproc-per-node, or train with device='cpu'."
                 )
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        _joined.append(_Together(device))
+        with _answers():
+            distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
+        atexit.register(distributed.destroy_process_group)
+        _joined.append(Processes(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), device))
     if device != _joined[0].device:
         raise ValueError(
             f"these processes were connected for device={_joined[0].device!r}; got device={device!r}: start them again "

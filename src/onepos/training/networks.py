@@ -16,7 +16,7 @@ from onepos._utils import storage
 from onepos._utils.machine import require_memory
 from onepos.label_sets.thresholds import observed_frequency
 from onepos.rows.stored import rows_at_once
-from onepos.training.objective import Rows, as_features, gather
+from onepos.training.objective import TrainingRows, as_features, gather
 
 #: Most rows of a forward pass outside training.
 _ROWS_AT_ONCE = 4096
@@ -213,29 +213,6 @@ def try_network(network: nn.Module, features: Tensor, n_labels: int) -> None:
         )
 
 
-def embedder(network: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Return what embeds a batch, float32 (batch, size): ``network.embed``, or all before the last linear layer.
-
-    Examples
-    --------
-    >>> embed = embedder(nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(4, 2)))
-    >>> embed(torch.tensor([[[-1.0, 2.0], [3.0, -4.0]]])).tolist()
-    [[0.0, 2.0, 3.0, 0.0]]
-    """
-    compute = getattr(network, "embed", None)
-    if not callable(compute):
-        layers = list(network) if isinstance(network, nn.Sequential) else []
-        places = [place for place, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
-        if not places:
-            raise ValueError(
-                f"graph_on='embeddings' needs to know what the embedding of a row is: give {type(network).__name__} a "
-                "method embed(features) that returns it, shape (batch, size), or build the network as nn.Sequential "
-                "with a linear layer, whose input is taken."
-            )
-        compute = nn.Sequential(*layers[: places[-1]])
-    return lambda features: compute(features).flatten(1).float()
-
-
 @torch.no_grad()
 def forward_all(network: nn.Module, features: Any, device: str) -> NDArray[Any]:
     """Return the logits of all rows in the network's own precision; floating-point features take it on."""
@@ -250,12 +227,12 @@ def forward_all(network: nn.Module, features: Any, device: str) -> NDArray[Any]:
 
 
 @torch.no_grad()
-def outputs_of_all(network: nn.Module, rows: Rows, compute: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """Return logits, or ``compute`` of the features, of all rows: without dropout and without a gradient."""
+def outputs_of_all(network: nn.Module, rows: TrainingRows) -> Tensor:
+    """Return the logits of all rows: without dropout and without a gradient."""
     training = network.training
     network.eval()
     index = torch.arange(rows.n_samples, device=rows.observed.device)
     parts = torch.split(index, rows_at_once(rows.features, _ROWS_AT_ONCE))
-    outputs = torch.cat([(compute or network)(rows.gather(part)) for part in parts])
+    outputs = torch.cat([network(rows.gather(part)) for part in parts])
     network.train(training)
     return outputs

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from onepos.rows.stored import DatasetRows, DiskRows
 from onepos.training.machine import ALONE, Processes
 
+#: Parameters in groups, as ``torch.optim.AdamW`` takes them; "lr" of a group is a factor on the learning rate.
+Groups = list[dict[str, Any]]
 #: CSR features are expanded once if the dense float32 matrix stays below this; otherwise batch by batch.
 DENSE_LIMIT_BYTES = 1 << 30
 
@@ -31,11 +33,6 @@ def as_features(X: Any, device: str = "cpu") -> Any:
     values = np.ascontiguousarray(X, dtype=np.float32)
     # torch takes no array that it could not write to, such as a small memory map.
     return torch.from_numpy(values if values.flags.writeable else values.copy()).to(device)
-
-
-def on_device(features: Any, device: str) -> Any:
-    """Move a tensor to a device; leave rows that are read as needed, whose batches go there."""
-    return features.to(device) if isinstance(features, Tensor) else features
 
 
 def gather(features: Any, rows: Tensor) -> Tensor:
@@ -72,7 +69,7 @@ class Batch:
 
 
 @dataclass
-class Rows:
+class TrainingRows:
     """Features and observed labels of all rows, and the index of those that may be trained on.
 
     Features are a float32 Tensor, a CSR array too large to expand, or rows on disk or in a Dataset; labels are int8.
@@ -92,7 +89,7 @@ class Rows:
         trainable: NDArray[np.intp],
         device: str = "cpu",
         processes: Processes = ALONE,
-    ) -> "Rows":
+    ) -> "TrainingRows":
         """Build from scaled features (ndarray, CSR, rows on disk or in a Dataset) and int8 labels."""
         labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
         return cls(as_features(X, device), labels.to(device), index.to(device), processes)
@@ -138,9 +135,9 @@ class Objective(nn.Module):
         """Yield (name, scalar loss) for each step to take on this batch."""
         raise NotImplementedError(f"{type(self).__name__} must say what its losses are.")
 
-    def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
-        """Return the parameters that the named loss trains, in groups with a factor on their learning rate."""
-        return [([p for p in self.parameters() if p.requires_grad], 1.0)]
+    def trained_by(self, loss: str) -> Groups:
+        """Return the parameters that the named loss trains."""
+        return [{"params": list(self.parameters())}]
 
     def end_epoch(self, waited: int | None) -> bool:
         """Note how many epochs ago the best one was, None without scores; True asks to go on from its network."""

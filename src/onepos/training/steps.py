@@ -1,24 +1,22 @@
 """The schedule of a run, the optimisers, and the steps that they take for one batch.
 
 The optimiser is torch's fused AdamW. A batch is computed in portions, ``gradient_accumulation`` in each process, whose
-gradients are averaged. So k processes take the steps of one process with k portions. Each portion has random numbers
-of its own, which depend on its number and not on the process that computes it.
+gradients are averaged: k processes take the steps of one process with k portions. The random numbers of a portion
+depend on its number, not on the process that computes it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
 
-from onepos.training.objective import Batch, Objective, Rows
-
-#: Parameters and the factor on their learning rate, as ``Objective.trained_by`` returns them.
-Groups = list[tuple[list[nn.Parameter], float]]
+from onepos.training.objective import Batch, Groups, Objective, TrainingRows
 
 
 @dataclass(frozen=True)
@@ -60,16 +58,14 @@ def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:
 
 def with_rate_factors(groups: Groups, network: nn.Module, factors: Mapping[str, float]) -> Groups:
     """Return the groups, split by the factors of the network's parameters; frozen parameters are left out."""
-    own = {id(p): _factor_of(name, factors) for name, p in network.named_parameters()} if factors else {}
+    own = {p: _factor_of(name, factors) for name, p in network.named_parameters()} if factors else {}
     result: Groups = []
-    for parameters, factor in groups:
+    for group in groups:
         parts: dict[float, list[nn.Parameter]] = {}
-        for parameter in parameters:
-            if parameter.requires_grad:
-                parts.setdefault(own.get(id(parameter), 1.0), []).append(parameter)
-        for own_factor, part in parts.items():
-            if own_factor:
-                result.append((part, factor * own_factor))
+        for parameter in group["params"]:
+            if parameter.requires_grad and own.get(parameter, 1.0):
+                parts.setdefault(own.get(parameter, 1.0), []).append(parameter)
+        result += [group | {"params": part, "lr": group.get("lr", 1.0) * factor} for factor, part in parts.items()]
     return result
 
 
@@ -84,50 +80,8 @@ def _is_prefix(prefix: str, name: str) -> bool:
     return name == prefix or name.startswith(f"{prefix}.")
 
 
-class Optimizer:
-    """Fused AdamW over groups of parameters; gradients are given, so that they may come from several processes."""
-
-    def __init__(self, groups: Groups, rate: float, weight_decay: float) -> None:
-        options: list[dict[str, Any]] = []
-        self.parameters: list[Tensor] = []
-        for parameters, factor in groups:
-            options.append({"params": parameters, "lr": rate * factor})
-            self.parameters += parameters
-        self._adam = torch.optim.AdamW(options, weight_decay=weight_decay, fused=True)
-
-    def gradients(self, loss: Tensor) -> Sequence[Tensor]:
-        """Return the derivatives of ``loss`` by the parameters; zero where it does not depend on them."""
-        return torch.autograd.grad(loss, self.parameters, materialize_grads=True)
-
-    def apply(self, gradients: Sequence[Tensor]) -> None:
-        """Take one step along the given gradients."""
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        self._adam.step()
-        self._adam.zero_grad()
-
-    def state(self) -> dict[str, Tensor]:
-        """Return means, squares and numbers of steps by name, as ``restore`` takes them."""
-        states = self._adam.state_dict()["state"]
-        return {f"{number}.{name}": value for number, state in states.items() for name, value in state.items()}
-
-    def restore(self, named: Mapping[str, Tensor]) -> None:
-        """Go on from what ``state`` gave."""
-        states: dict[int, dict[str, Tensor]] = {number: {} for number in range(len(self.parameters))}
-        for key, value in named.items():
-            number, _, name = key.partition(".")
-            states[int(number)][name] = value
-        for parameter, state in zip(self.parameters, states.values(), strict=True):
-            if state["exp_avg"].shape != parameter.shape:
-                raise ValueError(f"a mean of Adam has shape {tuple(state['exp_avg'].shape)}")
-        self._adam.load_state_dict(self._adam.state_dict() | {"state": states})
-
-
-class Shares(NamedTuple):
-    """What a batch computed in portions knows of a loss: its gradients and its value."""
-
-    gradients: Sequence[Tensor]
-    value: Tensor
+#: Of a batch in portions: the gradients of a loss by its parameters, then its value.
+Shares = Sequence[Tensor]
 
 
 @dataclass
@@ -135,17 +89,18 @@ class Steps:
     """The optimisers of an objective, one for each loss that it yields, and the steps that they take for a batch."""
 
     objective: Objective
-    rows: Rows
+    rows: TrainingRows
     schedule: Schedule
     generator: torch.Generator
-    optimizers: dict[str, Optimizer] = field(default_factory=dict)
+    optimizers: dict[str, AdamW] = field(default_factory=dict)
 
-    def optimizer(self, loss: str) -> Optimizer:
+    def optimizer(self, loss: str) -> AdamW:
         """Return the optimiser of the named loss, made when it is first asked for."""
         if loss not in self.optimizers:
             objective, schedule = self.objective, self.schedule
             groups = with_rate_factors(objective.trained_by(loss), objective.network, schedule.rate_factors)
-            self.optimizers[loss] = Optimizer(groups, schedule.learning_rate, schedule.weight_decay)
+            groups = [group | {"lr": schedule.learning_rate * group["lr"]} for group in groups]
+            self.optimizers[loss] = AdamW(groups, weight_decay=schedule.weight_decay, fused=True)
         return self.optimizers[loss]
 
     def losses(self, index: Tensor, number: int) -> Iterator[tuple[str, Tensor | Shares]]:
@@ -157,10 +112,12 @@ class Steps:
     def take(self, name: str, loss: Tensor | Shares) -> Tensor:
         """Take a step on a loss and return its value."""
         optimizer = self.optimizer(name)
-        if isinstance(loss, Tensor):
-            loss = Shares(optimizer.gradients(loss), loss.detach())
-        optimizer.apply(loss.gradients)
-        return loss.value
+        *gradients, value = self._shares(name, loss) if isinstance(loss, Tensor) else loss
+        for parameter, gradient in zip(_parameters(optimizer), gradients, strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+        optimizer.zero_grad()
+        return value
 
     def own_portions(self, index: Tensor) -> list[tuple[int, Tensor]]:
         """Return number and rows of the portions of a batch that this process computes; none may be left for it."""
@@ -168,36 +125,38 @@ class Steps:
         portions = list(enumerate(torch.tensor_split(index, self.schedule.accumulation * self.rows.processes.size)))
         return [(p, rows) for p, rows in portions[first : first + self.schedule.accumulation] if len(rows)]
 
+    def _shares(self, name: str, loss: Tensor) -> Shares:
+        """Return the derivatives of a loss by its parameters, zero where it does not depend on them, and its value."""
+        gradients = torch.autograd.grad(loss, _parameters(self.optimizer(name)), materialize_grads=True)
+        return *gradients, loss.detach()
+
     def _in_portions(self, index: Tensor, number: int) -> Iterator[tuple[str, Shares]]:
         """Advance all portions to their next loss, add up their shares of it, and so on."""
         # A process without rows repeats the first row with weight 0: it must take part in every exchange.
         own = self.own_portions(index) or [(0, index[:0])]
-        seed = self.generator.initial_seed()
         portions = [
-            self._shares(
-                self.rows.batch(rows if len(rows) else index[:1], number),
-                len(rows) / len(index),
-                _Stream(self.generator, (seed, number, portion)),
-            )
+            self._portion(self.rows.batch(rows if len(rows) else index[:1], number), len(rows) / len(index), portion)
             for portion, rows in own
         ]
         for parts in zip(*portions, strict=True):
-            name = parts[0][0]
-            sums = [torch.stack(shares).sum(dim=0) for shares in zip(*(values for _, values in parts), strict=True)]
-            *gradients, value = self.rows.processes.sum(sums)
-            yield name, Shares(gradients, value)
+            sums = [torch.stack(shares).sum(dim=0) for shares in zip(*(shares for _, shares in parts), strict=True)]
+            yield parts[0][0], self.rows.processes.sum(sums)
 
-    def _shares(self, batch: Batch, weight: float, stream: "_Stream") -> Iterator[tuple[str, list[Tensor]]]:
+    def _portion(self, batch: Batch, weight: float, portion: int) -> Iterator[tuple[str, Shares]]:
         """Yield the name of each loss of a portion, and its share of the gradients and of the value."""
+        stream = _Stream(self.generator, (self.generator.initial_seed(), batch.number, portion))
         losses = self.objective.losses(batch)
         while True:
             with stream.in_use():
                 item = next(losses, None)
             if item is None:
                 return
-            name, loss = item
             # Differentiated at once, so that the portion's intermediate results can go.
-            yield name, [value * weight for value in (*self.optimizer(name).gradients(loss), loss.detach())]
+            yield item[0], [value * weight for value in self._shares(*item)]
+
+
+def _parameters(optimizer: AdamW) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 class _Stream:

@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from onepos.exceptions import DownloadError
 from onepos_studies import datasets
+from onepos_studies.exceptions import DownloadError
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from onepos.exceptions import ChecksumError, DownloadError
 from onepos_studies.datasets import _catalogue as _registry
 from onepos_studies.datasets import _fetch, fetch_dataset, load_dataset
 from onepos_studies.datasets._catalogue import DataSetEntry, RemoteFile
 from onepos_studies.datasets._fetch import data_folder as folder_in_use
 from onepos_studies.datasets._fetch import is_writable, locate
+from onepos_studies.exceptions import ChecksumError, DownloadError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 FILE = "toy/data.bin"

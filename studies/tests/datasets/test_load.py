@@ -11,9 +11,10 @@ import pytest
 from scipy import sparse
 from scipy.io import savemat
 
-from onepos.exceptions import ChecksumError, DataFileError, DownloadError, LabelWarning
+from onepos.exceptions import DataFileError, LabelWarning
 from onepos_studies.datasets import fetch_dataset, list_datasets, load_dataset, verify_dataset
 from onepos_studies.datasets._catalogue import registry
+from onepos_studies.exceptions import ChecksumError, DownloadError
 
 PAPER = [
     *("CAL500", "image", "scene", "yeast", "corel5k", "rcv1-s1", "corel16k-s1", "delicious"),

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import onepos
-from onepos.exceptions import DownloadError
 from onepos_studies.datasets import _fetch
 from onepos_studies.datasets._catalogue import RemoteFile
+from onepos_studies.exceptions import DownloadError
 from onepos_studies.study import ResultsFolder, load_results, parse_study, run_study
 from tiny_study import stable, study_text
 

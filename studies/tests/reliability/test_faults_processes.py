@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import onepos
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study import Observer, ResultsFolder, load_results, parse_study, run_study
 from tiny_study import stable, study_text
 
@@ -63,7 +64,7 @@ def test_two_runners_at_once_and_one_of_them_with_another_plan(start, tmp_path):
     out = tmp_path / "out"
     running = start("bench", "run", tmp_path / "first.toml", "--out", out, "--jobs", 1)
     running.wait_for("0 of 2 cells done")
-    with pytest.raises(onepos.exceptions.StudyError, match=f"another run .process {running.process.pid}. is writing"):
+    with pytest.raises(StudyError, match=f"another run .process {running.process.pid}. is writing"):
         run_study(parse_study(second), second, ResultsFolder(out), jobs=1)
     assert (out / "study.toml").read_text() == first
     assert running.process.poll() is None

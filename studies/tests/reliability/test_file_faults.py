@@ -9,10 +9,10 @@ from hashlib import sha256
 
 import pytest
 
-from onepos.exceptions import ChecksumError, DownloadError
 from onepos_studies.datasets import _fetch
 from onepos_studies.datasets._catalogue import RemoteFile
 from onepos_studies.datasets._fetch import check_intact
+from onepos_studies.exceptions import ChecksumError, DownloadError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="limits and mode bits of POSIX")
 

@@ -9,10 +9,11 @@ import zlib
 import numpy as np
 import pytest
 
-from onepos.exceptions import DataFileError, StudyError
+from onepos.exceptions import DataFileError
 from onepos_studies.datasets import read
 from onepos_studies.datasets._arff import read_label_names
 from onepos_studies.datasets._fetch import locate
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study import parse_study
 
 ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x" * 10}">' for n in range(10))

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import onepos
 from onepos.cli import commands
 from onepos.datasets import make_known_posterior, make_single_positive
-from onepos.exceptions import StudyError
 from onepos.methods.registry import get_method, key_of
 from onepos.metrics import average_precision
 from onepos.testing import check_onepos_estimator
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study import ResultsFolder, cells_of, load_results, read_study, run_study
 from onepos_studies.study.cells import Source, data_set, load_trial
 from onepos_studies.study.report import report_study

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onepos.exceptions import StudyError
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study import cells_of, parse_study, read_study, shipped_studies
 from onepos_studies.study.spec import DataGroup, MethodEntry, Record, Study, Tuning, settings_of
 

@@ -12,10 +12,10 @@ import pytest
 from sklearn.utils import Bunch
 
 from onepos.datasets import make_known_posterior
-from onepos.exceptions import StudyError
 from onepos.methods.registry import METHODS
 from onepos.metrics import METRICS
 from onepos_studies.datasets import read
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study import (
     Observer,
     ResultsFolder,
@@ -100,7 +100,7 @@ preset = { height = 2.0 }
     [
         ("_utils/progress.py", "_BAR * share", "2 * _BAR * share"),
         ("graph/approximate.py", "\n_TRAINING_ROWS = ", "\n_TRAINING_ROWS = 1 + "),
-        ("training/loop.py", "_run_epochs", "_run_all_epochs"),
+        ("training/loop.py", "_exchange_state", "_exchange_all_state"),
         ("training/checkpoint.py", "\nFORMAT_VERSION = ", "\nFORMAT_VERSION = 1 + "),
         ("pages/templates/tables.css", "figcaption {", "figcaption { text-align: center;"),
         ("metrics.py", '\n    "hamming_loss": ', '\n    "new_measure": "New measure",\n    "hamming_loss": '),

@@ -13,8 +13,10 @@ import onepos
 from onepos._utils.context import time_left
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
+from onepos.methods.auto import budget as _budget
 from onepos.methods.auto import search as _auto_search
-from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, landmarks_for, more_candidates
+from onepos.methods.auto.budget import landmarks_for
+from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, more_candidates
 from onepos.methods.auto.search import round_weights
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.logistic import LogisticClassifier
@@ -117,16 +119,6 @@ def test_sets_of_new_rows_have_the_wanted_size_and_none_is_empty(data, n_positiv
     assert sizes.min() >= 1
 
 
-def test_without_combining_one_member_is_kept(data):
-    model = onepos.AutoClassifier(methods=("frequency", "logistic"), combine=False, time_budget=None, n_folds=1)
-    model.set_params(random_state=0).fit(data.X[:500], data.observed[:500])
-    frame = model.history_.to_frame()
-    assert len(model.members_) == 1
-    assert frame["weight"].idxmax() == frame["log_likelihood"].idxmax()
-    member = model.members_[0].decision_function(data.X)
-    np.testing.assert_array_equal(np.argsort(model.decision_function(data.X), axis=1), np.argsort(member, axis=1))
-
-
 def test_an_absurd_budget_still_gives_the_baselines(data):
     model = onepos.AutoClassifier(time_budget=1e-6, random_state=0).fit(data.X, data.observed)
     assert model.history_["method"] == ["frequency", "logistic"]
@@ -205,10 +197,10 @@ def test_ctrl_c_leaves_a_model_of_what_was_trained(data, monkeypatch):
 def test_a_network_is_given_up_if_a_taste_of_an_epoch_is_too_slow(monkeypatch, seconds_per_batch, given_up):
     """Three epochs of ten batches in 20 seconds."""
     now = [0.0]
-    monkeypatch.setattr(_auto_search.time, "monotonic", lambda: now[0])
-    pace = _auto_search._Pace(end=20.0)
+    monkeypatch.setattr(_budget.time, "monotonic", lambda: now[0])
+    pace = _budget.Pace(end=20.0)
     pace.on_train_begin(None, 30)
-    with pytest.raises(_auto_search._TooSlow) if given_up else nullcontext():
+    with pytest.raises(_budget.TooSlow) if given_up else nullcontext():
         for batch in range(10):
             now[0] += seconds_per_batch
             pace.on_batch_end(batch + 1, 10)
@@ -216,9 +208,9 @@ def test_a_network_is_given_up_if_a_taste_of_an_epoch_is_too_slow(monkeypatch, s
 
 def test_one_network_has_the_rest_of_the_time_if_all_were_given_up(data, monkeypatch):
     def too_slow(*_):
-        raise _auto_search._TooSlow
+        raise _budget.TooSlow
 
-    monkeypatch.setattr(_auto_search._Pace, "on_train_begin", too_slow)
+    monkeypatch.setattr(_budget.Pace, "on_train_begin", too_slow)
     model = onepos.AutoClassifier(methods=("frequency", "capped", "wan"), time_budget=6000.0, random_state=0)
     model.fit(data.X[:200], data.observed[:200])
     assert model.history_["method"] == ["frequency", "capped"]
@@ -226,13 +218,13 @@ def test_one_network_has_the_rest_of_the_time_if_all_were_given_up(data, monkeyp
 
 def test_with_one_fold_variants_have_the_time_that_round_one_left(data, monkeypatch):
     """Round one has three quarters of the budget; candidates that were left out then do not end the search."""
-    first_round = _auto_search.TimedSearch._first_round
+    first_round = _auto_search.first_round
 
-    def out_of_time(self, *candidates):
-        first_round(self, *candidates)
-        self.stopped = "time_budget"
+    def out_of_time(search, *candidates):
+        first_round(search, *candidates)
+        search.stopped = "time_budget"
 
-    monkeypatch.setattr(_auto_search.TimedSearch, "_first_round", out_of_time)
+    monkeypatch.setattr(_auto_search, "first_round", out_of_time)
     model = onepos.AutoClassifier(methods=("frequency", "capped"), time_budget=6000.0, n_folds=1, n_members=3)
     model.set_params(random_state=0).fit(data.X[:200], data.observed[:200])
     assert model.history_["method"] == ["frequency", "capped", "capped"]

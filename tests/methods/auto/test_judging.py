@@ -16,7 +16,7 @@ def rows_of(n, n_labels=4, seed=0, start=0):
 
 def dealt(rows, given=None, **options):
     options = {"complete": False, "n_folds": None, "fraction": 0.1} | options
-    return deal(*rows, given, **options, generator=np.random.default_rng(1))
+    return deal(*rows, given, np.random.default_rng(1), **options)
 
 
 def numbers(part):

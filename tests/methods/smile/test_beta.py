@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 from torch.distributions import Beta, Normal, kl_divergence
 
 from onepos.methods.smile import beta as beta_module
-from onepos.methods.smile.beta import beta_kl, draw_beta, sample_beta
+from onepos.methods.smile.beta import beta_kl, sample_beta
 from onepos.methods.smile.enhancement import gaussian_kl, sample_gaussian
 
 PARAMETERS = [(0.5, 0.5), (1.0, 1.0), (2.0, 5.0), (30.0, 0.7), (0.05, 3.0)]
@@ -158,23 +158,23 @@ def test_finite_at_extreme_parameters():
 
 
 def test_parameters_that_are_no_numbers_end_and_stay_so():
-    parameters = np.full((2, 40), 2.0, dtype=np.float32)
-    parameters[0, ::3] = np.nan
-    draw, _ = draw_beta(parameters, torch.Generator().manual_seed(0), fast=True)
+    alpha = full(2.0, 40)
+    alpha[::3] = torch.nan
+    draw = sample_beta(alpha, full(2.0, 40), torch.Generator().manual_seed(0), fast=True).numpy()
     assert np.isnan(draw[::3]).all()
     assert np.isfinite(np.delete(draw, np.s_[::3])).all()
 
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_draws_repeat_from_a_saved_state_and_beside_other_threads(fast):
-    both = np.full((2, 500), 0.8, dtype=np.float32)
+    both = full(0.8, 500), full(0.8, 500)
 
     def draw(seed):
         generator = torch.Generator().manual_seed(seed)
         state = generator.get_state()
-        first = [draw_beta(both, generator, fast=fast)[0] for _ in range(20)]
+        first = [sample_beta(*both, generator, fast=fast).numpy() for _ in range(20)]
         generator.set_state(state)
-        again = [draw_beta(both, generator, fast=fast)[0] for _ in range(20)]
+        again = [sample_beta(*both, generator, fast=fast).numpy() for _ in range(20)]
         assert np.array_equal(first, again)
         return first[-1]
 

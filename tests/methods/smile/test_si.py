@@ -7,7 +7,7 @@ import torch
 from onepos import AssumeNegativeClassifier
 from onepos.datasets import make_known_posterior
 from onepos.methods.smile.si import SMILESIClassifier, SMILESIObjective
-from onepos.training import Batch, Rows
+from onepos.training import Batch, TrainingRows
 from onepos.training.networks import MLP
 
 
@@ -17,7 +17,7 @@ def data():
 
 
 def _objective(data):
-    rows = Rows.from_arrays(data.X[:24], data.observed[:24].astype(np.int8), np.arange(24))
+    rows = TrainingRows.from_arrays(data.X[:24], data.observed[:24].astype(np.int8), np.arange(24))
     network = MLP([6, 4], generator=torch.Generator().manual_seed(0))
     objective = SMILESIObjective(network, 1)
     return objective, Batch(torch.arange(8), rows.gather(torch.arange(8)), rows.observed[:8])

@@ -5,10 +5,8 @@ dense features the forest and the kernel are strong. On bags of rare features, s
 come first there, wide and with features dropped.
 """
 
-import timeit
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,19 +15,20 @@ from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import make_classifier
 
 #: Keys of the methods that can be members.
-KINDS = ("frequency", "logistic", "forest", "kernel", "capped", "wan", "softmax", "smile", "an")
 NETWORKS = ("capped", "wan", "softmax", "smile", "an")
-_MOST_LANDMARKS = 2000
-#: Rows of the matrix whose decomposition tells how fast the machine is at the moment.
-_PROBE = 500
+KINDS = ("frequency", "logistic", "forest", "kernel", *NETWORKS)
+#: Kinds by how soon they are tried: those that are strong for their cost, then those that are tried if time is ample.
+_DENSE = (("frequency", "logistic", "forest", "kernel", "capped", "wan"), ("smile", "softmax"))
+_BAGS = (("frequency", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
+#: Losses of the variants, in turn.
+_VARIANTS = ("softmax", "capped", "wan", "an")
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A member to be: the key of its method and its settings."""
 
     key: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any]
 
     def build(self, seed: int, **learnt: Any) -> OnePositiveClassifier:
         """Return the unfitted estimator; ``learnt`` replaces settings."""
@@ -41,8 +40,7 @@ class Candidate:
         return self.key in NETWORKS
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """What the choice of candidates depends on."""
 
     n_rows: int
@@ -57,11 +55,6 @@ class Shape:
         is_sparse = bool(sparse.issparse(X))
         stored = X.nnz if is_sparse else np.count_nonzero(X)
         return cls(X.shape[0], X.shape[1], n_labels, is_sparse, bool(stored < 0.25 * X.shape[0] * X.shape[1]))
-
-
-#: Kinds by how soon they are tried: those that are strong for their cost, then those that are tried if time is ample.
-_DENSE = (("frequency", "logistic", "forest", "kernel", "capped", "wan"), ("smile", "softmax"))
-_BAGS = (("frequency", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
 
 
 def first_candidates(
@@ -79,7 +72,7 @@ def first_candidates(
 
 def more_candidates(keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None) -> Iterator[Candidate]:
     """Yield variants of the networks without end: other losses, scaling, dropout and learning rates."""
-    networks = [key for key in ("softmax", "capped", "wan", "an") if key in keys]
+    networks = [key for key in _VARIANTS if key in keys]
     place = 1
     while networks:
         for key in networks:
@@ -87,47 +80,12 @@ def more_candidates(keys: tuple[str, ...], shape: Shape, scale: str, n_positives
             yield _candidate(key, place, shape, scale, n_positives)
 
 
-def products_per_second() -> float:
-    """Measure the speed of the machine, as busy as it is, with small eigendecompositions; the quickest counts."""
-    matrix = np.random.default_rng(0).normal(size=(_PROBE, _PROBE)).astype(np.float32)
-    matrix += matrix.T
-    return 8 * _PROBE**3 / min(timeit.repeat(lambda: np.linalg.eigh(matrix), number=1, repeat=3))
-
-
-def landmarks_for(shape: Shape, seconds: float, speed: float) -> int:
-    """Most rows that a kernel can compare with in some seconds, at ``speed`` products per second; 0 if hardly any."""
-    n = shape.n_rows
-    # Landmarks are stored (m × q), and the training needs some matrices of n × m numbers.
-    m = min(_MOST_LANDMARKS, n, max(1, 8_000_000 // shape.n_features), max(1, 100_000_000 // n))
-    while m >= 200:
-        width = 2 * 11 * min(n, 1000) ** 3  # some widths are tried on a thousand rows, as long as there is time
-        products = width + 3 * n * m * m + 8 * m**3 + n * m * (shape.n_features + 9 * shape.n_labels)
-        if products <= seconds * speed:
-            return m
-        m = int(m / 1.5)
-    return m if m == n else 0
-
-
-def affordable(candidate: Candidate, shape: Shape, seconds: float, speed: float) -> Candidate | None:
-    """Return the candidate, smaller if necessary; None if it would take too long."""
-    if candidate.key == "kernel":
-        landmarks = landmarks_for(shape, seconds, speed)
-        return Candidate("kernel", {**candidate.settings, "n_landmarks": landmarks}) if landmarks else None
-    # A third of the time is enough for the nearest neighbours of all rows.
-    graph_seconds = shape.n_rows**2 * min(shape.n_features, 500) / speed
-    return None if candidate.key == "smile" and graph_seconds > seconds / 3 else candidate
-
-
 def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: float | None) -> Candidate:
-    settings: dict[str, Any] = {}
-    if key != "frequency" and key != "forest":
-        settings["scale"] = scale
-    if key in NETWORKS:
+    settings: dict[str, Any] = {} if key in ("frequency", "forest") else {"scale": scale}
+    if key in NETWORKS and scale == "auto" and not shape.is_sparse and place % 2 and not shape.is_bag:
+        settings["scale"] = "minmax"
+    if key in NETWORKS and key != "smile":  # its soft labels replace dropout, and its graph wants small batches
         settings |= _network(key, place, shape)
-        if scale == "auto" and not shape.is_sparse and place % 2 and not shape.is_bag:
-            settings["scale"] = "minmax"
-    if key == "smile":  # its soft labels replace dropout, and its graph wants small batches
-        settings = {"scale": settings["scale"]}
     if key in ("capped", "smile") and n_positives is not None:
         settings["n_positives"] = n_positives
     return Candidate(key, settings)

@@ -17,6 +17,7 @@ from onepos.label_sets.pooling import pool
 from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods._base import OnePositiveClassifier, SharesClassifier
 from onepos.methods._pretraining import shared_pretraining
+from onepos.methods.auto.budget import BASELINES, Budget
 from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, more_candidates
 from onepos.methods.auto.judging import (
     FEWEST_TO_JUDGE,
@@ -29,7 +30,7 @@ from onepos.methods.auto.judging import (
     links_of,
     raw_scores,
 )
-from onepos.methods.auto.search import BASELINES, TimedSearch
+from onepos.methods.auto.search import Search, finish, run
 from onepos.methods.registry import StoredEstimator
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take
@@ -72,8 +73,6 @@ class AutoClassifier(SharesClassifier):
     methods : "auto" or sequence of str
         Keys to choose from: frequency, logistic, forest, kernel, capped, wan, softmax, smile, an. "auto": all that
         suit the data.
-    combine : bool
-        Pool all candidates; False keeps the one with the highest likelihood.
     n_positives, at_least_one
         See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
         ranking.
@@ -98,15 +97,6 @@ class AutoClassifier(SharesClassifier):
     comparison_ : dict
         How the pool and each method rank the observed labels of held-out rows: ``rows``, their number, and
         ``methods``, with mean reciprocal rank and log-likelihood by key. Empty if there are too few rows to judge.
-
-    Examples
-    --------
-    >>> from onepos import AutoClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(300, 5, 4, random_state=0)
-    >>> model = AutoClassifier(methods=("frequency", "logistic"), time_budget=None, random_state=0)
-    >>> model.fit(data.X, data.observed).history_["method"]
-    ['frequency', 'logistic']
     """
 
     _stored: ClassVar[storage.Rules] = {
@@ -127,7 +117,6 @@ class AutoClassifier(SharesClassifier):
     n_members: int = 24
     n_folds: int | None = None
     methods: Any = "auto"
-    combine: bool = True
     validation_fraction: float = 0.1
     scale: str = "auto"
     random_state: Any = None
@@ -139,7 +128,6 @@ class AutoClassifier(SharesClassifier):
         "n_members": [COUNT],
         "n_folds": [COUNT, None],
         "methods": [one_of("auto"), "array-like"],
-        "combine": ["boolean"],
     }
 
     @classmethod
@@ -165,26 +153,19 @@ class AutoClassifier(SharesClassifier):
         keys = self._check_methods()
         seed = seed_from(self.random_state)
         generator = np.random.default_rng(seed)
-        folds = deal(
-            X,
-            labels.observed,
-            given,
-            complete=validation_labels == "full",
-            n_folds=self.n_folds,
-            fraction=self.validation_fraction,
-            generator=generator,
-        )
+        complete, fraction = validation_labels == "full", self.validation_fraction
+        folds = deal(X, labels.observed, given, generator, complete=complete, n_folds=self.n_folds, fraction=fraction)
         shape = Shape.of(folds.features, len(labels.classes))
         if not len(folds):  # nothing judges: the methods that need no choice count alike
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
-        n_positives = self._guess_n_positives(folds, generator) if guessed else self.n_positives_
-        search = TimedSearch(folds, shape, end, seed)
+        n_positives = _guessed_n_positives(folds, generator) if guessed else self.n_positives_
+        search = Search(folds, shape, Budget.until(end), seed)
         first, later = first_candidates(keys, shape, self.scale, n_positives)
         more = more_candidates(keys, shape, self.scale, n_positives)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
-            search.run(first, later, more, self.n_members)
-            self._keep(search, folds)
+            run(search, first, later, more, self.n_members)
+            self._keep(search)
         tell(1.0, "pooling")
         self.history_.facts["stopped"] = search.stopped
         if search.stopped == "interrupted":
@@ -202,69 +183,58 @@ class AutoClassifier(SharesClassifier):
             raise ValueError(f"methods must name some of {', '.join(KINDS)}; got {self.methods!r}.")
         return keys
 
-    def _guess_n_positives(self, folds: Folds, generator: np.random.Generator) -> float | None:
-        """Guess the number of positives for members that train towards it."""
-        n_rows = len(folds.observed)
-        if n_rows < FEWEST_TO_JUDGE:
-            return None
-        rows = np.sort(generator.choice(n_rows, min(n_rows, _ROWS_TO_GUESS), replace=False))
-        features = take(folds.features, rows)
-        return estimate_n_positives(fit_scaler(features, "auto").transform(features), folds.observed[rows])
-
-    def _keep(self, search: TimedSearch, folds: Folds) -> None:
+    def _keep(self, search: Search) -> None:
         """Train the final models, and keep members, weights and what was tried."""
-        tried, judged = search.contenders, search.n_judged > 0
-        if not judged:
+        tried, n_folds = search.contenders, search.n_judged
+        if not n_folds:
             for one in tried:  # read in the natural way
-                one.verdict = one.verdict._replace(link=links_of(one.members[0])[0], weight=1.0 / len(tried))
-        elif not self.combine:
-            best = max((one for one in tried if one.weight > 0), key=lambda one: one.verdict.likelihood)
-            for one in tried:
-                one.weight = float(one is best)
-        search.finish()
+                one.link, one.weight = links_of(one.members[0])[0], 1.0 / len(tried)
+        finish(search)
         kept = [one for one in tried if one.weight > 0]
         members = [(model, one) for one in kept for model in one.members]
         self.members_: list[OnePositiveClassifier] = [model for model, _ in members]
         self.weights_ = np.array([one.weight / len(one.members) for _, one in members])
-        self.sharpness_ = np.array([one.verdict.sharpness for _, one in members])
-        self.links_ = [one.verdict.link for _, one in members]
+        self.sharpness_ = np.array([one.sharpness for _, one in members])
+        self.links_ = [one.link for _, one in members]
         self.history_ = History()
         for one in tried:
             record: dict[str, Any] = {"method": one.candidate.key, "settings": one.candidate.settings}
-            record |= {"log_likelihood": one.verdict.likelihood} if judged else {}
+            record |= {"log_likelihood": one.likelihood} if n_folds else {}
             facts = {"weight": one.weight, "folds": len(one.seconds), "seconds": sum(one.seconds)}
             self.history_.append(record | facts)
         self.comparison_: dict[str, Any] = {}
-        self.history_.facts["folds"] = search.n_judged
+        self.history_.facts["folds"] = n_folds
         self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
-        if judged and len(self.classes_) > 1:
-            self._compare(tried, kept, folds, search.n_judged)
+        if n_folds and len(self.classes_) > 1:
+            self._compare(tried, search.folds, n_folds)
         else:
-            self._cut_at(self._logits(folds.features), rows="training rows")
+            self._cut_at(self._logits(search.folds.features), rows="training rows")
 
-    def _compare(self, tried: list[Contender], kept: list[Contender], folds: Folds, n_folds: int) -> None:
+    def _compare(self, tried: list[Contender], folds: Folds, n_folds: int) -> None:
         """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
-        weights = np.array([one.weight for one in kept])
-        pooled = pool(np.stack([one.log_probabilities(n_folds) for one in kept]), weights)
+        kept = [one for one in tried if one.weight > 0]
+        pooled = pool(
+            np.stack([one.log_probabilities(n_folds) for one in kept]), np.array([one.weight for one in kept])
+        )
         self._cut_at(self._marginal(pooled), rows="out-of-fold rows")
         # A baseline without weight may have fewer folds: all are compared on the rows that it has said something of.
-        n_compared = min([n_folds, *(one.n_folds for one in tried if one.candidate.key in BASELINES)])
+        n_compared = min([n_folds, *(len(one.scores) for one in tried if one.candidate.key in BASELINES)])
         n_rows, methods = compare(pooled, tried, folds, n_compared)
         self.comparison_ = {"rows": n_rows, "methods": methods}
         facts = self.history_.facts
         facts["judged_by"] = f"likelihood of the observed labels of {len(pooled)} rows"
-        if "frequency" in methods:
-            gain = methods["auto"]["log_likelihood"] - methods["frequency"]["log_likelihood"]
-            facts["gain_over_frequency"] = gain
-            facts["beats_frequency"] = gain >= LEAST_GAIN
-            if gain < LEAST_GAIN and not self.single_label_:
-                warnings.warn(
-                    "the features hardly tell the labels: on held-out rows the model is no better than ranking labels "
-                    f"by their frequency (gain in mean log-likelihood {gain:.3f}). Add columns, or check that rows and "
-                    "labels belong together.",
-                    TrainingWarning,
-                    stacklevel=4,
-                )
+        if "frequency" not in methods:
+            return
+        gain = methods["auto"]["log_likelihood"] - methods["frequency"]["log_likelihood"]
+        facts |= {"gain_over_frequency": gain, "beats_frequency": gain >= LEAST_GAIN}
+        if gain < LEAST_GAIN and not self.single_label_:
+            warnings.warn(
+                "the features hardly tell the labels: on held-out rows the model is no better than ranking labels "
+                f"by their frequency (gain in mean log-likelihood {gain:.3f}). Add columns, or check that rows and "
+                "labels belong together.",
+                TrainingWarning,
+                stacklevel=4,
+            )
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         if len(self.classes_) > 1:
@@ -279,3 +249,13 @@ class AutoClassifier(SharesClassifier):
             for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
         ]
         return pool(np.stack(log_p), self.weights_)
+
+
+def _guessed_n_positives(folds: Folds, generator: np.random.Generator) -> float | None:
+    """Guess the number of positives for members that train towards it."""
+    n_rows = len(folds.observed)
+    if n_rows < FEWEST_TO_JUDGE:
+        return None
+    rows = np.sort(generator.choice(n_rows, min(n_rows, _ROWS_TO_GUESS), replace=False))
+    features = take(folds.features, rows)
+    return estimate_n_positives(fit_scaler(features, "auto").transform(features), folds.observed[rows])

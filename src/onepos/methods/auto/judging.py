@@ -6,7 +6,7 @@ candidates and weigh them. The only row of a label is in every training part.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,11 +77,11 @@ def deal(
     features: Any,
     observed: NDArray[np.int8],
     given: Labelled | None,
+    generator: np.random.Generator,
     *,
     complete: bool,
     n_folds: int | None,
     fraction: float,
-    generator: np.random.Generator,
 ) -> Folds:
     """Deal labelled rows into folds, with ``given`` ones that are not ``complete``; one fold holds out ``fraction``."""
     if given is not None and not complete:
@@ -110,68 +110,34 @@ def _below(first: Any, second: Any) -> Any:
     return np.concatenate([first, dense])
 
 
-class Judged(NamedTuple):
-    """A trained model, its raw scores of the held-out rows of one fold or several, and the seconds it took."""
-
-    model: OnePositiveClassifier
-    scores: list[NDArray[np.float32]]
-    seconds: float
-
-
-class Verdict(NamedTuple):
-    """What the held-out labels say of a candidate: how to read its scores, their mean log-likelihood, its weight."""
-
-    link: str
-    sharpness: float = 1.0
-    likelihood: float = np.nan
-    weight: float = 0.0
-
-
-_UNJUDGED = Verdict("shares")
-
-
 @dataclass
 class Contender:
-    """A candidate, and what became of it fold by fold."""
+    """A candidate, what became of it fold by fold, and what held-out labels say: how to read its scores, its weight."""
 
     candidate: Candidate
     number: int
-    judged: list[Judged] = field(default_factory=list)
-    verdict: Verdict = _UNJUDGED
+    models: list[OnePositiveClassifier] = field(default_factory=list)
+    #: Raw scores of the held-out rows of each fold, and seconds of each training.
+    scores: list[NDArray[np.float32]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    link: str = "shares"
+    sharpness: float = 1.0
+    likelihood: float = np.nan
+    weight: float = 0.0
     final: OnePositiveClassifier | None = None
-
-    @property
-    def weight(self) -> float:
-        """Share of the pool."""
-        return self.verdict.weight
-
-    @weight.setter
-    def weight(self, share: float) -> None:
-        self.verdict = self.verdict._replace(weight=share)
 
     @property
     def members(self) -> list[OnePositiveClassifier]:
         """The models that predict."""
-        return [one.model for one in self.judged] if self.final is None else [self.final]
+        return self.models if self.final is None else [self.final]
 
-    @property
-    def seconds(self) -> list[float]:
-        """Seconds of each training."""
-        return [one.seconds for one in self.judged]
-
-    @property
-    def n_folds(self) -> int:
-        """Folds whose rows it was judged by."""
-        return sum(len(one.scores) for one in self.judged)
-
-    def scores(self, n_folds: int) -> NDArray[np.float64]:
+    def held_scores(self, n_folds: int) -> NDArray[np.float64]:
         """Raw scores of the held-out rows of the first folds."""
-        said = [scores for one in self.judged for scores in one.scores]
-        return np.concatenate(said[:n_folds]).astype(np.float64)
+        return np.concatenate(self.scores[:n_folds]).astype(np.float64)
 
     def log_probabilities(self, n_folds: int) -> NDArray[np.float64]:
         """Log-probabilities of all labels of the held-out rows of the first folds."""
-        return expected(self.scores(n_folds), self.verdict.link, self.verdict.sharpness)
+        return expected(self.held_scores(n_folds), self.link, self.sharpness)
 
 
 def raw_scores(model: OnePositiveClassifier, X: Any) -> NDArray[np.float64]:
@@ -189,22 +155,22 @@ def links_of(model: OnePositiveClassifier) -> tuple[str, ...]:
     return ("shares",) if hasattr(model, "_log_shares") else ("probability", "odds")
 
 
-def weigh(contenders: list[Contender], observed: NDArray[np.int8], n_folds: int) -> list[Verdict]:
+def weigh(contenders: list[Contender], observed: NDArray[np.int8], n_folds: int) -> None:
     """Judge candidates on their first folds and weigh them: all of it for the best one if the pool is less likely."""
-    verdicts, at_tags = [], []
     for one in contenders:
-        scores = one.scores(n_folds)
-        ways = [Verdict(link, *inverse_temperature(LINKS[link](scores), observed)) for link in links_of(one.members[0])]
-        verdicts.append(max(ways, key=lambda verdict: verdict.likelihood))
-        at_tags.append(at_observed(expected(scores, verdicts[-1].link, verdicts[-1].sharpness), observed))
-    weights, _ = pool_weights(np.stack(at_tags), observed)
+        scores = one.held_scores(n_folds)
+        ways = [(link, *inverse_temperature(LINKS[link](scores), observed)) for link in links_of(one.models[0])]
+        one.link, one.sharpness, one.likelihood = max(ways, key=lambda way: way[2])
+    at_tags = np.stack([at_observed(one.log_probabilities(n_folds), observed) for one in contenders])
+    weights, _ = pool_weights(at_tags, observed)
     weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
     weights /= weights.sum()
-    pooled = logsumexp(np.stack(at_tags), axis=0, b=weights[:, None])
-    best = int(np.argmax([verdict.likelihood for verdict in verdicts]))
-    if mean_likelihood(pooled, observed) < verdicts[best].likelihood:
+    pooled = logsumexp(at_tags, axis=0, b=weights[:, None])
+    best = int(np.argmax([one.likelihood for one in contenders]))
+    if mean_likelihood(pooled, observed) < contenders[best].likelihood:
         weights = np.eye(len(contenders))[best]
-    return [verdict._replace(weight=float(weight)) for verdict, weight in zip(verdicts, weights, strict=True)]
+    for one, weight in zip(contenders, weights, strict=True):
+        one.weight = float(weight)
 
 
 def mean_likelihood(log_p: NDArray[np.float64], observed: NDArray[np.int8]) -> float:
@@ -220,8 +186,8 @@ def compare(
     """Compare the pool with each method on the rows of the first folds; return their number and two measures by key."""
     observed = folds.labels(n_folds)
     compared = {"auto": _measures(pooled[: len(observed)], observed)}
-    for one in sorted(contenders, key=lambda one: -one.verdict.likelihood):
-        if one.n_folds >= n_folds and one.candidate.key not in compared:
+    for one in sorted(contenders, key=lambda one: -one.likelihood):
+        if len(one.scores) >= n_folds and one.candidate.key not in compared:
             compared[one.candidate.key] = _measures(one.log_probabilities(n_folds), observed)
     return len(observed), compared
 

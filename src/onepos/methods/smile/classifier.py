@@ -10,16 +10,16 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos.graph.neighbors import SEARCHES, SearchKind
+from onepos.graph.neighbors import SEARCHES, SearchKind, aggregated_rows, neighbor_graph
 from onepos.label_sets.thresholds import balanced_weight
 from onepos.methods._fit_network import GraphFeatures
 from onepos.methods._neural import Context, GraphClassifier
-from onepos.methods.smile.encoder import GraphEncoder, GraphRefresh, aggregated_features, find_graph
+from onepos.methods.smile.encoder import SELF_WEIGHT, GraphEncoder
 from onepos.methods.smile.enhancement import LabelEnhancement
 from onepos.rows.stored import DiskRows
 from onepos.training import Batch, Objective, losses
 from onepos.training.losses import cardinality_shift
-from onepos.training.objective import on_device
+from onepos.training.objective import Groups, as_features
 
 #: Times c: κ, the bound on the risk weights 1/(f_γ·c). A row whose observed label the classifier doubts weighs at most
 #: eight times as much as one where it is certain.
@@ -67,35 +67,24 @@ class SMILEObjective(RiskObjective):
         network: nn.Module,
         enhancement: LabelEnhancement,
         graph: GraphFeatures,
-        refresh: GraphRefresh | None,
         *,
         warm_up_epochs: int,
         warm_up_waits: int | None,
-        correction: str,
-        n_positives: float,
+        sum_of_soft_labels: float | None,
     ) -> None:
         super().__init__(network, warm_up_epochs)
-        self.enhancement = enhancement
-        self.graph = graph
-        self.refresh = refresh
-        self.warm_up_waits = warm_up_waits
-        self.correction, self.n_positives = correction, n_positives
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Note the epoch; with ``graph_on="embeddings"``, build a new graph when one is due."""
-        super().begin_epoch(epoch)
-        if self.refresh is not None:
-            self.refresh.begin_epoch(epoch, self.network, self.enhancement.encoder)
+        self.enhancement, self.graph = enhancement, graph
+        self.warm_up_waits, self.sum_of_soft_labels = warm_up_waits, sum_of_soft_labels
 
     def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
         """T_LE for (w₁, w₂, η), then, with the Beta just updated, the risk for θ."""
         yield "label_enhancement", self.enhancement.loss(self.graph.batch(batch))
         yield "risk", self.risk(batch)
 
-    def trained_by(self, loss: str) -> list[tuple[list[nn.Parameter], float]]:
+    def trained_by(self, loss: str) -> Groups:
         """T_LE trains the variational model, the risk trains the classifier."""
         part = self.enhancement if loss == "label_enhancement" else self.network
-        return [(list(part.parameters()), 1.0)]
+        return [{"params": list(part.parameters())}]
 
     def end_epoch(self, waited: int | None) -> bool:
         """End the warm-up if its score says so, and go on from its best epoch."""
@@ -108,15 +97,12 @@ class SMILEObjective(RiskObjective):
         return True
 
     def running_state(self) -> dict[str, Tensor]:
-        """The length of the warm-up, and what is known of the graphs, if there are several."""
-        length = {"warm_up_epochs": torch.tensor(self.warm_up_epochs)}
-        return length if self.refresh is None else length | self.refresh.running_state()
+        """The length of the warm-up."""
+        return {"warm_up_epochs": torch.tensor(self.warm_up_epochs)}
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Take them back, and put the graph in use into the encoder."""
+        """Take it back."""
         self.warm_up_epochs = int(state["warm_up_epochs"])
-        if self.refresh is not None:
-            self.refresh.resume(state, self.enhancement.encoder)
 
     @torch.no_grad()
     def soft_labels(self, batch: Batch, logits: Tensor) -> Tensor:
@@ -126,10 +112,9 @@ class SMILEObjective(RiskObjective):
     def corrected(self, rows: Tensor, observed: Tensor) -> Tensor:
         """Mean of the Beta of the given rows, corrected for cardinality as one batch."""
         soft = self.enhancement.means(rows)
-        if self.correction == "bayes":
-            odds = soft / (1.0 - soft).clamp(min=torch.finfo(soft.dtype).eps)
-            return ((self.n_positives - 1.0) * odds).clamp(0.0, 1.0)
-        return with_mean_sum(soft, observed >= 0, self.n_positives) if self.correction == "shift" else soft
+        if self.sum_of_soft_labels is None:
+            return soft
+        return with_mean_sum(soft, observed >= 0, self.sum_of_soft_labels)
 
 
 def with_mean_sum(soft: Tensor, possible: Tensor, n_positives: float) -> Tensor:
@@ -153,21 +138,12 @@ class SMILEClassifier(GraphClassifier):
         Mean number of positive labels per example, m. Single positives do not reveal it. None: taken from a fully
         labelled validation set if there is one, else 2 (fewer if there are only two labels). "estimate": a guess from
         how often the labels of near rows differ (docs/thresholds.md).
-    cardinality_correction : {"shift", "weight", "bayes", "none"}
+    cardinality_correction : {"shift", "weight", "none"}
         How m enters. "shift": T_C weights unobserved entries by 1/(c−1), as much as the observed one altogether, and
         one number is added to the logits of E[d] in a batch so that its rows have m labels on average. "weight": T_C
-        weights unobserved entries by 1/(2m−1), so that a label with probability ½ is recovered as ½. "bayes": T_C is
-        not weighted and the recovered d becomes (m−1)·d/(1−d), clipped to [0, 1]. "none": nothing of this.
+        weights unobserved entries by 1/(2m−1), so that a label with probability ½ is recovered as ½. "none": neither.
     n_neighbors : int
-        k of the nearest-neighbour graph.
-    graph_on : {"features", "embeddings"}
-        Whether the graph stays the one of the features (those of X, or ``graph_features`` in ``fit``), or is built
-        again after the warm-up from the network's embeddings: what its method ``embed`` returns, or the input of the
-        last linear layer. X in ÂX are the features in either case.
-    graph_refresh : int or None
-        With ``graph_on="embeddings"``: epochs from one graph to the next; None: one after the warm-up, kept.
-        ``history_.facts["graph_refreshes"]`` has epoch, size of the embeddings, recall and the share of neighbours
-        that stayed.
+        k of the nearest-neighbour graph of the features: those of X, or ``graph_features`` in ``fit``.
     graph_search : {"auto", "exact", "approximate"}
         How the neighbours are sought; ``history_.facts["graph"]`` says what was done and at what recall. "auto":
         exactly up to 30,000 rows, above with an index (``pip install 'onepos[large]'``) that finds about 95 in 100.
@@ -178,8 +154,7 @@ class SMILEClassifier(GraphClassifier):
     warm_up_epochs : int or "auto"
         Epochs of assume-negative training of f before its soft labels are used; counted in ``max_epochs``. "auto":
         until the score of held-out rows has not been better for two epochs, at most half of ``max_epochs``; training
-        then goes on from the best epoch so far. Without held-out rows, and with ``graph_on="embeddings"``: 3. Other
-        parameters: ``NeuralClassifier``.
+        then goes on from the best epoch so far. Without held-out rows: 3. Other parameters: ``NeuralClassifier``.
 
     Attributes
     ----------
@@ -211,8 +186,6 @@ class SMILEClassifier(GraphClassifier):
 
     cardinality_correction: str = "shift"
     n_neighbors: int = 10
-    graph_on: str = "features"
-    graph_refresh: int | None = None
     graph_search: SearchKind = "auto"
     cache_folder: str | None = None
     elbo_weight: float = 1e-3
@@ -220,10 +193,8 @@ class SMILEClassifier(GraphClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **GraphClassifier._parameter_constraints,
-        "cardinality_correction": [one_of("shift", "weight", "bayes", "none")],
+        "cardinality_correction": [one_of("shift", "weight", "none")],
         "n_neighbors": [COUNT],
-        "graph_on": [one_of("features", "embeddings")],
-        "graph_refresh": [COUNT, None],
         "graph_search": [one_of(*SEARCHES)],
         "cache_folder": [str, None],
         "elbo_weight": [POSITIVE_OR_ZERO],
@@ -240,19 +211,21 @@ class SMILEClassifier(GraphClassifier):
             weight = balanced_weight(number)
         elif self.cardinality_correction == "shift":
             weight = 1.0 / max(n_labels - 1, 1)
-        encoder, feature_scale = self._build_encoder(context)
+        # The graph is over all rows: labels play no part in it.
+        matrix = context.graph.matrix
+        neighbors, self._graph_facts = neighbor_graph(matrix, self.n_neighbors, search=self.graph_search)
+        aggregated = as_features(aggregated_rows(matrix, neighbors, SELF_WEIGHT, self.cache_folder), self.device)
         enhancement = LabelEnhancement(
-            encoder,
+            GraphEncoder(aggregated, neighbors, n_labels, context.generator),
             context.graph.features.shape[1],
             n_labels,
             elbo_weight=float(self.elbo_weight),
             unobserved_weight=weight,
-            feature_scale=feature_scale,
+            feature_scale=max(_mean_square(matrix), 1e-12) ** 0.5,
             generator=context.generator,
         )
-        by_embeddings = self.graph_on == "embeddings"
         n_epochs, waits = self.warm_up_epochs, None
-        if isinstance(n_epochs, str) and (context.held is None or by_embeddings):
+        if isinstance(n_epochs, str) and context.held is None:
             n_epochs = _WARM_UP_EPOCHS
         elif isinstance(n_epochs, str):
             n_epochs, waits = self.max_epochs // 2, _WARM_UP_WAITS
@@ -260,38 +233,13 @@ class SMILEClassifier(GraphClassifier):
             context.network,
             enhancement,
             context.graph,
-            self._graph_refresh(encoder, context, n_epochs) if by_embeddings else None,
             warm_up_epochs=n_epochs,
             warm_up_waits=waits,
-            correction=self.cardinality_correction,
-            n_positives=number,
+            sum_of_soft_labels=number if self.cardinality_correction == "shift" else None,
         )
-
-    def _graph_refresh(self, encoder: GraphEncoder, context: Context, start: int) -> GraphRefresh:
-        return GraphRefresh(
-            context.network,
-            context.rows,
-            context.graph.matrix,
-            encoder.neighbors,
-            self.graph_search,
-            self.cache_folder,
-            start,
-            self.graph_refresh,
-        )
-
-    def _build_encoder(self, context: Context) -> tuple[GraphEncoder, float]:
-        """Build the graph over all rows (labels play no part in it), ÂX, and the encoder on top."""
-        matrix = context.graph.matrix
-        neighbors, self._graph_facts = find_graph(matrix, self.n_neighbors, self.graph_search)
-        aggregated = on_device(aggregated_features(matrix, neighbors, self.cache_folder), self.device)
-        encoder = GraphEncoder(aggregated, neighbors, context.n_labels, context.generator)
-        return encoder, max(_mean_square(matrix), 1e-12) ** 0.5
 
     def _finish(self, objective: Objective, context: Context) -> None:
         assert isinstance(objective, SMILEObjective)
-        if objective.refresh is not None:
-            objective.refresh.put_into(objective.enhancement.encoder)
-            self.history_.facts["graph_refreshes"] = objective.refresh.facts
         observed = context.rows.observed
         with torch.no_grad():
             parts = torch.split(torch.arange(len(observed), device=observed.device), _ROWS_AT_ONCE)

@@ -1,12 +1,10 @@
-"""SMILE's graph over the training rows, and its inference model w₁: a graph network on the batch's neighbourhood.
+"""SMILE's inference model w₁: a graph network on the batch's neighbourhood.
 
 Over the whole graph the network is ``Â · ReLU(ÂX W₁) · W₂``. A row of Â names a row and its k neighbours, so a batch
 needs (ÂX) only at these k + 1 rows each, not a pass over all n rows. If ÂX is mostly zeros, its product with W₁ is
 sparse.
 """
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,11 +14,8 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
-from onepos._utils.context import time_left
-from onepos.graph.neighbors import NeighborGraph, SearchKind, aggregated_rows, neighbor_graph, usable_neighbors
-from onepos.training import Rows
-from onepos.training.networks import embedder, linear, outputs_of_all
-from onepos.training.objective import as_features, gather, on_device
+from onepos.training.networks import linear
+from onepos.training.objective import gather
 
 #: Up to this share of stored entries, the sparse product is the faster one.
 SPARSE_BELOW = 0.2
@@ -46,16 +41,12 @@ class GraphEncoder(nn.Module):
         self, aggregated: Any, neighbors: NDArray[np.int64], n_labels: int, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        self.use_graph(aggregated, neighbors)
+        self.aggregated, self.neighbors = sparse_if_it_pays(aggregated), neighbors
+        self._last: tuple[Tensor, Any] | None = None
         first = linear(aggregated.shape[1], _HIDDEN, generator)
         self.first_weight = nn.Parameter(first.weight.detach().T.contiguous())  # as the sparse product needs it
         self.first_bias = first.bias
         self.second = linear(_HIDDEN, 2 * n_labels, generator)
-
-    def use_graph(self, aggregated: Any, neighbors: NDArray[np.int64]) -> None:
-        """Replace the graph by another one over the same rows; the weights stay."""
-        self.aggregated, self.neighbors = sparse_if_it_pays(aggregated), neighbors
-        self._last: tuple[Tensor, Any] | None = None
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
@@ -134,90 +125,3 @@ def _weighted_sums(matrix: Any, dense: Tensor) -> Tensor:
     return functional.embedding_bag(
         columns, dense, offsets, mode="sum", per_sample_weights=values, include_last_offset=True
     )
-
-
-def find_graph(matrix: Any, n_neighbors: int, search: SearchKind = "exact") -> NeighborGraph:
-    """The k neighbours of every row of a matrix, (n_samples, k), with the facts of the search.
-
-    Without time for a search each row is its own neighbour; there is no time to train with them either.
-    """
-    k = usable_neighbors(n_neighbors, matrix.shape[0])
-    if time_left() <= 0:
-        own = np.arange(matrix.shape[0], dtype=np.int64)
-        return NeighborGraph(np.tile(own[:, None], (1, k)), {"search": "no time"})
-    return neighbor_graph(matrix, k, search=search)
-
-
-def aggregated_features(matrix: Any, neighbors: NDArray[np.int64], folder: str | None) -> Any:
-    """Return ÂX as features."""
-    return as_features(aggregated_rows(matrix, neighbors, SELF_WEIGHT, folder))
-
-
-class GraphRefresh(nn.Module):
-    """Puts a new graph, that of the network's embeddings, into the encoder when one is due.
-
-    Parameters
-    ----------
-    network : Module
-        What embeds the rows.
-    rows : Rows
-    matrix : features to take means of, X in ÂX
-    neighbors : int array of shape (n_samples, k)
-        The graph to begin with.
-    search : {"auto", "exact", "approximate"}
-    folder : str or None
-        Where ÂX is put; None: in memory.
-    start : int
-        0-based epoch before which the first graph from embeddings is built.
-    every : int or None
-        Epochs from one to the next; None: there is one.
-    """
-
-    neighbors: Tensor
-
-    def __init__(
-        self,
-        network: nn.Module,
-        rows: Rows,
-        matrix: Any,
-        neighbors: NDArray[np.int64],
-        search: SearchKind,
-        folder: str | None,
-        start: int,
-        every: int | None,
-    ) -> None:
-        super().__init__()
-        self._embed, self._rows, self._matrix = embedder(network), rows, matrix
-        self._search, self._folder, self.start, self.every = search, folder, start, every
-        #: The graph in use: part of the state, so that a restored epoch has its own.
-        self.register_buffer("neighbors", torch.from_numpy(neighbors.copy()))
-        #: One record for each graph from embeddings.
-        self.facts: list[dict[str, Any]] = []
-
-    def begin_epoch(self, epoch: int, network: nn.Module, encoder: GraphEncoder) -> None:
-        """Build a graph from the network's present embeddings if one is due."""
-        since = epoch - self.start
-        if since < 0 or (since > 0 and (self.every is None or since % self.every)):
-            return
-        embeddings = outputs_of_all(network, self._rows, self._embed).cpu().numpy()
-        neighbors, facts = find_graph(embeddings, self.neighbors.shape[1], self._search)
-        kept = float((neighbors[:, :, None] == encoder.neighbors[:, None, :]).any(axis=2).mean())
-        self.facts.append({"epoch": epoch + 1, "size": embeddings.shape[1], "kept": kept, **facts})
-        self.neighbors.copy_(torch.from_numpy(neighbors))
-        self.put_into(encoder)
-
-    def put_into(self, encoder: GraphEncoder) -> None:
-        """Give the encoder the graph of the state, if it has another one."""
-        neighbors = self.neighbors.cpu().numpy()
-        if not np.array_equal(neighbors, encoder.neighbors):
-            aggregated = aggregated_features(self._matrix, neighbors, self._folder)
-            encoder.use_graph(on_device(aggregated, str(self._rows.observed.device)), neighbors.copy())
-
-    def running_state(self) -> dict[str, Tensor]:
-        """What is known of the graphs so far, as text in bytes."""
-        return {"graph_facts": torch.frombuffer(bytearray(json.dumps(self.facts).encode()), dtype=torch.uint8)}
-
-    def resume(self, state: Mapping[str, Tensor], encoder: GraphEncoder) -> None:
-        """Take it back, and give the encoder the graph of the state."""
-        self.facts = json.loads(bytes(state["graph_facts"].tolist()))
-        self.put_into(encoder)

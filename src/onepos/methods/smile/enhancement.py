@@ -12,13 +12,11 @@ here                    paper           meaning
 ======================  ==============  =============================================================
 """
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from onepos.methods.smile.beta import beta_kl, draw_beta, sample_beta
+from onepos.methods.smile.beta import beta_kl, sample_beta
 from onepos.methods.smile.encoder import GraphEncoder
-from onepos.methods.smile.gradient import loss_and_gradients
 from onepos.training import Batch, losses
 from onepos.training.networks import MLP
 
@@ -26,8 +24,6 @@ from onepos.training.networks import MLP
 _LATENT, _HIDDEN = 8, 32
 #: From so many labels on, draws of D are the fast ones: implicit derivatives take longer.
 FAST_DRAWS_FROM = 20
-#: Whether ``gradient.py`` computes T_LE where it applies; False: automatic differentiation always does.
-WRITTEN_OUT = True
 #: Bound of log σ²: beyond, the variance under- or overflows the reconstruction long before it fits anything.
 _WIDEST = 10.0
 
@@ -80,20 +76,6 @@ class LabelEnhancement(nn.Module):
         self.feature_scale = feature_scale
         self.generator = generator
         self.fast_draws = n_labels >= FAST_DRAWS_FROM
-        # Listed once: walking through the modules in every step takes as long as a matrix product.
-        networks = (self.latent_encoder, self.label_decoder, self.feature_decoder)
-        self._listed = [list(network.parameters()) for network in networks]
-
-    def loss(self, batch: Batch) -> Tensor:
-        """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows.
-
-        Automatic differentiation computes its gradient on other devices, in other precisions, and if λ is 0.
-        """
-        log_parameters = self.encoder(batch.rows)
-        single = log_parameters.dtype == torch.float32 and log_parameters.device.type == "cpu"
-        if WRITTEN_OUT and single and self.elbo_weight != 0.0:
-            return self.written_out_loss(log_parameters, batch)
-        return self.reference_loss(log_parameters, batch)
 
     @torch.no_grad()
     def means(self, rows: Tensor) -> Tensor:
@@ -101,9 +83,9 @@ class LabelEnhancement(nn.Module):
         log_alpha, log_beta = self.encoder(rows).chunk(2, dim=1)
         return torch.sigmoid(log_alpha - log_beta)
 
-    def reference_loss(self, log_parameters: Tensor, batch: Batch) -> Tensor:
-        """T_LE term by term as the paper has it, from the encoder's log α and log β, (B, 2c)."""
-        log_alpha, log_beta = log_parameters.chunk(2, dim=1)
+    def loss(self, batch: Batch) -> Tensor:
+        """T_LE = −λ·ELBO + T_C on a batch, summed over labels and averaged over rows."""
+        log_alpha, log_beta = self.encoder(batch.rows).chunk(2, dim=1)
         alpha, beta = log_alpha.exp(), log_beta.exp()
         # T_C, on the logit of the posterior mean α/(α+β).
         weight = self.unobserved_weight
@@ -127,28 +109,3 @@ class LabelEnhancement(nn.Module):
             + losses.adjacency_reconstruction(soft, self.encoder.linked(batch.rows).to(soft))
             + gaussian_kl(mean, log_variance).sum() / len(features)
         )
-
-    def written_out_loss(self, log_parameters: Tensor, batch: Batch) -> Tensor:
-        """``reference_loss``, with its gradient computed along with it."""
-        known = log_parameters.detach().numpy()
-        size, n_labels = batch.observed.shape
-        stacked = known.reshape(size, 2, n_labels).transpose(1, 0, 2)
-        draw, slopes = draw_beta(np.exp(stacked, order="C"), self.generator, fast=self.fast_draws)
-        noise = torch.empty(size, _LATENT).normal_(generator=self.generator)
-        value, by_log_parameters, by_networks = loss_and_gradients(
-            known,
-            draw,
-            slopes,
-            noise.numpy(),
-            (batch.features / self.feature_scale).numpy(),
-            batch.positives.numpy(),
-            losses.unobserved_weights(batch.observed, self.unobserved_weight, torch.float32).numpy(),
-            self.encoder.linked(batch.rows).numpy(),
-            [[parameter.detach().numpy() for parameter in network] for network in self._listed],
-            float(self.elbo_weight),
-            _WIDEST,
-        )
-        gradients = {log_parameters: torch.from_numpy(by_log_parameters)}
-        for network, by_network in zip(self._listed, by_networks, strict=True):
-            gradients.update(zip(network, map(torch.from_numpy, by_network), strict=True))
-        return losses.with_gradients(torch.tensor(value, dtype=torch.float32), gradients)

@@ -64,7 +64,5 @@ class SMILESIClassifier(NeuralClassifier):
         return SMILESIObjective(context.network, self.warm_up_epochs)
 
     def _finish(self, objective: Objective, context: Context) -> None:
-        network, observed = self.network_.to(self.device), context.rows.observed
-        confidence = outputs_of_all(network, context.rows).sigmoid()
-        self.soft_labels_ = with_known(confidence, observed).cpu().numpy()
-        network.cpu()
+        confidence = outputs_of_all(objective.network, context.rows).sigmoid()
+        self.soft_labels_ = with_known(confidence, context.rows.observed).cpu().numpy()

@@ -1,5 +1,6 @@
 """The folder that holds data files, and the downloads into it: mirrors, checksums, no half-written file."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -9,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
-from onepos._utils.files import is_full, is_writable, replaced_when_done, sha256_of, user_cache
-from onepos.exceptions import ChecksumError, DownloadError
+from onepos._utils.files import is_writable, replaced_when_done, sha256_of, user_cache
 from onepos_studies.datasets._catalogue import DataSetEntry, RemoteFile, get_entry
+from onepos_studies.exceptions import ChecksumError, DownloadError
 
 TIMEOUT = 30.0  # seconds without a byte; a stalled server must not hang a fit or a test forever
 
@@ -165,7 +166,7 @@ def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
             if sha256_of(part) != file.sha256:
                 raise other_file
     except OSError as error:  # also those of requests
-        if is_full(error):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoRoomError(
                 f"no space is left in {path.parent} for {file.file} ({file.bytes:,} bytes). Free some, or set "
                 "ONEPOS_DATA (or data_home=) to a folder with room; then fetch it again."

@@ -10,7 +10,7 @@ from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints
 from onepos.training import History
 from onepos.training.machine import limited_threads
-from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
+from onepos.tuning.spaces import Space
 from onepos_studies.methods._classical import (
     CONSTANT,
     UNOBSERVED,
@@ -98,11 +98,11 @@ class GLOCALClassifier(ClassicalClassifier):
         "revision": 1,
     }
     search_space: ClassVar[Space] = {
-        "feature_l2": LogUniform(0.1, 1e4),
-        "latent_weight": LogUniform(0.1, 10.0),
-        "rank": Integer(2, 50, log=True),
-        "unobserved": LogUniform(0.01, 1.0),
-        "scale": Choice("standard", "minmax", "none"),
+        "feature_l2": (0.1, 1e4, "log"),
+        "latent_weight": (0.1, 10.0, "log"),
+        "rank": (2, 50, "log"),
+        "unobserved": (0.01, 1.0, "log"),
+        "scale": ["standard", "minmax", "none"],
     }
     rank: int = 20
     correlation_rank: int | None = None

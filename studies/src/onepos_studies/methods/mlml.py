@@ -10,7 +10,7 @@ from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.graph.neighbors import Metric, usable_neighbors
 from onepos.training import History
-from onepos.tuning.spaces import Choice, Integer, LogUniform, Space
+from onepos.tuning.spaces import Space
 from onepos_studies.methods import _mlml_solver as solver
 from onepos_studies.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
 from onepos_studies.methods._stored_matrix import StoredMatrix
@@ -97,10 +97,10 @@ class MLMLClassifier(ClassicalClassifier):
         "revision": 1,
     }
     search_space: ClassVar[Space] = {
-        "instance_smoothness": LogUniform(0.1, 100.0),
-        "n_neighbors": Integer(5, 50, log=True),
-        "graph_metric": Choice("euclidean", "cosine"),
-        "scale": Choice("standard", "minmax", "none"),
+        "instance_smoothness": (0.1, 100.0, "log"),
+        "n_neighbors": (5, 50, "log"),
+        "graph_metric": ["euclidean", "cosine"],
+        "scale": ["standard", "minmax", "none"],
     }
     instance_smoothness: Any = (100.0, 10.0, 3.0, 1.0, 0.3)
     label_smoothness: float = 0.0

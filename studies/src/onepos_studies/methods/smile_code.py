@@ -23,15 +23,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onepos._utils.parameters import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
+from onepos.graph.neighbors import neighbor_graph
 from onepos.methods._fit_network import GraphFeatures
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods.smile.beta import sample_beta
-from onepos.methods.smile.encoder import find_graph
 from onepos.training import Batch, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
-from onepos.training.objective import as_features, on_device
-from onepos.tuning.spaces import Integer, LogUniform, Space
+from onepos.training.objective import as_features
+from onepos.tuning.spaces import Space
 from onepos_studies.methods._graph_network import GraphNetwork, adjacency
 
 
@@ -240,10 +240,10 @@ class SMILEReleasedClassifier(GraphClassifier):
         "revision": 1,
     }
     search_space: ClassVar[Space] = {
-        "unobserved_target": LogUniform(1e-3, 0.3),
-        "enhancement_share": LogUniform(1e-3, 0.5),
-        "unobserved_weight": LogUniform(0.01, 1.0),
-        "n_neighbors": Integer(2, 20, log=True),
+        "unobserved_target": (1e-3, 0.3, "log"),
+        "enhancement_share": (1e-3, 0.5, "log"),
+        "unobserved_weight": (0.01, 1.0, "log"),
+        "n_neighbors": (2, 20, "log"),
     }
     unobserved_target: float = 0.01
     enhancement_share: float = 0.01
@@ -289,8 +289,8 @@ class SMILEReleasedClassifier(GraphClassifier):
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, matrix = context.n_labels, context.graph.matrix
-        graph = in_edges(find_graph(matrix, self.n_neighbors).neighbors)
-        aggregated = on_device(as_features(graph @ matrix), self.device)
+        graph = in_edges(neighbor_graph(matrix, self.n_neighbors, search="exact").neighbors)
+        aggregated = as_features(graph @ matrix, self.device)
         encoder = ReleasedEncoder(aggregated, graph, n_labels, context.generator)
         n_features = matrix.shape[1]
         hidden = n_features if isinstance(self.decoder_hidden, str) else self.decoder_hidden

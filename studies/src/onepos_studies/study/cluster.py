@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from onepos._utils.machine import require
-from onepos.exceptions import StudyError
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell
 from onepos_studies.study.execute import Row, failed_row, run_cells
 from onepos_studies.study.folder import ResultsFolder

@@ -15,7 +15,6 @@ from threadpoolctl import threadpool_limits
 
 from onepos._utils.context import remember_work
 from onepos._utils.machine import versions
-from onepos.exceptions import StudyError
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import get_method, make_classifier
 from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
@@ -23,6 +22,7 @@ from onepos.rows.scaling import fit_scaler
 from onepos.training import Callback, Objective
 from onepos.training.machine import limited_threads
 from onepos.training.objective import as_features
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, Trial, matches_paper
 from onepos_studies.study.machine import machine, peak_megabytes, reset_peak_memory
 from onepos_studies.study.provenance import PROTOCOL, commit, data_version, full_setting, revision_of

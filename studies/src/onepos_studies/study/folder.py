@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from onepos._utils.files import explained, sweep, write_durably
-from onepos.exceptions import StudyError
+from onepos._utils.files import explained, write_durably
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, cells_of
 from onepos_studies.study.parse import parse_study
 from onepos_studies.study.spec import Study
@@ -133,7 +133,6 @@ class ResultsFolder:
                 file.write(str(os.getpid()))
                 file.flush()
             self._forget_running()  # left by a run that was killed
-            sweep(self.path / _ROWS)
             try:
                 yield
             finally:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from onepos._utils.files import sha256_of
-from onepos.exceptions import DataFileError, StudyError
+from onepos.exceptions import DataFileError
 from onepos.methods.registry import get_method
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study import spec
 from onepos_studies.study.cells import check_options, known_datasets
 from onepos_studies.study.spec import DataGroup, MethodEntry, Study, accepted_parameters

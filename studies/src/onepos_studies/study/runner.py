@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from onepos._utils.machine import is_alive
-from onepos.exceptions import StudyError
+from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, cells_of, run_together
 from onepos_studies.study.cluster import Task, open_cluster, run_on_cluster
 from onepos_studies.study.execute import Row, failed_row, run_cells
@@ -263,8 +262,19 @@ def end_with_runner(runner: tuple[str, int], every: float = 1.0) -> None:
 
     def watch() -> None:
         # A child gets another parent as soon as its own ends, even while the parent's process id is still taken.
-        while os.getppid() == process if is_child else is_alive(process):
+        while os.getppid() == process if is_child else _is_alive(process):
             time.sleep(every)
         os._exit(1)  # nobody is left to take a result
 
     threading.Thread(target=watch, name="end-with-runner", daemon=True).start()
+
+
+def _is_alive(process: int) -> bool:
+    """Return whether a process of this id runs on this machine."""
+    try:
+        os.kill(process, 0)  # signal 0 only asks whether the process exists
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return True

@@ -9,9 +9,9 @@ from functools import cache, partial
 from itertools import product
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
-from onepos.exceptions import StudyError
 from onepos.methods.registry import get_method
 from onepos.metrics import METRICS
+from onepos_studies.exceptions import StudyError
 
 Rule = Literal["clean", "single-positive"]
 RULES: tuple[Rule, ...] = ("clean", "single-positive")
