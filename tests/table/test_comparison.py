@@ -186,7 +186,7 @@ def test_several_tags_in_a_cell(photos, tmp_path):
     dummies = photos["tags"].str.get_dummies(";")
     assert model.facts_["counts"] == dummies.sum().to_dict()
     by_indicator = TableModel(text="caption", id="id", method="logistic").fit(
-        joined.drop(columns="tags"), labels=dummies
+        joined.drop(columns="tags").join(dummies), labels=list(dummies)
     )
     pd.testing.assert_frame_equal(model.predict_proba(joined), by_indicator.predict_proba(joined))
     loaded = TableModel.load(model.save(tmp_path / "m.onepos"))

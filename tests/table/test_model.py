@@ -132,13 +132,13 @@ def test_known_negatives_are_learnt(photos):
     assert made.facts_["decisions"]["rejected"] == len(rejected)
 
 
-def test_indicator_columns_and_frames_are_labels_too(photos):
+def test_indicator_columns_are_labels_too(photos):
     indicator = photos["tags"].str.get_dummies(";")
     table = pd.concat([photos[FEATURES], indicator], axis=1)
     settings = {"text": "caption", "method": "logistic", "params": {"l2": 1.0}, "validation_fraction": 0.0}
     by_name = TableModel(**settings).fit(table, labels=list(indicator.columns))
-    by_frame = TableModel(**settings).fit(photos[FEATURES], labels=indicator)
-    assert (by_name.predict_proba(table) == by_frame.predict_proba(table)).all(axis=None)
+    by_tags = TableModel(**settings, separator=";").fit(photos[[*FEATURES, "tags"]], label="tags")
+    assert (by_name.predict_proba(table) == by_tags.predict_proba(photos)).all(axis=None)
     assert by_name.facts_["held_out"] is None
 
 
@@ -203,20 +203,11 @@ def test_no_column_is_called_as_that_of_predictions(photos, what):
         TableModel(method="frequency", id=names["id"]).fit(table, label=names["label"])
 
 
-def test_label_must_be_a_name(photos):
-    with pytest.raises(TypeError, match="label is the name of the column that holds the tags; got Series"):
+def test_labels_are_names_of_columns(photos):
+    with pytest.raises(TypeError, match=r"label is the name of the column of tags, .*; got Series and NoneType"):
         TableModel(method="frequency").fit(photos, label=photos["tag"])
-
-
-def test_labels_with_the_index_of_the_table_in_another_order(photos):
-    labels = pd.get_dummies(photos["tag"]).astype(int)
-    table = photos.drop(columns=["tag", "tags"])
-    made = TableModel(text="caption", id="id", method="frequency")
-    with pytest.raises(DataFileError, match=r"in another order, .* Pass labels.loc\[table.index\]"):
-        made.fit(table, labels=labels.sample(frac=1, random_state=0))
-    made.fit(table, labels=labels.set_axis(range(1000, 1000 + len(labels))))  # another index: by position
-    with pytest.raises(TypeError, match="labels is a list of column names, or a DataFrame of 0 and 1; got Index"):
-        made.fit(photos, labels=labels.columns)
+    with pytest.raises(TypeError, match="labels a list of names of 0/1 columns; got NoneType and DataFrame"):
+        TableModel(method="frequency").fit(photos, labels=pd.get_dummies(photos["tag"]))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Measure a model on a labelled table, as far as its labels allow."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -151,11 +152,10 @@ def bootstrap_intervals(
         weight = np.bincount(generator.integers(0, len(table), len(table)), minlength=len(table)).astype(np.float64)
         with np.errstate(invalid="ignore"):  # a resample may lack every row that counts in a measure
             means[k] = (weight @ filled) / (weight @ counted)
-    intervals = {}
-    for j, name in enumerate(values):
-        drawn = means[~np.isnan(means[:, j]), j]
-        interval = [np.nan] * 3
-        if drawn.size:
-            interval = [table[counted[:, j], j].mean(), *np.percentile(drawn, (2.5, 97.5))]
-        intervals[name] = dict(zip(("mean", "low", "high"), map(float, interval), strict=True))
-    return intervals
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a measure in which no row counts is NaN
+        ends = np.vstack([np.nanmean(table, axis=0), np.nanpercentile(means, (2.5, 97.5), axis=0)])
+    return {
+        name: dict(zip(("mean", "low", "high"), map(float, column), strict=True))
+        for name, column in zip(values, ends.T, strict=True)
+    }

@@ -133,7 +133,7 @@ class TableModel(BaseEstimator):
         table: pd.DataFrame | str | Path,
         *,
         label: str | None = None,
-        labels: Sequence[str] | pd.DataFrame | None = None,
+        labels: Sequence[str] | None = None,
         decisions: pd.DataFrame | None = None,
         checkpoint: str | Path | None = None,
         cache_folder: str | Path | None = None,
@@ -148,8 +148,8 @@ class TableModel(BaseEstimator):
             are not used, and columns of words only if they have few distinct values.
         label : str
             The column with one tag per row; an empty cell is a row without observation.
-        labels : sequence of str, or DataFrame
-            Instead of ``label``: the 0/1 columns, or an indicator of the same rows.
+        labels : list of str
+            Instead of ``label``: the 0/1 columns.
         decisions : DataFrame, optional
             As from ``onepos.pages.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
         checkpoint : path of a folder, optional

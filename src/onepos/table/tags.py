@@ -126,29 +126,25 @@ def joining_sign(labels: Sequence[str]) -> str:
 
 
 class LabelColumns(NamedTuple):
-    """Where the labels and ids of a table are: a column of tags, or 0/1 columns, or an indicator of the same rows."""
+    """Where the labels and ids of a table are: a column of tags, or 0/1 columns."""
 
     label: str | None = None
-    labels: Sequence[str] | pd.DataFrame | None = None
+    labels: Sequence[str] | None = None
     id: str | None = None
     separator: str | None = None
 
     @property
     def names(self) -> list[str]:
         """Columns that are not features."""
-        listed = list(self.labels) if isinstance(self.labels, list | tuple) else []
-        return [name for name in (self.label, *listed, self.id) if name is not None]
+        return [name for name in (self.label, *(self.labels or ()), self.id) if name is not None]
 
     def check(self, text: Sequence[str] = ()) -> None:
         """Raise if the names contradict each other; ``text`` are the columns of words."""
-        if not isinstance(self.label, str | None):
+        if not isinstance(self.label, str | None) or not isinstance(self.labels, list | tuple | None):
             raise TypeError(
-                f"label is the name of the column that holds the tags; got {type(self.label).__name__}. Put the tags "
-                "into a column of the table, or pass an indicator as labels."
+                f"label is the name of the column of tags, and labels a list of names of 0/1 columns; got "
+                f"{type(self.label).__name__} and {type(self.labels).__name__}. Put the tags into columns of the table."
             )
-        if not isinstance(self.labels, list | tuple | pd.DataFrame | None):
-            came = type(self.labels).__name__
-            raise TypeError(f"labels is a list of column names, or a DataFrame of 0 and 1; got {came}. Convert it.")
         if (self.label is None) == (self.labels is None):
             raise DataFileError(
                 "say which column holds the tags (label), or which 0/1 columns are the labels (labels)."
@@ -168,18 +164,7 @@ class LabelColumns(NamedTuple):
             require_columns(frame, [self.label], "label")
             tags = frame[self.label]
             return tag_indicator(tags, self.separator) if classes is None else split_tags(tags, self.separator, classes)
-        if not isinstance(self.labels, pd.DataFrame):
-            made = indicator_columns(frame, self.labels or ())
-        else:
-            made, index = self.labels, self.labels.index
-            if len(made) != len(frame):
-                rows = f"{len(made):,} for {len(frame):,}"
-                raise DataFileError(f"labels must have one row per row of the table; got {rows}.")
-            if not index.equals(frame.index) and index.is_unique and index.isin(frame.index).all():
-                raise DataFileError(
-                    "the labels have the index of the table, in another order, and rows are matched by position. Pass "
-                    "labels.loc[table.index]; or reset both indices if the rows belong together as they are."
-                )
+        made = indicator_columns(frame, self.labels or ())
         if made.shape[1] < 2:
             raise DataFileError("at least two labels are needed to learn anything; got one.")
         return made
