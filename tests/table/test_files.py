@@ -10,8 +10,7 @@ import pytest
 
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder, read_chunks, read_table
-from onepos.table.files import column_names
-from onepos.table.writing import escape_formula, unescape_formula
+from onepos.table.files import column_names, escape_formula, unescape_formula
 
 
 def test_a_file_is_opened_once(tmp_path):

@@ -52,7 +52,7 @@ def fit(
     A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
     train one model.
     """
-    from onepos.table.writing import check_place
+    from onepos.table.files import check_place
 
     options = TrainingOptions(**training)
     output.check_apart(options.inputs(), {"--out": out, "--report": report})

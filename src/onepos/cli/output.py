@@ -98,7 +98,7 @@ def check_page(option: str, path: Path | None) -> None:
     if path is None:
         return
     from onepos.pages import require_report
-    from onepos.table.writing import check_place
+    from onepos.table.files import check_place
 
     check_place(path)
     if path.suffix.lower() not in (".html", ".htm"):

@@ -25,7 +25,7 @@ from onepos.pages.model_page import model_report
 from onepos.pages.review import write_review
 from onepos.pages.review_payload import informativeness, most_informative
 from onepos.pages.style import require_report
-from onepos.table.writing import TableWriter
+from onepos.table.files import TableWriter
 from onepos.training.machine import limited_threads
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onepos._utils.context import tell
 from onepos._utils.messages import shorten
-from onepos.table.files import CHUNK_ROWS, TableData, read_chunks, read_table
+from onepos.table.files import CHUNK_ROWS, TableData, TableWriter, read_chunks, read_table
 from onepos.table.kinds import IMAGE, SUGGESTED, TEXT, Tally, as_words, is_suggestion, named
 from onepos.table.model import TableModel
 from onepos.table.tags import (
@@ -24,7 +24,6 @@ from onepos.table.tags import (
     row_ids,
     split_tags,
 )
-from onepos.table.writing import TableWriter
 
 
 @dataclass(frozen=True)
