@@ -1,7 +1,7 @@
 """Comparing methods over data sets.
 
 A small study in Python: eight data sets, six methods, two trials. It ends with a table, a significance test, and a
-picture in which a bar joins methods that do not differ significantly.
+picture in which bars of methods that do not differ significantly overlap.
 """
 
 # %%
@@ -17,7 +17,7 @@ import onepos
 from onepos.datasets import make_known_posterior
 from onepos.metrics import evaluate
 from onepos_studies.study.figures import critical_difference
-from onepos_studies.study.tables import main_table, rank_table, to_terminal
+from onepos_studies.study.tables import main_table, metric_ranks, render
 
 parser = argparse.ArgumentParser(description="Comparing methods over data sets.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")
@@ -76,21 +76,21 @@ print(f"{len(results)} rows")
 # %%
 # The main table has mean and standard deviation over trials. The best value of a row is marked.
 
-print(to_terminal(main_table(results, "average_precision", methods=METHODS)))
+print(render(main_table(results, "average_precision", methods=METHODS).grid(), "terminal"))
 
 # %%
 # Each data set counts as one observation. Friedman's test asks whether the average ranks could be due to chance. Two
 # methods differ significantly if their ranks differ by more than the critical difference (Nemenyi). With eight data
 # sets, the critical difference is large.
 
-ranks = rank_table(results, metrics=["average_precision"], methods=METHODS).ranks["average_precision"]
+ranks = metric_ranks(results, "average_precision", methods=METHODS)
 assert ranks is not None
 for key, rank in sorted(ranks.average_ranks.items(), key=lambda item: item[1]):
     print(f"{rank:5.2f}  {key}")
 print(f"Friedman: p = {ranks.friedman.f_p:.1g}; critical difference {ranks.critical_difference:.2f}")
 
 # %%
-# The same as a picture. A bar joins methods that do not differ significantly.
+# The same as a picture. Methods whose bars overlap do not differ significantly.
 
-figure = critical_difference(ranks.average_ranks, ranks.critical_difference, ranks.cliques)
+figure = critical_difference(ranks.average_ranks, ranks.critical_difference)
 figure.savefig(options.out / "compare.png", dpi=200, metadata={"Software": None})

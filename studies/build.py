@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from results_page.builder import make, write
+from results_page.builder import make, out_of_step, write
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -19,15 +19,14 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, name what is out of step")
     check = parser.parse_args(arguments).check
     made = make(root)
+    wrong = out_of_step(made, root)
     if not check:
         write(made, root)
-    for note in made.notes:
-        print(note)
-    for change in made.changes:
-        print(f"out of step: {change}" if check else f"rebuilt {change}")
-    if not made.changes:
+    for file in wrong:
+        print(f"out of step: {file}" if check else f"rebuilt {file}")
+    if not wrong:
         print("in step with the results files")
-    return 1 if check and made.changes else 0
+    return 1 if check and wrong else 0
 
 
 if __name__ == "__main__":

@@ -186,7 +186,7 @@ def row_values(
             "pass the score of every label, in the same rows and columns as Y_true"
         )
     _check_columns(Y_true, scores)
-    values = {name: np.empty(len(S)) for name in names}
+    values = dict(zip(names, np.empty((len(names), len(S))), strict=True))
     step = max(1, _CHUNK_ENTRIES // S.shape[1])
     for start in range(0, len(S), step):
         rows = slice(start, start + step)
@@ -324,7 +324,7 @@ def _matrix(values: MatrixLike, name: str, what: str) -> Any:
 
 def _check_columns(Y_true: MatrixLike, scores: MatrixLike) -> None:
     """Refuse two DataFrames with the same columns in another order: matching by position would be wrong."""
-    names, others = (list(getattr(frame, "columns", ())) for frame in (Y_true, scores))
+    names, others = list(getattr(Y_true, "columns", ())), list(getattr(scores, "columns", ()))
     if names != others and set(names) == set(others):
         raise ValueError(
             f"expected the columns of scores in the order of Y_true ({names[:3]}…); got {others[:3]}…: "

@@ -1,42 +1,35 @@
-"""The figures of the pages: each is drawn when every trial that it needs is there."""
+"""The figures of the pages."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import pandas as pd
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from onepos.pages.figures import FAINT, INK, PAPER, TEXT, label_axes, new_figure
-from onepos_studies.study.figures import calibration, convergence, critical_difference, epochs, read_json, sufficiency
+from onepos_studies.study import figures
+from onepos_studies.study.figures import read_json
 from onepos_studies.study.spec import is_full_supervision
-from onepos_studies.study.tables import rank_table
-from onepos_studies.study.tables.significance import ALPHA
+from onepos_studies.study.tables import ALPHA, metric_ranks
 from results_page.label_blocks import equal_labels
 from results_page.source import Source
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
-Draw = Callable[[pd.DataFrame], "Figure"]
 
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure's name, the figure (None: not drawn) and its caption, or a sentence that says why it is not drawn."""
+class Drawing(NamedTuple):
+    """A figure's name, the figure and its caption."""
 
     name: str
-    figure: "Figure | None"
-    text: str
+    figure: "Figure"
+    caption: str
 
     def block(self, folder: str) -> str:
         """Return what stands on a page from which the figures are in ``folder``."""
-        if self.figure is None:
-            return self.text
-        return f"![{self.name}]({folder}/{self.name}.svg)\n\n{self.text}"
+        return f"![{self.name}]({folder}/{self.name}.svg)\n\n{self.caption}"
 
 
 def draw(sources: Mapping[str, Source]) -> list[Drawing]:
-    """Draw what can be drawn."""
+    """Draw everything."""
     paper, ablation, sizes = sources["smile-paper"], sources["ablation"], sources["sufficiency"]
     band = "; bands are one standard deviation over trials"
     by_size = "Test average precision on tmc2007 by number of training rows, mean over trials"
@@ -45,79 +38,57 @@ def draw(sources: Mapping[str, Source]) -> list[Drawing]:
     reliable = (
         "Share of unobserved labels of yeast that are truly present, by the soft label D; below, how many there are"
     )
+    traced, moved = _recorded(paper.of("scene"), "curve", "test"), paper.of("delicious")
+    pairs = [
+        ("sufficiency-tmc2007", figures.sufficiency(sizes.of("tmc2007")), sizes, by_size),
+        ("equal-labels", _equal_labels(sizes), sizes, _EQUAL_LABELS),
+        ("epochs-scene", figures.epochs(traced), paper, by_epoch),
+        ("epochs-scene-ablation", figures.epochs(ablation.of("scene")), ablation, by_epoch + band),
+        ("convergence-delicious", figures.convergence(moved), paper, change),
+        ("ranks-average-precision", *_ranks(paper)),
+        ("calibration-yeast", figures.calibration(paper.of("yeast")), paper, reliable),
+    ]
     return [
-        _of_dataset("sufficiency-tmc2007", sizes, "tmc2007", sufficiency, None, by_size),
-        _equal_labels("equal-labels", sizes),
-        _of_dataset("epochs-scene", paper, "scene", epochs, ("curve", "test"), by_epoch),
-        _of_dataset("epochs-scene-ablation", ablation, "scene", epochs, ("curve", "test"), by_epoch + band),
-        _of_dataset("convergence-delicious", paper, "delicious", convergence, ("extra", "soft_label_change"), change),
-        _ranks("ranks-average-precision", paper),
-        _of_dataset("calibration-yeast", paper, "yeast", calibration, ("extra", "calibration"), reliable),
+        Drawing(name, figure, f"{caption}. Study `{source.study.name}`, {source.study.trials} trials.")
+        for name, figure, source, caption in pairs
     ]
 
 
-def _of_dataset(
-    name: str, source: Source, dataset: str, drawn: Draw, record: tuple[str, str] | None, caption: str
-) -> Drawing:
-    """Draw the methods that have all trials on a data set and recorded what the figure shows."""
-    if source.absent:
-        return Drawing(name, None, source.absent)
-    rows = source.whole(dataset)
-    if record is not None:
-        column, key = record
-        rows = rows[[bool((read_json(text) or {}).get(key)) for text in rows[column]]]
-    if rows.empty:
-        return Drawing(name, None, f"Not drawn yet: no method that records it has all trials on {dataset}.")
-    missing = source.incomplete(dataset)
-    left_out = f" Trials are missing of: {', '.join(f'`{method}`' for method in missing)}." if missing else ""
-    study = source.study
-    return Drawing(name, drawn(rows), f"{caption}. Study `{study.name}`, {study.trials} trials.{left_out}")
+def _recorded(rows: "pd.DataFrame", column: str, name: str) -> "pd.DataFrame":
+    return rows[[bool((read_json(text) or {}).get(name)) for text in rows[column]]]
 
 
-def _equal_labels(name: str, source: Source) -> Drawing:
+_EQUAL_LABELS = (
+    "The same number of labels, spent on all labels of n/m training rows or on one label of each of n rows; the best "
+    "method of each kind"
+)
+
+
+def _equal_labels(source: Source) -> "Figure":
     """Draw one line per data set: the best with all labels of few rows, and the best with one label of many rows."""
-    if source.absent:
-        return Drawing(name, None, source.absent)
-    found = {dataset: pair for dataset, pair in equal_labels(source).items() if all(pair)}
-    if not found:
-        return Drawing(name, None, "Not drawn yet: no data set has all trials of methods that see all labels.")
-    figure, (axes,) = new_figure(0.7 + 0.32 * len(found))
-    for place, (few, many) in enumerate(reversed(found.values())):
+    pairs = equal_labels(source)
+    figure, (axes,) = new_figure(0.7 + 0.32 * len(pairs))
+    for place, (few, many) in enumerate(reversed(pairs.values())):
         ends = max(few.values()), max(many.values())
         axes.plot(ends, [place, place], color=FAINT, linewidth=1.5, zorder=1)
         axes.plot(ends[0], place, "o", markersize=6, markerfacecolor=PAPER, markeredgecolor=INK)
         axes.plot(ends[1], place, "o", markersize=6, color=INK)
     axes.plot([], [], "o", markerfacecolor=PAPER, markeredgecolor=INK, label="all labels, n/m rows")
     axes.plot([], [], "o", color=INK, label="one label per row, n rows")
-    axes.set_yticks(range(len(found)), list(reversed(found)))
-    axes.set_ylim(-0.6, len(found) - 0.4)
+    axes.set_yticks(range(len(pairs)), list(reversed(pairs)))
+    axes.set_ylim(-0.6, len(pairs) - 0.4)
     label_axes(axes, "test average precision (higher is better)", "")
     axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, frameon=False, fontsize=TEXT)
-    caption = (
-        "The same number of labels, spent on all labels of n/m training rows or on one label of each of n rows; the "
-        f"best method of each kind. Study `{source.study.name}`, {source.study.trials} trials."
-    )
-    return Drawing(name, figure, caption)
+    return figure
 
 
-def _ranks(name: str, source: Source) -> Drawing:
-    if source.absent:
-        return Drawing(name, None, source.absent)
+def _ranks(source: Source) -> "tuple[Figure, Source, str]":
     methods = [method for method in source.methods if not is_full_supervision(method)]
-    made = rank_table(
-        source.rows,
-        metrics=("average_precision",),
-        datasets=source.datasets,
-        methods=methods,
-        expected_trials=source.study.trials,
-    )
-    ranks = made.ranks["average_precision"]
-    if ranks is None:
-        return Drawing(name, None, "Not drawn yet: fewer than two data sets have all trials of every method.")
-    groups = [list(group) for group in ranks.cliques]
-    figure = critical_difference(ranks.average_ranks, ranks.critical_difference, groups)
+    ranks = metric_ranks(source.rows, "average_precision", methods=methods)
+    assert ranks is not None
+    figure = figures.critical_difference(ranks.average_ranks, ranks.critical_difference)
     caption = (
-        f"Average ranks by average precision over {len(ranks.datasets)} data sets; methods joined by a bar do not "
-        f"differ at {ALPHA:g} (Nemenyi)."
+        f"Average ranks by average precision over {len(ranks.datasets)} data sets; methods whose bars overlap do not "
+        f"differ at {ALPHA:g} (Nemenyi)"
     )
-    return Drawing(name, figure, caption)
+    return figure, source, caption

@@ -1,12 +1,17 @@
-"""Blocks about what labels cost: the same number of labels on few or many rows, and labels that are not random."""
+"""What labels cost: the same number of labels on few or many rows, labels that are not random, and thresholds."""
 
-from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
 
 from onepos_studies.study.spec import is_full_supervision
-from onepos_studies.study.tables import Cell, Grid
-from onepos_studies.study.tables.formats import NOTHING, short
+from onepos_studies.study.tables import Cell
+from onepos_studies.study.tables.grid import short
 from results_page.layout import write
 from results_page.source import Source
+
+THRESHOLDS = "studies/thresholds/results.csv"
+RULES = ["½", "m true", "m estimated", "rates", "sample"]
 
 
 def equal_labels(source: Source) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
@@ -14,69 +19,63 @@ def equal_labels(source: Source) -> dict[str, tuple[dict[str, float], dict[str, 
 
     Of the fractions of a data set, the largest below 1 and at most one half is 1/m.
     """
-    found = {}
+    made = {}
     for group in source.study.data:
         share = max(value for value in group.train_fractions if value <= 0.5)
         for dataset in group.names:
-            rows = source.whole(dataset)
+            rows = source.of(dataset)
             few = rows[rows["train_fraction"] == share].groupby("method")["average_precision"].mean()
             many = rows[rows["train_fraction"] == 1.0].groupby("method")["average_precision"].mean()
-            found[dataset] = (
+            made[dataset] = (
                 {str(name): float(value) for name, value in few.items() if is_full_supervision(str(name))},
                 {str(name): float(value) for name, value in many.items() if not is_full_supervision(str(name))},
             )
-    return found
-
-
-def equal_labels_block(source: Source) -> str:
-    """One line per data set: the two ways to spend the same number of labels."""
-    rows = []
-    for dataset, (few, many) in equal_labels(source).items():
-        names = [method for method in source.methods if method in few or method in many]
-        best = (max(few.values(), default=0.0), max(many.values(), default=0.0))
-        cells = [
-            Cell(short(part[name]), bold=part[name] == max(best))
-            for name in names
-            for part in (few, many)
-            if name in part
-        ]
-        rows.append((Cell(dataset), *(cells or [Cell(NOTHING)] * len(source.methods)), _difference(few, many)))
-    full = [name for name in source.methods if is_full_supervision(name)]
-    single = [name for name in source.methods if not is_full_supervision(name)]
-    header = ("data set", *(f"{name}, n/m rows" for name in full), *(f"{name}, n rows" for name in single), "gain")
-    notes = (
-        "Mean average precision over three trials. The left columns see all labels of n/m training rows, the others "
-        "one label of each of n rows: the same number of labels. Gain: the best on n rows minus the best on n/m rows.",
-    )
-    return write(Grid("Equal labels", header, tuple(rows), notes=notes))
-
-
-def _difference(few: Mapping[str, float], many: Mapping[str, float]) -> Cell:
-    return Cell(short(max(many.values()) - max(few.values()), sign=True) if few and many else NOTHING)
+    return made
 
 
 def bias_block(source: Source) -> str:
     """Mean average precision by rule of drawing the observed label, methods down."""
-    sets = sorted({name.partition(":")[0] for name in source.study.datasets}, key=str.lower)
+    rows = source.rows
+    names = rows["dataset"].str.partition(":")
+    rows = rows.assign(set=names[0], rule=names[2])
+    means = rows.groupby(["method", "rule", "set"])["average_precision"].mean().groupby(["method", "rule"]).mean()
     rules = list(dict.fromkeys(name.partition(":")[2] for name in source.study.datasets))
-    lines = []
+    lines: list[tuple[str | Cell, ...]] = []
     for method in source.methods:
-        values = []
-        for rule in rules:
-            parts = [source.whole(f"{name}:{rule}", "single-positive") for name in sets]
-            own = [rows.loc[rows["method"] == method, "average_precision"].mean() for rows in parts]
-            values.append(sum(own) / len(own))
-        cells = [short(values[0]), *(f"{short(value)} ({short(value - values[0], sign=True)})" for value in values[1:])]
-        lines.append((Cell(method), *map(Cell, cells)))
-    notes = (
-        f"Mean average precision over {', '.join(sets)} and three trials; in parentheses the difference to uniform. "
-        "The observed label is drawn uniformly, in proportion to its frequency, or as the most evident one.",
+        first, *others = (means[method, rule] for rule in rules)
+        lines.append((method, short(first), *(f"{short(one)} ({short(one - first, sign=True)})" for one in others)))
+    note = (
+        f"Mean average precision over {', '.join(sorted(names[0].unique(), key=str.lower))} and three trials; in "
+        "parentheses the difference to uniform. The observed label is drawn uniformly, in proportion to its frequency, "
+        "or as the most evident one."
     )
-    return write(
-        Grid(
-            "Bias",
-            ("method", *(f"by {rule}" if rule != "uniform" else rule for rule in rules)),
-            tuple(lines),
-            notes=notes,
+    return write(("method", *(rule if rule == "uniform" else f"by {rule}" for rule in rules)), lines, note)
+
+
+def threshold_block(root: Path) -> str:
+    """Return a table a method: Hamming loss and F1 by data set and rule, the best of a row in bold."""
+    frame = pd.read_csv(root / THRESHOLDS)
+    tables = [f"`{method}`\n\n{_thresholds(rows)}" for method, rows in frame.groupby("method", sort=False)]
+    trials = frame["trial"].nunique()
+    note = f"Means over {trials} trials; Hamming loss (lower is better) / F1 of a row's set (higher is better)."
+    return "\n\n".join([*tables, note])
+
+
+def _thresholds(rows: pd.DataFrame) -> str:
+    means = rows.groupby(["dataset", "rule"], sort=False)[["hamming_loss", "f1", "m", "m_estimated"]].mean().round(3)
+    lines = [f"| data set | m | estimate | {' | '.join(RULES)} |", f"| --- |{' ---: |' * (2 + len(RULES))}"]
+    for dataset in rows["dataset"].unique():
+        part = means.loc[dataset].loc[RULES]
+        low, high = part["hamming_loss"].min(), part["f1"].max()
+        cells = [
+            f"{_bold(loss, loss == low)} / {_bold(score, score == high)}"
+            for loss, score in zip(part["hamming_loss"], part["f1"], strict=True)
+        ]
+        lines.append(
+            f"| {dataset} | {part['m'].iloc[0]:.2f} | {part['m_estimated'].iloc[0]:.2f} | {' | '.join(cells)} |"
         )
-    )
+    return "\n".join(lines)
+
+
+def _bold(value: float, best: bool) -> str:
+    return f"**{short(value)}**" if best else short(value)

@@ -1,106 +1,98 @@
-"""Blocks with means by data set: the main tables, the list of methods, ours beside the paper, both selection rules."""
+"""Blocks of the paper's evaluation: main tables, ranks, tests, ours beside the paper, both selection rules."""
 
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
+from typing import Any
 
 from onepos_studies.study.spec import is_full_supervision
-from onepos_studies.study.tables import PAPER_METHODS, Cell, Grid, compare, main_table, published_value, selection_table
-from onepos_studies.study.tables.formats import NOTHING, mean_std, short
-from results_page.layout import turned, write, write_bare
+from onepos_studies.study.tables import (
+    PAPER_METHODS,
+    Cell,
+    Grid,
+    compare,
+    main_table,
+    published_value,
+    rank_table,
+    selection_table,
+    significance,
+)
+from onepos_studies.study.tables.grid import NOTHING, mean_std, short
+from results_page.layout import turned, write, write_grid
 from results_page.source import Source
 
 
-def metric_block(source: Source, metric: str) -> str:
+def metric_block(source: Source, metric: str = "average_precision") -> str:
     """Methods down, data sets across, mean±std under clean selection; the last column is the average rank."""
-    return write(turned(_main(source, metric)))
+    return write_grid(turned(_main(source, metric)))
 
 
 def narrow_block(source: Source, metric: str) -> str:
     """Data sets down, methods across: the form for a study of few methods."""
-    return write(_main(source, metric))
+    return write_grid(_main(source, metric))
 
 
 def methods_table(source: Source) -> str:
     """Average precision, with the paper's SMILE as the last line."""
     grid = turned(_main(source, "average_precision"))
     theirs = [published_value("average_precision", dataset, "smile") for dataset in source.datasets]
-    shown = [Cell(mean_std(*value) if value else NOTHING) for value in theirs]
+    last = (Cell("paper: SMILE"), *(Cell(mean_std(*value) if value else NOTHING) for value in theirs))
     # The average rank is over other methods than the paper's line is about: it is on the page of results.
     rows = tuple(row[:-1] for row in grid.rows)
-    return write_bare(replace(grid, header=grid.header[:-1], rows=(*rows, (Cell("paper: SMILE"), *shown))))
+    return write_grid(replace(grid, header=grid.header[:-1], rows=(*rows, last), notes=()))
+
+
+def rank_block(source: Source) -> str:
+    """Average ranks by each metric, with Friedman's test and the critical difference in the last lines."""
+    methods = [method for method in source.methods if not is_full_supervision(method)]
+    return write_grid(turned(rank_table(source.rows, **_which(source) | {"methods": methods})))
+
+
+def significance_block(source: Source, method: str = "smile") -> str:
+    """One method against each other one, metric by metric."""
+    rivals = [key for key in source.methods if key != method and not is_full_supervision(key)]
+    made = significance(source.rows, method=method, rivals=rivals, **_which(source))
+    return write_grid(turned(made, "against"))
 
 
 def published_block(source: Source) -> str:
     """Differences of average precision, ours minus the paper's."""
-    trials = source.study.trials
-    made = compare(
-        source.rows,
-        metrics=("average_precision",),
-        datasets=source.datasets,
-        methods=source.methods,
-        expected_trials=trials,
-    )
-    pairs = {(pair.method, pair.dataset): pair for pair in made.pairs}
-    rows = []
+    data = compare(source.rows, metrics=("average_precision",), **_which(source)).data
+    wide = data.pivot(index="method", columns="dataset", values="difference").reindex(columns=list(source.datasets))
+    lines: list[tuple[str | Cell, ...]] = []
     for method in source.methods:
-        if method not in PAPER_METHODS.values():
-            continue
-        line = [pairs.get((method, dataset)) for dataset in source.datasets]
-        cells = [
-            Cell(NOTHING)
-            if pair is None
-            else Cell(
-                short(pair.difference, sign=True),
-                mark=f"†{pair.count}" if pair.count < trials else "",
-            )
-            for pair in line
-        ]
-        counted = [pair.difference for pair in line if pair and pair.count >= trials]
-        mean = Cell(short(fmean(counted), sign=True) if counted else NOTHING)
-        rows.append((Cell(method), *cells, mean))
-    notes = [
-        f"Mean over {trials} trials here minus the paper's mean over five, on other splits; above zero: higher here. "
-        f"{NOTHING}: no trial yet.",
-        "Mean: over the data sets with all trials.",
-    ]
-    if any(pair.count < trials for pair in made.pairs):
-        notes.append(f"†n: only n of {trials} trials are finished.")
-    grid = Grid("Ours minus the paper's", ("method", *source.datasets, "mean"), tuple(rows), notes=tuple(notes))
-    return write(grid)
+        if method in PAPER_METHODS.values() and method in wide.index:
+            values = [*wide.loc[method], wide.loc[method].mean()]
+            lines.append((method, *map(partial(short, sign=True), values)))
+    note = (
+        f"Mean over {source.study.trials} trials here minus the paper's mean over five, on other splits; above zero: "
+    )
+    return write(("method", *source.datasets, "mean"), lines, f"{note}higher here.")
 
 
 def selection_block(source: Source) -> str:
-    """Average precision by what selects the setting: means over data sets, then the difference on each."""
-    made = selection_table(
-        source.rows, datasets=source.datasets, methods=source.methods, expected_trials=source.study.trials
-    )
-    lines = {(line.method, line.dataset): line for line in made.lines}
-    means, differences, all_kept = [], [], []
+    """Average precision by what selects the setting, means over data sets."""
+    data = selection_table(source.rows, **_which(source)).data
+    data = data[data["complete"]].assign(kept=data["single_positive_mean"] / data["clean_mean"])
+    lines: list[tuple[str | Cell, ...]] = []
     for method in source.methods:
-        row = [lines.get((method, dataset)) for dataset in source.datasets]
-        both = [line for line in row if line and line.complete]
-        clean, single = ([getattr(line, rule).mean for line in both] for rule in ("clean", "single_positive"))
-        numbers = [fmean(clean), fmean(single), made.mean_differences[method]] if both else [float("nan")] * 3
-        kept = [after / before for before, after in zip(clean, single, strict=True)]
-        all_kept += kept if not is_full_supervision(method) else []
-        share = f"{fmean(kept):.1%}" if kept else NOTHING
-        texts = [short(numbers[0]), short(numbers[1]), short(numbers[2], sign=True), share]
-        means.append((Cell(method), Cell(str(len(both))), *map(Cell, texts)))
-        shown = [short(line.difference, sign=True) if line and line.complete else NOTHING for line in row]
-        differences.append((Cell(method), *map(Cell, shown)))
-    header = ("method", "data sets", "clean", "single-positive", "difference", "kept")
-    notes = [f"Over the data sets on which both rules have all {source.study.trials} trials."]
-    if all_kept:
-        notes.append(
-            f"Single-positive selection keeps {fmean(all_kept):.1%} of clean selection's average precision in the mean "
+        own = data[data["method"] == method]
+        clean, single, gain, kept = own[["clean_mean", "single_positive_mean", "difference", "kept"]].mean()
+        share = f"{kept:.1%}" if kept == kept else NOTHING
+        lines.append((method, str(len(own)), short(clean), short(single), short(gain, sign=True), share))
+    notes = f"Over the data sets on which both rules have all {source.study.trials} trials."
+    blind = data.loc[[not is_full_supervision(name) for name in data["method"]], "kept"]
+    if len(blind):
+        notes += (
+            f" Single-positive selection keeps {fmean(blind):.1%} of clean selection's average precision in the mean "
             "over all pairs of method and data set, full supervision apart."
         )
-    notes.append("Below: the difference, single-positive minus clean, on each data set.")
-    upper = Grid("Both rules", header, tuple(means), notes=(" ".join(notes),))
-    lower = Grid("Difference", ("method", *source.datasets), tuple(differences))
-    return f"{write(upper)}\n\n{write(lower)}"
+    return write(("method", "data sets", "clean", "single-positive", "difference", "kept"), lines, notes)
+
+
+def _which(source: Source) -> Any:
+    return {"datasets": source.datasets, "methods": source.methods, "expected_trials": source.study.trials}
 
 
 def _main(source: Source, metric: str) -> Grid:
-    trials, datasets = source.study.trials, source.datasets
-    return main_table(source.rows, metric, datasets=datasets, methods=source.methods, expected_trials=trials).grid()
+    return main_table(source.rows, metric, **_which(source)).grid()

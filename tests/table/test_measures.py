@@ -182,6 +182,13 @@ def test_ways_to_write_a_number(written, read):
     np.testing.assert_allclose(made[:, 0], np.clip((values - values.mean()) / values.std(), -5, 5), rtol=1e-5)
 
 
+def test_a_plural_needs_a_unit_of_two_letters():
+    encoder, made, _ = encoded([f"{n} ms" for n in range(20)] + [f"{n} hrs" for n in range(9)], ["3 m", "3", "3 hr"])
+    assert encoder.describe()["x"].startswith("number with unit: ms, hrs →")
+    assert made.any(axis=1).tolist() == [False, False, True]
+    assert encoded([f"{n} {unit}" for n in range(20) for unit in ("m", "ms")])[0].n_features_ == 4
+
+
 def test_unit_missing_strange_or_unknown():
     _, made, tally = encoded(FILMS, ["90", "90 miles", "long", None, "90 MIN", "1e999 min", "9,000 min"])
     assert not made[[0, 1, 2, 3, 5]].any()

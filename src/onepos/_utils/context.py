@@ -105,7 +105,8 @@ def stage(first: float, last: float, time_share: float = 1.0) -> Iterator[None]:
         if listener is not None:
             listener(step, first + (last - first) * share)
 
-    with deadline(time.monotonic() + time_share * time_left()), progress_to(passed_on):
+    end = time.monotonic() + time_share * time_left() - _NOT_COUNTED.get()
+    with setting(_END, min(end, _END.get())), setting(_LISTENER, passed_on):
         yield
 
 

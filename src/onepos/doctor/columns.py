@@ -14,7 +14,7 @@ from scipy import sparse
 from onepos.doctor.diagnosis import Finding, counted, finding, name_of
 from onepos.doctor.labels import Tags, factorize
 from onepos.table import ColumnEncoder
-from onepos.table.columns import DateColumn, as_flags
+from onepos.table.columns import FLAGS, DateColumn, as_numbers
 from onepos.table.judge import ColumnChoice, judge, kind_of
 from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, WRITTEN, as_list, named, require_columns
 
@@ -69,7 +69,7 @@ def read_column(cells: "pd.Series[Any]", wanted: ColumnEncoder) -> Column:
     if isinstance(choice.part, DateColumn):
         values = choice.part.days(cells)
     elif kind == BOOLEAN:
-        values = as_flags(cells)
+        values = as_numbers(cells, FLAGS)
     elif kind == NUMBER:
         numbers = (
             cells.dt.total_seconds() if is_timedelta64_dtype(cells.dtype) else pd.to_numeric(cells, errors="coerce")

@@ -22,7 +22,7 @@ from onepos.rows.stored import DatasetRows, take
 from onepos.training import Batch, Callback, Checkpoint, History, Objective, Processes, Schedule, TrainingRows, train
 from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
 from onepos.training.machine import forward_precision, limited_threads, useful_threads
-from onepos.training.networks import forward_all, is_own, own_network, seeded_globals, start_at_frequencies, try_network
+from onepos.training.networks import forward_all, own_network, seeded_globals, start_at_frequencies, try_network
 from onepos.training.objective import as_features, gather
 from onepos.training.steps import check_rate_factors
 
@@ -142,7 +142,7 @@ def fit_network(task: Task) -> Fitted:
     rows = TrainingRows.from_arrays(scaled, task.labels.observed, task.trainable, device, processes)
     held = _held_rows(task, scaler, scaled)
     # A user's network and Dataset may draw from torch's global generators, which then follow the seed as well.
-    own = is_own(settings.network)
+    own = callable(settings.network)
     foreign = own or isinstance(task.X, DatasetRows)
     with seeded_globals(generator) if foreign else nullcontext():
         bags = are_bags(rows)
@@ -170,7 +170,8 @@ def fit_network(task: Task) -> Fitted:
         if facts.get("stopped") == "interrupted":  # one Ctrl-C, one end
             schedule = replace(schedule, n_epochs=0)
         objective = task.make_objective(context).to(device)
-        processes.same_state(objective)
+        if processes.size > 1:
+            processes.same_state(objective)
         n_parameters = sum(map(Tensor.numel, objective.parameters()))
         n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters, own=own)
         metric = _metric(settings, held, n_labels)
@@ -227,7 +228,7 @@ def _graph_features(task: Task) -> Any:
 def _network(settings: NetworkSettings, rows: TrainingRows, n_labels: int, generator: torch.Generator) -> nn.Module:
     """Return the library's own network, or a copy of the user's."""
     n_features = rows.features.shape[1]
-    if is_own(settings.network):
+    if callable(settings.network):
         network = own_network(settings.network, n_features, n_labels).to(settings.device)
         try_network(network, gather(rows.features, rows.trainable[:_TRIED_ROWS]), n_labels)
         return network

@@ -29,7 +29,7 @@ from onepos.rows.splits import hold_out
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
 from onepos.training import Callback, Checkpoint, History, Objective
 from onepos.training.machine import Processes, check_device, join, limited_threads
-from onepos.training.networks import MLP, forward_all, is_own
+from onepos.training.networks import MLP, forward_all
 
 __all__ = ["Context", "GraphClassifier", "NeuralClassifier"]
 
@@ -199,7 +199,7 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
                 _, held_out = hold_out(labels.observed, fraction, generator, rows=task.trainable)
                 kept = np.setdiff1d(task.trainable, held_out, assume_unique=True)
                 task = replace(task, trainable=kept, held_out=held_out)
-            elif given is None and auto and not is_own(self.network):
+            elif given is None and auto and not callable(self.network):
                 chosen = choose_epochs(task, generator)
                 task = replace(task, n_epochs=chosen.n_epochs)
             with stage(0.0 if chosen is None else N_FOLDS / (N_FOLDS + 1), 1.0):
@@ -254,7 +254,7 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
     def _validate_features(self, X: Any, *, reset: bool) -> Any:
         if is_dataset(X):
             # The library's own networks want vectors.
-            found: Any = DatasetRows.of(X, flat=not is_own(self.network))
+            found: Any = DatasetRows.of(X, flat=not callable(self.network))
             if reset and len(found) < 2:
                 raise ValueError(f"expected a Dataset of 2 items or more to fit; got {len(found)} sample.")
             validate_data(self, found, reset=reset, skip_check_array=True)
@@ -289,7 +289,7 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
 
     @property
     def _params(self) -> dict[str, Any]:
-        if is_own(self.network):
+        if callable(self.network):
             raise ModelFileError(
                 f"a model with a network of your own ({type(self.network_).__name__}) cannot be saved to a file that "
                 "is safe to open: rebuilding it would have to run code. Keep its weights with "

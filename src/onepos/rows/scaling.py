@@ -80,7 +80,10 @@ def choose_kind(X: Any) -> str:
     if sparse.issparse(X):
         return "none"
     blocks = (values for _, values in X.blocks()) if isinstance(X, DiskRows) else [X]
-    return "none" if all(bool(np.all((values == 0) | (values == 1))) for values in blocks) else "standard"
+    for values in blocks:
+        if not np.all((values == 0) | (values == 1)):
+            return "standard"
+    return "none"
 
 
 def fit_scaler(X: Any, kind: str) -> FeatureScaler:

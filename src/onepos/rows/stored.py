@@ -209,7 +209,10 @@ def is_dataset(X: Any) -> bool:
     """Whether X is read item by item: it can be indexed, and is neither an array, a frame nor a plain container."""
     if isinstance(X, list | tuple | str | bytes | Mapping | type):
         return False
-    return hasattr(X, "__getitem__") and not any(hasattr(X, mark) for mark in _MATRIX_MARKS)
+    for mark in _MATRIX_MARKS:
+        if hasattr(X, mark):
+            return False
+    return hasattr(X, "__getitem__")
 
 
 @dataclass(frozen=True, eq=False)

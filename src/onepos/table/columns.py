@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from onepos.table.encoder import ColumnEncoder
 
 #: What a column of numbers held in training. Beside whole numbers the text 5.123 may be a thousand.
-WHOLE, DECIMAL, DURATIONS = "whole numbers", "numbers", "durations"
+WHOLE, DECIMAL, DURATIONS, FLAGS = "whole numbers", "numbers", "durations", "yes/no values"
 _THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(\.\d{3})+\s*")
 
+_CORRECT = "Correct them, or leave them empty."
 _LOOKED_AT = 100  # Words by which the next format of dates is chosen
 _NAMED_MONTHS = ("%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%d-%b-%Y")
 _DAYS = (*_NAMED_MONTHS, "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y")
@@ -49,6 +50,7 @@ class FittedColumn(ABC):
 
     #: The kinds that the class encodes, as in ``ColumnEncoder.kinds_``.
     kinds: ClassVar[tuple[str, ...]]
+    line: ClassVar[str] = ""
     #: The rules of these fields.
     _stored: ClassVar[storage.Rules] = {"name": storage.TEXT, "weight": storage.NOT_NEGATIVE}
     name: str
@@ -68,9 +70,9 @@ class FittedColumn(ABC):
     def n_features(self) -> int:
         """Columns of the result of ``transform``."""
 
-    @abstractmethod
     def describe(self) -> str:
         """Return in one line what the column became."""
+        return self.line
 
     @property
     def kind(self) -> str:
@@ -87,13 +89,14 @@ class NumberColumn(FittedColumn):
     """
 
     kinds = (NUMBER,)
-    line: ClassVar[str] = "number → 1 feature, standardised"
+    line = "number → 1 feature, standardised"
+    gap: ClassVar[str] = "missing, filled with the median"
     n_features = 1
     _stored: ClassVar[storage.Rules] = {
         "fill": storage.FINITE,
         "shift": storage.FINITE,
         "factor": storage.POSITIVE,
-        "holds": storage.one_of(WHOLE, DECIMAL, DURATIONS),
+        "holds": storage.one_of(WHOLE, DECIMAL, DURATIONS, FLAGS),
     }
     fill: float
     shift: float = 0.0
@@ -117,78 +120,60 @@ class NumberColumn(FittedColumn):
         """Return one column."""
         values = as_numbers(column, self.holds)
         gaps = np.isnan(values)
-        tally.count(self.name, gaps, "missing, filled with the median")
+        tally.count(self.name, gaps, self.gap)
         with np.errstate(over="ignore"):  # single_precision reports it
             scaled = (np.where(gaps, self.fill, values) - self.shift) * self.factor
         made: NDArray[np.float32] = single_precision(scaled[:, None])
         return made
 
-    def describe(self) -> str:
-        """Return what every such column becomes."""
-        return self.line
-
 
 @dataclass(kw_only=True, eq=False)
-class FlagColumn(FittedColumn):
+class FlagColumn(NumberColumn):
     """Yes or no, as 1 and 0; a gap is the more frequent one."""
 
     kinds = (BOOLEAN,)
-    line: ClassVar[str] = "yes/no → 1 feature"
-    n_features = 1
-    _stored: ClassVar[storage.Rules] = {"fill": storage.SHARE}
-    fill: float
+    line = "yes/no → 1 feature"
+    gap = "missing, taken as the more frequent one"
 
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self:
         """Learn which one is more frequent."""
-        return cls(name=str(column.name), fill=float(np.nanmedian(as_flags(column))))
-
-    def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
-        """Return one column."""
-        values = as_flags(column)
-        tally.count(self.name, np.isnan(values), "missing, taken as the more frequent one")
-        return np.where(np.isnan(values), self.fill, values)[:, None].astype(np.float32)
-
-    def describe(self) -> str:
-        """Return what every such column becomes."""
-        return self.line
-
-
-def as_flags(column: "pd.Series[Any]") -> NDArray[np.float64]:
-    """Return yes as 1 and no as 0, NaN where there is neither; other cells are an error."""
-    words = as_words(column)
-    values = np.array([np.nan if word is None else TRUTH.get(word.lower(), np.nan) for word in words])
-    wrong = np.isnan(values) & np.array([word is not None for word in words], dtype=bool)
-    _refuse(column, wrong, "yes/no values as in training", "Correct them, or leave them empty.")
-    return values
+        return cls(name=str(column.name), fill=float(np.nanmedian(as_numbers(column, FLAGS))), holds=FLAGS)
 
 
 def as_numbers(column: "pd.Series[Any]", holds: str) -> NDArray[np.float64]:
-    """Return the values as float64 (durations in seconds), NaN where there is none; other cells are an error."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(object)
-    missing, dtype = column.isna().to_numpy(dtype=bool), column.dtype
-    are_durations = types.is_timedelta64_dtype(dtype)
-    if are_durations != (holds == DURATIONS) or types.is_bool_dtype(dtype) or types.is_datetime64_any_dtype(dtype):
-        wrong = ~missing
-    elif types.is_object_dtype(dtype) or types.is_string_dtype(dtype):
-        wrong = np.array([not _is_number(cell, holds) for cell in column], dtype=bool) & ~missing
+    """Return the values as float64 (yes as 1, durations in seconds), NaN in gaps; other cells are an error."""
+    if holds == FLAGS:
+        words = as_words(column)
+        missing, other = pd.isna(words), np.zeros(len(words), dtype=bool)
+        values = np.array([TRUTH.get(str(word).lower(), np.nan) for word in words])
     else:
-        wrong = np.zeros(len(column), dtype=bool)
-    what = f"{DURATIONS if holds == DURATIONS else DECIMAL} as in training"
-    dotted = holds == WHOLE and wrong.any() and _THOUSANDS.fullmatch(str(column.iloc[wrong.argmax()]))
-    advice = "Write thousands without dots." if dotted else "Correct them, or leave them empty."
-    _refuse(column, wrong, what, advice)
-    readable = column.dt.total_seconds() if are_durations else column
-    values = pd.to_numeric(readable, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    _refuse(column, np.isnan(values) & ~missing, what, advice)
-    large = f"finite numbers of at most {LARGEST:.2g} in magnitude"
-    _refuse(column, np.abs(values) > LARGEST, large, "Correct them, or leave them empty.")
+        missing, other = column.isna().to_numpy(dtype=bool), _of_other_type(column, holds)
+        cells = column.dt.total_seconds() if types.is_timedelta64_dtype(column.dtype) else column
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            cells = column.astype(object)
+        values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = (np.isnan(values) | other) & ~missing
+    dotted = holds == WHOLE and any(_THOUSANDS.fullmatch(str(cell)) for cell in column[wrong].head(1))
+    advice = "Write thousands without dots." if dotted else _CORRECT
+    _refuse(column, wrong, f"{DECIMAL if holds == WHOLE else holds} as in training", advice)
+    values = np.where(missing, np.nan, values)
+    large = np.abs(values) > LARGEST
+    _refuse(column, large, f"finite numbers of at most {LARGEST:.2g} in magnitude", _CORRECT)
     return values
 
 
+def _of_other_type(column: "pd.Series[Any]", holds: str) -> NDArray[np.bool_]:
+    """Whether cells have a type that training did not see. A text that is no number at all is found later."""
+    dtype = column.dtype
+    if types.is_timedelta64_dtype(dtype) or holds == DURATIONS:
+        return np.full(len(column), not (types.is_timedelta64_dtype(dtype) and holds == DURATIONS))
+    if types.is_numeric_dtype(dtype):
+        return np.full(len(column), types.is_bool_dtype(dtype))
+    return np.array([not _is_number(cell, holds) for cell in column], dtype=bool)
+
+
 def _is_number(cell: Any, holds: str) -> bool:
-    """Whether an object may stand in a column of numbers; a text that is none of them is found later."""
     if isinstance(cell, str):
         return holds != WHOLE or _THOUSANDS.fullmatch(cell) is None
     return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
@@ -198,10 +183,9 @@ def _refuse(column: "pd.Series[Any]", wrong: NDArray[np.bool_], expected: str, a
     """Raise DataFileError if there are wrong cells. Rows are counted from 1 on, as in output files."""
     if not wrong.any():
         return
-    place = int(wrong.argmax())
-    index, row = column.index, column.index[place]
+    index, place = column.index, int(wrong.argmax())
     numbered = index.name is None and index.dtype.kind == "i" and index.is_monotonic_increasing
-    where = f"row {row + 1}, counted from 1" if numbered else f"row {row}"
+    where = f"row {index[place] + 1}, counted from 1" if numbered else f"row {index[place]}"
     more = f"; {wrong.sum():,} such rows" if wrong.sum() > 1 else ""
     raise DataFileError(
         f"column {str(column.name)!r} must hold {expected}; got {str(column.iloc[place])[:40]!r} ({where}{more}). "

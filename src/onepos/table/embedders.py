@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ WEIGHTS = "*.safetensors"
 #: Files beside the weights that decide what an embedder computes, and folders that hold the weights again.
 _ABOUT = frozenset({"config.json", "modules.json", "sentence_bert_config.json", "tokenizer.json"})
 _OTHER_FORMATS = ("onnx/", "openvino/")
+_MOST_FILE_BYTES = 100 << 20  # of a picture
 _MOST_PIXELS, _LONGEST_SIDE = 50_000_000, 1_024  # Largest picture read, and the longer side that it is reduced to
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")  # Their readers are part of Pillow and start no other program
 
@@ -62,20 +64,16 @@ class FolderEmbedder:
         ignored = [f"{folder}*" for folder in _OTHER_FORMATS]
         wanted = {"allow_patterns": ["*.json", "*.txt", "*.model", WEIGHTS], "ignore_patterns": ignored}
         repository = self._repository()
-        reason: Exception | None = None
         # A copy that is here stays the same and needs no network.
         for local in (True, False)[: 1 + self.download]:
-            try:
+            with suppress(OSError, ValueError, RuntimeError):
                 folder = Path(hub.snapshot_download(repository, local_files_only=local, **wanted))
-            except (OSError, ValueError, RuntimeError) as error:
-                reason = error
-                continue
-            if list(folder.glob(WEIGHTS)):
-                return folder
+                if list(folder.glob(WEIGHTS)):
+                    return folder
         raise DataFileError(
             f"expected {self.name!r} to be a folder, or a model with safetensors weights on huggingface.co; it is not "
             "on this machine and was not downloaded. Check the name, or give the path of a folder."
-        ) from reason
+        )
 
     def _repository(self) -> str:
         raise NotImplementedError
@@ -155,6 +153,18 @@ class PictureEmbedder(FolderEmbedder):
 
 class BadPicture(Exception):
     """Why a picture cannot be used."""
+
+
+def read_picture(path: Path) -> bytes:
+    """Return the content of a file, by which pictures are recognised."""
+    try:
+        if not path.is_file():
+            raise BadPicture(f"there is no file {path.name!r}")
+        if path.stat().st_size > _MOST_FILE_BYTES:
+            raise BadPicture(f"{path.name!r} has more than {_MOST_FILE_BYTES >> 20} MB")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        raise BadPicture(f"{path.name!r} cannot be read ({error})") from error
 
 
 def open_picture(path: Path) -> Any:

@@ -39,13 +39,11 @@ _BESIDE_TEXT = 0.5
 class ColumnEncoder:
     """Learn how the columns of a table become numbers, then do it to other tables.
 
-    Numbers are standardised, their gaps filled with the median. Categories (words with few distinct values) become one
-    0/1 column each; one that training never saw is all zeros. Of words with more distinct values, those in at least 3
-    rows get a column, and all others share one; so do the parts of cells that are lists (``Chile, Peru``). Dates become
-    their place in the range of training, month and weekday. Numbers with units (``93 min``) become a number for each
-    unit. Texts become tf-idf weights. Columns that say nothing (constant, empty, a different word in every row)
-    are left out, and ``left_out_`` says why. ``describe`` says what each column became. Beside text, other columns are
-    multiplied by ½.
+    Numbers are standardised, gaps are the median. Of words, each value becomes a 0/1 column, or each frequent one if
+    they are many; so do the parts of lists (``Chile, Peru``). Dates become place in the range of training, month and
+    weekday; numbers with units (``93 min``) a number for each unit; texts tf-idf weights. Beside text, other columns
+    are multiplied by ½. Columns that say nothing are left out, and ``left_out_`` says why. The features of a row depend
+    on its own cells and the training only.
 
     Parameters
     ----------
@@ -190,10 +188,8 @@ class ColumnEncoder:
         frame, tally = named(frame), Tally() if tally is None else tally
         missing = [name for name in self.kinds_ if name not in frame.columns]
         if missing:
-            raise DataFileError(
-                f"the model needs the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing[:5]))}"
-                f"{' …' if len(missing) > 5 else ''}, which the data lack; they have {shorten(frame.columns)}."
-            )
+            what = f"column{'s' if len(missing) > 1 else ''} {shorten(map(repr, missing), 5)}"
+            raise DataFileError(f"the model needs the {what}, which the data lack; they have {shorten(frame.columns)}.")
         blocks = [column.weight * column.transform(frame[column.name], tally) for column in self._columns]
         blocks += [one.transform(frame, tally) for one in self._embedded]
         if any(sparse.issparse(block) for block in blocks):

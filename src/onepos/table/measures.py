@@ -33,9 +33,9 @@ class MeasureColumn(FittedColumn):
     """Numbers with units: for each unit the standardised number, and whether it is the unit of the cell.
 
     ``1,200 km``, ``3.5kg``, ``$5``, ``7 %`` and numbers written as text are read; one with no unit has the unit "".
-    ``decimal`` is the decimal sign of the column; it says what ``1.234`` is. A plural is the unit that it is the plural
-    of. A number far outside the range of its unit is cut at 5 standard deviations. Gaps, and cells without a known
-    unit, are all zeros.
+    ``decimal`` is the decimal sign of the column; it says what ``1.234`` is. The plural of a unit of two letters or
+    more is the same unit. A number far outside the range of its unit is cut at 5 standard deviations. Gaps, and cells
+    without a known unit, are all zeros.
     """
 
     kinds = (MEASURE,)
@@ -58,16 +58,16 @@ class MeasureColumn(FittedColumn):
             return None
         decimal = _find_decimal_sign([cell[4] for cell in map(_MEASURE.fullmatch, words) if cell is not None])
         measures = [measure for measure in _read(column, decimal) if measure is not None]
-        counts = Counter(unit for _, unit in measures)
-        for unit in [unit for unit in counts if unit + "s" in counts]:
-            counts[unit] += counts.pop(unit + "s")
-        units = [unit for unit, n in counts.most_common() if n >= _LEAST_ROWS]
-        if not 0 < len(units) <= _MOST_UNITS or sum(counts[unit] for unit in units) < READABLE * len(words):
+        seen = {unit for _, unit in measures}
+        numbers: dict[str, list[float]] = {}
+        for number, unit in measures:
+            numbers.setdefault(_singular(unit) if _singular(unit) in seen else unit, []).append(number)
+        numbers = {unit: values for unit, values in numbers.items() if len(values) >= _LEAST_ROWS}
+        units = sorted(numbers, key=lambda unit: -len(numbers[unit]))
+        if not 0 < len(units) <= _MOST_UNITS or sum(map(len, numbers.values())) < READABLE * len(words):
             return None
-        placed = [(_place(unit, units), number) for number, unit in measures]
-        numbers = [[number for place, number in placed if place == j] for j in range(len(units))]
-        means = [float(np.mean(of_unit)) for of_unit in numbers]
-        spreads = [float(np.std(of_unit)) or 1.0 for of_unit in numbers]
+        means = [float(np.mean(numbers[unit])) for unit in units]
+        spreads = [float(np.std(numbers[unit])) or 1.0 for unit in units]
         return cls(name=str(column.name), units=units, means=means, spreads=spreads, decimal=decimal)
 
     @property
@@ -105,8 +105,14 @@ def _read(column: "pd.Series[Any]", decimal: str) -> list[tuple[float, str] | No
     return [None if word is None else _measure(word, sign) for word, sign in words]
 
 
+def _singular(unit: str) -> str:
+    """Return a unit without the s of a plural; ms is none of m."""
+    return unit[:-1] if unit.endswith("s") and len(unit) > 2 else unit
+
+
 def _place(unit: str, units: list[str]) -> int | None:
-    return next((units.index(way) for way in (unit, unit.removesuffix("s"), unit + "s") if way in units), None)
+    ways = (unit, _singular(unit), unit + "s" if len(unit) > 1 else unit)
+    return next((units.index(way) for way in ways if way in units), None)
 
 
 def _measure(word: str, decimal: str) -> tuple[float, str] | None:

@@ -42,7 +42,7 @@ Scorer = Callable[[torch.nn.Module], float]
 
 def higher_is_better(name: str) -> bool:
     """Whether a larger value of a selection metric means a better model."""
-    return name == OBSERVED_LIKELIHOOD or metrics.higher_is_better(name)
+    return name in ("average_precision", OBSERVED_LIKELIHOOD)
 
 
 def selection_score(name: str, observed: NDArray[Any], logits: NDArray[Any]) -> float:
@@ -226,15 +226,12 @@ class Run:
     def reason_to_stop(self) -> str:
         """Return why no further epoch is needed or possible, "" if there is no reason."""
         schedule, n_done = self.steps.schedule, len(self.history.records)
-        if self.scorer is not None and schedule.patience is not None and self._waited(n_done) >= schedule.patience:
+        waited = n_done - 1 - max(self.best_epoch, self.restart)
+        if self.scorer is not None and schedule.patience is not None and waited >= schedule.patience:
             return "early"
         if n_done >= schedule.n_epochs:
             return "max_epochs"
         return "time" if self.steps.rows.processes.agree(time_left() <= 0) else ""
-
-    def _waited(self, n_done: int) -> int:
-        """Return the number of epochs since the best one, or since the last restart."""
-        return n_done - 1 - max(self.best_epoch, self.restart)
 
     def next_epoch(self) -> str:
         """Train for an epoch, score and note it; return why it was the last one, "" if there is no reason."""
@@ -258,7 +255,7 @@ class Run:
         self.history.append({"epoch": epoch + 1, **record, "seconds": time.perf_counter() - started})
         if not complete:
             return "time"
-        if objective.end_epoch(None if self.scorer is None else self._waited(epoch + 1)):
+        if objective.end_epoch(None if self.scorer is None else epoch - max(self.best_epoch, self.restart)):
             # The best epoch's network with what else the objective trains; the best epoch is then sought anew.
             best = {name: value for name, value in self.best_state.items() if name.startswith("network.")}
             self.last_state = self.last_state | best
@@ -276,7 +273,12 @@ class Run:
         shuffled = torch.randperm(len(rows.trainable), generator=self.steps.generator, device=rows.trainable.device)
         batches = torch.split(rows.trainable[shuffled], schedule.batch_size)
         sums: dict[str, Tensor] = {}
-        last, n_seen, step = "", 0, self._step(epoch)
+        last, n_seen = "", 0
+        # What those who watch see: the epoch, with the loss and the score of the one before.
+        step = f"training, epoch {epoch + 1} of {schedule.n_epochs}"
+        for quantity, value in self.history[-1].items() if len(self.history) else ():
+            if quantity == "loss" or quantity.startswith("valid_"):
+                step += f", {quantity.removeprefix('valid_')} {value:.4f}"
         for position, index in enumerate(batches):
             for name, loss in self.steps.losses(index, epoch * len(batches) + position):
                 # Summed as tensors: a number would have to be waited for in every step.
@@ -294,15 +296,6 @@ class Run:
         means = {name: float(total) / n_seen for name, total in sums.items()}
         total = sum(means.values())
         return {"loss": means[last] if math.isfinite(total) else math.nan, **means}, n_seen == len(shuffled)
-
-    def _step(self, epoch: int) -> str:
-        """Return the name of an epoch for those who watch, with the loss and the scores of the one before."""
-        name = f"training, epoch {epoch + 1} of {self.steps.schedule.n_epochs}"
-        records = self.history.records
-        for quantity, value in records[-1].items() if records else ():
-            if quantity == "loss" or quantity.startswith("valid_"):
-                name += f", {quantity.removeprefix('valid_')} {value:.4f}"
-        return name
 
     def _exchange_state(self, batches: Sequence[Tensor]) -> None:
         """Give all processes what each wrote for its own rows in this epoch, and process 0's other buffers."""

@@ -43,7 +43,7 @@ def usable_device(name: str) -> str:
 
 def check_device(name: str) -> None:
     """Raise ValueError unless torch can compute on this device here."""
-    if not _computes(name):
+    if name != "cpu" and not _computes(name):
         usable = "'cpu' or 'cuda'" if torch.cuda.is_available() else "'cpu'"
         raise ValueError(f"device must be one that torch can use on this machine, such as {usable}; got {name!r}.")
 
@@ -150,7 +150,7 @@ class Processes:
 
     def same_state(self, module: nn.Module) -> None:
         """Give all processes process 0's parameters and buffers."""
-        for value in module.state_dict().values() if self.size > 1 else ():
+        for value in module.state_dict().values():
             with _answers():
                 distributed.broadcast(value, 0)
 

@@ -154,11 +154,6 @@ def start_at_frequencies(network: nn.Module, observed: Tensor) -> None:
     last.bias.copy_(torch.logit(share))
 
 
-def is_own(network: Any) -> bool:
-    """Whether the user brought the network: as a module, or as a function that makes one."""
-    return callable(network)
-
-
 @contextmanager
 def seeded_globals(generator: torch.Generator) -> Iterator[None]:
     """Run the body with torch's global generators, from which a user's modules draw, seeded as ``generator`` was."""

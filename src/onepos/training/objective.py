@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,12 +59,6 @@ class Batch:
     features: Tensor
     observed: Tensor
     number: int = 0
-
-    @cached_property
-    def positives(self) -> Tensor:
-        """1 where a label was observed, else 0; floating-point, of the features' precision."""
-        kind = self.features.dtype
-        return self.observed.clamp(min=0).to(kind if kind.is_floating_point else torch.float32)
 
 
 @dataclass

@@ -65,7 +65,8 @@ def with_rate_factors(groups: Groups, network: nn.Module, factors: Mapping[str, 
         for parameter in group["params"]:
             if parameter.requires_grad and own.get(parameter, 1.0):
                 parts.setdefault(own.get(parameter, 1.0), []).append(parameter)
-        result += [group | {"params": part, "lr": group.get("lr", 1.0) * factor} for factor, part in parts.items()]
+        for factor, part in parts.items():
+            result.append(group | {"params": part, "lr": group.get("lr", 1.0) * factor})
     return result
 
 
@@ -99,7 +100,8 @@ class Steps:
         if loss not in self.optimizers:
             objective, schedule = self.objective, self.schedule
             groups = with_rate_factors(objective.trained_by(loss), objective.network, schedule.rate_factors)
-            groups = [group | {"lr": schedule.learning_rate * group["lr"]} for group in groups]
+            for group in groups:
+                group["lr"] *= schedule.learning_rate
             self.optimizers[loss] = AdamW(groups, weight_decay=schedule.weight_decay, fused=True)
         return self.optimizers[loss]
 
@@ -156,7 +158,10 @@ class Steps:
 
 
 def _parameters(optimizer: AdamW) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters: list[Tensor] = []
+    for group in optimizer.param_groups:
+        parameters += group["params"]
+    return parameters
 
 
 class _Stream:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from onepos.metrics import METRICS
-from onepos_studies.study.figures import convergence, figure_svg, sufficiency
-from onepos_studies.study.report import render_study_report
+from onepos_studies.study.figures import convergence, sufficiency
+from onepos_studies.study.report import StudyFigure, render_study_report
 
 LEVELS = {"smile": 0.80, "role": 0.76, "an": 0.70, "forest": 0.66, "frequency": 0.50, "bce": 0.88}
 #: These have no epochs.
@@ -30,6 +30,7 @@ def result(dataset="scene", method="smile", trial=0, selection="clean", *, n_tra
         "trial": trial,
         "selection": selection,
         "n_train": n_train,
+        "train_fraction": 1.0,
         "status": "ok",
         "error": None,
         "setting": json.dumps(setting),
@@ -121,12 +122,8 @@ def nasty_frame():
 def nasty_page(frame):
     """The page of such results."""
     small = frame[(frame["dataset"] == "scene") & (frame["selection"] == "clean")]
-    return render_study_report(
-        frame,
-        title=f"A study {NASTY}",
-        description="First paragraph.\n\nSecond & last.",
-        figures=[(f"Figure {NASTY}", figure_svg(convergence(small))), ("Second", figure_svg(sufficiency(small)))],
-        reproduce="onepos bench run made-up --out results/",
-        study_file='name = "<made-up>"',
-        environment={"commit": "0123", "libraries": {"torch": "2.9"}},
-    )
+    figures = [
+        StudyFigure("first", f"Figure {NASTY}", convergence(small)),
+        StudyFigure("second", "Second", sufficiency(small)),
+    ]
+    return render_study_report(frame, figures, description="First & last.", study_file='name = "<made-up>"')

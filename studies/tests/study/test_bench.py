@@ -11,8 +11,6 @@ from onepos.metrics import METRICS
 from onepos_studies.cli.study_view import Lines
 from onepos_studies.study import cells_of, load_results, read_study
 
-SHOWN = ".study-table:not([hidden])"
-
 
 def test_status_counts_what_there_is(run, smoke_results):
     code, out, _ = run("bench", "status", smoke_results, "--json")
@@ -97,7 +95,7 @@ def test_one_file_serves_as_well_as_the_folder(run, smoke_results, tmp_path):
     assert tables[0] == tables[1]
 
 
-def test_report_opens_sorts_and_filters(run, browser, smoke_results, tmp_path):
+def test_report_opens(run, browser, smoke_results, tmp_path):
     code, out, _ = run(
         "bench", "report", smoke_results, "--out", tmp_path / "r.html", "--figures", tmp_path / "f", "--json"
     )
@@ -108,23 +106,6 @@ def test_report_opens_sorts_and_filters(run, browser, smoke_results, tmp_path):
         assert {f"{name}.svg", f"{name}.png"} <= names
     path = tmp_path / "r.html"
     assert browser.open(path) == []
-    means = _column(browser, "smile")
-    for expected in (sorted(means), sorted(means, reverse=True)):
-        browser.click(f"{SHOWN} th[data-method=smile] button")
-        assert _column(browser, "smile") == expected
-    browser.run("document.getElementById('result-filter').focus()")
-    browser.type("digit")
-    assert len(_column(browser, "smile")) == 1
     assert browser.run("document.querySelectorAll('figure svg').length") >= 5
     assert browser.complaints == []
     assert browser.foreign_requests(path) == []
-
-
-def _column(browser, method):
-    """The means of a method's column, from top to bottom, as shown."""
-    return browser.run(
-        f"(() => {{ const t = document.querySelector('{SHOWN} table');"
-        f" const at = Array.from(t.querySelectorAll('thead th')).findIndex(h => h.dataset.method === '{method}');"
-        " return Array.from(t.tBodies[0].rows).filter(r => r.checkVisibility())"
-        ".map(r => parseFloat(r.cells[at].innerText)); })()"
-    )

@@ -15,8 +15,15 @@ import onepos_studies.study.figures
 from onepos.exceptions import MissingDependencyError
 from onepos.methods.registry import installed_methods
 from onepos.pages.figures import PAPER, VARIABLES, WIDTH
-from onepos_studies.study.figures import calibration, convergence, critical_difference, epochs, save_figure, sufficiency
-from onepos_studies.study.looks import looks
+from onepos_studies.study.figures import (
+    calibration,
+    convergence,
+    critical_difference,
+    epochs,
+    looks,
+    save_figure,
+    sufficiency,
+)
 from study_frame import LEVELS, curve, result, results
 
 METHODS = installed_methods()
@@ -38,7 +45,6 @@ PAPERS = (
     "frequency",
 )
 RANKS = dict(zip(PAPERS, (1.8, 3.2, 4.0, 7.7, 6.5, 5.9, 2.9, 9.4, 8.8, 10.2, 7.1, 9.9, 12.6), strict=True))
-CLIQUES = [["smile", "role", "smile-si", "smile-code", "wan"], ["wan", "an-ls", "softmax", "an"], ["forest", "d2ml"]]
 
 
 def sizes(methods=("smile", "role", "bce"), trials=3):
@@ -80,8 +86,8 @@ def drawn(small):
         "epochs": epochs(every_method()),
         "convergence": convergence(small),
         "calibration": calibration(small),
-        "ranks": critical_difference(RANKS, 5.27, CLIQUES),
-        "few ranks": critical_difference({"smile": 1.4, "role": 1.6, "an": 3.0}, 2.9, [["smile", "role", "an"]]),
+        "ranks": critical_difference(RANKS, 5.27),
+        "few ranks": critical_difference({"smile": 1.4, "role": 1.6, "an": 3.0}, 2.9),
     }
 
 
@@ -206,48 +212,20 @@ def test_what_was_not_recorded_is_said(draw, small):
         draw(small[small["method"] == "frequency"])
 
 
-def test_ranks_ruler_and_bars_are_to_scale():
-    ranks = {"smile": 1.5, "role": 2.25, "an": 3.75}
-    figure = critical_difference(ranks, 1.1, [["smile", "role"], ["an"]])
+def test_ranks_and_bars_are_to_scale():
+    figure = critical_difference({"smile": 1.5, "role": 2.25, "an": 3.75}, 1.1)
     (axes,) = figure.axes
-    drawn = [line.get_xydata() for line in axes.lines]
-    # An elbow starts on the axis at its rank, goes down and then out to its label.
-    elbows = [points for points in drawn if len(points) == 3]
-    places = np.array([points[0, 0] for points in elbows])
-    scale, start = np.polyfit([ranks["smile"], ranks["role"], ranks["an"]], places, 1)
-    np.testing.assert_allclose(places, start + scale * np.array([1.5, 2.25, 3.75]))
-    level = [(points[0, 0], points[1, 0]) for points in drawn if len(points) == 2 and points[0, 1] == points[1, 1]]
-    lengths = [(end - begin) / scale for begin, end in level]
-    # The axis from rank 1 to rank 4, the ruler, and one bar that reaches a little beyond its methods.
-    np.testing.assert_allclose(lengths[:2], [3, 1.1])
-    assert len(level) == 3
-    np.testing.assert_allclose(level[2], (places[0] - 0.03, places[1] + 0.03))
-    assert {text.get_text() for text in axes.texts} >= {
-        "SMILE 1.50",
-        "ROLE 2.25",
-        "AN 3.75",
-        "critical difference 1.10",
-    }
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["AN 3.75", "ROLE 2.25", "SMILE 1.50"]
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [3.75, 2.25, 1.5])
+    bars = axes.collections[0].get_segments()
+    np.testing.assert_allclose([bar[:, 0] for bar in bars], [[3.2, 4.3], [1.7, 2.8], [0.95, 2.05]])
+    assert "critical difference 1.10" in axes.get_xlabel()
 
 
-def test_bars_that_would_touch_are_drawn_one_below_the_other():
-    figure = critical_difference(RANKS, 5.27, CLIQUES)
-    bars = [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_linewidth() == 3]
-    assert len(bars) == 3
-    assert bars[0] != bars[1]
-
-
-@pytest.mark.parametrize(
-    ("ranks", "difference", "cliques", "message"),
-    [
-        ({"smile": 1.0}, 1.0, [], "at least two methods; got 1"),
-        ({"smile": 1.0, "an": 2.0}, 0.0, [], "above 0; got 0.0"),
-        ({"smile": 1.0, "an": 2.0}, 1.0, [["smile", "role"]], "have no rank: role"),
-    ],
-)
-def test_ranks_that_make_no_diagram_are_refused(ranks, difference, cliques, message):
-    with pytest.raises(ValueError, match=message):
-        critical_difference(ranks, difference, cliques)
+@pytest.mark.parametrize(("ranks", "difference"), [({"smile": 1.0}, 1.0), ({"smile": 1.0, "an": 2.0}, 0.0)])
+def test_ranks_that_make_no_diagram_are_refused(ranks, difference):
+    with pytest.raises(ValueError, match="two methods and a critical difference above 0"):
+        critical_difference(ranks, difference)
 
 
 def visible_texts(figure):
@@ -282,8 +260,6 @@ def test_text_is_large_enough_inside_the_figure_and_apart(drawn):
 
 def test_every_two_lines_differ_without_colour():
     style = looks([*METHODS, "mine", "yours"])
-    shapes = {(look.dashes, look.marker, look.filled) for look in style.values()}
-    assert len(shapes) == len(METHODS) + 2
     markers = {(look.marker, look.filled) for look in style.values()}
     assert len(markers) == len(METHODS) + 2
     # A method looks the same whatever stands beside it.

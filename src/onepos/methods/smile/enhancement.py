@@ -104,7 +104,7 @@ class LabelEnhancement(nn.Module):
         latent = sample_gaussian(mean, log_variance, self.generator)
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
         return (
-            losses.binary_cross_entropy(self.label_decoder(soft), batch.positives)
+            losses.binary_cross_entropy(self.label_decoder(soft), (batch.observed > 0).to(soft.dtype))
             + losses.feature_reconstruction(reconstructed, features)
             + losses.adjacency_reconstruction(soft, self.encoder.linked(batch.rows).to(soft))
             + gaussian_kl(mean, log_variance).sum() / len(features)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,8 @@ from onepos.cli.output import InputError, JsonOption, answer, input_errors, prin
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from onepos_studies.study.tables import Grid
 
 app = typer.Typer(help="Studies: run an evaluation, resume it, make its tables, figures and report.")
 
@@ -185,8 +187,8 @@ def table_(
     with input_errors():
         from onepos_studies.study import tables
 
-        kinds: dict[str, Callable[[pd.DataFrame], Any]] = {
-            "main": lambda frame: tables.main_table(frame, metric, selection=selection),
+        kinds: dict[str, Callable[[pd.DataFrame], Grid]] = {
+            "main": lambda frame: tables.main_table(frame, metric, selection=selection).grid(),
             "ranks": lambda frame: tables.rank_table(frame, selection=selection),
             "significance": lambda frame: tables.significance(frame, method=method, selection=selection),
             "selection": lambda frame: tables.selection_table(frame, metric),
@@ -211,7 +213,7 @@ def compare_(
 
         metrics = (metric,) if metric else tuple(METRICS)
         made = compare(_full_size(results), metrics=metrics, selection=selection)
-        if not made.pairs and not json:
+        if not made.rows and not json:
             print_line(
                 "There is nothing published to compare with: the paper has values of its own methods on its own data "
                 "sets only. Use `onepos bench table`."
@@ -228,17 +230,15 @@ def _full_size(results: Path) -> "pd.DataFrame":
     return frame[frame["train_fraction"] == 1.0] if "train_fraction" in frame else frame
 
 
-def _print_table(made: Any, form: str, json: bool) -> None:
+def _print_table(made: "Grid", form: str, json: bool) -> None:
     from onepos.methods.registry import installed_methods
-    from onepos_studies.study.tables import render, to_terminal
+    from onepos_studies.study.tables import render
 
-    titles = {key: method.name for key, method in installed_methods().items()}
     if json:
-        print_json(made.frame().to_dict("records"))
-    elif form == "terminal":
-        print_line(to_terminal(made, names=titles, width=get_terminal_size().columns))
-    else:
-        print_line(render(made, form, names=titles))
+        print_json(made.data.to_dict("records"))
+        return
+    titles = {key: method.name for key, method in installed_methods().items()}
+    print_line(render(made, form, names=titles, width=get_terminal_size().columns))
 
 
 @app.command("report")
@@ -248,7 +248,7 @@ def report(
     figures: Annotated[Path | None, typer.Option(help="Folder to write every figure to, as SVG and PNG.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write one HTML page with tables, figures and every cell; it needs no network."""
+    """Write one HTML page with the main tables and the figures; it needs no network."""
     with input_errors():
         from onepos_studies.study.report import report_study
 

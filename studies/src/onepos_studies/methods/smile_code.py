@@ -116,7 +116,8 @@ class ReleasedModel(nn.Module):
         )
 
     def _reconstruction(self, logits: Tensor, batch: Batch) -> Tensor:
-        soft, features, positives = torch.sigmoid(logits), batch.features, batch.positives
+        soft, features = torch.sigmoid(logits), batch.features
+        positives = (batch.observed > 0).to(soft.dtype)
         latent = self.latent_encoder(torch.cat([features, soft], dim=1))
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
         drawn = sample_beta(soft + _LOG_OFFSET, torch.sigmoid(-logits) + _LOG_OFFSET, self.generator)

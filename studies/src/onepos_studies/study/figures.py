@@ -6,32 +6,32 @@ Each function takes rows of results, of one data set and one selection rule, and
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, floor, log
+from math import ceil
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.textpath import TextPath
 
+from onepos._utils.files import write_durably
 from onepos._utils.validation import FloatArray
 from onepos.methods.registry import installed_methods
 from onepos.pages.figures import (
+    FAINT,
+    HUES,
     INK,
-    PAPER,
-    TEXT,
-    WIDTH,
+    Look,
     add_legend,
+    draw,
     draw_reliability,
     figure_svg,
     label_axes,
     new_figure,
     plain,
     pool_bins,
-    reliability,
     use_log_scale,
 )
-from onepos_studies.study.looks import looks, save_figure
 
 __all__ = [
     "calibration",
@@ -39,7 +39,7 @@ __all__ = [
     "critical_difference",
     "epochs",
     "figure_svg",
-    "reliability",
+    "looks",
     "save_figure",
     "sufficiency",
 ]
@@ -63,6 +63,36 @@ def order_methods(keys: Iterable[str]) -> list[str]:
     """Return each key once: registered methods in the registry's order, then the others by name."""
     wanted, known = set(keys), installed_methods()
     return [key for key in known if key in wanted] + sorted(wanted - known.keys())
+
+
+_DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.6), (8.0, 2.0), (1.0, 1.4), (6.0, 1.5, 1.0, 1.5))
+_MARKERS = "os^vD<>PXphdH*8"
+
+
+def looks(methods: Sequence[str]) -> dict[str, Look]:
+    """Return the look of each method: registered ones keep theirs in every figure, others follow in order.
+
+    Marker and filling tell every two lines apart, so the hue may be lost in print.
+    """
+    known, hues = list(installed_methods()), list(HUES.values())
+    order = [*known, *(method for method in methods if method not in known)]
+    places = {method: place for place, method in enumerate(order) if method in methods}
+    return {
+        method: Look(
+            hues[place % len(hues)],
+            _DASHES[place % len(_DASHES)],
+            _MARKERS[place % len(_MARKERS)],
+            filled=place // len(_MARKERS) % 2 == 0,
+        )
+        for method, place in places.items()
+    }
+
+
+def save_figure(figure: Figure, path: str | Path) -> tuple[Path, Path]:
+    """Write ``path`` + ``.svg`` and ``path`` + ``.png``, each whole or not at all, and return the two paths."""
+    # Draw both before writing either, so that the two files match.
+    svg, png = figure_svg(figure).encode("utf-8"), draw(figure, "png", {"Software": None})
+    return write_durably(Path(f"{path}.svg"), svg), write_durably(Path(f"{path}.png"), png)
 
 
 def _finished(frame: pd.DataFrame) -> pd.DataFrame:
@@ -93,10 +123,10 @@ def sufficiency(frame: pd.DataFrame) -> Figure:
     sizes = sorted({int(size) for size in rows["n_train"]})
     if sizes[-1] > _WIDE * sizes[0]:
         axes.set_xscale("log")
-        _name_sizes(axes, sizes)
+        axes.minorticks_off()
     else:
         axes.xaxis.get_major_locator().set_params(nbins=6)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     return figure
 
 
@@ -179,17 +209,6 @@ def _draw(height: float, runs: Runs, x_title: str, y_title: str) -> tuple[Figure
     return figure, axes, np.concatenate(means)
 
 
-def _name_sizes(axes: Any, sizes: Sequence[int]) -> None:
-    """Name the sizes themselves on a logarithmic axis, leaving out those too near the next larger one."""
-    span = log(sizes[-1] / sizes[0])
-    shown: list[int] = []
-    for size in reversed(sizes):
-        if not shown or log(shown[-1] / size) / span > 0.16:
-            shown.append(size)
-    axes.minorticks_off()
-    axes.set_xticks(shown, [f"{size:,}" for size in shown], fontsize=TEXT)
-
-
 def calibration(frame: pd.DataFrame) -> Figure:
     """Reliability of the soft labels D: above, confidence against truth; below, how many labels got that confidence.
 
@@ -201,112 +220,22 @@ def calibration(frame: pd.DataFrame) -> Figure:
     return draw_reliability(lines, "confidence in the label, D")
 
 
-# Demšar's diagram. All in inches, so that text keeps its distance whatever the number of methods.
-_TITLE, _RULER, _AXIS = 0.10, 0.30, 0.62
-_BAR_STEP, _LABEL_STEP, _GAP = 0.08, 0.155, 0.05
-_WORDS: dict[str, Any] = {"fontsize": TEXT, "color": INK}
+def critical_difference(average_ranks: Mapping[str, float], difference: float) -> Figure:
+    """Draw average ranks, the best above: each with a bar as long as the critical difference, centred on it.
 
-
-def critical_difference(
-    average_ranks: Mapping[str, float], critical_difference: float, cliques: Sequence[Sequence[str]]
-) -> Figure:
-    """Draw average ranks, best at the left; a bar joins methods that the test cannot tell apart.
-
-    ``average_ranks`` are by method key (1 is best). The critical difference is drawn to scale as a ruler. ``cliques``
-    are groups of keys without a significant difference inside. It is Figure 1 of Demšar (JMLR 7, 2006).
+    Two methods whose bars overlap do not differ significantly. ``average_ranks`` are by method key (1 is best).
     """
-    if len(average_ranks) < 2:
-        raise ValueError(f"expected the ranks of at least two methods; got {len(average_ranks)}")
-    if not critical_difference > 0:
-        raise ValueError(f"expected a critical difference above 0; got {critical_difference}")
-    if strangers := sorted({key for clique in cliques for key in clique} - set(average_ranks)):
-        raise ValueError(f"these methods of a clique have no rank: {', '.join(strangers)}")
-    order = sorted(average_ranks, key=lambda key: (average_ranks[key], key))
-    half = ceil(len(order) / 2)
-    sides = (order[:half], order[half:][::-1])
-    texts = {key: f"{plain(method_name(key))} {average_ranks[key]:.2f}" for key in order}
-
-    low = floor(min(average_ranks.values()))
-    high = max(ceil(max(average_ranks.values())), ceil(low + critical_difference), low + 1)
-    needed = [[(_text_width(texts[key]) + 0.12, average_ranks[key]) for key in side] for side in sides]
-    left, scale = _fit(needed[0], needed[1], low, high)
-    place = {key: left + (rank - low) * scale for key, rank in average_ranks.items()}
-
-    bars = _stack_bars([[place[key] for key in clique] for clique in cliques if len(clique) > 1])
-    first_label = _AXIS + _BAR_STEP * (1 + max((row for row, _, _ in bars), default=-1)) + 0.16
-    height = first_label + _LABEL_STEP * (half - 1) + 0.12
-    figure = Figure(figsize=(WIDTH, height), facecolor=PAPER)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, WIDTH), ylim=(height, 0))
-    axes.set_axis_off()
-    _draw_axis(axes, low, high, left, scale)
-    _draw_ruler(axes, critical_difference, left, scale)
-    for row, start, end in bars:
-        y = _AXIS + _BAR_STEP * (row + 1)
-        axes.plot([start - 0.03, end + 0.03], [y, y], color=INK, linewidth=3, solid_capstyle="butt")
-    for side, edge, direction in ((sides[0], 0.04, "left"), (sides[1], WIDTH - 0.04, "right")):
-        for row, key in enumerate(side):
-            y = first_label + _LABEL_STEP * row
-            width = _text_width(texts[key]) + _GAP
-            end = edge + width if direction == "left" else edge - width
-            axes.plot([place[key], place[key], end], [_AXIS, y, y], color=INK, linewidth=0.7)
-            axes.text(edge, y, texts[key], ha=direction, va="center", **_WORDS)
+    if len(average_ranks) < 2 or not difference > 0:
+        raise ValueError(f"expected two methods and a critical difference above 0; got {average_ranks}, {difference}")
+    order = sorted(average_ranks, key=lambda key: (-average_ranks[key], key))
+    figure, (axes,) = new_figure(0.5 + 0.16 * len(order))
+    ranks = np.array([average_ranks[key] for key in order])
+    places = np.arange(len(order))
+    axes.hlines(places, ranks - difference / 2, ranks + difference / 2, color=INK, linewidth=1.2)
+    axes.plot(ranks, places, "o", markersize=4, color=INK)
+    axes.axvspan(ranks[-1] - difference / 2, ranks[-1] + difference / 2, color=FAINT, zorder=0)
+    axes.set_yticks(places, [f"{plain(method_name(key))} {average_ranks[key]:.2f}" for key in order])
+    axes.grid(visible=False, axis="y")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    label_axes(axes, f"average rank (lower is better)\ncritical difference {difference:.2f}", None)
     return figure
-
-
-def _fit(
-    left: Sequence[tuple[float, float]], right: Sequence[tuple[float, float]], low: int, high: int
-) -> tuple[float, float]:
-    """Return where the axis starts and how long a rank is, in inches. Labels are given by their width and rank."""
-    start, end = 0.15, 0.15
-    scale = (WIDTH - start - end) / (high - low)
-    # Each pass gives the labels the room that they lack at the present scale; margins only grow, so it settles.
-    for _ in range(50):
-        start = max([start, *(width - (rank - low) * scale for width, rank in left)])
-        end = max([end, *(width - (high - rank) * scale for width, rank in right)])
-        scale = (WIDTH - start - end) / (high - low)
-    return start, scale
-
-
-def _draw_axis(axes: Any, low: int, high: int, left: float, scale: float) -> None:
-    axes.plot([left, left + (high - low) * scale], [_AXIS, _AXIS], color=INK, linewidth=1)
-    # Two digits need about a fifth of an inch.
-    step = max(1, ceil(0.2 / scale))
-    for rank in range(low, high + 1):
-        x = left + (rank - low) * scale
-        named = (rank - low) % step == 0
-        axes.plot([x, x], [_AXIS - (0.06 if named else 0.03), _AXIS], color=INK, linewidth=0.8)
-        if named:
-            axes.text(x, _AXIS - 0.075, str(rank), ha="center", va="bottom", **_WORDS)
-    axes.text(WIDTH / 2, _TITLE, "average rank (lower is better)", ha="center", va="center", **_WORDS)
-
-
-def _draw_ruler(axes: Any, difference: float, left: float, scale: float) -> None:
-    end = left + difference * scale
-    axes.plot([left, end], [_RULER, _RULER], color=INK, linewidth=1)
-    for x in (left, end):
-        axes.plot([x, x], [_RULER - 0.035, _RULER + 0.035], color=INK, linewidth=1)
-    text = f"critical difference {difference:.2f}"
-    if end + _GAP + _text_width(text) < WIDTH:
-        axes.text(end + _GAP, _RULER, text, ha="left", va="center", **_WORDS)
-    else:
-        # A ruler that leaves no room beside it is long enough to be interrupted.
-        gap = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
-        axes.text((left + end) / 2, _RULER, text, ha="center", va="center", **_WORDS, bbox=gap)
-
-
-def _stack_bars(groups: Sequence[Sequence[float]]) -> list[tuple[int, float, float]]:
-    """Return each bar's row, start and end; bars that would touch go into different rows."""
-    ends: list[float] = []
-    bars = []
-    for start, end in sorted((min(group), max(group)) for group in groups):
-        row = next((row for row, taken in enumerate(ends) if start > taken + 0.1), len(ends))
-        ends[row : row + 1] = [end]
-        bars.append((row, start, end))
-    return bars
-
-
-def _text_width(text: str) -> float:
-    """Width in inches of a text at the figures' size."""
-    path = TextPath((0, 0), text, size=TEXT)
-    return float(path.get_extents().width) / 72

@@ -49,14 +49,14 @@ def test_ranks_are_over_data_sets_that_all_have_completed():
 
 def test_the_grid_says_it_all():
     values = TWO | {("c-hue", "smile"): [0.1, 0.2]}
-    grid = main_table(make_frame(values), "average_precision").grid({"smile": "SMILE"})
+    grid = main_table(make_frame(values), "average_precision").grid().named({"smile": "SMILE"})
     assert grid.title == "Average precision ↑"
     assert grid.header == ("data set", "SMILE", "an", "wan", "bce")
     assert [cell.text for cell in grid.rows[0]] == ["a", ".810±.014", ".810±.000", ".710±.014", ".950±.000"]
     assert (grid.rows[1][2].text, grid.rows[1][2].mark) == (".600", "†1")
     assert [cell.text for cell in grid.rows[2]] == ["c-hue", ".150±.071", "–", "–", "–"]
-    assert [cell.text for cell in grid.footer[0]] == ["average rank", "1.50", "1.50", "3.00", "–"]
-    assert [cell.bold for cell in grid.footer[0]] == [False, True, True, False, False]
+    assert [cell.text for cell in grid.rows[-1]] == ["average rank", "1.50", "1.50", "3.00", "–"]
+    assert [cell.bold for cell in grid.rows[-1]] == [False, True, True, False, False]
     notes = " ".join(grid.notes)
     assert "†n: only n of 2" in notes
     assert "left out: 1" in notes
@@ -68,7 +68,7 @@ def test_expected_trials_can_be_said():
     table = main_table(make_frame(TWO), "coverage", expected_trials=5)
     assert all(not cell.complete and not cell.best for cell in table.cells.values())
     assert table.average_ranks == {}
-    assert {cell.text for cell in table.grid().footer[0][1:]} == {"–"}
+    assert {cell.text for cell in table.grid().rows[-1][1:]} == {"–"}
 
 
 def test_nothing_competes():

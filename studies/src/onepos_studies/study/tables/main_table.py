@@ -11,7 +11,7 @@ import pandas as pd
 from onepos.metrics import METRICS, higher_is_better
 from onepos_studies.study.spec import is_full_supervision
 from onepos_studies.study.statistics import average_ranks
-from onepos_studies.study.tables.formats import DIGITS, Cell, Grid, mean_std, metric_title, name_of, rank_cells
+from onepos_studies.study.tables.grid import DIGITS, Cell, Grid, mean_std, metric_title, rank_cells
 
 #: The two rules by which a setting may be selected on the validation rows.
 SELECTIONS = ("clean", "single-positive")
@@ -29,44 +29,18 @@ class Which(TypedDict, total=False):
     expected_trials: int | None
 
 
-def _check(results: pd.DataFrame, metric: str) -> None:
-    """Raise ValueError unless the frame has one row per cell, each with the columns that tables need."""
-    if metric not in METRICS:
-        raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
-    needed = [*_KEY, "features", "status", metric]
-    missing = [name for name in needed if name not in results.columns]
-    if missing:
-        raise ValueError(
-            f"expected the columns {', '.join(needed)}; {', '.join(missing)} missing: give one row per cell of a study"
-        )
-    for name, known in _KNOWN.items():
-        other = set(results[name].unique()) - set(known)
-        if other:
-            raise ValueError(f"expected {name} among {', '.join(known)}; got {', '.join(sorted(map(repr, other)))}")
-    twice = results[results.duplicated(_KEY)]
-    if not twice.empty:
-        cell = ", ".join(f"{name} {twice.iloc[0][name]}" for name in _KEY)
-        raise ValueError(f"expected one row per cell; got two for {cell}: give one training size at a time")
-    mixed = results.groupby("dataset")["features"].nunique()
-    if (mixed > 1).any():
-        raise ValueError(
-            f"expected one kind of features per data set; {mixed.idxmax()} has both: give the substitute its own name"
-        )
-
-
 @dataclass(frozen=True)
 class Summary:
     """One method on one data set: mean and standard deviation (n - 1 in the denominator) over ``count`` trials.
 
-    Both are nan where there are too few trials. ``complete`` says that all expected trials are finished, ``failed`` is
-    the number of failed ones, and ``best`` marks the best of the data set.
+    Both are nan where there are too few trials. ``complete`` says that all expected trials are finished, ``best`` marks
+    the best of the data set.
     """
 
     mean: float = math.nan
     std: float = math.nan
     count: int = 0
     complete: bool = False
-    failed: int = 0
     best: bool = False
 
     def shown(self, *, bold: bool = False) -> Cell:
@@ -79,7 +53,7 @@ class Summary:
 class MainTable:
     """The result of :func:`main_table`: ``cells`` by data set and method.
 
-    ``average_ranks`` has the competing methods, over ``ranked_datasets``.
+    ``average_ranks`` has the competing methods, over ``ranked_datasets``; ``failed`` is the number of failed trials.
     """
 
     metric: str
@@ -89,13 +63,9 @@ class MainTable:
     cells: Mapping[tuple[str, str], Summary]
     features: Mapping[str, str]
     expected_trials: int
+    failed: int
     average_ranks: Mapping[str, float] = field(default_factory=dict)
     ranked_datasets: tuple[str, ...] = ()
-
-    @property
-    def failed(self) -> int:
-        """The number of failed trials."""
-        return sum(cell.failed for cell in self.cells.values())
 
     def complete_means(self, methods: Sequence[str]) -> pd.DataFrame:
         """Return the means of these methods on the data sets on which all of them are complete."""
@@ -103,32 +73,22 @@ class MainTable:
         means = {name: [cell.mean for cell in row] for name, row in rows.items() if all(cell.complete for cell in row)}
         return pd.DataFrame.from_dict(means, orient="index", columns=list(methods))
 
-    def frame(self) -> pd.DataFrame:
-        """One row per data set and method: mean, std, count, best, incomplete, features."""
-        rows = [
-            (*key, cell.mean, cell.std, cell.count, cell.best, not cell.complete, self.features.get(key[0]))
-            for key, cell in self.cells.items()
-        ]
-        columns = ["dataset", "method", "mean", "std", "count", "best", "incomplete", "features"]
-        frame = pd.DataFrame(rows, columns=columns)
-        frame.insert(0, "selection", self.selection)
-        frame.insert(0, "metric", self.metric)
-        return frame
-
-    def grid(self, names: Mapping[str, str] | None = None) -> Grid:
-        """Data sets down, methods across; see :class:`onepos_studies.study.tables.Table`."""
+    def grid(self) -> Grid:
+        """Data sets down, methods across, average ranks in the last line."""
         rows = [
             (Cell(dataset), *(self.cells[dataset, method].shown(bold=True) for method in self.methods))
             for dataset in self.datasets
         ]
-        ranks = rank_cells([self.average_ranks.get(method) for method in self.methods])
-        return Grid(
-            title=metric_title(self.metric),
-            header=("data set", *(name_of(method, names) for method in self.methods)),
-            rows=tuple(rows),
-            footer=((Cell("average rank"), *ranks),),
-            notes=tuple(self._notes()),
-        )
+        rows.append((Cell("average rank"), *rank_cells([self.average_ranks.get(method) for method in self.methods])))
+        numbers = [
+            (self.metric, self.selection, *key, cell.mean, cell.std, cell.count, cell.best, not cell.complete)
+            for key, cell in self.cells.items()
+        ]
+        columns = ["metric", "selection", "dataset", "method", "mean", "std", "count", "best", "incomplete"]
+        data = pd.DataFrame(numbers, columns=columns)
+        data["features"] = data["dataset"].map(self.features)
+        header = ("data set", *self.methods)
+        return Grid(metric_title(self.metric), header, tuple(rows), tuple(self._notes()), data=data)
 
     def _notes(self) -> list[str]:
         notes = [
@@ -180,7 +140,7 @@ def main_table(
     >>> table = main_table(example_results(), "average_precision")
     >>> [method for method in table.methods if table.cells["scene", method].best]
     ['smile']
-    >>> table.cells["yeast", "an"].complete, table.cells["yeast", "an"].failed, table.average_ranks
+    >>> table.cells["yeast", "an"].complete, table.failed, table.average_ranks
     (False, 1, {'smile': 1.0, 'an': 2.0})
     """
     _check(results, metric)
@@ -189,45 +149,60 @@ def main_table(
         there = ", ".join(map(repr, results["selection"].unique())) or "none, the frame is empty"
         raise ValueError(f"expected rows with selection {selection!r}; there are: {there}. Run that selection first")
     ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric != "hamming_loss"))]
-    endless = ok[~ok[metric].abs().lt(math.inf)]
-    if not endless.empty:
-        bad = endless.iloc[0]
-        raise ValueError(
-            f"expected a finite {metric} in every row with status 'ok'; got {bad[metric]} for {bad['dataset']}, "
-            f"{bad['method']}, trial {bad['trial']}: such a cell has the status 'failed'"
-        )
+    if not ok[metric].abs().lt(math.inf).all():
+        raise ValueError(f"expected a finite {metric} in every row with status 'ok': a cell without has failed")
     expected = int(rows["trial"].nunique()) if expected_trials is None else expected_trials
-    found = ok.groupby(["dataset", "method"], sort=False)[metric].agg(["mean", "std", "count"])
+    moments = ok.groupby(["dataset", "method"], sort=False)[metric].agg(["mean", "std", "count"])
     values = {
         key: Summary(mean, std, int(count), complete=count >= expected)
-        for key, mean, std, count in found.itertuples(name=None)
+        for key, mean, std, count in moments.itertuples(name=None)
     }
-    failed = rows[rows["status"] == "failed"].groupby(["dataset", "method"]).size().to_dict()
     down, across = (_order(rows[column], asked) for column, asked in (("dataset", datasets), ("method", methods)))
     competing = [method for method in across if not is_full_supervision(method)]
     cells: dict[tuple[str, str], Summary] = {}
     for dataset in down:
-        row = {m: replace(values.get((dataset, m), Summary()), failed=failed.get((dataset, m), 0)) for m in across}
+        row = {method: values.get((dataset, method), Summary()) for method in across}
         shown = {method: round(row[method].mean, DIGITS) for method in competing if row[method].complete}
         best = (max if higher_is_better(metric) else min)(shown.values(), default=None)
         cells |= {(dataset, m): replace(cell, best=m in shown and shown[m] == best) for m, cell in row.items()}
-    features = {name: kind for name, kind in zip(rows["dataset"], rows["features"], strict=True) if name in down}
-    table = MainTable(metric, selection, down, across, cells, features, expected)
+    features = dict(zip(rows["dataset"], rows["features"], strict=True))
+    lost = rows[(rows["status"] == "failed") & rows["dataset"].isin(down) & rows["method"].isin(across)]
+    table = MainTable(metric, selection, down, across, cells, features, expected, len(lost))
     # A method that was completed nowhere is not ranked; it must not take every data set out of the ranking.
     somewhere = [method for method in competing if any(cells[dataset, method].complete for dataset in down)]
     ranked = table.complete_means(somewhere)
     if not ranked.size:
         return table
-    ranks = average_ranks(ranked.to_numpy(), higher_is_better=higher_is_better(metric))
+    ranks = average_ranks(ranked, higher_is_better=higher_is_better(metric))
     return replace(table, average_ranks=dict(zip(somewhere, ranks, strict=True)), ranked_datasets=tuple(ranked.index))
 
 
-def _order(found: "pd.Series[str]", asked: Sequence[str] | None) -> tuple[str, ...]:
-    present = tuple(dict.fromkeys(found.tolist()))
+def _check(results: pd.DataFrame, metric: str) -> None:
+    """Raise ValueError unless the frame has one row per cell, each with the columns that tables need."""
+    if metric not in METRICS:
+        raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
+    needed = [*_KEY, "features", "status", metric]
+    missing = [name for name in needed if name not in results.columns]
+    if missing:
+        raise ValueError(
+            f"expected the columns {', '.join(needed)}; {', '.join(missing)} missing: give one row per cell of a study"
+        )
+    for name, known in _KNOWN.items():
+        other = set(results[name].unique()) - set(known)
+        if other:
+            raise ValueError(f"expected {name} among {', '.join(known)}; got {', '.join(sorted(map(repr, other)))}")
+    twice = results[results.duplicated(_KEY)]
+    if not twice.empty:
+        cell = ", ".join(f"{name} {twice.iloc[0][name]}" for name in _KEY)
+        raise ValueError(f"expected one row per cell; got two for {cell}: give one training size at a time")
+
+
+def _order(present: "pd.Series[str]", asked: Sequence[str] | None) -> tuple[str, ...]:
+    known = tuple(dict.fromkeys(present.tolist()))
     if asked is None:
-        return present
-    if not set(asked) & set(present):
-        raise ValueError(f"expected {found.name}s among {', '.join(present)}; got {', '.join(asked) or 'none'}")
+        return known
+    if not set(asked) & set(known):
+        raise ValueError(f"expected {present.name}s among {', '.join(known)}; got {', '.join(asked) or 'none'}")
     return tuple(dict.fromkeys(asked))
 
 
