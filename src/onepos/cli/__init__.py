@@ -61,13 +61,15 @@ def commands() -> Any:
     """Return the tree of commands, a ``typer.Typer``."""
     import typer
 
-    from onepos.cli import complete, demo, doctor, evaluate, fit, options, predict
+    from onepos.cli import calibrate, complete, demo, doctor, evaluate, fit, options, predict
 
     app = typer.Typer(name="onepos", help=_HELP, epilog="`onepos --version` shows the version.")
     options.add(app, demo.demo)
     options.add(app, doctor.doctor, doctor.EXAMPLES)
     options.add(app, fit.fit, fit.EXAMPLES)
     options.add(app, evaluate.evaluate, evaluate.EXAMPLES)
+    options.add(app, calibrate.check_tags, calibrate.CHECK_EXAMPLES)
+    options.add(app, calibrate.calibrate, calibrate.EXAMPLES)
     options.add(app, predict.predict, predict.EXAMPLES)
     options.add(app, complete.complete, complete.EXAMPLES)
     options.add(app, doctor.methods)

@@ -157,7 +157,7 @@ def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] 
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     help_text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
     epilog = "\n\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in examples)]) if examples else None
-    app.command(command.__name__, help=help_text, epilog=epilog)(command)
+    app.command(command.__name__.replace("_", "-"), help=help_text, epilog=epilog)(command)
 
 
 def open_model(path: Path, data: Path, embed: list[str] | None, image: str | None = None) -> "TableModel":

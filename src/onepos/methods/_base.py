@@ -114,11 +114,7 @@ class OnePositiveClassifier(_Fitted):
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Labels]:
         """Validate parameters and training data; sets ``classes_`` and the feature attributes."""
         self._validate_params()
-        if launched() and not self._trains_together:
-            raise ValueError(
-                f"{type(self).__name__} does not share its work among processes, and torchrun started several: run it "
-                "without torchrun, or take a method that trains a network, such as an or smile."
-            )
+        self._check_processes()
         X = self._validate_features(X, reset=True)
         if y is None and isinstance(X, DatasetRows):
             y = X.labels()
@@ -135,6 +131,14 @@ class OnePositiveClassifier(_Fitted):
         X, labels = self._check_training(X, y)
         given = self._check_validation(validation, kind, labels)
         return X, labels, given, given[1] if given is not None and kind == "full" else None
+
+    def _check_processes(self) -> None:
+        """Raise if torchrun started several processes and this method has no use for them."""
+        if launched() and not self._trains_together:
+            raise ValueError(
+                f"{type(self).__name__} does not share its work among processes, and torchrun started several: run it "
+                "without torchrun, or take a method that trains a network, such as an or smile."
+            )
 
     def _check_features(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -27,6 +27,14 @@ class KnownLabels(NamedTuple):
     complete: bool
     notes: list[str]
 
+    def check_complete(self) -> None:
+        """Raise DataFileError unless all labels of every row are known."""
+        if not self.complete:
+            raise DataFileError(
+                "rows of which every label is known are needed: with one tag per row all probabilities would become "
+                "too low. Say what joins the tags of a cell (separator), or name the 0/1 columns (labels)."
+            )
+
 
 def known_labels(
     model: TableModel,

@@ -1,0 +1,176 @@
+"""``onepos calibrate`` and ``onepos check-tags``: what complete rows do for a model, and what they say of its tags."""
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onepos._utils.context import tell
+from onepos._utils.progress import progress_shown
+from onepos.cli import options, output
+
+if TYPE_CHECKING:
+    from onepos.table.sample import SampleCheck
+
+EXAMPLES = (
+    "onepos calibrate photos.onepos checked.csv --label tags",
+    "onepos calibrate photos.onepos checked.csv --labels beach,city,night --out better.onepos",
+)
+CHECK_EXAMPLES = (
+    "onepos check-tags photos.onepos checked.csv --label tags",
+    'onepos check-tags films.onepos checked.csv --label genres --separator ", " --json',
+)
+#: Sign between the tags of a cell without --separator, and labels shown.
+_BETWEEN_TAGS, _SHOWN = ";", 12
+_TITLES = {"average_precision": "average precision", "precision": "precision", "recall": "recall", "f1": "F1"}
+
+Sample = Annotated[Path, typer.Argument(help="CSV, TSV or parquet: rows with all their tags.", show_default=False)]
+AllTags = Annotated[str | None, options.option("COL", "Column that holds all tags of a row.")]
+Separator = Annotated[str | None, options.option("SIGN", "Sign between the tags of a cell (default: ;).")]
+Columns = Annotated[str | None, options.option("COL,…", "Complete labels as 0/1 columns.")]
+
+
+class Cut(StrEnum):
+    """Where sets are cut."""
+
+    sample = "sample"
+    half = "half"
+
+
+def calibrate(
+    model: options.Model,
+    sample: Sample,
+    label: AllTags = None,
+    separator: Separator = None,
+    labels: Columns = None,
+    cut: Annotated[
+        Cut, typer.Option(help="Make sets as large as in the sample, or cut at probability ½.")
+    ] = Cut.sample,
+    out: Annotated[Path | None, options.option("MODEL", "The corrected model (default: replace the model).")] = None,
+    embed: options.Embed = None,
+    json: output.JsonOption = False,
+) -> None:
+    """Correct a model by rows with all their tags, without training again.
+
+    People do not choose evenly which tag they write down. Twenty complete rows show much of it; fifty are better. They
+    must not be rows of the training table. A correction that the model has is replaced.
+    """
+    from onepos.table.files import check_place
+
+    place = out or model
+    output.check_apart({"the sample": sample}, {"--out": place})
+    check_place(place)
+    where = _where(label, separator, labels)
+    with progress_shown(keep=False), output.input_errors():
+        tell(0.0, "loading")
+        from onepos.table import known_labels, read_as_trained
+
+        trained = options.open_model(model, sample, embed)
+        content = read_as_trained(trained, sample, label)
+        known = known_labels(trained, content, **where)
+        known.check_complete()
+        trained.calibrate(content.frame, known.table, sets=cut.value)
+        tell(0.9, "writing")
+        trained.save(place)
+    facts = trained.facts_["calibration"]
+    if json:
+        output.print_json({"model": place, "notes": known.notes, **facts})
+        return
+    for note in known.notes:
+        output.print_note(note)
+    output.print_prose(
+        f"Corrected on {facts['rows']:,} rows with {facts['labels_per_row']:.2f} labels each; the model expected "
+        f"{facts['expected_before']:.2f} and now {facts['expected_after']:.2f}; sets have {facts['set_size']:.2f}."
+    )
+    output.print_line(f"Model:  {place}")
+
+
+def check_tags(
+    model: options.Model,
+    sample: Sample,
+    label: AllTags = None,
+    separator: Separator = None,
+    labels: Columns = None,
+    embed: options.Embed = None,
+    json: output.JsonOption = False,
+) -> None:
+    """Say what a model's tags are worth: compare them with rows of which all tags are known.
+
+    How often is each label true, and how often is it the tag? Do people choose evenly among the true ones? How good is
+    the model, and how good would `onepos calibrate` make it? Give rows that training did not see, best a random choice.
+    """
+    where = _where(label, separator, labels)
+    with progress_shown(keep=False), output.input_errors():
+        tell(0.0, "loading")
+        from onepos.table import known_labels, read_as_trained
+        from onepos.table.sample import check_sample
+
+        trained = options.open_model(model, sample, embed)
+        content = read_as_trained(trained, sample, label)
+        tell(0.3, "measuring")
+        found = check_sample(trained, content, known_labels(trained, content, **where))
+    if json:
+        output.print_json(asdict(found))
+        return
+    for note in found.notes:
+        output.print_note(note)
+    _show(found)
+    sign = f" --separator {separator!r}" if separator else ""
+    columns = f" --labels {labels}" if labels else f" --label {label}{sign}"
+    if found.difference["average_precision"]["low"] > 0:
+        output.print_line(f"Next: onepos calibrate {model} {sample}{columns}")
+
+
+def _where(label: str | None, separator: str | None, labels: str | None) -> dict[str, Any]:
+    """Return the arguments of ``known_labels``."""
+    sign = (separator or _BETWEEN_TAGS) if label else separator
+    return {"label": label, "separator": sign, "labels": options.names(labels)}
+
+
+def _show(found: "SampleCheck") -> None:
+    ranked = sorted(found.labels, key=lambda one: -abs(one["even"] - one["tagged"]))
+    rows = [
+        (
+            one["label"],
+            f"{one['true']:.0%}",
+            f"{one['low']:.0%} to {one['high']:.0%}",
+            f"{one['even']:.1%}",
+            f"{one['tagged']:.1%}",
+        )
+        for one in ranked[:_SHOWN]
+    ]
+    title = ("label", "true in rows", "95 % interval", "tags if even", "tags")
+    output.show_table(title, rows, ("true in rows", "tags if even", "tags"))
+    if len(ranked) > _SHOWN:
+        output.print_line(f"… and {len(ranked) - _SHOWN:,} more, which differ less; --json has them all.")
+    size = found.labels_per_row
+    output.print_line()
+    output.print_prose(
+        f"{found.rows:,} rows have {size['mean']:.2f} labels each (95 % interval {size['low']:.2f} to "
+        f"{size['high']:.2f}). `tags if even` is the share of the tags that a label would have if one of each row's "
+        "labels were drawn evenly."
+    )
+    p = f"p = {found.p_value:.3f}" if found.p_value >= 0.001 else "p < 0.001"
+    if found.biased:
+        output.print_prose(
+            f"Tags are chosen ({p}): so large a difference comes by chance in fewer than 1 of 100 samples. Some labels "
+            "are true more often than they are tagged. Or these rows are of another kind than the tagged ones."
+        )
+    else:
+        output.print_prose(f"No sign of chosen tags ({p}): chance may explain the differences.")
+    output.print_line()
+    rows = [
+        (title, *(_interval(group[name]) for group in (found.before, found.after, found.difference)))
+        for name, title in _TITLES.items()
+    ]
+    output.show_table(("measure", "now", "corrected", "difference"), rows)
+    output.print_prose(
+        "Corrected: each row by a correction that the other rows taught. In parentheses 95 % intervals from 2,000 "
+        "resamples of the rows. Precision, recall and F1 are those of the label sets, over all entries."
+    )
+
+
+def _interval(measure: dict[str, float]) -> str:
+    return f"{measure['mean']:.3f} ({measure['low']:.3f} to {measure['high']:.3f})"

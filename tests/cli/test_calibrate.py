@@ -1,0 +1,67 @@
+"""``onepos calibrate`` and ``onepos check-tags`` end to end."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import onepos
+from photo_table import photo_table
+
+COLUMNS = ("--label", "tag", "--text", "caption", "--id", "id", "--method", "logistic", "--set", "l2=1.0")
+
+
+@pytest.fixture
+def folder(tmp_path, run):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    photo_table().drop(columns="tags").to_csv(folder / "photos.csv", index=False)
+    photo_table(60, seed=1).drop(columns="tag").to_csv(folder / "sample.csv", index=False)
+    assert run("fit", folder / "photos.csv", *COLUMNS, "--out", folder / "m")[0] == 0
+    return folder
+
+
+def test_the_same_as_a_fit_with_a_sample(run, folder, tmp_path):
+    at_once = tmp_path / "at_once"
+    sample = folder / "sample.csv"
+    run("fit", folder / "photos.csv", *COLUMNS, "--sample", sample, "--sample-label", "tags", "--out", at_once)
+    code, said, _ = run("calibrate", folder / "m", sample, "--label", "tags", "--out", tmp_path / "later")
+    assert code == 0
+    assert "Corrected on 60 rows" in said
+    rows = pd.read_csv(sample)
+    one, other = onepos.load(at_once), onepos.load(tmp_path / "later")
+    assert np.array_equal(one.predict_proba(rows), other.predict_proba(rows))
+    assert np.array_equal(one.predict(rows), other.predict(rows))
+    assert not hasattr(onepos.load(folder / "m").estimator_, "calibration_")
+    # Without --out the model is replaced, and its correction too.
+    assert run("calibrate", tmp_path / "later", sample, "--label", "tags", "--cut", "half")[0] == 0
+    halved = onepos.load(tmp_path / "later")
+    assert set(halved.thresholds_) == {0.5}
+    assert np.array_equal(one.predict_proba(rows), halved.predict_proba(rows))
+
+
+def test_tags_are_checked(run, folder):
+    arguments = ("check-tags", folder / "m", folder / "sample.csv", "--label", "tags")
+    code, said, _ = run(*arguments)
+    assert code == 0
+    assert "60 rows have" in said
+    assert "tags if even" in said
+    found = json.loads(run(*arguments, "--json")[1])
+    assert {one["label"] for one in found["labels"]} == {"beach", "city", "night"}
+    assert 0 < found["p_value"] <= 1
+    assert found["before"]["f1"]["low"] <= found["before"]["f1"]["mean"] <= found["before"]["f1"]["high"]
+
+
+def test_clear_errors(run, folder, tmp_path):
+    code, _, err = run("calibrate", folder / "m", folder / "sample.csv")
+    assert code == 2
+    assert "say where the labels are" in err
+    assert (
+        "no row has more than one label" in run("check-tags", folder / "m", folder / "photos.csv", "--label", "tag")[1]
+    )
+    code, _, err = run(
+        "calibrate", folder / "m", folder / "sample.csv", "--label", "tags", "--out", folder / "sample.csv"
+    )
+    assert code == 2
+    assert "name another file" in err
