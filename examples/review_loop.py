@@ -117,7 +117,7 @@ for name, values in curves.items():
 
 figure, (axes,) = new_figure(2.2)
 for name, look in zip(curves, LINES, strict=False):
-    axes.plot(steps, curves[name], label=name, **look.line())
+    axes.plot(steps, curves[name], label=name, **look)
 label_axes(axes, "rows that a person has reviewed", "average precision on new rows")
 axes.legend(fontsize=7, frameon=False)
 figure.savefig(options.out / "review_loop.png", dpi=200, metadata={"Software": None})

@@ -467,7 +467,7 @@ def open_forged(path: Path) -> None:
 
 def _use(model: Any, path: Path) -> None:
     import onepos
-    from onepos.pages.model_summary import Scored, summarise_model
+    from onepos.pages.model_page import Scored, summarise_model
 
     estimator = getattr(model, "estimator_", model)
     names = list(estimator.classes_)

@@ -22,10 +22,8 @@ from onepos.doctor import diagnose
 from onepos.methods.registry import make_classifier
 from onepos.metrics import average_precision
 from onepos.pages.model_page import model_report
-from onepos.pages.review import write_review
-from onepos.pages.review_payload import informativeness, most_informative
+from onepos.pages.review import informativeness, most_informative, write_review
 from onepos.pages.style import require_report
-from onepos.table.files import TableWriter
 from onepos.training.machine import limited_threads
 
 if TYPE_CHECKING:
@@ -76,9 +74,8 @@ class DemoResult:
 
     ``scores`` has one row per method: ``suggested`` counts the labels that it adds to the training table,
     ``precision`` is the share of them that is true, ``recall`` the share of the hidden labels that is among them, and
-    ``average_precision`` that of new pictures. ``diagnosis`` is what the doctor says of the table, ``facts`` are
-    sizes and settings, ``files`` the paths of the ``table``, the ``completed`` table, the ``review`` page and the
-    ``report``. ``seconds`` is the total time without imports.
+    ``average_precision`` that of new pictures. ``facts`` are sizes and settings, ``files`` the paths of table,
+    completed table, review page and report.
     """
 
     scores: pd.DataFrame
@@ -107,16 +104,6 @@ def run_demo(
     ------
     KeyboardInterrupt
         Also if Ctrl-C came during training, which alone would end in a usable model.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from onepos.pages.demo import run_demo
-    >>> with TemporaryDirectory() as folder:
-    ...     result = run_demo(out=Path(folder), n_train=90, n_test=20, max_epochs=1)
-    >>> list(result.scores.index)
-    ['logistic', 'forest', 'epr']
     """
     require_report()
     started = time.perf_counter()
@@ -128,8 +115,7 @@ def run_demo(
     unseen = make_digit_scenes(n_test, random_state=seeds[1], scans="test")
     observed = make_single_positive(seen.Y, random_state=seeds[2])
     table, new = _table(seen, observed), _table(unseen)
-    with TableWriter(paths["table"]) as writer:
-        writer.write(table)
+    table.to_csv(paths["table"], index=False)
     tell(0.03, "doctor")
     diagnosis = diagnose(table.drop(columns=["id", "tag"]), table["tag"])
     # The batches are small: on a busy machine, threads that wait for each other made the demo ten times slower.
@@ -158,8 +144,8 @@ def run_demo(
         }
         tell(0.9, "writing pages")
         completed = np.maximum(sets, observed)
-        with TableWriter(paths["completed"]) as writer:
-            writer.write(table[["id", "tag"]].assign(completed=_joined(completed), truth=_joined(seen.Y)))
+        told = table[["id", "tag"]].assign(completed=_joined(completed), truth=_joined(seen.Y))
+        told.to_csv(paths["completed"], index=False)
         worth = informativeness(probabilities, model.thresholds_, observed.argmax(axis=1))
         shown = most_informative(worth, _REVIEWED)  # chosen here: pictures of the others need not be drawn
         write_review(
@@ -203,10 +189,10 @@ def describe(scores: pd.DataFrame, facts: Mapping[str, Any]) -> str:
 def _table(scenes: Any, observed: NDArray[np.integer] | None = None) -> pd.DataFrame:
     """Return one row per picture: an id, the tag if there is one, and the pixels."""
     pixels = pd.DataFrame(scenes.X.astype(np.float64).round(3), columns=scenes.feature_names)
-    first = {"id": [f"picture {number:,}" for number in range(1, len(pixels) + 1)]}
+    pixels.insert(0, "id", [f"picture {number:,}" for number in range(1, len(pixels) + 1)])
     if observed is not None:
-        first["tag"] = [scenes.label_names[column] for column in observed.argmax(axis=1)]
-    return pd.concat([pd.DataFrame(first), pixels], axis=1)
+        pixels.insert(1, "tag", [scenes.label_names[column] for column in observed.argmax(axis=1)])
+    return pixels
 
 
 def _fit(pixels: pd.DataFrame, tags: pd.DataFrame, max_epochs: int, seed: int) -> "OnePositiveClassifier":

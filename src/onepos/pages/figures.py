@@ -1,20 +1,16 @@
 """How figures look, and the drawings of a model's page: training, and reliability of probabilities."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
-from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import expit, logit
+from numpy.typing import ArrayLike, NDArray
 
 from onepos._utils.machine import require
 from onepos._utils.validation import FloatArray
 from onepos.label_sets.calibration import calibration_bins
 from onepos.metrics import METRIC_TITLES
-from onepos.pages.model_summary import Scored
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,34 +45,14 @@ _LOSSES = ("loss", "objective")
 Drawing: TypeAlias = "tuple[Figure, str] | None"
 
 
-@dataclass(frozen=True)
-class Look:
-    """A line: its colour, its dashes (empty: solid) and its marker, filled or open."""
-
-    colour: str
-    dashes: tuple[float, ...]
-    marker: str
-    filled: bool = True
-
-    def line(self, **more: Any) -> dict[str, Any]:
-        """Return the keyword arguments of ``Axes.plot``."""
-        return {
-            "color": self.colour,
-            "dashes": self.dashes or (None, None),
-            "marker": self.marker,
-            "markerfacecolor": self.colour if self.filled else PAPER,
-            "markersize": 5.5 if self.marker == "*" else 3.6,
-            "markeredgewidth": 0.8,
-            "linewidth": 1.2,
-        } | more
+def _line(hue: str, dashes: tuple[float, ...], marker: str) -> dict[str, Any]:
+    dashed = {"dashes": dashes} if dashes else {}
+    return {"color": HUES[hue], "marker": marker, "markersize": 3.6, "linewidth": 1.2, **dashed}
 
 
-#: The looks of lines, in the order in which a figure takes them. Dashes and markers tell them apart in print.
-LINES = (
-    Look(HUES["blue"], (), "o"),
-    Look(HUES["red"], (4.0, 1.6), "^"),
-    Look(HUES["green"], (6.0, 1.5, 1.0, 1.5), "s"),
-)
+#: Keyword arguments of ``Axes.plot``: lines in the order in which a figure takes them. Dashes and markers tell them
+#: apart in print.
+LINES = (_line("blue", (), "o"), _line("red", (4.0, 1.6), "^"), _line("green", (6.0, 1.5, 1.0, 1.5), "s"))
 
 
 def new_figure(height: float, rows: Sequence[float] = (1.0,)) -> tuple["Figure", list[Any]]:
@@ -110,32 +86,8 @@ def use_log_scale(axes: Any) -> None:
     axes.yaxis.set_major_formatter("{x:,g}")
 
 
-def add_legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """Put the legend above the axes, where it hides no line; three columns fit the longest method names."""
-    figure.legend(
-        handles,
-        [plain(name) for name in names],
-        loc="outside upper center",
-        ncols=min(3, len(names)),
-        fontsize=TEXT,
-        labelcolor=INK,
-        frameon=False,
-        handlelength=2.6,
-        columnspacing=1.0,
-        borderpad=0.2,
-    )
-
-
-def plain(text: str) -> str:
-    """Return a text that matplotlib sets as it stands: a dollar sign would start a formula."""
-    return text.replace("$", r"\$")
-
-
 def figure_svg(figure: "Figure") -> str:
-    """Return the figure as the text of an SVG file; equal figures give equal texts, and text in it stays text.
-
-    Drawing fixes the layout of the figure: it is the same in every file that is made of it.
-    """
+    """Return the figure as the text of an SVG file; equal figures give equal texts, and text in it stays text."""
     return draw(figure, "svg", {"Date": None, "Creator": None}).decode("utf-8")
 
 
@@ -150,10 +102,13 @@ def draw(figure: Any, kind: str, metadata: dict[str, None]) -> bytes:
     return stream.getvalue()
 
 
-def model_figures(scored: Scored) -> dict[str, Drawing]:
-    """Return the drawings of a page by name."""
-    history = getattr(scored.estimator, "history_", None)
-    return {"history": _draw_history(history), "reliability": _draw_probabilities(scored)}
+def model_figures(estimator: Any, probabilities: FloatArray, truth: "NDArray[Any] | None") -> dict[str, Drawing]:
+    """Return the drawings of a model's page by name; ``truth`` are the complete labels of the rows, if known."""
+    caption = "Share of true labels by predicted probability. On the dotted line, probabilities are right."
+    return {
+        "history": _draw_history(getattr(estimator, "history_", None)),
+        "reliability": None if truth is None or not len(truth) else (reliability(probabilities, truth), caption),
+    }
 
 
 def _draw_history(history: Any) -> Drawing:
@@ -169,7 +124,7 @@ def _draw_history(history: Any) -> Drawing:
     best = history.facts.get("best_epoch")
     for axes, name in zip(panels, names, strict=True):
         values = np.array([np.nan if value is None else value for value in history[name]], dtype=float)
-        axes.plot(steps, values, **LINES[0].line(marker="o" if len(steps) <= 30 else ""))
+        axes.plot(steps, values, **LINES[0] | {"marker": "o" if len(steps) <= 30 else ""})
         if best is not None:
             axes.axvline(best, color=INK, linewidth=0.8, dashes=(1, 2))
         label_axes(axes, None, _title(name))
@@ -188,48 +143,20 @@ def _title(name: str) -> str:
     return f"training {name}" if name == "loss" else name
 
 
-def _draw_probabilities(scored: Scored) -> Drawing:
-    """Draw the reliability of the probabilities, before calibration too if there was one; needs complete labels."""
-    if not scored.complete or not len(scored.measured):
-        return None
-    lines = {"probabilities": scored.probabilities[scored.measured]}
-    if hasattr(scored.estimator, "calibration_"):
-        after = lines["probabilities"]
-        before = expit(scored.estimator._level(scored.estimator.calibration_.undo(logit(after))))
-        lines = {"before calibration": before, "calibrated": after}
-    caption = "Share of true labels by predicted probability. On the dotted line, probabilities are right."
-    return reliability(lines, scored.known[scored.measured]), caption
-
-
-def reliability(probabilities: Mapping[str, ArrayLike], truth: ArrayLike) -> "Figure":
-    """Reliability of predicted probabilities: above, probability against truth; below, how many labels got it.
-
-    ``probabilities`` maps a name per line, for instance before and after ``calibrate``, to an array of shape
-    (n_samples, n_labels). ``truth`` has the same shape: the complete labels of the rows.
-    """
+def reliability(probabilities: ArrayLike, truth: ArrayLike) -> "Figure":
+    """Draw the reliability of predicted probabilities against the complete labels of the rows."""
     present = (np.asarray(truth) > 0).astype(np.uint8)
-    lines = {}
-    for look, (name, values) in zip(cycle(LINES), probabilities.items(), strict=False):
-        scores = np.asarray(values)
-        if scores.shape != present.shape:
-            raise ValueError(f"probabilities and truth must have one shape; got {scores.shape} and {present.shape}.")
-        lines[name] = (look, pool_bins([calibration_bins(scores, present, np.zeros_like(present), N_BINS)]))
-    return draw_reliability(lines, "probability of the label", legend=len(lines) > 1)
+    bins = calibration_bins(np.asarray(probabilities), present, np.zeros_like(present), N_BINS)
+    return draw_reliability([(bins, LINES[0])], "probability of the label")
 
 
-def draw_reliability(
-    lines: Mapping[str, tuple[Look, tuple[FloatArray, FloatArray, FloatArray]]],
-    meaning: str,
-    *,
-    legend: bool = True,
-) -> "Figure":
-    """Draw each line's bins above and their counts below."""
+def draw_reliability(lines: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], meaning: str) -> "Figure":
+    """Draw bins as ``calibration_bins`` returns them, with the look of each line: above shares, below counts."""
     figure, (upper, lower) = new_figure(3.3, rows=(3.0, 1.1))
     upper.plot([0, 1], [0, 1], color=INK, linewidth=0.8, dashes=(1, 2), zorder=1)
-    handles = []
-    for look, (confidence, frequency, count) in lines.values():
-        handles += upper.plot(confidence, frequency, zorder=3, **look.line())
-        lower.plot(confidence, count, zorder=3, **look.line())
+    for bins, look in lines:
+        upper.plot(bins["confidence"], bins["frequency"], zorder=3, **look)
+        lower.plot(bins["confidence"], bins["count"], zorder=3, **look)
     upper.set(xlim=(0, 1), ylim=(0, 1))
     use_log_scale(lower)
     lower.margins(y=0.2)
@@ -239,19 +166,4 @@ def draw_reliability(
     label_axes(upper, None, "share that is truly present\n(below the dotted line: too sure)")
     label_axes(lower, meaning, "labels\n(log scale)")
     figure.align_ylabels()
-    if legend:
-        add_legend(figure, handles, list(lines))
     return figure
-
-
-def pool_bins(trials: Sequence[dict[str, Any]]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return confidence, frequency and count of each bin that holds a label in any trial."""
-    # A trial may leave its empty bins out, so bins are known by where their confidence lies, not by their number.
-    columns = ("confidence", "frequency", "count")
-    points = np.concatenate([np.array([trial[name] for name in columns], dtype=float) for trial in trials], axis=1)
-    confidence, frequency, count = points[:, points[2] > 0]
-    place = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
-    total = np.bincount(place, count, N_BINS).astype(float)
-    kept = total > 0
-    means = [np.bincount(place, values * count, N_BINS)[kept] / total[kept] for values in (confidence, frequency)]
-    return means[0], means[1], total[kept]

@@ -1,18 +1,39 @@
-"""One self-contained HTML page about a fitted model."""
+"""One self-contained HTML page about a fitted model: the plain values that it shows, and the page."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onepos._utils.files import write_durably
+from onepos._utils.machine import versions
+from onepos._utils.validation import check_validation_labels
+from onepos.methods.registry import METHODS, key_of
+from onepos.metrics import METRIC_TITLES, higher_is_better
 from onepos.pages.figures import figure_svg, model_figures
-from onepos.pages.model_summary import Scored, summarise_model
 from onepos.pages.style import embed_svg, render_page, require_report
+from onepos.table.evaluation import bootstrap_intervals, complete_values
+from onepos.table.facts import BARELY, SINGLE_POSITIVE_TITLES, single_positive_values
 
 if TYPE_CHECKING:
     from onepos.doctor import Diagnosis
     from onepos.methods._base import OnePositiveClassifier
     from onepos.table import TableModel
+
+#: Rows in the list of the most confident completions, and characters of the text of each.
+_MOST_COMPLETIONS, _LONGEST_TEXT = 20, 160
+#: Mean set size and expectation agree if they differ by no more than this share.
+_AGREE = 0.15
+#: What each measure of complete labels means, in a few words.
+_MEANING = {
+    "average_precision": "how cleanly the true labels come first",
+    "one_error": "rows whose first label is wrong",
+    "ranking_loss": "pairs of a true and a false label in the wrong order",
+    "coverage": "how far down the ranking all true labels are met",
+    "hamming_loss": "entries of the label sets that are wrong",
+}
 
 
 def model_report(
@@ -62,9 +83,11 @@ def model_report(
     require_report()
     scored = Scored(model, X, Y, complete=complete, measured=measured)
     summary = summarise_model(scored, ids=ids, texts=texts)
+    rows = scored.measured
+    figures = model_figures(scored.estimator, scored.probabilities[rows], scored.known[rows] if complete else None)
     drawings = {
         name: drawn and {"caption": drawn[1], "svg": embed_svg(figure_svg(drawn[0]), name, drawn[1])}
-        for name, drawn in model_figures(scored).items()
+        for name, drawn in figures.items()
     }
     page = render_page(
         "model",
@@ -78,3 +101,231 @@ def model_report(
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     # A label from a broken file may hold half a character, which UTF-8 cannot write.
     return write_durably(Path(path), page.encode("utf-8", "replace"))
+
+
+class Scored:
+    """A model's answers on rows, computed once; parameters as those of ``model_report``."""
+
+    def __init__(
+        self, model: "OnePositiveClassifier | TableModel", X: Any, Y: Any, *, complete: bool, measured: Any
+    ) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        self.model, self.complete = model, complete
+        self.estimator = cast("OnePositiveClassifier", getattr(model, "estimator_", model))
+        check_is_fitted(self.estimator)
+        #: What ``TableModel`` reports about its training; empty for a classifier.
+        self.facts: dict[str, Any] = getattr(model, "facts_", {})
+        self.labels = [str(name) for name in self.estimator.classes_]
+        self.known: NDArray[np.int8] = check_validation_labels(Y, self.estimator.classes_)
+        self.probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
+        if len(self.known) != len(self.probabilities):
+            raise ValueError(
+                f"X and Y must have the same number of rows; got {len(self.probabilities)} and {len(self.known)}."
+            )
+        sets = np.asarray(model.predict(X))
+        self.sets = sets if sets.ndim == 2 else sets[:, None] == self.estimator.classes_[None, :]
+        self.thresholds = np.asarray(getattr(self.estimator, "thresholds_", np.full(len(self.labels), 0.5)))
+        rows = np.arange(len(self.known)) if measured is None else np.asarray(measured, dtype=np.intp)
+        self.measured: NDArray[np.intp] = rows if complete else rows[(self.known[rows] > 0).any(axis=1)]
+
+
+def summarise_model(
+    scored: Scored, *, ids: Sequence[Any] | None = None, texts: Sequence[Any] | None = None
+) -> dict[str, Any]:
+    """Return everything as dicts, lists, texts and numbers; without ids, rows are numbered from 1 on."""
+    known, held_out = scored.known > 0, scored.facts.get("held_out")
+    known_per_row = float(known.sum(axis=1).mean())
+    expected_per_row = float(scored.probabilities.sum(axis=1).mean())
+    set_size = float(scored.sets.sum(axis=1).mean())
+    return {
+        "facts": {
+            "method": _method_name(scored),
+            "rows": len(known),
+            "features": int(scored.estimator.n_features_in_),
+            "labels": len(scored.labels),
+            "complete": scored.complete,
+            "measured": len(scored.measured),
+            "known_per_row": known_per_row,
+            "expected_per_row": expected_per_row,
+            "set_size": set_size,
+            "without_label": int((~known.any(axis=1)).sum()),
+            "calibrated": hasattr(scored.estimator, "calibration_"),
+        },
+        "advice": advice(set_size, expected_per_row, known_per_row if scored.complete else None),
+        "measures": _measures(scored),
+        "labels": _label_records(scored),
+        "completions": _completions(scored, ids, texts),
+        "training": _training_facts(scored),
+        "settings": _settings(scored.estimator),
+        "versions": dict(versions()),
+        "tuning": _tuning(scored.facts.get("tuning")),
+        "comparison": held_out and held_out | {"warning": BARELY if held_out["barely_beats_frequency"] else None},
+        "members": _members(scored.estimator),
+    }
+
+
+def _method_name(scored: Scored) -> str:
+    key = scored.facts.get("method") or key_of(scored.estimator)
+    if key not in METHODS:
+        return type(scored.estimator).__name__
+    name = METHODS[key].name
+    return name if name.lower() == key else f"{name} ({key})"
+
+
+def advice(set_size: float, expected: float, true: float | None) -> str | None:
+    """Return what to do if labels per row in the sets differ from those expected, or from the true ones if known."""
+    goal = expected if true is None else true
+    if not abs(set_size - goal) > _AGREE * goal:
+        return None
+    more = "more" if set_size > goal else "fewer"
+    sets = f"Sets hold {set_size:.2f} labels per row, {more} than the {goal:.2f} that"
+    if true is not None:
+        return f"{sets} are true. Unless this is intended, fit with n_positives={true:.2f} (--n-positives {true:.2f})."
+    return (
+        f"{sets} the probabilities add up to. If you know the mean number of labels per row, fit with n_positives=M "
+        "(--n-positives M). If you have rows with complete labels, calibrate on them (--sample)."
+    )
+
+
+def _measures(scored: Scored) -> list[dict[str, Any]]:
+    """Each measure with its mean and the 95 % interval from resampled rows; none where no row can be measured."""
+    rows = scored.measured
+    if not len(rows):
+        return []
+    truth, scores = scored.known[rows], scored.probabilities[rows]
+    if scored.complete:
+        at_least_one = bool(getattr(scored.model, "at_least_one_", False))
+        values = complete_values(truth, scores, scored.thresholds.tolist(), at_least_one=at_least_one)
+    else:
+        values = single_positive_values(truth, scores)
+    return [
+        {
+            "key": name,
+            "name": (METRIC_TITLES if scored.complete else SINGLE_POSITIVE_TITLES)[name],
+            "meaning": _MEANING[name] if scored.complete else "",
+            "higher": not scored.complete or higher_is_better(name),
+            **{part: value if np.isfinite(value) else None for part, value in found.items()},
+        }
+        for name, found in bootstrap_intervals(values).items()
+    ]
+
+
+def _label_records(scored: Scored) -> list[dict[str, Any]]:
+    """Return one record per label; quality is of the measured rows and needs complete labels, else None."""
+    from sklearn.metrics import average_precision_score, f1_score
+
+    known, rows = scored.known > 0, scored.measured
+    records = []
+    for j, name in enumerate(scored.labels):
+        truth = known[rows, j]
+        judged = scored.complete and truth.any()
+        score, in_set = scored.probabilities[rows, j], scored.sets[rows, j] > 0
+        records.append(
+            {
+                "name": name,
+                "training": scored.facts.get("counts", {}).get(name),
+                "known": int(known[:, j].sum()),
+                "rate": float(known[:, j].mean()),
+                "probability": float(scored.probabilities[:, j].mean()),
+                "threshold": float(scored.thresholds[j]),
+                "in_sets": int(scored.sets[:, j].sum()),
+                "average_precision": float(average_precision_score(truth, score)) if judged else None,
+                "f1": float(f1_score(truth, in_set)) if judged else None,
+            }
+        )
+    return records
+
+
+def _completions(scored: Scored, ids: Sequence[Any] | None, texts: Sequence[Any] | None) -> list[dict[str, Any]]:
+    """Of each row the most likely label that is not known to be there; the surest rows first."""
+    # With complete labels these are the model's most confident mistakes.
+    open_entries = scored.known <= 0 if scored.complete else scored.known == 0
+    scores = np.where(open_entries, scored.probabilities, -np.inf)
+    best = scores.argmax(axis=1)
+    value = scores[np.arange(len(scores)), best]
+    rows = [int(row) for row in np.argsort(-value, kind="stable")[:_MOST_COMPLETIONS] if np.isfinite(value[row])]
+    return [
+        {
+            "row": str(ids[row]) if ids is not None else str(row + 1),
+            "text": _in_short(texts[row], _LONGEST_TEXT) if texts is not None else "",
+            "known": [scored.labels[j] for j in np.flatnonzero(scored.known[row] > 0)],
+            "label": scored.labels[best[row]],
+            "probability": float(value[row]),
+            "in_set": bool(scored.sets[row, best[row]]),
+        }
+        for row in rows
+    ]
+
+
+def _training_facts(scored: Scored) -> dict[str, str]:
+    """Return what is known about the training, as words."""
+    facts = {}
+    if table := scored.facts:
+        facts["rows trained on"] = f"{table['training_rows']:,} of {table['rows']:,}"
+        facts["rows without a tag"] = f"{table['rows_without_tag']:,}"
+        if decided := table.get("decisions"):
+            facts["decisions"] = f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected"
+    history = getattr(scored.estimator, "history_", None)
+    if history is not None:
+        facts |= {name.replace("_", " "): in_words(value) for name, value in history.facts.items()}
+    return facts
+
+
+def _settings(estimator: Any) -> dict[str, str]:
+    """Return every parameter and its value as text, thresholds and calibration in a few words."""
+    settings = {name: in_words(value) for name, value in estimator.get_params(deep=False).items()}
+    if hasattr(estimator, "thresholds_"):
+        low, high = estimator.thresholds_.min(), estimator.thresholds_.max()
+        words = f"{low:.4g} for every label" if low == high else f"{low:.4g} to {high:.4g}, by label"
+        settings["thresholds"] = words + (", at least one label per row" if estimator.at_least_one_ else "")
+    if hasattr(estimator, "calibration_"):
+        found = estimator.calibration_
+        settings["calibration"] = (
+            f"on {found.n_rows:,} rows with complete labels: slopes {found.slopes.min():.3g} to "
+            f"{found.slopes.max():.3g}, offsets {found.offsets.min():.3g} to {found.offsets.max():.3g}"
+        )
+    return settings
+
+
+def _members(estimator: Any) -> list[dict[str, Any]]:
+    """The methods that a combination tried, those that count most first."""
+    records = [record for record in getattr(estimator, "history_", []) if "weight" in record]
+    total = sum(record["weight"] for record in records) or 1.0
+    return [
+        {
+            "method": str(record["method"]),
+            "settings": in_words(record.get("settings") or {}),
+            "weight": float(record["weight"] / total),
+            "log_likelihood": record.get("log_likelihood"),
+            "seconds": record.get("seconds"),
+        }
+        for record in sorted(records, key=lambda record: -record["weight"])
+    ]
+
+
+def _tuning(search: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What was tried, best first; trials without a score last."""
+    if search is None:
+        return None
+    trials = sorted(search["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
+    words = [{name: in_words(value) for name, value in trial["settings"].items()} for trial in trials]
+    return search | {"trials": [trial | {"settings": said} for trial, said in zip(trials, words, strict=True)]}
+
+
+def in_words(value: Any) -> str:
+    """Return a setting as one line of text."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(in_words(item) for item in value)
+    return _in_short(getattr(value, "__name__", value), 200)
+
+
+def _in_short(value: Any, longest: int) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -66,9 +66,9 @@ class FittedColumn(ABC):
         """Return float32 features, dense or CSR; a cell gives the same ones whatever other cells there are."""
 
     @property
-    @abstractmethod
     def n_features(self) -> int:
-        """Columns of the result of ``transform``."""
+        """Columns of the result of ``transform``, which a gap shows."""
+        return int(self.transform(pd.Series([None], dtype=object), Tally()).shape[1])
 
     def describe(self) -> str:
         """Return in one line what the column became."""
@@ -91,7 +91,6 @@ class NumberColumn(FittedColumn):
     kinds = (NUMBER,)
     line = "number → 1 feature, standardised"
     gap: ClassVar[str] = "missing, filled with the median"
-    n_features = 1
     _stored: ClassVar[storage.Rules] = {
         "fill": storage.FINITE,
         "shift": storage.FINITE,
@@ -143,37 +142,32 @@ class FlagColumn(NumberColumn):
 
 def as_numbers(column: "pd.Series[Any]", holds: str) -> NDArray[np.float64]:
     """Return the values as float64 (yes as 1, durations in seconds), NaN in gaps; other cells are an error."""
+    dtype, missing = column.dtype, column.isna().to_numpy(dtype=bool)
+    seen: bool | list[bool] = True
     if holds == FLAGS:
         words = as_words(column)
-        missing, other = pd.isna(words), np.zeros(len(words), dtype=bool)
+        missing = pd.isna(words)
         values = np.array([TRUTH.get(str(word).lower(), np.nan) for word in words])
     else:
-        missing, other = column.isna().to_numpy(dtype=bool), _of_other_type(column, holds)
-        cells = column.dt.total_seconds() if types.is_timedelta64_dtype(column.dtype) else column
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            cells = column.astype(object)
+        if holds == DURATIONS or types.is_bool_dtype(dtype) or not types.is_numeric_dtype(dtype):
+            seen = [_is_number(cell, holds) for cell in column]
+        if isinstance(dtype, pd.CategoricalDtype):
+            column = column.astype(object)
+        cells = column.dt.total_seconds() if types.is_timedelta64_dtype(dtype) else column
         values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = (np.isnan(values) | other) & ~missing
+    wrong = (np.isnan(values) | np.logical_not(seen)) & ~missing
     dotted = holds == WHOLE and any(_THOUSANDS.fullmatch(str(cell)) for cell in column[wrong].head(1))
     advice = "Write thousands without dots." if dotted else _CORRECT
     _refuse(column, wrong, f"{DECIMAL if holds == WHOLE else holds} as in training", advice)
     values = np.where(missing, np.nan, values)
-    large = np.abs(values) > LARGEST
-    _refuse(column, large, f"finite numbers of at most {LARGEST:.2g} in magnitude", _CORRECT)
+    _refuse(column, np.abs(values) > LARGEST, f"finite numbers of at most {LARGEST:.2g} in magnitude", _CORRECT)
     return values
 
 
-def _of_other_type(column: "pd.Series[Any]", holds: str) -> NDArray[np.bool_]:
-    """Whether cells have a type that training did not see. A text that is no number at all is found later."""
-    dtype = column.dtype
-    if types.is_timedelta64_dtype(dtype) or holds == DURATIONS:
-        return np.full(len(column), not (types.is_timedelta64_dtype(dtype) and holds == DURATIONS))
-    if types.is_numeric_dtype(dtype):
-        return np.full(len(column), types.is_bool_dtype(dtype))
-    return np.array([not _is_number(cell, holds) for cell in column], dtype=bool)
-
-
 def _is_number(cell: Any, holds: str) -> bool:
+    """Whether training saw such cells. A text that is no number at all is found later."""
+    if holds == DURATIONS:
+        return isinstance(cell, datetime.timedelta)
     if isinstance(cell, str):
         return holds != WHOLE or _THOUSANDS.fullmatch(cell) is None
     return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
@@ -202,7 +196,6 @@ class DateColumn(FittedColumn):
     """
 
     kinds = (DATE,)
-    n_features = 5
     _stored: ClassVar[storage.Rules] = {
         "formats": storage.List(storage.one_of(*FORMATS)),
         "first": storage.FINITE,

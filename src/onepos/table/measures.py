@@ -70,11 +70,6 @@ class MeasureColumn(FittedColumn):
         spreads = [float(np.std(numbers[unit])) or 1.0 for unit in units]
         return cls(name=str(column.name), units=units, means=means, spreads=spreads, decimal=decimal)
 
-    @property
-    def n_features(self) -> int:
-        """Two for each unit."""
-        return 2 * len(self.units)
-
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return the numbers of each unit, then which unit it is."""
         values = np.zeros((len(column), 2, len(self.units)))

@@ -38,11 +38,6 @@ class CategoryColumn(FittedColumn):
         """Find the distinct values, however many there are."""
         return cls(name=str(column.name), values=sorted({word for word in _wholes(column) if word is not None}))
 
-    @property
-    def n_features(self) -> int:
-        """One for each value."""
-        return len(self.values)
-
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return one column for each value."""
         position: dict[str | None, int] = {None: -1} | {value: j for j, value in enumerate(self.values)}
@@ -118,11 +113,6 @@ class BagColumn(FittedColumn):
         return LIST if self.sign else VALUES
 
     @property
-    def n_features(self) -> int:
-        """One for each value, one for all others, one for gaps; and the hashed ones."""
-        return len(self.values) + 2 + self.n_hashed
-
-    @property
     def measured(self) -> bool:
         """Whether most values hold digits, as numbers and codes do: one column for each would be noise."""
         return 2 * sum(any(sign.isdigit() for sign in value) for value in self.values) > len(self.values)
@@ -195,11 +185,6 @@ class TextColumn(FittedColumn):
             ) from error
         terms = [str(term) for term in chosen.get_feature_names_out()]
         return cls(name=name, terms=terms, idf=np.asarray(chosen.idf_, dtype=np.float64), length=length)
-
-    @property
-    def n_features(self) -> int:
-        """One for each word."""
-        return len(self.terms)
 
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> Any:
         """Return CSR, one column for each word; a row without known words is empty."""

@@ -13,8 +13,7 @@ import pytest
 
 from hostile_texts import INJECTIONS
 from onepos.exceptions import MissingDependencyError
-from onepos.pages.review import write_review
-from onepos.pages.review_payload import informativeness, scale_confidences, scale_thresholds
+from onepos.pages.review import informativeness, scale_confidences, scale_thresholds, write_review
 from review_data import LABELS, SMALL
 
 
@@ -121,19 +120,18 @@ def test_features_and_pictures_become_text():
     ("changes", "message"),
     [
         ({"ids": ["one", "two", "one"]}, "ids must be unique; 'one' is at 0 and at 2"),
-        ({"ids": ["one", "", "three"]}, "ids must be non-empty strings; got '' at 1"),
-        ({"ids": [1, 2, 3]}, "ids must be non-empty strings; got 1 at 0"),
-        ({"ids": ["one", "\ud800", "three"]}, "ids must be valid Unicode"),
+        ({"ids": ["one", "", "three"]}, "ids must be non-empty strings of valid Unicode; got '' at 1"),
+        ({"ids": [1, 2, 3]}, "ids must be non-empty strings of valid Unicode; got 1 at 0"),
+        ({"ids": ["one", "\ud800", "three"]}, "ids must be non-empty strings of valid Unicode"),
         ({"ids": [], "observed": [], "texts": [], "probabilities": np.zeros((0, 4))}, "nothing to review"),
         ({"labels": ["a", "a", "b", "c"]}, "labels must be unique"),
         ({"observed": ["beach", "cat", None]}, "observed must name one of the labels or be None; got 'cat' at 1"),
         ({"texts": ["a"]}, "texts must have one entry for each of the 3 ids; got 1"),
-        ({"texts": ["a", 5, "b"]}, "texts must be strings; got 5 at 1"),
         ({"probabilities": np.zeros((3, 5))}, r"probabilities must have the shape \(3, 4\); got \(3, 5\)"),
         ({"probabilities": np.full((3, 4), np.nan)}, r"between 0 and 1; got nan at \[0, 0\]"),
         ({"probabilities": np.full((3, 4), 1.5)}, "between 0 and 1; got 1.5"),
         ({"threshold": 1.5}, "threshold must lie between 0 and 1"),
-        ({"threshold": [0.5, 0.5]}, "threshold must be one number or one for each of 4 labels"),
+        ({"threshold": [0.5, 0.5]}, "threshold must have the shape \\(4,\\); got \\(2,\\)"),
         ({"limit": 0}, "limit must be at least 1"),
         ({"sets": np.zeros((3, 5))}, r"sets must have the shape \(3, 4\); got \(3, 5\)"),
         ({"images": ["http://example.org/a.png"] * 3}, "the page loads nothing from elsewhere"),

@@ -6,6 +6,7 @@ Each function takes rows of results, of one data set and one selection rule, and
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,15 +22,14 @@ from onepos.pages.figures import (
     FAINT,
     HUES,
     INK,
-    Look,
-    add_legend,
+    N_BINS,
+    PAPER,
+    TEXT,
     draw,
     draw_reliability,
     figure_svg,
     label_axes,
     new_figure,
-    plain,
-    pool_bins,
     use_log_scale,
 )
 
@@ -63,6 +63,28 @@ def order_methods(keys: Iterable[str]) -> list[str]:
     """Return each key once: registered methods in the registry's order, then the others by name."""
     wanted, known = set(keys), installed_methods()
     return [key for key in known if key in wanted] + sorted(wanted - known.keys())
+
+
+@dataclass(frozen=True)
+class Look:
+    """A line: its colour, its dashes (empty: solid) and its marker, filled or open."""
+
+    colour: str
+    dashes: tuple[float, ...]
+    marker: str
+    filled: bool = True
+
+    def line(self) -> dict[str, Any]:
+        """Return the keyword arguments of ``Axes.plot``."""
+        return {
+            "color": self.colour,
+            "dashes": self.dashes or (None, None),
+            "marker": self.marker,
+            "markerfacecolor": self.colour if self.filled else PAPER,
+            "markersize": 5.5 if self.marker == "*" else 3.6,
+            "markeredgewidth": 0.8,
+            "linewidth": 1.2,
+        }
 
 
 _DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.6), (8.0, 2.0), (1.0, 1.4), (6.0, 1.5, 1.0, 1.5))
@@ -216,8 +238,44 @@ def calibration(frame: pd.DataFrame) -> Figure:
     """
     bins = _recorded(_finished(frame), "calibration")
     look_of = looks(order_methods(bins))
-    lines = {method_name(method): (look, pool_bins(bins[method])) for method, look in look_of.items()}
-    return draw_reliability(lines, "confidence in the label, D")
+    lines = [(pool_bins(bins[method]), look.line()) for method, look in look_of.items()]
+    figure = draw_reliability(lines, "confidence in the label, D")
+    add_legend(figure, figure.axes[0].lines[1:], [method_name(method) for method in look_of])
+    return figure
+
+
+def pool_bins(trials: Sequence[dict[str, Any]]) -> dict[str, FloatArray]:
+    """Return confidence, frequency and count of each bin that holds a label in any trial."""
+    # A trial may leave its empty bins out, so bins are known by where their confidence lies, not by their number.
+    columns = ("confidence", "frequency", "count")
+    points = np.concatenate([np.array([trial[name] for name in columns], dtype=float) for trial in trials], axis=1)
+    confidence, frequency, count = points[:, points[2] > 0]
+    place = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    total = np.bincount(place, count, N_BINS).astype(float)
+    kept = total > 0
+    means = [np.bincount(place, values * count, N_BINS)[kept] / total[kept] for values in (confidence, frequency)]
+    return {"confidence": means[0], "frequency": means[1], "count": total[kept]}
+
+
+def add_legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """Put the legend above the axes, where it hides no line; three columns fit the longest method names."""
+    figure.legend(
+        handles,
+        [plain(name) for name in names],
+        loc="outside upper center",
+        ncols=min(3, len(names)),
+        fontsize=TEXT,
+        labelcolor=INK,
+        frameon=False,
+        handlelength=2.6,
+        columnspacing=1.0,
+        borderpad=0.2,
+    )
+
+
+def plain(text: str) -> str:
+    """Return a text that matplotlib sets as it stands: a dollar sign would start a formula."""
+    return text.replace("$", r"\$")
 
 
 def critical_difference(average_ranks: Mapping[str, float], difference: float) -> Figure:
