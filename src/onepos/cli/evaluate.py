@@ -37,7 +37,8 @@ def evaluate(
     data cannot say whether another label that is ranked high is wrong or merely unobserved.
     """
     output.check_apart({"the model": model, "the data": data}, {"--report": report})
-    output.check_page("--report", report)
+    if report is not None:
+        output.check_page("--report", report)
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
         from onepos.table import evaluate_table, read_as_trained
@@ -75,10 +76,10 @@ def _show(result: "Evaluation") -> None:
     output.show_table(("measure", "value", "95 % interval", "better"), rows, ("value",))
     sets = result.sets
     if "micro_f1" in sets:  # labels are complete
-        numbers = ("precision", "recall", "F1")
+        numbers, averages = ("precision", "recall", "F1"), {"micro": "all entries", "macro": "mean of labels"}
         rows = [
-            (title, *(f"{sets[f'{average}_{name.lower()}']:.3f}" for name in numbers))
-            for average, title in (("micro", "all entries (micro)"), ("macro", "mean of labels (macro)"))
+            (f"{title} ({average})", *(f"{sets[f'{average}_{name.lower()}']:.3f}" for name in numbers))
+            for average, title in averages.items()
         ]
         output.print_line()
         output.show_table(("label sets", *numbers), rows, numbers)

@@ -55,11 +55,13 @@ def fit(
     from onepos.table.writing import check_place
 
     options = TrainingOptions(**training)
-    output.check_apart(options.inputs(), {"--out": out, "--report": report})
+    read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample}
+    output.check_apart(read, {"--out": out, "--report": report})
     check_place(out)
-    output.check_page("--report", report)
-    if report is not None and options.data.is_dir():
-        raise InputError(f"--report looks at the rows of one table; {options.data} is a folder: leave it out.")
+    if report is not None:
+        output.check_page("--report", report)
+        if options.data.is_dir():
+            raise InputError(f"--report looks at the rows of one table; {options.data} is a folder: leave it out.")
     with progress_shown(keep=False):
         trained = train(options)
         if launched_rank():
