@@ -36,18 +36,8 @@ from scipy import sparse
 
 from onepos._utils.validation import IntArray, MatrixLike
 
-__all__ = [
-    "METRICS",
-    "METRIC_TITLES",
-    "average_precision",
-    "coverage",
-    "evaluate",
-    "hamming_loss",
-    "higher_is_better",
-    "one_error",
-    "ranking_loss",
-    "row_values",
-]
+__all__ = ["METRICS", "METRIC_TITLES", "average_precision", "coverage", "evaluate", "hamming_loss"]
+__all__ += ["higher_is_better", "one_error", "ranking_loss", "row_values"]
 
 #: Titles of the five measures by name.
 METRIC_TITLES: Mapping[str, str] = {
@@ -185,7 +175,12 @@ def row_values(
             f"expected Y_true and scores of one shape; got {Y.shape} and {S.shape}: "
             "pass the score of every label, in the same rows and columns as Y_true"
         )
-    _check_columns(Y_true, scores)
+    columns, others = (list(getattr(Y_true, "columns", ())), list(getattr(scores, "columns", ())))
+    if columns != others and set(columns) == set(others):  # matching by position would be wrong
+        raise ValueError(
+            f"expected the columns of scores in the order of Y_true ({columns[:3]}…); got {others[:3]}…: "
+            "reorder them with scores[Y_true.columns]"
+        )
     values = dict(zip(names, np.empty((len(names), len(S))), strict=True))
     step = max(1, _CHUNK_ENTRIES // S.shape[1])
     for start in range(0, len(S), step):
@@ -265,7 +260,7 @@ def _outranked_by(scores: NDArray[Any], rows: IntArray, values: NDArray[Any], k:
 
 
 def _finite(scores: NDArray[Any], start: int) -> NDArray[Any]:
-    """Return the scores of a portion of rows, side by side in memory; ``start`` is the number of the first row."""
+    """Return the scores of a portion of rows, checked; ``start`` is the number of the first row."""
     scores = np.ascontiguousarray(scores)  # a DataFrame often holds its columns side by side
     if scores.dtype == np.float16:
         scores = scores.astype(np.float32)  # NumPy sorts half precision slowly on most processors
@@ -320,13 +315,3 @@ def _matrix(values: MatrixLike, name: str, what: str) -> Any:
     if matrix.dtype.kind not in "buif":
         raise ValueError(f"expected {name} with real numbers; got dtype {matrix.dtype}: pass {what}")
     return matrix
-
-
-def _check_columns(Y_true: MatrixLike, scores: MatrixLike) -> None:
-    """Refuse two DataFrames with the same columns in another order: matching by position would be wrong."""
-    names, others = list(getattr(Y_true, "columns", ())), list(getattr(scores, "columns", ()))
-    if names != others and set(names) == set(others):
-        raise ValueError(
-            f"expected the columns of scores in the order of Y_true ({names[:3]}…); got {others[:3]}…: "
-            "reorder them with scores[Y_true.columns]"
-        )

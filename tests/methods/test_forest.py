@@ -25,7 +25,7 @@ def build(**params):
 
 def trees_of(sample, seeds, left_out=(), **settings):
     settings = {"min_samples_leaf": 2, "max_features": "sqrt", **settings}
-    return list(grow(sample, seeds, left_out, n_jobs=2, end=np.inf, **settings))
+    return list(grow(sample, seeds, left_out, n_jobs=2, **settings))
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])

@@ -5,18 +5,16 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
 from onepos import make_classifier
 from onepos.datasets import make_known_posterior
-from onepos.exceptions import DataFileError
 from onepos.graph import neighbors as neighbor_search
 from onepos.graph.neighbors import aggregated_rows, nearest_neighbors, neighbor_means
 from onepos.rows import stored as disk
 from onepos.rows.scaling import fit_scaler
-from onepos.rows.stored import DiskRows, column_statistics, on_disk, to_memmap
+from onepos.rows.stored import DiskRows, column_statistics, on_disk
 
 
 @pytest.fixture(autouse=True)
@@ -154,33 +152,6 @@ def test_smile_from_disk_with_the_approximate_graph(data, to_disk, tmp_path, mon
     model = quick("smile", cache_folder=str(tmp_path / "cache")).fit(to_disk(np.float32(data.X)), data.observed)
     assert model.history_.facts["graph"]["search"] == "approximate"
     assert model.score(data.X, data.Y) > 0.5
-
-
-def test_shards_become_one_map(tmp_path):
-    generator = np.random.default_rng(0)
-    frames = [pd.DataFrame(generator.normal(size=(n, 3)), columns=["a", "b", "c"]) for n in (20, 1, 7)]
-    for number, frame in enumerate(frames):
-        frame.assign(name="x").to_parquet(tmp_path / f"{number}.parquet", row_group_size=6)
-    X = to_memmap(tmp_path, tmp_path / "X.npy", columns=["c", "a"])
-    assert isinstance(X, np.memmap)
-    assert X.dtype == np.float32
-    np.testing.assert_array_equal(X, pd.concat(frames)[["c", "a"]].to_numpy(np.float32))
-    one = to_memmap([tmp_path / "2.parquet"], tmp_path / "one.npy", columns=["b"])
-    np.testing.assert_array_equal(one[:, 0], frames[2]["b"].to_numpy(np.float32))
-
-
-def test_shards_that_do_not_fit_are_named_and_leave_no_file(tmp_path):
-    pd.DataFrame({"a": [1.0], "text": ["x"]}).to_parquet(tmp_path / "0.parquet")
-    pd.DataFrame({"b": [1.0]}).to_parquet(tmp_path / "1.parquet")
-    with pytest.raises(DataFileError, match=r"1\.parquet has no \['a'\]"):
-        to_memmap(tmp_path, tmp_path / "X.npy", columns=["a"])
-    with pytest.raises(DataFileError, match=r"'text' of .*0\.parquet holds"):
-        to_memmap(tmp_path / "0.parquet", tmp_path / "X.npy")
-    with pytest.raises(ValueError, match=r"ends in \.npy"):
-        to_memmap(tmp_path / "0.parquet", tmp_path / "X.bin", columns=["a"])
-    with pytest.raises(FileNotFoundError, match="at least one parquet file"):
-        to_memmap([], tmp_path / "X.npy")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.parquet", "1.parquet"]
 
 
 PROBE = """

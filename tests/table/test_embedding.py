@@ -357,7 +357,7 @@ class TestCommandLine:
         assert code == 0, err
         assert f"1 image → 256 features\nembedder    {embed}\n" in said
         assert timm.asked == [(f"local-dir:{timm.folder}", {"pretrained": True, "num_classes": 0})]
-        code, _, err = run("predict", model, scenes / "test.csv", "--image", "file", "--out", tmp_path / "p.csv")
+        code, _, err = run("predict", model, scenes / "test.csv", "--out", tmp_path / "p.csv")
         assert code == 0, err
         loaded = TableModel.load(model, image_folder=scenes)
         expected = loaded.predict_proba(pd.read_csv(scenes / "test.csv"))["digit 3"]
@@ -366,11 +366,6 @@ class TestCommandLine:
             code, _, err = run("complete", scenes / "train.csv", *more, "--out", tmp_path / "c.csv")
             assert code == 0, err
             assert "suggested" in pd.read_csv(tmp_path / "c.csv").columns
-        code, said, err = run("predict", model, scenes / "test.csv", "--image", "other", "--out", tmp_path / "p.csv")
-        assert (code, err.splitlines()[-1]) == (
-            2,
-            "onepos: the model was trained with --image file; got other. Leave --image out.",
-        )
 
     def test_pictures_that_are_only_shown_are_not_embedded(self, run, scenes, tmp_path):
         columns = ("--label", "tag", "--text", "tags", "--image", "file", "--method", "frequency")

@@ -44,11 +44,11 @@ def normal_tag(tag: Any) -> Any:
 
 def distinct_labels(tags: Iterable[Any], stacklevel: int) -> list[Any]:
     """Return the distinct labels, sorted; warn if several spellings are one label."""
-    spellings: dict[Any, list[Any]] = {}
-    for tag in dict.fromkeys(tags):
+    written, spellings = dict.fromkeys(tags), dict[Any, list[Any]]()
+    for tag in written:
         spellings.setdefault(normal_tag(tag), []).append(tag)
-    several = [group for group in spellings.values() if len(group) > 1]
-    if several:
+    if len(spellings) < len(written):
+        several = [group for group in spellings.values() if len(group) > 1]
         shown = "; ".join(" = ".join(map(ascii, group[:3])) for group in several[:3])
         warnings.warn(
             f"{len(several):,} of {len(spellings):,} labels come in several spellings that look the same ({shown}"
@@ -128,7 +128,7 @@ def mark_labels(
 
 def check_distinct(names: Sequence[str], where: str = "", what: str = "column") -> None:
     """Raise DataFileError if names of columns, features or labels are repeated."""
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
+    if len(set(names)) < len(names):
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         shown = ", ".join(map(repr, twice[:5]))
         raise DataFileError(f"{where}{where and ': '}{what} names must be distinct; {shown} come twice: rename.")

@@ -54,7 +54,26 @@ def check_labels(y: Any, *, complete: bool = False) -> Labels:
     if _is_vector(y):
         return _check_classes(y)
     labels = replace(_check_indicator(y), complete=complete)
-    _warn_about(labels)
+    empty = int((~labels.labelled).sum())
+    seen = np.asarray((labels.observed > 0).any(axis=0))
+    if not seen.any():
+        raise ValueError(
+            "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
+        )
+    if empty:
+        warnings.warn(
+            f"{empty} of {len(labels.observed)} rows have no observed positive label; "
+            "their features are kept, but they do not count in the loss.",
+            LabelWarning,
+            stacklevel=3,
+        )
+    if not seen.all():
+        warnings.warn(
+            f"{(~seen).sum()} of {len(seen)} labels are never observed ({shorten(labels.classes[~seen], 5)}): "
+            "nothing can be learnt about them and they will be ranked low.",
+            LabelWarning,
+            stacklevel=3,
+        )
     return labels
 
 
@@ -117,29 +136,6 @@ def _check_indicator(y: Any) -> Labels:
     if len(set(names.tolist())) != len(names):
         raise ValueError(f"the label names (columns of y) must be distinct; got {names.tolist()}.")
     return Labels(dense.astype(np.int8), names)
-
-
-def _warn_about(labels: Labels) -> None:
-    empty = int((~labels.labelled).sum())
-    seen = np.asarray((labels.observed > 0).any(axis=0))
-    if not seen.any():
-        raise ValueError(
-            "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
-        )
-    if empty:
-        warnings.warn(
-            f"{empty} of {len(labels.observed)} rows have no observed positive label; "
-            "their features are kept, but they do not count in the loss.",
-            LabelWarning,
-            stacklevel=4,
-        )
-    if not seen.all():
-        warnings.warn(
-            f"{(~seen).sum()} of {len(seen)} labels are never observed ({shorten(labels.classes[~seen], 5)}): "
-            "nothing can be learnt about them and they will be ranked low.",
-            LabelWarning,
-            stacklevel=4,
-        )
 
 
 def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:

@@ -26,7 +26,7 @@ EXAMPLES = (
 #: Options of ``fit`` that this command does not have: they are about data other than one table with a column of tags.
 WITHOUT = ("labels", "cache")
 #: Options that have an effect with --model, too.
-_WITH_MODEL = ("data", "label", "text", "image", "embed", "id", "allow_empty", "decisions", "separator", *WITHOUT)
+_WITH_MODEL = ("data", "image", "embed", "allow_empty", "decisions", "separator", *WITHOUT)
 
 
 @training_command(without=WITHOUT)
@@ -46,18 +46,20 @@ def complete(
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.table.writing import check_output
+    from onepos.table.files import check_output
 
     options = TrainingOptions(**training)
     opt.check_limits(threshold, top)
-    output.check_apart(options.inputs() | {"--model": model}, {"--out": out, "--review": review})
+    read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample, "--model": model}
+    output.check_apart(read, {"--out": out, "--review": review})
     check_output(out)
     if options.data.is_dir():
         raise InputError(f"tags are completed in one table; {options.data} is a folder: `onepos fit` trains on it.")
-    output.check_page("--review", review)
-    if title and review is None:
+    if review is not None:
+        output.check_page("--review", review)
+    elif title:
         raise InputError("--title is for the review page: give --review too, or leave it out.")
-    if options.image and review is None and not options.embed:
+    elif options.image and not options.embed:
         raise InputError("--image shows pictures on the review page, or embeds them: give --review too, or --embed.")
     shown = [("title", title), ("image", options.image), ("id", options.id)] if review is not None else []
     with progress_shown(keep=False):
@@ -121,9 +123,6 @@ def _open(options: TrainingOptions, path: Path) -> "tuple[TableModel, TableData]
             written = field.name.replace("_", "-")
             raise InputError(f"--{written} is for training, and --model trains nothing: leave one of them out.")
     model = opt.open_model(path, options.data, options.embed)
-    opt.check_trained_with("--label", options.label, model.label_)
-    opt.check_trained_with("--id", options.id, model.id_)
-    opt.check_trained_with("--text", ",".join(names(options.text)), ",".join(model.encoder_.text))
     return model, read_as_trained(model, options.data)
 
 

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from onepos._utils.context import tell
 from onepos._utils.progress import progress_shown
-from onepos.cli.output import InputError, JsonOption, print_json, print_line, show
+from onepos.cli.output import InputError, JsonOption, print_json, print_line, show_table
 
 if TYPE_CHECKING:
     from onepos.pages.demo import DemoResult
@@ -51,21 +50,13 @@ def _show(result: "DemoResult") -> None:
     print_line(f"2. Doctor  {findings or 'no finding'}")
     print_line(f"3. Fit     method {facts['method']} with a small convolutional network")
     print_line(f"4. Tags    {files['completed']}: {facts['hidden']:,} digits were hidden from training.\n")
-    show(_scores(result))
+    numbers = ("tags\nsuggested", "of these\ntrue", "hidden digits\nfound", "average precision\non new pictures")
+    rows = []
+    for key, row in result.scores.iterrows():
+        name = f"{key} + network" if key == facts["method"] else str(key)
+        shares = (f"{row['precision']:.0%}", f"{row['recall']:.0%}")
+        rows.append((name, f"{row['suggested']:,.0f}", *shares, f"{row['average_precision']:.3f}"))
+    show_table(("\nmethod", *numbers), rows, numbers)
     print_line(f"\n5. Review  {files['review']}")
     print_line(f"6. Report  {files['report']}")
     print_line(f"Time: {result.seconds:.0f} s")
-
-
-def _scores(result: "DemoResult") -> Table:
-    """Return what each method suggests and how much of it is true."""
-    made = Table(box=None, padding=(0, 1), header_style="bold")
-    made.add_column("\nmethod", no_wrap=True)
-    for head in ("tags\nsuggested", "of these\ntrue", "hidden digits\nfound", "average precision\non new pictures"):
-        made.add_column(head, justify="right", no_wrap=True)
-    for key, row in result.scores.iterrows():
-        own = key == result.facts["method"]
-        shares = [f"{row[name]:.0%}" for name in ("precision", "recall")]
-        cells = [f"{row['suggested']:,.0f}", *shares, f"{row['average_precision']:.3f}"]
-        made.add_row(f"{key} + network" if own else str(key), *cells, style="bold" if own else "")
-    return made

@@ -26,13 +26,6 @@ def flag(name: str, text: str, **more: Any) -> Any:
     return typer.Option(name, help=text, **more)
 
 
-def _methods(incomplete: str) -> list[str]:
-    """Complete a method's key in the shell."""
-    from onepos.methods.registry import installed_methods
-
-    return [key for key in installed_methods() if key.startswith(incomplete)]
-
-
 Data = Annotated[Path, typer.Argument(help="CSV, TSV or parquet.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
 Out = Annotated[Path, option("FILE", ".csv, .tsv or .parquet.")]
@@ -58,7 +51,7 @@ Threshold = Annotated[float | None, option("P", _THRESHOLD, min=0.0, max=1.0)]
 Top = Annotated[int | None, option("K", "Write sets of the K best labels instead.", min=1)]
 Report = Annotated[Path | None, option("HTML", "Also write a page about the model.")]
 _SEED = "Random seed; equal seeds give equal results (auto: if time suffices)."
-_METHOD = typer.Option(help="Key from `onepos methods`; auto combines several.", autocompletion=_methods)
+_METHOD = typer.Option(help="Key from `onepos methods`; auto combines several.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +94,6 @@ class TrainingOptions:
     cache: Annotated[
         Path | None, option("DIR", "Folder for temporary features, if the data is a folder of shards.")
     ] = None
-
-    def inputs(self) -> dict[str, Path | None]:
-        """Return the files that are read."""
-        return {"the data": self.data, "--decisions": self.decisions, "--sample": self.sample}
 
     def model(self) -> "TableModel":
         """Return the untrained model that the options describe."""
@@ -160,21 +149,11 @@ def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] 
     app.command(command.__name__.replace("_", "-"), help=help_text, epilog=epilog)(command)
 
 
-def open_model(path: Path, data: Path, embed: list[str] | None, image: str | None = None) -> "TableModel":
+def open_model(path: Path, data: Path, embed: list[str] | None) -> "TableModel":
     """Load a model of tables for the rows of a file, with the embedders of this machine."""
     from onepos.table import TableModel
 
-    model = TableModel.load(path, embed=embed or None, image_folder=data.parent)
-    if image:
-        check_trained_with("--image", image, model.image)
-    return model
-
-
-def check_trained_with(name: str, value: str | None, in_training: str | None) -> None:
-    """Raise if an option names another column than in training."""
-    if value and value != in_training:
-        before = in_training or "left out"
-        raise InputError(f"the model was trained with {name} {before}; got {value}. Leave {name} out.")
+    return TableModel.load(path, embed=embed or None, image_folder=data.parent)
 
 
 def check_limits(threshold: float | None, top: int | None) -> None:

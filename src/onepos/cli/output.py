@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 
 from onepos.exceptions import OneposError
@@ -47,11 +47,6 @@ def print_note(text: str) -> None:
     print_prose(f"note: {text}")
 
 
-def show(thing: RenderableType) -> None:
-    """Print a table or other rich object."""
-    Console(highlight=False).print(thing)
-
-
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> None:
     """Print a table; the columns named in ``numbers`` are set flush right."""
     made = Table(box=None, padding=(0, 1), header_style="bold", show_edge=False)
@@ -62,7 +57,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: S
             made.add_column(name, overflow="fold")
     for row in rows:
         made.add_row(*row)
-    show(made)
+    Console(highlight=False).print(made)
 
 
 def print_json(value: Any) -> None:
@@ -93,12 +88,10 @@ def _plain(value: Any) -> Any:
     return None if str(value) in ("<NA>", "NaT") else str(value)
 
 
-def check_page(option: str, path: Path | None) -> None:
-    """Raise before the work, not after it, if a page is asked for and cannot be written to ``path``."""
-    if path is None:
-        return
+def check_page(option: str, path: Path) -> None:
+    """Raise before the work, not after it, if a page cannot be written to ``path``."""
     from onepos.pages import require_report
-    from onepos.table.writing import check_place
+    from onepos.table.files import check_place
 
     check_place(path)
     if path.suffix.lower() not in (".html", ".htm"):

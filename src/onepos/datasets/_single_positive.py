@@ -79,20 +79,15 @@ def make_single_positive(
 
 def _positives(Y: MatrixLike) -> tuple[IntArray, IntArray, tuple[int, int]]:
     """Return row and column of each positive in row order, and the shape."""
+    matrix: Any = np.asarray(Y) if not sparse.issparse(Y) else csr(Y, copy=True)  # put in order below
     if sparse.issparse(Y):
-        matrix = csr(Y, copy=True)  # its entries are put in order below, the caller's stay as they are
         matrix.sum_duplicates()
-        shape, stored = matrix.shape, np.asarray(matrix.data)
-    else:
-        matrix = np.asarray(Y)
-        shape, stored = matrix.shape, matrix
+    shape, stored = matrix.shape, matrix.data if sparse.issparse(Y) else matrix
     if len(shape) != 2 or stored.dtype.kind not in "biuf":
         raise ValueError(f"Y must be a 2-D indicator matrix of 0 and 1; got shape {shape} and dtype {stored.dtype}.")
-    if not ((stored == 0) | (stored == 1)).all():
+    if not np.isin(stored, (0, 1)).all():
         raise ValueError("Y must hold only 0 and 1; it holds other values (or NaN). Pass (Y > 0) if that is meant.")
-    if sparse.issparse(Y):
-        matrix.eliminate_zeros()
-    rows, columns = matrix.nonzero()
+    rows, columns = matrix.nonzero()  # of a sparse matrix without zeros that are stored
     empty = shape[0] - len(np.unique(rows))
     if empty:
         raise ValueError(
@@ -130,9 +125,7 @@ def _at_positives(name: str, given: Any, rows: IntArray, columns: IntArray, shap
 def _in_container(Y: MatrixLike, winners: IntArray, shape: tuple[int, int]) -> MatrixLike:
     n = shape[0]
     if sparse.issparse(Y):
-        ones = np.ones(n, dtype=np.uint8)
-        result = csr((ones, winners, np.arange(n + 1)), shape=shape)
-        return type(Y)(result)  # csc_matrix in, csc_matrix out
+        return type(Y)(csr((np.ones(n, dtype=np.uint8), winners, np.arange(n + 1)), shape=shape))
     indicator: NDArray[np.uint8] = np.zeros(shape, dtype=np.uint8)
     indicator[np.arange(n), winners] = 1
     if hasattr(Y, "columns") and hasattr(Y, "iloc"):
@@ -156,14 +149,12 @@ def split(
     """
     from sklearn.utils import Bunch
 
-    n, other = _length(X), _length(Y)
+    n, other = (one.shape[0] if hasattr(one, "shape") else len(one) for one in (X, Y))
     if n != other:
         raise ValueError(f"X and Y must have the same number of rows; got {n} and {other}.")
     result = Bunch()
     for part, rows in zip(PARTS, split_indices(n, fractions, random_state), strict=True):
-        result[f"X_{part}"] = _take(X, rows)
-        result[f"Y_{part}"] = _take(Y, rows)
-        result[f"{part}_indices"] = rows
+        result |= {f"X_{part}": _take(X, rows), f"Y_{part}": _take(Y, rows), f"{part}_indices": rows}
     return result
 
 
@@ -188,10 +179,6 @@ def split_indices(
     order = generator(random_state).permutation(n)
     train, val, test = np.split(order, bounds[:2])
     return train, val, test
-
-
-def _length(matrix: MatrixLike) -> int:
-    return int(matrix.shape[0]) if hasattr(matrix, "shape") else len(matrix)
 
 
 def _take(matrix: MatrixLike, rows: NDArray[np.intp]) -> MatrixLike:

@@ -67,7 +67,15 @@ def neighbor_graph(X: MatrixLike, n_neighbors: int, *, search: SearchKind = "aut
     started = time.perf_counter()
     facts: dict[str, Any] = {"search": "exact", "recall": 1.0}
     neighbors = None
-    if resolve_search(search, X.shape[0]) == "approximate":
+    many = X.shape[0] > EXACT_UP_TO
+    if search == "auto" and many and find_spec("faiss") is None:
+        warnings.warn(
+            f"the exact neighbour search compares all pairs of {X.shape[0]} rows, which may take long. For the "
+            "approximate one: pip install 'onepos[large]'; graph_search='exact' keeps this one without a warning.",
+            TrainingWarning,
+            stacklevel=2,
+        )
+    elif search == "approximate" or (search == "auto" and many):
         from onepos.graph.approximate import approximate_graph
 
         may_give_up = search == "auto" and not isinstance(X, DiskRows)
@@ -77,23 +85,6 @@ def neighbor_graph(X: MatrixLike, n_neighbors: int, *, search: SearchKind = "aut
     if neighbors is None:
         neighbors, _ = nearest_neighbors(X[:] if isinstance(X, DiskRows) else X, n_neighbors)
     return NeighborGraph(neighbors, facts | {"seconds": time.perf_counter() - started})
-
-
-def resolve_search(search: SearchKind, n_samples: int) -> Literal["exact", "approximate"]:
-    """Decide "auto" by the number of rows; warn where only a missing faiss keeps it exact."""
-    if search != "auto":
-        return search
-    if n_samples <= EXACT_UP_TO:
-        return "exact"
-    if find_spec("faiss") is None:
-        warnings.warn(
-            f"the exact neighbour search compares all pairs of {n_samples} rows, which may take long. For the "
-            "approximate one: pip install 'onepos[large]'; graph_search='exact' keeps this one without a warning.",
-            TrainingWarning,
-            stacklevel=2,
-        )
-        return "exact"
-    return "approximate"
 
 
 def usable_neighbors(n_neighbors: int, n_samples: int) -> int:
@@ -139,14 +130,10 @@ def nearest_neighbors(
     >>> indices.ravel().tolist(), distances.ravel().tolist()
     ([1, 0, 1], [1.0, 1.0, 2.0])
     """
-
-    def compute() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", metric=metric).fit(X)
-        with sklearn.config_context(working_memory=_CHUNK_MIB):
-            distances, indices = search.kneighbors()
-        return indices, distances
-
-    return recall(compute, "neighbors", X, n_neighbors, metric)
+    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", metric=metric).fit(X)
+    with sklearn.config_context(working_memory=_CHUNK_MIB):
+        distances, indices = recall(search.kneighbors, "neighbors", X, n_neighbors, metric)
+    return indices, distances
 
 
 def neighbor_means(indices: IntArray, n: int) -> Any:

@@ -12,6 +12,7 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from onepos._utils import storage
+from onepos._utils.context import time_left
 
 #: Sparse features with a larger share of entries become dense, up to so many numbers.
 DENSE_ABOVE, MOST_DENSE = 0.03, 1 << 26
@@ -124,14 +125,14 @@ def grow(
     left_out: Sequence[NDArray[np.intp]],
     *,
     n_jobs: int | None,
-    end: float,
     **settings: Any,
-) -> Iterator[Grown | None]:
-    """Grow a tree for each seed, on several threads; None in place of those that would begin after ``end``.
+) -> Iterator[Grown]:
+    """Grow a tree for each seed, on several threads; all but the first only while time is left.
 
     ``left_out`` has the rows that the first, second, … tree does not see; further trees see all rows. scikit-learn's
     tree is dropped as soon as it is converted: with many labels it is large.
     """
+    end = time.monotonic() + time_left()  # threads do not see the limit
     by_column = sample.X.tocsc() if sparse.issparse(sample.X) else sample.X
 
     def one(place: int, seed: int) -> Grown | None:
@@ -144,10 +145,9 @@ def grow(
         tree.fit(by_column, sample.labels, weights, check_input=False)
         return _converted(tree, sample, weights, out)
 
-    grown: Iterator[Grown | None] = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-        delayed(one)(place, seed) for place, seed in enumerate(seeds)
-    )
-    return grown
+    threads = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    trees = threads(delayed(one)(place, seed) for place, seed in enumerate(seeds))
+    return (tree for tree in trees if tree is not None)
 
 
 def _converted(

@@ -1,6 +1,5 @@
 """Extremely randomised trees on the observed label, smoothed by the rows that each tree left out."""
 
-import time
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from onepos._utils import storage
-from onepos._utils.context import tell, time_left
+from onepos._utils.context import tell
 from onepos._utils.parameters import COUNT, SHARE, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.label_sets.thresholds import cardinality_threshold
@@ -113,26 +112,19 @@ class ForestClassifier(SharesClassifier):
         alike = first_alike(X)
         fold = (order if alike is None else order[alike])[rows] % min(N_FOLDS, n_rows)
         _, fold = np.unique(fold, return_inverse=True)  # none is empty
-        left_out = [np.flatnonzero(fold == place % (fold.max() + 1)) for place in range((self.n_trees + 1) // JUDGING)]
+        n_folds = int(fold.max()) + 1
+        left_out = [np.flatnonzero(fold == place % n_folds) for place in range((self.n_trees + 1) // JUDGING)]
         automatic = max(2, n_rows // MOST_LEAVES)
         self.min_samples_leaf_ = automatic if isinstance(self.min_samples_leaf, str) else int(self.min_samples_leaf)
         counts = np.bincount(observed, weights, len(labels.classes)) + 0.5
         self.frequency_ = np.asarray(counts / counts.sum())
+        tree_seeds = seeds.generate_state(self.n_trees).tolist()
+        limits = {"min_samples_leaf": self.min_samples_leaf_, "max_features": self.max_features}
         trees: list[Grown] = []
-        for grown in grow(
-            sample,
-            seeds.generate_state(self.n_trees).tolist(),
-            left_out,
-            n_jobs=self.n_jobs,
-            end=time.monotonic() + time_left(),
-            min_samples_leaf=self.min_samples_leaf_,
-            max_features=self.max_features,
-        ):
-            if grown is not None:  # None: the time was up
-                trees.append(grown)
-                tell(len(trees) / self.n_trees)
+        for grown in grow(sample, tree_seeds, left_out, n_jobs=self.n_jobs, **limits):
+            trees.append(grown)
+            tell(len(trees) / self.n_trees)
         self.trees_ = join([grown.tree for grown in trees])
-        n_folds = int(fold.max()) + 1
         self._choose_prior_weight(sample, trees[: len(left_out)], n_folds)
         if given is not None:
             self._cut_at(self._logits(given[0]), rows="validation rows")

@@ -37,7 +37,6 @@ class _KernelProblem(NamedTuple):
 
 
 class _KernelSolution(NamedTuple):
-    width: float
     ridge: float
     weights: NDArray[np.float32]  # (m, c)
     left_out: NDArray[np.float32]  # log of the leave-one-out shares (n, c)
@@ -83,8 +82,6 @@ class KernelClassifier(SharesClassifier):
 
     _no_graph: ClassVar[str] = "compares rows with its landmarks at prediction, which onepos cannot write as a graph"
 
-    width: float | str = "auto"
-    ridge: float | str = "auto"
     _stored: ClassVar[storage.Rules] = {
         "scaler_": storage.Part(FeatureScaler),
         "landmarks_": storage.Array("landmarks features"),
@@ -94,6 +91,8 @@ class KernelClassifier(SharesClassifier):
         "ridge_": storage.POSITIVE,
     }
 
+    width: float | str = "auto"
+    ridge: float | str = "auto"
     n_landmarks: int = 2000
     scale: str = "auto"
     random_state: Any = None
@@ -132,7 +131,7 @@ class KernelClassifier(SharesClassifier):
         tell(0.4)
         best = _solve(problem, width, ridges)
         self.landmarks_, self.weights_, self.frequency_ = landmarks, best.weights, frequency
-        self.gamma_, self.ridge_, self.scaler_ = best.width / unit, best.ridge, scaler
+        self.gamma_, self.ridge_, self.scaler_ = width / unit, best.ridge, scaler
         self.left_out_ = best.left_out
         self._cut_at(self._marginal(best.left_out.astype(np.float64)), rows="rows left out one by one")
         tell(1.0)
@@ -201,7 +200,7 @@ def _solve(problem: _KernelProblem, width: float, ridges: tuple[float, ...]) -> 
         shares = log_shares(left_out, others)
         score = float(np.mean(shares[seen]))
         if best is None or score > best.likelihood:
-            best = _KernelSolution(width, ridge, shrunk, shares.astype(np.float32), score)
+            best = _KernelSolution(ridge, shrunk, shares.astype(np.float32), score)
     assert best is not None
     weights = solve_triangular(root, vectors @ best.weights, lower=True, trans="T")
     return best._replace(weights=np.ascontiguousarray(weights, dtype=np.float32))  # as a stored model has them

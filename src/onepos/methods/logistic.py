@@ -22,16 +22,8 @@ N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
 PATIENCE = 2
 
 
-class _FittedWeights(SharesClassifier):
-    """Learnt attributes, apart from the parameters of the dataclass below."""
-
-    coef_: NDArray[Any]
-    intercept_: NDArray[Any]
-    l2_: float
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class LogisticClassifier(_FittedWeights):
+class LogisticClassifier(SharesClassifier):
     """Multinomial logistic regression of the observed label, L2 strength chosen along a path. Key: ``logistic``.
 
     Minimises Σ_i CE(softmax(x_i W + b), t_i) + ½·l2·‖W‖², where t_i shares a row's weight among its observed labels

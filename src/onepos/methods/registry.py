@@ -44,24 +44,24 @@ class Method:
         from onepos.methods._base import OnePositiveClassifier
 
         try:
-            found = getattr(import_module(module), name)
+            made = getattr(import_module(module), name)
         except (ImportError, AttributeError) as error:
             raise ValueError(f"method {self.key!r}: cannot import {self.class_name}: {error}.") from error
-        if not (isinstance(found, type) and issubclass(found, OnePositiveClassifier)):
+        if not (isinstance(made, type) and issubclass(made, OnePositiveClassifier)):
             raise ValueError(
                 f"method {self.key!r}: {self.class_name} must be a class that derives from a onepos classifier."
             )
-        return found
+        return made
 
 
 def _read_methods() -> dict[str, Method]:
     declared = tomllib.loads(Path(__file__).with_name("methods.toml").read_text(encoding="utf-8"))
-    found = {}
+    methods = {}
     for key, facts in declared["method"].items():
         class_name, paper = facts.pop("class"), declared["paper"][facts.pop("paper")]
         about = {"needs": "nothing", "paper": paper["text"], "year": paper.get("year"), **facts}
-        found[key] = Method(key, class_name=class_name, **about)
-    return found
+        methods[key] = Method(key, class_name=class_name, **about)
+    return methods
 
 
 METHODS = _read_methods()

@@ -45,9 +45,8 @@ class FeatureScaler:
         if self.factor is None or self.shift is None:
             return single_precision(X)
         with np.errstate(over="ignore"):  # single_precision says it
-            if sparse.issparse(X):
-                return single_precision(sparse.csr_array(X.multiply(self.factor[None, :])))
-            return single_precision((X - self.shift) * self.factor)
+            scaled = X.multiply(self.factor[None, :]).tocsr() if sparse.issparse(X) else (X - self.shift) * self.factor
+        return single_precision(scaled)
 
 
 def check_magnitude(X: Any) -> Any:
@@ -77,11 +76,8 @@ def single_precision(scaled: Any) -> Any:
 
 def choose_kind(X: Any) -> str:
     """Decide "auto": leave sparse and 0/1 features, such as bags of words, alone, and standardise everything else."""
-    if sparse.issparse(X):
-        return "none"
-    blocks = (values for _, values in X.blocks()) if isinstance(X, DiskRows) else [X]
-    for values in blocks:
-        if not np.all((values == 0) | (values == 1)):
+    for _, values in X.blocks() if isinstance(X, DiskRows) else [(slice(None), X)]:
+        if not sparse.issparse(values) and not np.all((values == 0) | (values == 1)):
             return "standard"
     return "none"
 
@@ -89,9 +85,8 @@ def choose_kind(X: Any) -> str:
 def fit_scaler(X: Any, kind: str) -> FeatureScaler:
     """Learn the scaling of ``X`` (dense, CSR, or rows on disk, which are read once).
 
-    "standard": zero mean, unit variance. "minmax": the column's range becomes [0, 1]. Sparse input is never
-    shifted, as that would make it dense: "standard" divides by the root mean square, "minmax" by the
-    largest magnitude. Items of a Dataset are not scaled: that would need all of them before training.
+    "standard": zero mean, unit variance. "minmax": the range becomes [0, 1]. Sparse columns are never shifted:
+    "standard" divides them by the root mean square, "minmax" by the largest magnitude. Items of a Dataset stay.
     """
     if isinstance(X, DatasetRows):
         if kind not in ("auto", "none"):

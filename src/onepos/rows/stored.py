@@ -1,17 +1,12 @@
 """Rows that are read when they are needed, from a memory-mapped matrix or the items of a torch ``Dataset``."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-
-from onepos._utils.files import replaced_when_done
-from onepos._utils.machine import require
-from onepos.exceptions import DataFileError
 
 #: A smaller map is read whole: that costs little, and gives the same bits as the array that it holds.
 LOAD_BELOW_BYTES = 1 << 26
@@ -19,10 +14,6 @@ LOAD_BELOW_BYTES = 1 << 26
 LARGEST = float(np.finfo(np.float32).max)
 #: Size of one block of rows in float64.
 BLOCK_BYTES = 1 << 24
-#: Rows of parquet files read at a time.
-_BATCH_ROWS = 16_384
-#: Attributes of arrays, frames and sparse matrices.
-_MATRIX_MARKS = ("__array__", "__array_interface__", "__dataframe__", "tocsr")
 #: Numbers of Dataset items read at once in a pass over all rows.
 _NUMBERS_AT_ONCE = 1 << 24
 
@@ -79,12 +70,13 @@ class DiskRows(_LateRows):
         # In the order of the file, and once each: neighbourhoods name the same row many times.
         distinct, inverse = np.unique(rows, return_inverse=True)
         # Piece by piece: scaling works in float64, in which all rows together may be large.
-        pieces = []
-        for start in range(0, max(1, len(distinct)), self._step):
-            piece = np.asarray(self.source[distinct[start : start + self._step]])
-            pieces.append(piece if self.scale is None else self.scale(piece))
+        pieces = [self._read(distinct[at : at + self._step]) for at in range(0, max(1, len(distinct)), self._step)]
         values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         return values if np.array_equal(distinct, rows) else values[inverse]
+
+    def _read(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        values = np.asarray(self.source[rows])
+        return values if self.scale is None else self.scale(values)
 
     @property
     def _step(self) -> int:
@@ -98,22 +90,15 @@ class DiskRows(_LateRows):
 
 
 def column_statistics(rows: DiskRows) -> tuple[NDArray[np.float64], ...]:
-    """Mean, standard deviation, smallest and largest value of each column, in one pass without cancellation."""
-    n_features = rows.shape[1]
-    count, mean, squares = 0, np.zeros(n_features), np.zeros(n_features)
-    low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+    """Mean, standard deviation, smallest and largest value of each column, in one pass over the file."""
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    moments, ends = StandardScaler(), MinMaxScaler()
     for _, values in rows.blocks():
         block = values.astype(np.float64)
-        np.minimum(low, block.min(axis=0), out=low)
-        np.maximum(high, block.max(axis=0), out=high)
-        center = block.mean(axis=0)
-        block -= center
-        squares += np.einsum("ij,ij->j", block, block)
-        total = count + len(block)
-        squares += (center - mean) ** 2 * (count * len(block) / total)
-        mean += (center - mean) * (len(block) / total)
-        count = total
-    return mean, np.sqrt(squares / count), low, high
+        moments.partial_fit(block)
+        ends.partial_fit(block)
+    return moments.mean_, np.sqrt(moments.var_), ends.data_min_, ends.data_max_
 
 
 def check_finite(rows: DiskRows) -> None:
@@ -128,90 +113,10 @@ def check_finite(rows: DiskRows) -> None:
             )
 
 
-def to_memmap(
-    shards: str | Path | Sequence[str | Path], out: str | Path, *, columns: Sequence[str] | None = None
-) -> NDArray[np.float32]:
-    """Write columns of parquet files, one below the other, as a float32 ``.npy`` file, and open it memory-mapped.
-
-    Parameters
-    ----------
-    shards : path, or sequence of paths
-        Parquet files; for a folder its ``*.parquet`` in the order of their names.
-    out : path
-        The file to write, ending in ``.npy``. It appears when it is complete.
-    columns : sequence of str, optional
-        Columns of numbers to take, in this order; all columns of the first shard if not given.
-
-    Returns
-    -------
-    read-only array of float32, as ``numpy.load(out, mmap_mode="r")`` gives it; ``fit`` takes it as X
-
-    Examples
-    --------
-    >>> import tempfile, pandas as pd
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> for number in range(2):
-    ...     pd.DataFrame({"a": [number, 2.0], "name": ["x", "y"]}).to_parquet(folder / f"{number}.parquet")
-    >>> np.asarray(to_memmap(folder, folder / "X.npy", columns=["a"])).ravel().tolist()
-    [0.0, 2.0, 1.0, 2.0]
-    """
-    parquet = require("pyarrow.parquet", extra="large", purpose="reading parquet shards")
-    paths = _paths(shards)
-    files = [parquet.ParquetFile(path) for path in paths]
-    out = Path(out)
-    if out.suffix != ".npy":
-        raise ValueError(f"expected a file name that ends in .npy; got {out.name!r}: rename it")
-    names = list(files[0].schema_arrow.names if columns is None else columns)
-    for path, file in zip(paths, files, strict=True):
-        missing = [name for name in names if name not in file.schema_arrow.names]
-        if missing:
-            raise DataFileError(
-                f"expected the same columns in every shard; {path} has no {missing[:5]}: name those that all shards "
-                "share as columns"
-            )
-    shape = (sum(file.metadata.num_rows for file in files), len(names))
-    with replaced_when_done(out) as part:
-        values = np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=shape)
-        row = 0
-        for path, file in zip(paths, files, strict=True):
-            for batch in file.iter_batches(_BATCH_ROWS, columns=names):
-                values[row : row + batch.num_rows] = _numbers(batch, names, path)
-                row += batch.num_rows
-        values.flush()
-        del values
-    return np.load(out, mmap_mode="r")  # type: ignore[no-any-return]
-
-
-def _paths(shards: str | Path | Sequence[str | Path]) -> list[Path]:
-    if isinstance(shards, str | Path):
-        paths = sorted(Path(shards).glob("*.parquet")) if Path(shards).is_dir() else [Path(shards)]
-    else:
-        paths = [Path(path) for path in shards]
-    if not paths:
-        raise FileNotFoundError(f"expected at least one parquet file; found none in {shards}: check the folder")
-    return paths
-
-
-def _numbers(batch: Any, names: list[str], path: Path) -> NDArray[np.float32]:
-    """Columns of a record batch by name, as (rows, columns); a missing value becomes NaN."""
-    values = np.empty((batch.num_rows, len(names)), dtype=np.float32)
-    for place, name in enumerate(names):
-        column = batch.column(batch.schema.get_field_index(name)).to_numpy(zero_copy_only=False)
-        if column.dtype.kind not in "fiub":
-            raise DataFileError(
-                f"expected columns of numbers; {name!r} of {path} holds {column.dtype}: leave it out of columns"
-            )
-        values[:, place] = column
-    return values
-
-
 def is_dataset(X: Any) -> bool:
     """Whether X is read item by item: it can be indexed, and is neither an array, a frame nor a plain container."""
-    if isinstance(X, list | tuple | str | bytes | Mapping | type):
+    if isinstance(X, list | tuple | str | bytes | Mapping | type) or hasattr(X, "__array__") or hasattr(X, "tocsr"):
         return False
-    for mark in _MATRIX_MARKS:
-        if hasattr(X, mark):
-            return False
     return hasattr(X, "__getitem__")
 
 
@@ -219,8 +124,8 @@ def is_dataset(X: Any) -> bool:
 class DatasetRows(_LateRows):
     """Items of a map-style Dataset, all or those that ``rows`` lists, as features.
 
-    Items are x, or tuples (x, …), and x is an array or tensor of ``given_shape`` in all of them. ``flat`` makes every x
-    a vector of float32; otherwise x keeps its shape, and integers, such as tokens, their type.
+    Items are x, or tuples (x, …), and x is an array or tensor of ``given_shape``. ``flat`` makes every x a vector of
+    float32; otherwise x keeps its shape, and integers, such as tokens, their type.
 
     Examples
     --------

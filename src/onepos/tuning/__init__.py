@@ -152,18 +152,17 @@ def tune(
         )
     best = _best(trials)
     if best is None and stopped == "n_trials":
-        first = next(trial.error for trial in trials if trial.error is not None)
-        raise ValueError(f"none of {len(trials)} trials succeeded; the first error: {first}") from first
-    params = dict((best or trials[0]).setting)
-    if best is not None and best.epochs is not None and validation is None:
-        params |= {"early_stopping": False, "max_epochs": best.epochs}
+        raise ValueError(f"none of {len(trials)} trials succeeded; the first error: {judge.error}") from judge.error
+    params = dict((best or trials[0]).user_attrs["setting"])
+    if best is not None and best.user_attrs["epochs"] is not None and validation is None:
+        params |= {"early_stopping": False, "max_epochs": best.user_attrs["epochs"]}
     held = {} if validation is None else {"validation": validation, "validation_labels": validation_labels}
     with stage(0.9, 1.0):
         best_estimator = clone(base).set_params(**params).fit(X, Y, **held)
     return TuneResult(
         best_estimator=best_estimator,
         best_params=params,
-        best_score=best.score if best else math.nan,
+        best_score=best.value if best else math.nan,
         trials=_frame(trials),
         criterion="average_precision" if kind == "full" else "mean_reciprocal_rank",
         stopped=stopped,
@@ -172,22 +171,6 @@ def tune(
 
 class _TimeUp(BaseException):
     """What is left of the time is needed for the last fit; no error of a trial."""
-
-
-#: Names of optuna for the states of trials that ended.
-_OPTUNA_STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
-
-
-@dataclass
-class _TuningTrial:
-    """A setting, and what came of it."""
-
-    setting: dict[str, Any]
-    score: float = math.nan
-    epochs: int | None = None
-    seconds: float = 0.0
-    state: str = "stopped"
-    error: Exception | None = None
 
 
 #: Returns X and Y to fit on, the pair to score on, and its labels as an indicator; called late, as X may be large.
@@ -232,10 +215,8 @@ def _rows_of(values: Any, rows: NDArray[np.intp]) -> Any:
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows]
 
 
-def _search(optuna: Any, judge: "_Judge", space: Space, n_trials: int, seed: int) -> tuple[list[_TuningTrial], str]:
+def _search(optuna: Any, judge: "_Judge", space: Space, n_trials: int, seed: int) -> tuple[list[Any], str]:
     """Try settings until trials or time are used up, or the user interrupts; return them and which of these it was."""
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=seed),
@@ -246,59 +227,49 @@ def _search(optuna: Any, judge: "_Judge", space: Space, n_trials: int, seed: int
     # Defaults such as "auto" lie outside their range: optuna then learns from the other parameters alone.
     known = {name: code for name in defaults if (code := stored(space[name], defaults[name])) is not None}
     study.enqueue_trial(known)
-    trials: list[_TuningTrial] = []
+
+    def attempt(trial: Any) -> float:
+        best = _best(study.trials)
+        if best:  # a fit on all rows takes somewhat longer than one on the training part
+            judge.reserve = 1.25 * best.duration.total_seconds() / len(judge.parts)
+        if trial.number:
+            judge.check_time()
+        shown = f", best {best.value:.4f}" if best else ""
+        share = max(trial.number / n_trials, min(1.0, (time.monotonic() - judge.started) / judge.seconds))
+        tell(share, f"tuning, trial {trial.number + 1} of {n_trials}{shown}")
+        suggested = {name: suggest(space[name], trial, name) for name in (space if trial.number else known)}
+        setting = suggested if trial.number else defaults
+        trial.set_user_attr("setting", setting)
+        with progress_to(None), warnings.catch_warnings():
+            # The last fit gives these warnings, once.
+            warnings.simplefilter("ignore", LabelWarning)
+            warnings.simplefilter("ignore", TrainingWarning)
+            try:
+                score, epochs = judge.score(setting, trial)
+            except Exception as error:
+                judge.error = judge.error or error
+                trial.set_user_attr("error", f"{type(error).__name__}: {error}")
+                raise
+        trial.set_user_attr("epochs", epochs)
+        return score
+
+    level, stopped = optuna.logging.get_verbosity(), "n_trials"
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     try:
-        for number in range(n_trials):
-            best = _best(trials)
-            if number:
-                judge.check_time()
-            shown = f", best {best.score:.4f}" if best else ""
-            share = max(number / n_trials, min(1.0, (time.monotonic() - judge.started) / judge.seconds))
-            tell(share, f"tuning, trial {number + 1} of {n_trials}{shown}")
-            asked = study.ask()
-            suggested = {name: suggest(space[name], asked, name) for name in (space if number else known)}
-            trial = _TuningTrial(suggested if number else defaults)
-            trials.append(trial)
-            with progress_to(None):
-                _try(trial, judge, asked, optuna.TrialPruned)
-            score = trial.score if trial.state == "complete" else None
-            study.tell(asked, score, state=optuna.trial.TrialState[_OPTUNA_STATES[trial.state]])
-            if best := _best(trials):  # a fit on all rows takes somewhat longer than one on the training part
-                judge.reserve = 1.25 * best.seconds / len(judge.parts)
-        stopped = "n_trials"
+        study.optimize(attempt, n_trials, catch=Exception)  # any setting may break any method in any way
     except _TimeUp:
         stopped = "time_budget"
     except KeyboardInterrupt:
-        if not trials:
-            raise
         stopped = "interrupted"
     finally:
         optuna.logging.set_verbosity(level)
     tell(1.0, "training with the best settings")
-    return trials, stopped
+    return [trial for trial in study.trials if "setting" in trial.user_attrs], stopped
 
 
-def _try(trial: _TuningTrial, judge: "_Judge", asked: Any, pruned: type[Exception]) -> None:
-    """Fit and score a setting, and note what came of it. An error does not end the search."""
-    started = time.monotonic()
-    try:
-        with warnings.catch_warnings():
-            # The last fit gives these warnings, once.
-            warnings.simplefilter("ignore", LabelWarning)
-            warnings.simplefilter("ignore", TrainingWarning)
-            trial.score, trial.epochs = judge.score(trial.setting, asked)
-        trial.state = "complete"
-    except pruned:
-        trial.state = "pruned"
-    except Exception as error:  # any setting may break any method in any way
-        trial.state, trial.error = "failed", error
-    finally:
-        trial.seconds = time.monotonic() - started
-
-
-def _best(trials: list[_TuningTrial]) -> _TuningTrial | None:
+def _best(trials: list[Any]) -> Any:
     """Return the best finished trial; of equal ones the first, so the defaults win a draw."""
-    return max((one for one in trials if one.state == "complete"), key=lambda one: one.score, default=None)
+    return max((one for one in trials if one.state.name == "COMPLETE"), key=lambda one: one.value, default=None)
 
 
 @dataclass(eq=False)
@@ -312,12 +283,13 @@ class _Judge:
     started: float
     seconds: float
     reserve: float = 0.0  # seconds to be left for the last fit
+    error: Exception | None = None  # the first one
 
     def check_time(self) -> None:
         if time.monotonic() - self.started + self.reserve >= self.seconds:
             raise _TimeUp
 
-    def score(self, setting: dict[str, Any], asked: Any) -> tuple[float, int | None]:
+    def score(self, setting: dict[str, Any], trial: Any) -> tuple[float, int | None]:
         """Return the mean score over the parts, and the number of epochs for the last fit of a neural method."""
         scores: list[float] = []
         n_rows, epochs = [], []
@@ -330,7 +302,7 @@ class _Judge:
                 model.set_params(verbose=0)
             held: dict[str, Any] = {"validation": pair, "validation_labels": self.kind}
             if isinstance(model, NeuralClassifier):
-                model.fit(X, Y, **held, callbacks=[_Watch(self, None if scores else asked)])
+                model.fit(X, Y, **held, callbacks=[_Watch(self, None if scores else trial)])
                 facts = model.history_.facts
                 if facts["stopped"] == "interrupted":
                     raise KeyboardInterrupt
@@ -372,13 +344,19 @@ class _Watch(Callback):
         self.judge.check_time()
 
 
-def _frame(trials: list[_TuningTrial]) -> "pd.DataFrame":
+def _frame(trials: list[Any]) -> "pd.DataFrame":
     import pandas as pd
 
-    records = [
-        trial.setting
-        | {name: getattr(trial, name) for name in ("score", "epochs", "seconds", "state")}
-        | {"error": trial.error and f"{type(trial.error).__name__}: {trial.error}"}
-        for trial in trials
-    ]
+    records = []
+    for trial in trials:
+        noted = trial.user_attrs
+        state = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}.get(trial.state.name, "stopped")
+        about = {
+            "score": trial.value if state == "complete" else math.nan,
+            "epochs": noted.get("epochs"),
+            "seconds": trial.duration.total_seconds() if trial.duration else math.nan,
+            "state": "stopped" if state == "failed" and "error" not in noted else state,  # by Ctrl-C
+            "error": noted.get("error") if state == "failed" else None,
+        }
+        records.append(noted["setting"] | about)
     return pd.DataFrame(records).rename_axis("trial").astype({"epochs": "Int64"})

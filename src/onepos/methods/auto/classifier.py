@@ -97,6 +97,15 @@ class AutoClassifier(SharesClassifier):
     comparison_ : dict
         How the pool and each method rank the observed labels of held-out rows: ``rows``, their number, and
         ``methods``, with mean reciprocal rank and log-likelihood by key. Empty if there are too few rows to judge.
+
+    Examples
+    --------
+    >>> from onepos import AutoClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(300, 5, 4, random_state=0)
+    >>> model = AutoClassifier(methods=("frequency", "logistic"), time_budget=None, random_state=0)
+    >>> model.fit(data.X, data.observed).history_["method"]
+    ['frequency', 'logistic']
     """
 
     _stored: ClassVar[storage.Rules] = {

@@ -36,7 +36,7 @@ def beta_kl(alpha: Tensor, beta: Tensor) -> Tensor:
     )
 
 
-def sample_beta(alpha: Tensor, beta: Tensor, generator: torch.Generator | None = None, *, fast: bool = False) -> Tensor:
+def sample_beta(alpha: Tensor, beta: Tensor, generator: torch.Generator, *, fast: bool = False) -> Tensor:
     """Differentiable sample d ~ Beta(α, β), elementwise, inside the open interval (0, 1).
 
     NumPy draws it, on the CPU, twice as fast as torch. ``fast`` takes the fast draws, in single precision.
@@ -48,14 +48,9 @@ def sample_beta(alpha: Tensor, beta: Tensor, generator: torch.Generator | None =
     return draw.to(both) + (slopes.to(both) * (both - both.detach())).sum(dim=0)
 
 
-def _seed(generator: torch.Generator | None, low: int, high: int, size: tuple[int, ...]) -> NDArray[np.int64]:
+def _seed(generator: torch.Generator, low: int, high: int, size: tuple[int, ...]) -> NDArray[np.int64]:
     """Numbers from torch's generator for one of NumPy's, so that runs repeat and resume."""
-    drawn = torch.randint(low, high, size, generator=generator, device=_device(generator))
-    return np.asarray(drawn.cpu().numpy())
-
-
-def _device(generator: torch.Generator | None) -> torch.device | str:
-    return "cpu" if generator is None else generator.device
+    return torch.randint(low, high, size, generator=generator, device=generator.device).cpu().numpy()
 
 
 def _limits(dtype: torch.dtype) -> tuple[float, float]:
@@ -68,7 +63,7 @@ def _limits(dtype: torch.dtype) -> tuple[float, float]:
     return math.sqrt(kind.tiny), 1.0 - kind.eps
 
 
-def _draw(shapes: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+def _draw(shapes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw d for stacked (α, β), with the stacked implicit derivatives of ``torch.distributions.Beta``."""
     source = np.random.Generator(np.random.SFC64(int(_seed(generator, 0, 2**62, ()))))
     draws = source.beta(*shapes.numpy().astype(np.float64))
@@ -85,7 +80,7 @@ def _draw(shapes: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Te
 
 
 @np.errstate(all="ignore")  # training that runs away shows in the loss
-def _draw_fast(parameters: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+def _draw_fast(parameters: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw d for stacked (α, β), with derivatives smooth in them, as a Gamma draw's share of the sum of two."""
     source = np.random.SFC64(0)
     state: Any = source.state
@@ -93,7 +88,7 @@ def _draw_fast(parameters: Tensor, generator: torch.Generator | None) -> tuple[T
     source.state = state
     shapes = parameters.numpy().reshape(-1)
     n = len(shapes)
-    noise = torch.empty(n, device=_device(generator)).normal_(generator=generator).cpu().numpy()  # ε
+    noise = torch.empty(n, device=generator.device).normal_(generator=generator).cpu().numpy()  # ε
     bits = source.random_raw(-(-_UNIFORMS * n // 2)).view(np.uint32)[: _UNIFORMS * n].reshape(_UNIFORMS, n)
     accept_wait, *waits = -np.log((bits.astype(np.float32) + 0.5) * 2.0**-32)  # −log U
     _replace_refused(shapes, noise, accept_wait, np.random.Generator(source))

@@ -92,20 +92,17 @@ class LabelEnhancement(nn.Module):
         consistency = losses.assume_negative(log_alpha - log_beta, batch.observed, unobserved_weight=weight)
         if self.elbo_weight == 0.0:
             return consistency
-        divergence = beta_kl(alpha, beta).sum() / len(batch.rows)
         soft = sample_beta(alpha, beta, self.generator, fast=self.fast_draws)  # (B, c), the paper's D⁽ᵐ⁾
-        return consistency + self.elbo_weight * (divergence + self._reconstruction(soft, batch))
-
-    def _reconstruction(self, soft: Tensor, batch: Batch) -> Tensor:
-        """−[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) for one draw of D."""
         features = batch.features / self.feature_scale
         mean, log_variance = self.latent_encoder(torch.cat([features, soft], dim=1)).chunk(2, dim=1)
         log_variance = log_variance.clamp(-_WIDEST, _WIDEST)
         latent = sample_gaussian(mean, log_variance, self.generator)
         reconstructed = self.feature_decoder(torch.cat([soft, latent], dim=1))
-        return (
+        # −[ log p(L|D) + log p(X|D,Z) + log p(A|D) ] + KL(q(Z)‖p(Z)) + KL(q(D)‖p(D))
+        negative_elbo = (
             losses.binary_cross_entropy(self.label_decoder(soft), (batch.observed > 0).to(soft.dtype))
             + losses.feature_reconstruction(reconstructed, features)
             + losses.adjacency_reconstruction(soft, self.encoder.linked(batch.rows).to(soft))
-            + gaussian_kl(mean, log_variance).sum() / len(features)
+            + (gaussian_kl(mean, log_variance).sum() + beta_kl(alpha, beta).sum()) / len(features)
         )
+        return consistency + self.elbo_weight * negative_elbo
