@@ -22,7 +22,7 @@ from onepos.rows.stored import DatasetRows, take
 from onepos.training import Batch, Callback, Checkpoint, History, Objective, Processes, Schedule, TrainingRows, train
 from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
 from onepos.training.machine import forward_precision, limited_threads, useful_threads
-from onepos.training.networks import forward_all, own_network, seeded_globals, start_at_frequencies, try_network
+from onepos.training.networks import forward_all, own_network, seeded_globals, start_at_frequencies
 from onepos.training.objective import as_features, gather
 from onepos.training.steps import check_rate_factors
 
@@ -88,7 +88,7 @@ class Context:
         if isinstance(self.rows.features, DatasetRows):
             raise ValueError(
                 "this method looks for similar rows, which needs features as a matrix, and X is a Dataset: pass an "
-                f"array of {self.rows.n_samples} rows as graph_features in fit, such as the outputs of a trained "
+                f"array of {len(self.rows.observed)} rows as graph_features in fit, such as the outputs of a trained "
                 "network."
             )
         return GraphFeatures(self.rows.features, apart=False)
@@ -229,9 +229,7 @@ def _network(settings: NetworkSettings, rows: TrainingRows, n_labels: int, gener
     """Return the library's own network, or a copy of the user's."""
     n_features = rows.features.shape[1]
     if callable(settings.network):
-        network = own_network(settings.network, n_features, n_labels).to(settings.device)
-        try_network(network, gather(rows.features, rows.trainable[:_TRIED_ROWS]), n_labels)
-        return network
+        return own_network(settings.network, n_features, rows.gather(rows.trainable[:_TRIED_ROWS]), n_labels)
     network = settings._build_network(n_features, n_labels, generator)
     if settings.start == "frequencies":
         start_at_frequencies(network, rows.observed[rows.trainable])

@@ -11,7 +11,7 @@ from onepos.label_sets.calibration import fit_calibration
 from onepos.label_sets.choice import even_choice_p_value, even_shares, rate_intervals
 from onepos.label_sets.thresholds import cardinality_threshold, label_sets
 from onepos.metrics import row_values
-from onepos.table.evaluation import Truth, complete_sample
+from onepos.table.evaluation import KnownLabels
 from onepos.table.files import TableData
 from onepos.table.model import TableModel
 
@@ -43,14 +43,14 @@ class SampleCheck:
     notes: list[str]
 
 
-def check_sample(model: TableModel, data: TableData, where: Truth) -> SampleCheck:
+def check_sample(model: TableModel, data: TableData, sample: KnownLabels) -> SampleCheck:
     """Compare a model's tags with complete labels, and measure what ``calibrate`` would change.
 
     No row is measured by a correction that has seen it: the rows are dealt into ten folds. A correction that the model
     has already is left out of account.
     """
-    sample = complete_sample(model, data, where)
-    truth = sample.truth > 0
+    sample.check_complete()
+    truth = sample.table.to_numpy() > 0
     estimator = model.estimator_
     features = estimator._check_features(model.encoder_.transform(data.frame))
     ranking = np.asarray(estimator._ranking(features), dtype=np.float64)

@@ -276,7 +276,7 @@ class Run:
         last, n_seen = "", 0
         # What those who watch see: the epoch, with the loss and the score of the one before.
         step = f"training, epoch {epoch + 1} of {schedule.n_epochs}"
-        for quantity, value in self.history[-1].items() if len(self.history) else ():
+        for quantity, value in self.history.records[-1].items() if self.history.records else ():
             if quantity == "loss" or quantity.startswith("valid_"):
                 step += f", {quantity.removeprefix('valid_')} {value:.4f}"
         for position, index in enumerate(batches):
