@@ -108,7 +108,9 @@ def _measures(parts: Numbers, n_true: Numbers) -> dict[str, Numbers]:
     }
 
 
-def _intervals(truth: NDArray[np.bool_], before: Numbers, after: Numbers) -> tuple[list[dict[str, Any]], dict[str, float]]:
+def _intervals(
+    truth: NDArray[np.bool_], before: Numbers, after: Numbers
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Return the measures before, after, and their differences, and labels per row, each with a 95 % interval."""
     n_rows, n_true = len(truth), truth.sum(axis=1).astype(np.float64)
     drawn = np.random.default_rng(0).multinomial(n_rows, np.full(n_rows, 1.0 / n_rows), _RESAMPLES)
