@@ -17,7 +17,7 @@ from onepos._utils.validation import Labels, spawn
 from onepos.methods._network_settings import NetworkSettings, are_bags
 from onepos.methods._pretraining import pretrain
 from onepos.rows.scaling import FeatureScaler, fit_scaler
-from onepos.rows.splits import folds
+from onepos.rows.splits import first_alike, folds
 from onepos.rows.stored import DatasetRows, take
 from onepos.training import Batch, Callback, Checkpoint, History, Objective, Processes, Schedule, TrainingRows, train
 from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
@@ -279,7 +279,8 @@ def choose_epochs(task: Task, generator: np.random.Generator) -> OutOfFold:
     """Choose among the epochs that the networks of all folds have reached, 0 included; Ctrl-C leaves 0."""
     settings, labelled, n_labels = task.settings, task.trainable, len(task.labels.classes)
     metric = settings._metric(len(labelled), n_labels, complete=settings._y_is_full)
-    _, parts = zip(*folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False), strict=True)
+    dealt = folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False, alike=first_alike(task.X))
+    _, parts = zip(*dealt, strict=True)
     turns = len(parts) + 1  # the last one is of the run on all rows
     by_fold = []
     for number, held in enumerate(parts):
