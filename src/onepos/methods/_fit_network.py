@@ -17,7 +17,7 @@ from onepos._utils.validation import Labels, spawn
 from onepos.methods._network_settings import NetworkSettings, are_bags, auto_selection_metric
 from onepos.methods._pretraining import pretrain
 from onepos.rows.scaling import FeatureScaler, fit_scaler
-from onepos.rows.splits import folds
+from onepos.rows.splits import first_alike, folds
 from onepos.rows.stored import DatasetRows, take
 from onepos.training import Batch, Callback, Checkpoint, History, Objective, Processes, Schedule, TrainingRows, train
 from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
@@ -289,7 +289,8 @@ def choose_epochs(task: Task, generator: np.random.Generator) -> OutOfFold:
     metric = settings.selection_metric
     if metric == "auto":
         metric = "average_precision" if settings._y_is_full else auto_selection_metric(len(labelled), n_labels)
-    _, parts = zip(*folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False), strict=True)
+    dealt = folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False, alike=first_alike(task.X))
+    _, parts = zip(*dealt, strict=True)
     turns = len(parts) + 1  # the last one is of the run on all rows
     by_fold = []
     for number, held in enumerate(parts):
