@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 from onepos._utils.context import fingerprint, stage
 from onepos._utils.validation import Labels, spawn
-from onepos.methods._network_settings import NetworkSettings, are_bags, auto_selection_metric
+from onepos.methods._network_settings import NetworkSettings, are_bags
 from onepos.methods._pretraining import pretrain
 from onepos.rows.scaling import FeatureScaler, fit_scaler
-from onepos.rows.splits import folds
+from onepos.rows.splits import first_alike, folds
 from onepos.rows.stored import DatasetRows, take
 from onepos.training import Batch, Callback, Checkpoint, History, Objective, Processes, Schedule, TrainingRows, train
 from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
 from onepos.training.machine import forward_precision, limited_threads, useful_threads
-from onepos.training.networks import forward_all, own_network, seeded_globals, start_at_frequencies, try_network
+from onepos.training.networks import forward_all, own_network, seeded_globals, start_at_frequencies
 from onepos.training.objective import as_features, gather
 from onepos.training.steps import check_rate_factors
 
@@ -88,7 +88,7 @@ class Context:
         if isinstance(self.rows.features, DatasetRows):
             raise ValueError(
                 "this method looks for similar rows, which needs features as a matrix, and X is a Dataset: pass an "
-                f"array of {self.rows.n_samples} rows as graph_features in fit, such as the outputs of a trained "
+                f"array of {len(self.rows.observed)} rows as graph_features in fit, such as the outputs of a trained "
                 "network."
             )
         return GraphFeatures(self.rows.features, apart=False)
@@ -151,7 +151,7 @@ def fit_network(task: Task) -> Fitted:
             _network(settings, rows, n_labels, generator),
             None if task.is_fold else held,
             generator,
-            settings._schedule(rows, bags=bags),
+            settings._schedule(len(rows.trainable), bags=bags),
             n_labels,
             None if task.label_scores is None else torch.from_numpy(task.label_scores).to(device),
             None if task.graph_features is None else _graph_features(task),
@@ -174,7 +174,8 @@ def fit_network(task: Task) -> Fitted:
             processes.same_state(objective)
         n_parameters = sum(map(Tensor.numel, objective.parameters()))
         n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters, own=own)
-        metric = _metric(settings, held, n_labels)
+        complete = held is None or held.full or not settings._judged_by_likelihood
+        metric = settings._metric(0 if held is None else len(held.observed), n_labels, complete=complete)
         held_logits: list[NDArray[np.float32]] = []
 
         def score(network: nn.Module) -> float:
@@ -229,22 +230,11 @@ def _network(settings: NetworkSettings, rows: TrainingRows, n_labels: int, gener
     """Return the library's own network, or a copy of the user's."""
     n_features = rows.features.shape[1]
     if callable(settings.network):
-        network = own_network(settings.network, n_features, n_labels).to(settings.device)
-        try_network(network, gather(rows.features, rows.trainable[:_TRIED_ROWS]), n_labels)
-        return network
+        return own_network(settings.network, n_features, rows.gather(rows.trainable[:_TRIED_ROWS]), n_labels)
     network = settings._build_network(n_features, n_labels, generator)
     if settings.start == "frequencies":
         start_at_frequencies(network, rows.observed[rows.trainable])
     return network.to(settings.device)
-
-
-def _metric(settings: NetworkSettings, held: Held | None, n_labels: int) -> str:
-    """Return what chooses the epoch on rows held out or given."""
-    if settings.selection_metric != "auto":
-        return settings.selection_metric
-    if held is None or held.full or not settings._judged_by_likelihood:
-        return "average_precision"
-    return auto_selection_metric(len(held.observed), n_labels)
 
 
 def _checkpoint(task: Task, scaler: FeatureScaler, *, draws_globally: bool) -> Checkpoint:
@@ -288,10 +278,9 @@ class OutOfFold:
 def choose_epochs(task: Task, generator: np.random.Generator) -> OutOfFold:
     """Choose among the epochs that the networks of all folds have reached, 0 included; Ctrl-C leaves 0."""
     settings, labelled, n_labels = task.settings, task.trainable, len(task.labels.classes)
-    metric = settings.selection_metric
-    if metric == "auto":
-        metric = "average_precision" if settings._y_is_full else auto_selection_metric(len(labelled), n_labels)
-    _, parts = zip(*folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False), strict=True)
+    metric = settings._metric(len(labelled), n_labels, complete=settings._y_is_full)
+    dealt = folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False, alike=first_alike(task.X))
+    _, parts = zip(*dealt, strict=True)
     turns = len(parts) + 1  # the last one is of the run on all rows
     by_fold = []
     for number, held in enumerate(parts):

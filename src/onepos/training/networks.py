@@ -169,25 +169,18 @@ def seeded_globals(generator: torch.Generator) -> Iterator[None]:
         yield
 
 
-def own_network(network: Callable[..., Any], n_features: int, n_labels: int) -> nn.Module:
-    """Copy the user's module, or call the user's function."""
-    if isinstance(network, nn.Module):
-        return copy.deepcopy(network)
-    made = network(n_features, n_labels)
-    if not isinstance(made, nn.Module):
+def own_network(given: Callable[..., Any], n_features: int, features: Tensor, n_labels: int) -> nn.Module:
+    """Copy the user's module, or call the user's function; raise unless a batch of features gets its logits."""
+    network = copy.deepcopy(given) if isinstance(given, nn.Module) else given(n_features, n_labels)
+    name, expected = type(network).__name__, (len(features), n_labels)
+    if not isinstance(network, nn.Module):
         raise TypeError(
             "network must make a torch.nn.Module when it is called with the numbers of features and of labels; "
-            f"{getattr(network, '__name__', network)!s}({n_features}, {n_labels}) returned a {type(made).__name__}."
+            f"{getattr(given, '__name__', given)!s}({n_features}, {n_labels}) returned a {name}."
         )
-    return made
-
-
-def try_network(network: nn.Module, features: Tensor, n_labels: int) -> None:
-    """Raise unless the network has parameters and makes one logit per row and label of a batch of features."""
-    name, expected = type(network).__name__, (len(features), n_labels)
     if next(network.parameters(), None) is None:
         raise ValueError(f"network must have parameters to train; {name} has none.")
-    network.eval()
+    network.to(features.device).eval()
     try:
         with torch.no_grad():
             logits = network(features)
@@ -206,6 +199,7 @@ def try_network(network: nn.Module, features: Tensor, n_labels: int) -> None:
             f"the network ({name}) must return one logit for each row and label: {expected} for a batch of features of "
             f"shape {tuple(features.shape)}; got {tuple(logits.shape)}. Let its last layer have {n_labels} outputs."
         )
+    return network
 
 
 @torch.no_grad()
@@ -226,7 +220,7 @@ def outputs_of_all(network: nn.Module, rows: TrainingRows) -> Tensor:
     """Return the logits of all rows: without dropout and without a gradient."""
     training = network.training
     network.eval()
-    index = torch.arange(rows.n_samples, device=rows.observed.device)
+    index = torch.arange(len(rows.observed), device=rows.observed.device)
     parts = torch.split(index, rows_at_once(rows.features, _ROWS_AT_ONCE))
     outputs = torch.cat([network(rows.gather(part)) for part in parts])
     network.train(training)

@@ -51,14 +51,11 @@ class Batch:
     rows : int64 Tensor of shape (batch,)
     features : Tensor of shape (batch, n_features), or with more dimensions for items of a Dataset
     observed : int8 Tensor of shape (batch, n_labels), 1 observed, 0 unknown, −1 known absent
-    number : int
-        How many batches came before this one, from the first epoch on. All portions of a batch have the same number.
     """
 
     rows: Tensor
     features: Tensor
     observed: Tensor
-    number: int = 0
 
 
 @dataclass
@@ -91,14 +88,9 @@ class TrainingRows:
         """Features of the given rows as a dense tensor."""
         return gather(self.features, rows)
 
-    def batch(self, index: Tensor, number: int = 0) -> Batch:
+    def batch(self, index: Tensor) -> Batch:
         """Return the given rows as a batch."""
-        return Batch(index, gather(self.features, index), self.observed.index_select(0, index), number)
-
-    @property
-    def n_samples(self) -> int:
-        """Number of rows, trainable or not."""
-        return int(self.observed.shape[0])
+        return Batch(index, gather(self.features, index), self.observed.index_select(0, index))
 
 
 class Objective(nn.Module):

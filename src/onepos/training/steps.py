@@ -109,7 +109,7 @@ class Steps:
         """Return the losses of the batch of the given rows by name; ``take`` must follow each before the next one."""
         if self.schedule.accumulation * self.rows.processes.size > 1:
             return self._in_portions(index, number)
-        return self.objective.losses(self.rows.batch(index, number))
+        return self.objective.losses(self.rows.batch(index))
 
     def take(self, name: str, loss: Tensor | Shares) -> Tensor:
         """Take a step on a loss and return its value."""
@@ -136,17 +136,21 @@ class Steps:
         """Advance all portions to their next loss, add up their shares of it, and so on."""
         # A process without rows repeats the first row with weight 0: it must take part in every exchange.
         own = self.own_portions(index) or [(0, index[:0])]
+        seed = self.generator.initial_seed()
         portions = [
-            self._portion(self.rows.batch(rows if len(rows) else index[:1], number), len(rows) / len(index), portion)
+            self._portion(
+                self.rows.batch(rows if len(rows) else index[:1]),
+                len(rows) / len(index),
+                _Stream(self.generator, (seed, number, portion)),
+            )
             for portion, rows in own
         ]
         for parts in zip(*portions, strict=True):
             sums = [torch.stack(shares).sum(dim=0) for shares in zip(*(shares for _, shares in parts), strict=True)]
             yield parts[0][0], self.rows.processes.sum(sums)
 
-    def _portion(self, batch: Batch, weight: float, portion: int) -> Iterator[tuple[str, Shares]]:
+    def _portion(self, batch: Batch, weight: float, stream: "_Stream") -> Iterator[tuple[str, Shares]]:
         """Yield the name of each loss of a portion, and its share of the gradients and of the value."""
-        stream = _Stream(self.generator, (self.generator.initial_seed(), batch.number, portion))
         losses = self.objective.losses(batch)
         while True:
             with stream.in_use():

@@ -1,9 +1,8 @@
-"""MLML: the graphs, the solver, what one positive does to the label graph, new rows, smooth data."""
+"""MLML: the graph of rows, the solver, new rows, smooth data."""
 
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.linalg import solve_sylvester
 
 import onepos
 from assume_negative_lines import AssumeNegativeLines
@@ -13,22 +12,15 @@ from onepos.metrics import average_precision
 from onepos_studies.methods._mlml_solver import (
     instance_weights,
     kernel_average,
-    label_weights,
     laplacian,
     nearest_rows,
     objective,
     on_sphere,
-    solve_decoupled,
+    solve,
 )
 from onepos_studies.methods.mlml import MLMLClassifier
 
 N, C = 60, 7
-
-
-def solve_dense(targets, rows, labels, instance, label):
-    """SciPy's solution of the Sylvester equation, with dense matrices."""
-    right = np.zeros((targets.shape[1],) * 2) if labels is None else label * labels
-    return solve_sylvester(np.eye(len(targets)) + instance * rows.toarray(), right, targets)
 
 
 @pytest.fixture
@@ -41,10 +33,6 @@ def rows():
 def targets():
     rng = np.random.default_rng(1)
     return np.eye(C)[rng.integers(C, size=N)]
-
-
-def label_laplacian(seed=2):
-    return laplacian(label_weights(np.random.default_rng(seed).random((N, C)), 10.0))
 
 
 def test_row_graph_equals_its_definition():
@@ -60,25 +48,12 @@ def test_row_graph_equals_its_definition():
     assert np.allclose(weights.toarray(), expected)
 
 
-def test_label_graph_equals_its_definition():
-    Z = np.random.default_rng(0).random((30, 4))
-    Z[:, 3] = 0
-    V = label_weights(Z, 10.0)
-    cosine = Z[:, 0] @ Z[:, 1] / np.linalg.norm(Z[:, 0]) / np.linalg.norm(Z[:, 1])
-    assert V[0, 1] == pytest.approx(np.exp(-10 * (1 - cosine)))
-    assert V[0, 3] == pytest.approx(np.exp(-10.0))
-    assert np.array_equal(V, V.T)
-    assert not np.diag(V).any()
-
-
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_laplacian(kind):
+def test_laplacian():
     rng = np.random.default_rng(0)
     V = rng.random((8, 8))
     V = np.triu(V, 1) + np.triu(V, 1).T
     V[5] = V[:, 5] = 0  # no edges
-    L = laplacian(sparse.csr_array(V) if kind == "sparse" else V)
-    L = L.toarray() if kind == "sparse" else L
+    L = laplacian(sparse.csr_array(V)).toarray()
     values = np.linalg.eigvalsh(L)
     assert values.min() > -1e-12
     assert values.max() < 2 + 1e-12
@@ -95,40 +70,19 @@ def test_duplicates_have_weight_one():
     assert weights.toarray()[0, 5] == 0.0
 
 
-@pytest.mark.parametrize("label", [0.0, 0.7, 5.0])
 @pytest.mark.parametrize("instance", [0.0, 1.0, 100.0])
-def test_both_solvers_agree_and_satisfy_the_equation(rows, targets, instance, label):
-    labels = label_laplacian()
-    exact = solve_dense(targets, rows, labels, instance, label)
-    scalable = solve_decoupled(targets, rows, labels, instance, label, 1e-12)
-    for Z in (exact, scalable):
-        residual = Z + instance * (rows @ Z) + label * Z @ labels - targets
-        assert np.abs(residual).max() < 1e-8
-    assert np.abs(exact - scalable).max() < 1e-8
+def test_the_solution_is_that_of_a_dense_solver(rows, targets, instance):
+    exact = np.linalg.solve(np.eye(N) + instance * rows.toarray(), targets)
+    assert np.abs(exact - solve(targets, rows, instance, 1e-12)).max() < 1e-8
 
 
 def test_solution_minimises_the_objective(rows, targets):
-    labels, rng = label_laplacian(), np.random.default_rng(3)
-    Z = solve_decoupled(targets, rows, labels, 2.0, 0.5, 1e-12)
-    best = objective(Z, targets, rows, labels, 2.0, 0.5)
-    dense = ((Z - targets) ** 2).sum() + 2 * np.trace(Z.T @ rows @ Z) + 0.5 * np.trace(Z @ labels @ Z.T)
-    assert best == pytest.approx(dense)
+    rng = np.random.default_rng(3)
+    Z = solve(targets, rows, 2.0, 1e-12)
+    best = objective(Z, targets, rows, 2.0)
+    assert best == pytest.approx(((Z - targets) ** 2).sum() + 2 * np.trace(Z.T @ rows @ Z))
     for scale in (1e-3, 1e-1, 1.0):
-        assert objective(Z + scale * rng.standard_normal(Z.shape), targets, rows, labels, 2.0, 0.5) > best
-
-
-def test_published_label_graph_says_nothing_with_one_positive(rows, targets):
-    """V_C is constant; contrasts between labels are those of λ_C = 0 with λ_X / (1 + λ_C c/(c − 1)), shrunk alike."""
-    V = label_weights(targets, 10.0)
-    assert np.allclose(V[~np.eye(C, dtype=bool)], np.exp(-10.0))
-    shrink = 1 + 0.8 * C / (C - 1)
-    with_graph = solve_dense(targets, rows, laplacian(V), 3.0, 0.8)
-    without = solve_dense(targets, rows, None, 3.0 / shrink, 0.0) / shrink
-
-    def contrasts(Z):
-        return Z - Z.mean(axis=1, keepdims=True)
-
-    assert np.allclose(contrasts(with_graph), contrasts(without), atol=1e-10)
+        assert objective(Z + scale * rng.standard_normal(Z.shape), targets, rows, 2.0) > best
 
 
 def smooth_data(seed, n=500, c=8, irrelevant=0):
@@ -185,18 +139,9 @@ def test_the_chosen_metric_is_the_better_one_on_curved_surfaces(n_features, bett
     assert means["auto"] == means[better] == max(means.values())
 
 
-def test_every_solve_lowers_its_objective():
-    X, observed, _, _ = smooth_data(0, n=150)
-    settings = {"instance_smoothness": 1.0, "label_smoothness": 0.5, "label_updates": 3}
-    model = MLMLClassifier(**settings).fit(X, observed)
-    assert len(model.history_) == 4
-    assert all(record["objective"] <= record["start"] for record in model.history_)
-
-
-@pytest.mark.parametrize("label_smoothness", [0.0, 0.5])
-def test_a_tight_tolerance_changes_nothing_that_float32_shows(label_smoothness):
+def test_a_tight_tolerance_changes_nothing_that_float32_shows():
     X, observed, X_test, _ = smooth_data(0, n=150)
-    settings = {"instance_smoothness": 10.0, "label_smoothness": label_smoothness}
+    settings = {"instance_smoothness": 10.0}
     models = [MLMLClassifier(**settings, **tol).fit(X, observed) for tol in ({}, {"tol": 1e-12})]
     assert np.allclose(models[0].soft_labels_, models[1].soft_labels_, atol=1e-6)
     assert np.allclose(models[0].decision_function(X_test), models[1].decision_function(X_test), atol=1e-6)
@@ -205,7 +150,7 @@ def test_a_tight_tolerance_changes_nothing_that_float32_shows(label_smoothness):
 @pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-10])
 def test_tolerance_bounds_the_residual_of_every_column(rows, targets, tol):
     targets = targets * np.logspace(-3, 3, C)  # each column is judged by its own length
-    Z = solve_decoupled(targets, rows, None, 30.0, 0.0, tol)
+    Z = solve(targets, rows, 30.0, tol)
     residual = np.linalg.norm(Z + 30.0 * (rows @ Z) - targets, axis=0) / np.linalg.norm(targets, axis=0)
     assert (residual <= tol * (1 + 1e-3)).all()
     assert residual.max() > 1e-3 * tol  # and no more was done than asked for
@@ -214,7 +159,7 @@ def test_tolerance_bounds_the_residual_of_every_column(rows, targets, tol):
 def test_solution_for_columns_of_zeros_and_more_columns_than_one_block(rows):
     targets = np.zeros((N, 40))
     targets[np.arange(N), np.arange(N) % 39] = 1.0
-    Z = solve_decoupled(targets, rows, None, 2.0, 0.0, 1e-12)
+    Z = solve(targets, rows, 2.0, 1e-12)
     assert np.allclose(Z, np.linalg.solve(np.eye(N) + 2.0 * rows.toarray(), targets), atol=1e-10)
     assert not Z[:, 39].any()
 
@@ -238,20 +183,6 @@ def test_the_row_graph_is_built_once_for_all_strengths(monkeypatch):
     assert model._graph is None
 
 
-def test_unobserved_changes_no_ranking_without_the_label_graph():
-    X, observed, X_test, _ = smooth_data(0, n=150)
-    ranks = [
-        MLMLClassifier(instance_smoothness=1.0, unobserved=u).fit(X, observed).decision_function(X_test)
-        for u in ("ignore", 0.5, "negative")
-    ]
-    order = np.argsort(ranks[0], axis=1)
-    sorted_first = np.take_along_axis(ranks[0], order, axis=1)
-    distinct = (np.diff(sorted_first, axis=1) > 1e-5).all(axis=1)
-    assert distinct.any()
-    for other in ranks[1:]:
-        assert np.array_equal(np.argsort(other, axis=1)[distinct], order[distinct])
-
-
 def test_a_known_absence_lowers_its_label_near_by():
     X, observed, _, _ = smooth_data(0, n=150)
     label = int(observed[0].argmax())
@@ -263,7 +194,7 @@ def test_a_known_absence_lowers_its_label_near_by():
     before, after = (MLMLClassifier(instance_smoothness=1.0).fit(X, y).soft_labels_ for y in (observed, absent))
     assert after[0, label] < before[0, label]
     others = np.arange(8) != label
-    assert np.allclose(after[:, others], before[:, others], atol=1e-6)  # no label graph: columns are independent
+    assert np.allclose(after[:, others], before[:, others], atol=1e-6)  # columns are independent
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
@@ -352,7 +283,7 @@ def test_sparse_features_give_the_model_of_dense_ones():
 def test_state_comes_back_bit_for_bit(container, tmp_path):
     X, observed, X_test, _ = curved_data(0, 30, n=150)
     queries = container(np.maximum(X_test, 0.0))
-    model = MLMLClassifier(instance_smoothness=1.0, unobserved=0.3).fit(container(np.maximum(X, 0.0)), observed)
+    model = MLMLClassifier(instance_smoothness=1.0).fit(container(np.maximum(X, 0.0)), observed)
     again = onepos.load(model.save(tmp_path / "model.onepos"))
     assert again.get_params() == model.get_params()
     assert np.array_equal(again.soft_labels_, model.soft_labels_)

@@ -72,8 +72,6 @@ def test_the_documented_file_is_valid_and_has_every_field(tmp_path):
         ),
         (('sets = ["known', 'file = "x.csv"\nsets = ["known'), "has sets or one file"),
         (('sets = ["known', 'read = { label = "x" }\nsets = ["known'), "name, read and sha256 describe a file"),
-        (("trials = 3", 'trials = 3\npositive_rule = "weights"'), "belong together"),
-        (("trials = 3", "trials = 3\npositive_weights = { a = -1 }"), "weights, at least 0"),
         (('key = "an"', 'key = "an"\nfixed = { l2 = 1 }'), "method 'an' has no parameter l2; it has: .*batch_size"),
         (('key = "an"', 'key = "an"\ngrid = { dropout = 0.5 }'), "lists of values"),
         (('key = "an"', 'key = "an"\n[[method]]\nkey = "an"'), "method name given more than once: an"),

@@ -2,15 +2,11 @@
 
 import errno
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
-from onepos._utils.files import is_writable, replaced_when_done, sha256_of, user_cache
+from onepos._utils.files import is_writable, sha256_of, user_cache
 from onepos_studies.datasets._catalogue import DataSetEntry, RemoteFile, get_entry
 from onepos_studies.exceptions import ChecksumError, DownloadError
 
@@ -36,7 +32,7 @@ def fetch_dataset(
     offline : bool, optional
         Never download; default: whether ``$ONEPOS_OFFLINE`` is set to something other than 0.
     progress : bool
-        Show a progress bar on standard error, if that is a terminal.
+        Name each file on standard error before it is downloaded.
     force : bool
         Replace a file that is not intact; the old one stays until an intact new one is there.
 
@@ -143,53 +139,29 @@ def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
     """Download beside ``path``, check the hash and move the file to its name in one step."""
     import pooch  # not at the top: files that are here load without it
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    other_file = ChecksumError(f"{url}: the sha256 is not {file.sha256}: it is another file.")
+    responses: list[Any] = []
+
+    def remember(response: Any, **_: Any) -> None:
+        responses.append(response)  # pooch leaves it open
+
+    pooch.get_logger().setLevel("INFO" if progress else "WARNING")
+    headers = {"User-Agent": "onepos", "Accept-Encoding": "identity"}
+    downloader = pooch.HTTPDownloader(timeout=TIMEOUT, headers=headers, hooks={"response": remember})
     try:
-        with ExitStack() as stack:
-            part = stack.enter_context(replaced_when_done(path))
-            advance = stack.enter_context(_progress(file, progress))
-
-            def close_at_the_end(response: Any, **_: Any) -> None:
-                stack.callback(response.close)  # pooch leaves it open
-
-            def write(chunk: bytes) -> None:
-                if stream.tell() + len(chunk) > file.bytes:
-                    raise other_file
-                stream.write(chunk)
-                advance(len(chunk))
-
-            headers = {"User-Agent": "onepos", "Accept-Encoding": "identity"}
-            download = pooch.HTTPDownloader(timeout=TIMEOUT, headers=headers, hooks={"response": close_at_the_end})
-            with part.open("wb") as stream:
-                download(url, SimpleNamespace(write=write, flush=stream.flush), None)
-            if sha256_of(part) != file.sha256:
-                raise other_file
+        pooch.retrieve(url, f"sha256:{file.sha256}", path.name, path.parent, downloader=downloader)
     except OSError as error:  # also those of requests
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoRoomError(
                 f"no space is left in {path.parent} for {file.file} ({file.bytes:,} bytes). Free some, or set "
                 "ONEPOS_DATA (or data_home=) to a folder with room; then fetch it again."
             ) from error
-        response = getattr(error, "response", None)
-        said = f"{type(error).__name__}: {error}"
-        if response is not None:
-            said = f"the server answers {response.status_code} {response.reason}"
-        raise DownloadError(f"{url}: {said}.") from error
+        raise DownloadError(f"{url}: {type(error).__name__}: {error}.") from error
+    except ValueError as error:
+        raise ChecksumError(f"{url}: the sha256 is not {file.sha256}: it is another file.") from error
+    finally:
+        for response in responses:
+            response.close()
 
 
 class NoRoomError(DownloadError):
     """The disk is full."""
-
-
-@contextmanager
-def _progress(file: RemoteFile, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function that counts bytes, on a bar if standard error is a terminal or FORCE_COLOR is set."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    visible = shown and (sys.stderr.isatty() or os.environ.get("FORCE_COLOR"))
-    with Progress(*columns, console=Console(stderr=True), disable=not visible) as bar:
-        task = bar.add_task(file.file, total=file.bytes)
-        yield lambda count: bar.advance(task, count)

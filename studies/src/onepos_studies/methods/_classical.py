@@ -1,7 +1,7 @@
 """What the classical missing-label methods share: one fit that scales, chooses one strength, and keeps the winner."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from scipy import sparse
 from onepos import metrics
 from onepos._utils import storage
 from onepos._utils.context import recall
-from onepos._utils.parameters import PROBABILITY, one_of
 from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.methods._base import OnePositiveClassifier
 from onepos.rows.scaling import FeatureScaler, fit_scaler
@@ -18,10 +17,6 @@ from onepos.rows.splits import hold_out
 from onepos.training import History
 
 Matrix = NDArray[np.float64]
-
-#: What an entry that was not observed is: a negative, nothing, or a negative of that weight.
-Unobserved: TypeAlias = str | float
-UNOBSERVED = [one_of("negative", "ignore"), PROBABILITY]
 
 #: Training rows that label sets are cut by where none are held out.
 _CUT_ROWS = 2000
@@ -154,13 +149,6 @@ def as_dense(matrix: Any) -> Matrix:
     return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
 
 
-def unobserved_weight(unobserved: str | float) -> float:
-    """Turn "negative", "ignore" or a number into w, the weight of an unobserved entry."""
-    if isinstance(unobserved, str):
-        return {"negative": 1.0, "ignore": 0.0}[unobserved]
-    return float(unobserved)
-
-
 @dataclass(frozen=True)
 class WeightedLabels:
     """J and Y of ½ Σ_ij J_ij (Y_ij − F_ij)²: listed entries have J = 1 and Y = ±1, all others J = w and Y = −1."""
@@ -172,11 +160,11 @@ class WeightedLabels:
     shape: tuple[int, int]
 
     @classmethod
-    def from_observed(cls, observed: NDArray[np.int8], unobserved: str | float) -> "WeightedLabels":
+    def from_observed(cls, observed: NDArray[np.int8], weight: float) -> "WeightedLabels":
         """Read the library's int8 matrix: 1 observed, 0 unknown, −1 known absent."""
         rows, columns = np.nonzero(observed)
         values = observed[rows, columns].astype(np.float64)
-        return cls(unobserved_weight(unobserved), rows, columns, values, (observed.shape[0], observed.shape[1]))
+        return cls(weight, rows, columns, values, (observed.shape[0], observed.shape[1]))
 
     @property
     def total_weight(self) -> float:
@@ -196,10 +184,6 @@ class WeightedLabels:
     def transposed_times(self, matrix: Any) -> Matrix:
         """Return (J∘Y)ᵀ B for B of shape (n_samples, k), dense or CSR."""
         return as_dense(self._excess.T @ matrix) - self.weight * np.asarray(matrix.sum(axis=0)).ravel()
-
-    def masked(self, scores: Matrix) -> Any:
-        """Return S∘F as CSR for F of shape (n_samples, n_labels)."""
-        return self._at_listed(scores[self.rows, self.columns])
 
     def loss(self, scores: Matrix) -> float:
         """½ Σ_ij J_ij (Y_ij − F_ij)² for F given in full."""

@@ -14,6 +14,7 @@ from onepos_studies.methods._classical import Matrix, WeightedLabels, as_dense
 
 #: Below this part of ‖M‖ a threshold needs singular values that the Gram matrix has lost; then the SVD is taken.
 _GRAM_ACCURACY = 1e-5
+_PENALTY = 1.0  # ρ of ADMM
 _CHECK_EVERY = 5  # ADMM iterations between evaluations of the bound
 #: A bound is left for a newer one once five iterations lower it by less than this part of all it was lowered by: exact
 #: minima of bounds that are about to be replaced are wasted work.
@@ -38,17 +39,15 @@ def threshold_singular_values(matrix: Matrix, threshold: float) -> Matrix:
 
 
 class Problem:
-    """The data of one fit, and what is computed once: XᵀX, its root R (RᵀR = XᵀX), Σ_k X_kᵀX_k and Xᵀ(J∘Y).
+    """The data of one fit, and what is computed once: XᵀX, its root R (RᵀR = XᵀX), Σ_k X_kᵀX_k and XᵀY.
 
     ``ridge`` is ε of all columns of X, or of each; XᵀX + ε must be positive definite. Stacked rows are those of block
     after block; block k has the rows with observed label k.
     """
 
-    def __init__(
-        self, features: Any, observed: NDArray[np.int8], unobserved: str | float, rank_weight: float, ridge: Any
-    ) -> None:
+    def __init__(self, features: Any, observed: NDArray[np.int8], rank_weight: float, ridge: Any) -> None:
         self.features, self.rank_weight = features, rank_weight
-        self.targets = WeightedLabels.from_observed(observed, unobserved)
+        self.targets = WeightedLabels.from_observed(observed, 1.0)
         self.ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), features.shape[1])
         labels, self.rows = np.nonzero(observed.T > 0)
         self.bounds = [*np.flatnonzero(np.diff(labels, prepend=-1)), len(labels)]
@@ -96,17 +95,13 @@ class Problem:
         return np.asarray(self.root.T @ (left[:, kept] @ right[kept]))
 
     def bound_at(self, weights: Matrix) -> Matrix:
-        """Return T = XᵀỸ + λ_d G_t, the linear part of the convex bound that touches the objective at W_t.
+        """Return T = XᵀY + λ_d G_t, the linear part of the convex bound that touches the objective at W_t.
 
-        The bound replaces −‖XW‖_* by its tangent, and ½ Σ J(F − Y)² by ½‖F − Ỹ‖² with Ỹ = F_t + J∘(Y − F_t).
+        The bound replaces −‖XW‖_* by its tangent.
         """
-        linear, weight = self.pulled, self.targets.weight
-        if weight < 1.0:
-            listed = self.targets.masked(np.asarray(self.features @ weights))
-            linear = linear + (1.0 - weight) * (self.gram @ weights - as_dense(self.features.T @ listed))
-        if self.rank_weight:
-            linear = linear + self.rank_weight * self.expansion_gradient(weights)
-        return linear
+        if not self.rank_weight:
+            return self.pulled
+        return self.pulled + self.rank_weight * self.expansion_gradient(weights)
 
     def bound(self, linear: Matrix, weights: Matrix, fitted: Matrix) -> float:
         """½⟨W, XᵀXW⟩ + ½ Σ_j ε_j ‖w_j‖² − ⟨W, T⟩ + λ_d Σ_k ‖X_k W‖_*, given T and XW."""
@@ -155,12 +150,10 @@ class Splitting:
         return best, iteration
 
 
-def fit_d2ml(
-    problem: Problem, *, max_iter: int, inner_iter: int, penalty: float, tolerance: float
-) -> tuple[Matrix, History]:
+def fit_d2ml(problem: Problem, *, max_iter: int, inner_iter: int, tolerance: float) -> tuple[Matrix, History]:
     """Run the procedure from ridge regression until a step gains at most ``tolerance`` times all that was gained."""
     history = History()
-    splitting = Splitting(problem, penalty)
+    splitting = Splitting(problem, _PENALTY)
     weights = np.asarray(cho_solve(cho_factor(problem.system(0.0)), problem.pulled))
     first = value = problem.objective(weights)
     history.append({"objective": value, "inner_iterations": 0.0})

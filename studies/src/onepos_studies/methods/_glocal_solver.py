@@ -1,6 +1,6 @@
 """GLOCAL's alternating minimisation: warm-up without correlations, then Z_m → V → U → W until nothing changes.
 
-Matrices are in row layout: X (n, q), V (n, k), U (c, k), W (q, k), Z_m (c, k₂). Each step solves, or lowers, the
+Matrices are in row layout: X (n, q), V (n, k), U (c, k), W (q, k), Z_m (c, k). Each step solves, or lowers, the
 objective in one unknown with the others fixed.
 """
 
@@ -18,8 +18,8 @@ from onepos_studies.methods._classical import Matrix, WeightedLabels, as_dense
 
 Map: TypeAlias = Callable[[Matrix], Matrix]
 
-#: Up to this many features the Gram matrices XᵀX and X_mᵀX_m are formed; above, products with X take their place.
-GRAM_LIMIT = 4096
+#: XᵀX and X_mᵀX_m are formed; above this many features they no longer fit.
+MOST_FEATURES = 8192
 _MOST_STEPS = 500  # of conjugate gradients
 _STALL = 3  # iterations over which the objective has to change
 _INNER_TOLERANCE = 1e-9
@@ -44,7 +44,7 @@ class Coefficients(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """The unknowns: V (n, k), U (c, k), W (q, k) and one Z_m (c, k₂) with unit rows for each group."""
+    """The unknowns: V (n, k), U (c, k), W (q, k) and one Z_m (c, k) with unit rows for each group."""
 
     latent: Matrix
     labels: Matrix
@@ -59,19 +59,15 @@ class Design:
         self.features, self.groups = features, groups
         self.n_samples, self.n_features = features.shape
         self.shares = [len(rows) / self.n_samples for rows in groups]  # β_m
-        self._grams: list[Matrix] | None = None
-        self.spectrum: tuple[Matrix, Matrix] | None = None  # eigenvalues and eigenvectors of XᵀX
-        if self.n_features <= GRAM_LIMIT:
-            products = [features[rows].T @ features[rows] for rows in groups]
-            self._grams = [as_dense(gram) for gram in products]
-            values, vectors = np.linalg.eigh(np.sum(self._grams, axis=0))
-            self.spectrum = np.maximum(values, 0.0), vectors
+        if self.n_features > MOST_FEATURES:
+            raise ValueError(f"expected up to {MOST_FEATURES} features; got {self.n_features}: reduce them first.")
+        self._grams = [as_dense(features[rows].T @ features[rows]) for rows in groups]
+        values, vectors = np.linalg.eigh(np.sum(self._grams, axis=0))
+        self.spectrum = np.maximum(values, 0.0), vectors  # of XᵀX
 
     def gram_times(self, weights: Matrix) -> list[Matrix]:
         """X_mᵀX_m W for every group; the groups' sum is XᵀX W."""
-        if self._grams is not None:
-            return [gram @ weights for gram in self._grams]
-        return [np.asarray(part.T @ (part @ weights)) for part in (self.features[rows] for rows in self.groups)]
+        return [gram @ weights for gram in self._grams]
 
     def mixtures(self, weights: Matrix, coefficients: Coefficients) -> list[Matrix]:
         """A_m = λ₂β_m WᵀXᵀXW + λ₁ WᵀX_mᵀX_mW for every group, k×k."""
@@ -162,7 +158,7 @@ def label_step(
 def weight_step(design: Design, coefficients: Coefficients, factors: Factors, tolerance: float) -> Matrix:
     """W: λXᵀXW + λ₅W + Σ_m (λ₂β_m XᵀX + λ₁X_mᵀX_m) W B_m = λXᵀV with B_m = UᵀZ_mZ_mᵀU, by conjugate gradients.
 
-    The preconditioner solves it with X_mᵀX_m ≈ β_m XᵀX in eigenbases; with too many features for XᵀX there is none.
+    The preconditioner solves it with X_mᵀX_m ≈ β_m XᵀX in eigenbases.
     """
     latent, labels, weights, correlations = factors
     inner = [labels.T @ z @ z.T @ labels for z in correlations]  # B_m
@@ -177,15 +173,12 @@ def weight_step(design: Design, coefficients: Coefficients, factors: Factors, to
         return np.asarray(image)
 
     def precondition(residual: Matrix) -> Matrix:
-        if design.spectrum is None:
-            return residual
-        vectors = design.spectrum[1]
         return np.asarray(vectors @ ((vectors.T @ residual @ right_vectors) / scale) @ right_vectors.T)
 
+    values, vectors = design.spectrum
     right_values, right_vectors = np.linalg.eigh(everywhere + coefficients.local * mean)
-    if design.spectrum is not None:
-        scale = design.spectrum[0][:, None] * right_values[None, :] + coefficients.feature_ridge
-        scale = np.maximum(scale, 1e-12 * scale.max())
+    scale = values[:, None] * right_values[None, :] + coefficients.feature_ridge
+    scale = np.maximum(scale, 1e-12 * scale.max())
     right = coefficients.latent * np.asarray(design.features.T @ latent)
     return conjugate_gradient(operator, right, weights, precondition, tolerance)
 
@@ -232,7 +225,6 @@ def fit_glocal(
     raw: Coefficients,
     *,
     rank: int,
-    correlation_rank: int,
     groups: list[NDArray[np.intp]],
     limits: Limits,
     generator: np.random.Generator,
@@ -242,7 +234,7 @@ def fit_glocal(
     coefficients = raw.normalised(targets, design.n_features, rank, len(groups))
     n_labels = targets.shape[1]
     labels, latent = generator.random((n_labels, rank)), generator.random((design.n_samples, rank))
-    z = tuple(generator.random((n_labels, correlation_rank)) for _ in groups)
+    z = tuple(generator.random((n_labels, rank)) for _ in groups)
     factors = Factors(latent, labels, np.zeros((design.n_features, rank)), tuple(unit_rows(m, m) for m in z))
     history = History()
     bare = coefficients._replace(local=0.0, overall=0.0)

@@ -1,7 +1,4 @@
-"""MLML's convex problem for fixed graphs: (I + λ_X L_X) Z + Z (λ_C L_C) = Y, in row layout Z (n, c).
-
-In the eigenbasis of L_C every column is a sparse positive-definite system of its own.
-"""
+"""MLML's graph of rows, its problem (I + λ_X L_X) Z = Y, and the mean of near rows that serves a new one."""
 
 from typing import Any
 
@@ -30,30 +27,22 @@ _COSINE_FEATURES = 10
 _CHUNK_BYTES = 1 << 27
 
 
-def objective(soft: Matrix, targets: Matrix, rows: Any, labels: Matrix | None, instance: float, label: float) -> float:
-    """Evaluate ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ)."""
-    value = np.sum((soft - targets) ** 2) + instance * np.vdot(soft, rows @ soft)
-    return float(value if labels is None else value + label * np.vdot(soft, soft @ labels))
+def objective(soft: Matrix, targets: Matrix, rows: Any, instance: float) -> float:
+    """Evaluate ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z)."""
+    return float(np.sum((soft - targets) ** 2) + instance * np.vdot(soft, rows @ soft))
 
 
-def solve_decoupled(
-    targets: Matrix, rows: Any, labels: Matrix | None, instance: float, label: float, tolerance: float
-) -> Matrix:
-    """L_C = QΛQᵀ; then ((1 + λ_C Λ_j) I + λ_X L_X) z̃_j = (YQ)_j for every j, by conjugate gradients, and Z = Z̃Qᵀ."""
-    if labels is not None:
-        values, vectors = np.linalg.eigh(labels)
-        shifts, solution = 1.0 + label * np.maximum(values, 0.0), np.asarray(targets @ vectors)
-    else:
-        shifts, solution = np.ones(targets.shape[1]), np.array(targets)
-    scaled = sparse.csr_array(instance * rows)
-    for start in range(0, len(shifts), _COLUMNS_AT_ONCE):
+def solve(targets: Matrix, rows: Any, instance: float, tolerance: float) -> Matrix:
+    """Z by conjugate gradients from zero, every column with its own step lengths."""
+    matrix = sparse.csr_array(instance * rows)
+    solution = np.empty_like(targets)
+    for start in range(0, targets.shape[1], _COLUMNS_AT_ONCE):
         part = slice(start, start + _COLUMNS_AT_ONCE)
-        solution[:, part] = _solve_columns(solution[:, part], scaled, shifts[part], tolerance)
-    return solution if labels is None else np.asarray(solution @ vectors.T)
+        solution[:, part] = _solve_columns(targets[:, part], matrix, tolerance)
+    return solution
 
 
-def _solve_columns(right: Matrix, matrix: Any, shifts: Matrix, tolerance: float) -> Matrix:
-    """Conjugate gradients from zero for (s_j I + M) z_j = y_j, every column j with its own step lengths."""
+def _solve_columns(right: Matrix, matrix: Any, tolerance: float) -> Matrix:
     residual = np.array(right, order="C")
     direction = residual.copy()
     solution = np.zeros_like(residual)
@@ -62,7 +51,7 @@ def _solve_columns(right: Matrix, matrix: Any, shifts: Matrix, tolerance: float)
     for _ in range(_MAX_STEPS):
         if np.all(squares <= limit):
             break
-        image = matrix @ direction + direction * shifts
+        image = matrix @ direction + direction
         curvature = np.einsum("ij,ij->j", direction, image)
         # A column of zeros, or one solved to the last bit, stays where it is.
         step = np.divide(squares, curvature, out=np.zeros_like(squares), where=curvature > 0)
@@ -105,25 +94,12 @@ def instance_weights(features: Any, n_neighbors: int, scale_neighbor: int, metri
     return sparse.csr_array(listed.maximum(listed.T)), scales
 
 
-def label_weights(columns: Matrix, sharpness: float) -> Matrix:
-    """V_C: exp(−η(1 − cos(Z_·i, Z_·j))) between columns, zero diagonal; a column of zeros has cosine 0 with all."""
-    gram = columns.T @ columns
-    lengths = np.sqrt(np.diagonal(gram))
-    scale = np.where(lengths > 0, lengths, 1.0)
-    weights = np.exp(-sharpness * (1.0 - gram / (scale[:, None] * scale[None, :])))
-    np.fill_diagonal(weights, 0.0)
-    return np.asarray((weights + weights.T) / 2)
-
-
 def laplacian(weights: Any) -> Any:
-    """L = I − D^{-1/2} V D^{-1/2}, sparse for sparse; a vertex without edges has a row of zeros."""
+    """L = I − D^{-1/2} V D^{-1/2}, sparse; a vertex without edges has a row of zeros."""
     degrees = np.asarray(weights.sum(axis=1)).ravel()
     joined = degrees > 0
-    root = np.where(joined, 1.0 / np.sqrt(np.where(joined, degrees, 1.0)), 0.0)
-    if sparse.issparse(weights):
-        side = sparse.diags_array(root)
-        return sparse.csr_array(sparse.diags_array(joined.astype(np.float64)) - side @ weights @ side)
-    return np.diag(joined.astype(np.float64)) - root[:, None] * weights * root[None, :]
+    side = sparse.diags_array(np.where(joined, 1.0 / np.sqrt(np.where(joined, degrees, 1.0)), 0.0))
+    return sparse.csr_array(sparse.diags_array(joined.astype(np.float64)) - side @ weights @ side)
 
 
 def chosen_metric(metric: str, n_features: int) -> Metric:

@@ -14,10 +14,8 @@ from onepos.tuning.spaces import Space
 from onepos_studies.methods import _d2ml_solver as solver
 from onepos_studies.methods._classical import (
     CONSTANT,
-    UNOBSERVED,
     ClassicalClassifier,
     Matrix,
-    Unobserved,
     with_constant,
 )
 from onepos_studies.methods._stored_matrix import StoredMatrix
@@ -41,7 +39,7 @@ class _Solution(NamedTuple):
 class D2MLClassifier(ClassicalClassifier):
     """Discriminant learning by ranks: shrink within a label's rows, expand over all. Key: ``d2ml``.
 
-    Minimises ½ Σ J∘(XW − Y)² + λ_d (Σ_k ‖X_k W‖_* − ‖XW‖_*) + ½ε‖W‖², X_k the rows with observed label k, by the
+    Minimises ½‖XW − Y‖² + λ_d (Σ_k ‖X_k W‖_* − ‖XW‖_*) + ½ε‖W‖², X_k the rows with observed label k, by the
     concave-convex procedure; each convex problem by ADMM with singular-value thresholding. The authors say DM2L. See
     ``docs/methods/d2ml.md``.
 
@@ -56,12 +54,10 @@ class D2MLClassifier(ClassicalClassifier):
         many random rows, as K itself would be n×n.
     gamma, n_landmarks
         γ of the RBF kernel exp(−γ‖x − x'‖²), None for 1 / (n_features · variance); and see ``kernel``.
-    unobserved : {"negative", "ignore"} or float
-        What an unobserved entry is: a negative of weight 1, nothing, or a negative of that weight.
     max_iter, inner_iter : int
         Steps of the concave-convex procedure, and of ADMM in each.
-    penalty, tol : float
-        ρ of ADMM; stop when a step lowers the objective by less than this part of all that it was lowered by.
+    tol : float
+        Stop when a step lowers the objective by less than this part of all that it was lowered by.
     validation_fraction, scale, random_state
         As in ``NeuralClassifier``; rows are held out if ``rank_weight`` is a sequence and ``fit`` gets no others.
 
@@ -95,7 +91,6 @@ class D2MLClassifier(ClassicalClassifier):
     search_space: ClassVar[Space] = {
         "rank_weight": (0.03, 10.0, "log"),
         "ridge": (1e-2, 1e4, "log"),
-        "unobserved": (0.03, 1.0, "log"),
         "scale": ["standard", "minmax", "none"],
     }
     rank_weight: Any = (3.0, 1.0, 0.3, 0.1)
@@ -103,15 +98,12 @@ class D2MLClassifier(ClassicalClassifier):
     kernel: str = "linear"
     gamma: float | None = None
     n_landmarks: int = 1000
-    unobserved: Unobserved = "negative"
     max_iter: int = 20
     inner_iter: int = 50
-    penalty: float = 1.0
     tol: float = 1e-2
 
     _parameter_constraints: ClassVar[Constraints] = {
         **ClassicalClassifier._parameter_constraints,
-        "unobserved": UNOBSERVED,
         "rank_weight": ["array-like", POSITIVE_OR_ZERO],
         "ridge": [POSITIVE, None],
         "kernel": [one_of("linear", "rbf")],
@@ -119,7 +111,6 @@ class D2MLClassifier(ClassicalClassifier):
         "n_landmarks": [COUNT],
         "max_iter": [COUNT],
         "inner_iter": [COUNT],
-        "penalty": [POSITIVE],
         "tol": [POSITIVE_OR_ZERO],
     }
 
@@ -151,7 +142,7 @@ class D2MLClassifier(ClassicalClassifier):
             landmarks = gamma = projection = None
             design = features
             if self.kernel == "rbf":
-                gamma = self.gamma if self.gamma is not None else solver.default_gamma(features)
+                gamma = self.gamma or solver.default_gamma(features)
                 landmarks, projection = solver.choose_landmarks(features, gamma, self.n_landmarks, generator)
                 design = solver.kernel_product(features, landmarks, gamma, projection)
             design = with_constant(design)
@@ -159,9 +150,9 @@ class D2MLClassifier(ClassicalClassifier):
             if ridge is None:
                 ridge = solver.cross_validated_ridge(design[:, :-1], observed > 0)
             ridges = np.append(np.full(design.shape[1] - 1, ridge), 0.0)
-            problem = solver.Problem(design, observed, self.unobserved, strength, ridges)
+            problem = solver.Problem(design, observed, strength, ridges)
             limits: Any = {"max_iter": self.max_iter, "inner_iter": self.inner_iter}
-            weights, history = solver.fit_d2ml(problem, **limits, penalty=self.penalty, tolerance=self.tol)
+            weights, history = solver.fit_d2ml(problem, **limits, tolerance=self.tol)
         coef = weights[:-1] if projection is None else projection @ weights[:-1]
         return _Solution(coef, CONSTANT * weights[-1], landmarks, gamma, strength, ridge), history
 

@@ -7,16 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, PROBABILITY, Constraints
 from onepos.training import History
 from onepos.training.machine import limited_threads
 from onepos.tuning.spaces import Space
 from onepos_studies.methods._classical import (
     CONSTANT,
-    UNOBSERVED,
     ClassicalClassifier,
     Matrix,
-    Unobserved,
     WeightedLabels,
     with_constant,
 )
@@ -45,8 +43,6 @@ class GLOCALClassifier(ClassicalClassifier):
     ----------
     rank : int
         k, the number of latent labels; more than there are labels is never used.
-    correlation_rank : int, optional
-        k₂, the columns of Z_m; None for k.
     n_groups : int
         g, into how many groups k-means splits the rows for the local correlations.
     latent_weight : float
@@ -57,10 +53,9 @@ class GLOCALClassifier(ClassicalClassifier):
         λ₃ = λ₄, the ridge on V and U.
     feature_l2 : float or sequence of float
         λ₅, the ridge on W. Of several the best on validation rows is kept.
-    unobserved : {"negative", "ignore"} or float
-        What an unobserved entry is: a negative of weight 1 (J = 1), nothing (J = 0), or a negative of that weight.
-        With "ignore" every target is +1 and nothing can be learnt but ones; it is there for known absences (−1).
-        A small weight keeps rare labels from being drowned; the page has the numbers.
+    unobserved : float
+        J of an unobserved entry: the weight with which it is a negative. With 0 every target is +1 and nothing can be
+        learnt but ones, unless there are known absences (−1). A small weight keeps rare labels from being drowned.
     warm_up_iter, max_iter : int
         Iterations without and with the correlation terms.
     correlation_iter : int
@@ -74,7 +69,7 @@ class GLOCALClassifier(ClassicalClassifier):
     ----------
     coef_, intercept_ : arrays of shape (n_features, n_labels) and (n_labels,)
         Rank k at most, taken together.
-    labels_, label_correlations_ : arrays of shape (n_labels, k) and (n_groups, n_labels, k₂)
+    labels_, label_correlations_ : arrays of shape (n_labels, k) and (n_groups, n_labels, k)
         U and Z_m; −Z_m Z_mᵀ is positive where labels go together.
     history_ : onepos.training.History
         ``objective`` of each iteration.
@@ -105,14 +100,13 @@ class GLOCALClassifier(ClassicalClassifier):
         "scale": ["standard", "minmax", "none"],
     }
     rank: int = 20
-    correlation_rank: int | None = None
     n_groups: int = 3
     latent_weight: float = 1.0
     local_weight: float = 1e-5
     global_weight: float = 1e-3
     l2: float = 0.125
     feature_l2: Any = (10000.0, 1000.0, 100.0, 10.0, 1.0, 0.125)
-    unobserved: Unobserved = 0.1
+    unobserved: float = 0.1
     warm_up_iter: int = 15
     max_iter: int = 15
     correlation_iter: int = 60
@@ -120,9 +114,8 @@ class GLOCALClassifier(ClassicalClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **ClassicalClassifier._parameter_constraints,
-        "unobserved": UNOBSERVED,
+        "unobserved": [PROBABILITY],
         "rank": [COUNT],
-        "correlation_rank": [COUNT, None],
         "n_groups": [COUNT],
         "latent_weight": [POSITIVE],
         "local_weight": [POSITIVE_OR_ZERO],
@@ -141,7 +134,7 @@ class GLOCALClassifier(ClassicalClassifier):
         "coef_": storage.Array("features labels"),
         "intercept_": storage.Array("labels"),
         "labels_": storage.Array("labels rank"),
-        "correlations_": storage.Array("groups labels correlation_rank"),
+        "correlations_": storage.Array("groups labels rank"),
         "feature_l2_": storage.NOT_NEGATIVE,
     }
 
@@ -159,7 +152,6 @@ class GLOCALClassifier(ClassicalClassifier):
                 WeightedLabels.from_observed(observed[labelled], self.unobserved),
                 Coefficients(self.latent_weight, self.local_weight, self.global_weight, self.l2, self.l2, strength),
                 rank=rank,
-                correlation_rank=self.correlation_rank or rank,
                 groups=groups,
                 limits=Limits(self.warm_up_iter, self.max_iter, self.correlation_iter, self.tol),
                 generator=generator,

@@ -1,4 +1,4 @@
-"""MLML: observed labels spread over a graph of rows and a graph of labels."""
+"""MLML: observed labels spread over a graph of rows."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
+from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.graph.neighbors import Metric, usable_neighbors
 from onepos.training import History
 from onepos.tuning.spaces import Space
 from onepos_studies.methods import _mlml_solver as solver
-from onepos_studies.methods._classical import UNOBSERVED, ClassicalClassifier, Matrix, Unobserved, unobserved_weight
+from onepos_studies.methods._classical import ClassicalClassifier, Matrix
 from onepos_studies.methods._stored_matrix import StoredMatrix
 
 
@@ -28,44 +28,32 @@ class _RowGraph(NamedTuple):
 
 
 class _Solution(NamedTuple):
-    """Training rows as compared with σ and Z, λ_X, the neighbours in the graph, w and the metric."""
+    """Training rows as compared with σ and Z, λ_X, the neighbours in the graph and the metric."""
 
     features: Any
     scales: Matrix
     soft: NDArray[np.float32]
     instance_smoothness: float
     n_neighbors: int
-    weight: float
     metric: Metric
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MLMLClassifier(ClassicalClassifier):
-    """Labels smoothed over near rows and similar labels. Key: ``mlml``.
+    """Labels smoothed over near rows. Key: ``mlml``.
 
-    Minimises ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) + λ_C tr(Z L_C Zᵀ) over soft labels Z of the training rows, exactly; a new row
-    gets the kernel-weighted mean of its nearest training rows' soft labels. See ``docs/methods/mlml.md``.
-
-    With one observed label per row, no two labels are seen together and the published label graph joins all labels
-    alike. λ_C is therefore 0 by default. Otherwise the label graph is built from soft labels: Z is solved without it,
-    V_C is computed from that Z, and Z is solved again.
+    Minimises ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) over soft labels Z of the training rows, exactly; a new row gets the
+    kernel-weighted mean of its nearest training rows' soft labels. The published term for the graph of labels is left
+    out: with one observed label per row that graph joins all labels alike. See ``docs/methods/mlml.md``.
 
     Parameters
     ----------
     instance_smoothness : float or sequence of float
         λ_X. Of several the best on validation rows is kept.
-    label_smoothness : float
-        λ_C; 0 leaves the graph of labels out.
-    label_updates : int
-        How often the graph of labels is built from Z; 0 for the published graph, built from Y.
-    label_sharpness : float
-        η of the label graph.
     n_neighbors, scale_neighbor : int
         k of the row graph, and which neighbour's distance is a row's own length scale σ.
     graph_metric : {"auto", "euclidean", "cosine"}
         Distance between scaled rows. "auto" is Euclidean, as published, for fewer than 10 features, else cosine.
-    unobserved : {"negative", "ignore"} or float
-        Y of an unobserved entry: 0 for "ignore", as published, −1 for "negative", −w for a number w.
     tol : float
         Relative residual of the conjugate gradients; Z is kept in float32, which rounds as coarsely.
     validation_fraction, scale, random_state
@@ -77,7 +65,7 @@ class MLMLClassifier(ClassicalClassifier):
     soft_labels_ : float32 array of shape (n_samples, n_labels)
         Z.
     history_ : onepos.training.History
-        One record for every solve: ``objective`` at its solution, ``start`` at the Z before, under the same graphs.
+        The ``objective`` at the solution.
 
     Examples
     --------
@@ -92,7 +80,7 @@ class MLMLClassifier(ClassicalClassifier):
         "name": "MLML",
         "paper": "Wu et al., Multi-label Learning with Missing Labels, ICPR",
         "year": 2014,
-        "assumptions": "near rows share labels; similar labels share rows",
+        "assumptions": "near rows share labels",
         "needs": "the training rows at prediction",
         "revision": 1,
     }
@@ -103,22 +91,14 @@ class MLMLClassifier(ClassicalClassifier):
         "scale": ["standard", "minmax", "none"],
     }
     instance_smoothness: Any = (100.0, 10.0, 3.0, 1.0, 0.3)
-    label_smoothness: float = 0.0
-    label_updates: int = 1
-    label_sharpness: float = 10.0
     n_neighbors: int = 20
     scale_neighbor: int = 7
     graph_metric: str = "auto"
-    unobserved: Unobserved = "ignore"
     tol: float = 1e-7
 
     _parameter_constraints: ClassVar[Constraints] = {
         **ClassicalClassifier._parameter_constraints,
-        "unobserved": UNOBSERVED,
         "instance_smoothness": ["array-like", POSITIVE_OR_ZERO],
-        "label_smoothness": [POSITIVE_OR_ZERO],
-        "label_updates": [COUNT_OR_ZERO],
-        "label_sharpness": [POSITIVE_OR_ZERO],
         "n_neighbors": [COUNT],
         "scale_neighbor": [COUNT],
         "graph_metric": [one_of("auto", "euclidean", "cosine")],
@@ -134,20 +114,19 @@ class MLMLClassifier(ClassicalClassifier):
         "soft_": storage.Array("rows labels"),
         "instance_smoothness_": storage.NOT_NEGATIVE,
         "n_neighbors_": storage.SIZE,
-        "weight_": storage.SHARE,
     }
 
     def _solve(
         self, features: Any, observed: NDArray[np.int8], strength: float, generator: np.random.Generator
     ) -> tuple[_Solution, History]:
         graph = self._row_graph(features)
-        weight = unobserved_weight(self.unobserved)
-        targets = np.where(observed == 0, -weight, observed).astype(np.float64)
+        targets = observed.astype(np.float64)
         targets[~(observed > 0).any(axis=1)] = 0.0  # rows without a positive are unknown altogether
-        soft, history = self._alternate(targets, graph.laplacian, strength)
+        soft = solver.solve(targets, graph.laplacian, strength, self.tol)
+        history = History([{"objective": solver.objective(soft, targets, graph.laplacian, strength)}])
         history.facts["graph_metric"] = graph.metric
         kept = (graph.features, graph.scales, soft.astype(np.float32))
-        return _Solution(*kept, strength, graph.n_neighbors, weight, graph.metric), history
+        return _Solution(*kept, strength, graph.n_neighbors, graph.metric), history
 
     def _row_graph(self, features: Any) -> _RowGraph:
         """Build the graph of rows, once for all strengths that are tried on the same features."""
@@ -160,24 +139,6 @@ class MLMLClassifier(ClassicalClassifier):
             graph = _RowGraph(features, placed, solver.laplacian(weights), scales, n_neighbors, metric)
             self._graph: _RowGraph | None = graph
         return graph
-
-    def _alternate(self, targets: Matrix, rows: Any, instance: float) -> tuple[Matrix, History]:
-        """Solve without the label graph, then with the one built from Z, as often as asked for."""
-        history = History()
-        soft, labels = targets, None
-        if self.label_smoothness and not self.label_updates:
-            labels = self._label_graph(np.maximum(targets, 0.0))
-        for _ in range(1 + (self.label_updates if self.label_smoothness else 0)):
-            setting = (rows, labels, instance, self.label_smoothness)
-            start = solver.objective(soft, targets, *setting)
-            soft = solver.solve_decoupled(targets, *setting, self.tol)
-            history.append({"start": start, "objective": solver.objective(soft, targets, *setting)})
-            if self.label_smoothness:
-                labels = self._label_graph(soft)
-        return soft, history
-
-    def _label_graph(self, columns: Matrix) -> Matrix:
-        return np.asarray(solver.laplacian(solver.label_weights(columns, self.label_sharpness)))
 
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
@@ -196,8 +157,7 @@ class MLMLClassifier(ClassicalClassifier):
             scale_neighbor=self.scale_neighbor,
             metric=solution.metric,
         )
-        # The middle between the targets −w and 1 becomes 0, the distance to each becomes 1.
-        return (2.0 * average - (1.0 - solution.weight)) / (1.0 + solution.weight)
+        return 2.0 * average - 1.0
 
     def _keep(self, solution: _Solution) -> None:
         super()._keep(solution)

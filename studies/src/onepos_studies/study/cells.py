@@ -16,9 +16,8 @@ from onepos._utils.files import sha256_of
 from onepos.datasets import make_digit_scenes, make_known_posterior, make_single_positive, split
 from onepos.methods.registry import get_method, make_classifier
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.files import read_table
+from onepos.table.files import PARQUET, SEPARATED, read_table
 from onepos.table.tags import LabelColumns
-from onepos.table.writing import PARQUET, SEPARATED
 from onepos_studies.datasets import list_datasets, load_dataset, read
 from onepos_studies.datasets._load import find_reader
 from onepos_studies.exceptions import StudyError
@@ -158,7 +157,6 @@ def load_trial(
     fractions: tuple[float, float, float],
     positive_rule: str,
     train_fraction: float,
-    positive_weights: tuple[tuple[str, float], ...] = (),
 ) -> Trial:
     """Split a data set for a trial and draw its positives; the last two trials are cached for the next cell.
 
@@ -172,7 +170,7 @@ def load_trial(
     if hasattr(data.X, "columns"):  # encoded here: the encoder must not see other rows than those of training
         encoder = ColumnEncoder(text=data.text).fit(X[0])
         X = encoder.transform(X[0]), encoder.transform(X[1]), encoder.transform(X[2])
-    options = _drawing(positive_rule, data.label_names, dict(positive_weights), parts, X, n)
+    options = _drawing(positive_rule, parts, X, n)
     observed, observed_val = (
         make_single_positive(Y, random_state=seed + number + trial, **chosen)
         for Y, number, chosen in zip((parts.Y_train, parts.Y_val), (1000, 2000), options, strict=True)
@@ -182,24 +180,14 @@ def load_trial(
     )
 
 
-def _drawing(
-    rule: str, names: tuple[str, ...], weights: dict[str, float], parts: Any, X: tuple[Any, Any, Any], n: int
-) -> list[dict[str, Any]]:
+def _drawing(rule: str, parts: Any, X: tuple[Any, Any, Any], n: int) -> list[dict[str, Any]]:
     """Return the arguments of ``make_single_positive`` for training and validation rows."""
-    if rule == "weights":
-        strange = sorted(set(weights) - set(names))
-        if strange:
-            raise StudyError(
-                f"positive_weights name {', '.join(strange[:5])}, but the labels are {', '.join(names[:10])}."
-            )
-        by_label = np.array([weights.get(name, 1.0) for name in names])
-        return [{"selection": rule, "weights": by_label}] * 2
     if rule == "dominance":
         from sklearn.linear_model import Ridge
 
         # How evident a label is: what a linear model of the complete training labels makes of the row.
         model = Ridge().fit(X[0], parts.Y_train[:n].astype(np.float64))
-        every = [*model.predict(X[0]), *np.zeros((len(parts.Y_train) - n, len(names)))]
+        every = [*model.predict(X[0]), *np.zeros((len(parts.Y_train) - n, parts.Y_train.shape[1]))]
         shared = {"selection": rule, "temperature": _TEMPERATURE}
         return [shared | {"scores": np.array(every)}, shared | {"scores": model.predict(X[1])}]
     return [{"selection": rule}] * 2
@@ -234,7 +222,6 @@ class Cell:
     file: str = ""
     sha256: str = ""
     read: Parameters = field(default_factory=dict)
-    positive_weights: dict[str, float] = field(default_factory=dict)
     complete: bool = False
 
     @property
@@ -268,7 +255,7 @@ class Cell:
     def load_trial(self) -> Trial:
         """Return the rows of this cell."""
         protocol = (self.seed, self.trial, self.fractions, self.positive_rule, self.train_fraction)
-        return load_trial(self.source, *protocol, tuple(self.positive_weights.items()))
+        return load_trial(self.source, *protocol)
 
 
 def cells_of(study: Study) -> list[Cell]:
@@ -306,7 +293,6 @@ def cells_of(study: Study) -> list[Cell]:
                     file=group.file,
                     sha256=group.sha256,
                     read=group.read,
-                    positive_weights=study.positive_weights if positive_rule == "weights" else {},
                     complete=method.complete,
                 )
                 for rule in rules

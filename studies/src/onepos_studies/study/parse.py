@@ -165,9 +165,6 @@ def _check_whole(study: Study) -> None:
             raise StudyError(f"{what} given more than once: {', '.join(repeated)}.")
         if not names:
             raise StudyError(f"a study needs at least one {what}.")
-    drawn = {study.positive_rule, *(rule for group in study.data for rule in group.positive_rules)}
-    if ("weights" in drawn) != bool(study.positive_weights):
-        raise StudyError('[study] positive_weights and the positive rule "weights" belong together; one is missing.')
     # A misspelt common setting would silently apply to nothing.
     shared = {*study.common, *study.common_grid, *study.tuning.keep_each}
     shared = shared.union(*(group.fixed | group.grid for group in study.data))

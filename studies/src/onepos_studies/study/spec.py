@@ -17,7 +17,7 @@ Rule = Literal["clean", "single-positive"]
 RULES: tuple[Rule, ...] = ("clean", "single-positive")
 
 #: Which positive of a row is observed: see ``onepos.datasets.make_single_positive``.
-POSITIVE_RULES = ("uniform", "frequency", "dominance", "weights")
+POSITIVE_RULES = ("uniform", "frequency", "dominance")
 
 #: A slip of the finger must not plan a billion cells.
 _MOST_TRIALS = 10_000
@@ -83,13 +83,9 @@ def _distinct(value: Any, where: str, known: tuple[str, ...]) -> tuple[str, ...]
     return found
 
 
-def _numbers(values: Any, most: float = 1.0) -> bool:
-    good = [type(value) in (int, float) and 0 <= value <= most for value in values]
-    return len(good) > 0 and all(good)
-
-
 def _shares(value: Any, where: str, expected: str = "numbers above 0 and up to 1") -> tuple[float, ...]:
-    return tuple(map(float, _need(isinstance(value, list) and _numbers(value) and all(value), where, expected, value)))
+    good = isinstance(value, list) and value and all(type(one) in (int, float) and 0 < one <= 1 for one in value)
+    return tuple(map(float, _need(good, where, expected, value)))
 
 
 def _fractions(value: Any, where: str) -> tuple[float, ...]:
@@ -97,12 +93,6 @@ def _fractions(value: Any, where: str) -> tuple[float, ...]:
     found = _shares(value, where, expected)
     _need(len(found) == 3 and abs(sum(found) - 1.0) <= 1e-9, where, expected, value)
     return found
-
-
-def _weights(value: Any, where: str) -> dict[str, float]:
-    good = isinstance(value, dict) and _numbers(value.values(), 1e308)
-    _need(good, where, "a table of label names and weights, at least 0", value)
-    return {name: float(weight) for name, weight in value.items()}
 
 
 Text = Annotated[str, _text]
@@ -186,10 +176,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Study:
-    """A whole evaluation. Trial t splits with seed ``seed + t`` and draws its positives with ``seed + 1000 + t``.
-
-    ``positive_weights`` belong to the positive rule "weights": a weight by name of a label; labels not named have 1.
-    """
+    """A whole evaluation. Trial t splits with seed ``seed + t`` and draws its positives with ``seed + 1000 + t``."""
 
     name: Text
     trials: Annotated[int, partial(_whole, least=1, most=_MOST_TRIALS)]
@@ -199,7 +186,6 @@ class Study:
     seed: Whole = 0
     fractions: Annotated[tuple[float, float, float], _fractions] = (0.8, 0.1, 0.1)
     positive_rule: Annotated[str, partial(_one_of, known=POSITIVE_RULES)] = "uniform"
-    positive_weights: Annotated[dict[str, float], _weights] = field(default_factory=dict)
     rules: Rules = ("clean",)
     metric: Annotated[str, partial(_one_of, known=tuple(METRICS))] = "average_precision"
     common: Parameters = field(default_factory=dict)
