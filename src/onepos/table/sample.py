@@ -67,11 +67,11 @@ def check_sample(model: TableModel, data: TableData, sample: KnownLabels) -> Sam
     records = [dict(zip(("label", "tagged", "even", "true", "low", "high"), row, strict=True)) for row in columns]
     sets_before = label_sets(before, cut, at_least_one=model.at_least_one_)
     parts = [_parts(truth, before, sets_before), _parts(truth, after, sets)]
-    measures, per_row = _intervals(truth, *parts)
+    (first, second, change), per_row = _intervals(truth, *parts)
     notes = sample.notes
     if (truth.sum(axis=1) <= 1).all():
         notes = [*notes, "no row has more than one label: if these are observed tags, they say nothing here"]
-    return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, *measures, notes)
+    return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, first, second, change, notes)
 
 
 def _out_of_fold(ranking: Numbers, truth: NDArray[np.bool_], model: TableModel) -> tuple[Numbers, NDArray[np.int64]]:
