@@ -131,7 +131,7 @@ def _where(label: str | None, separator: str | None, labels: str | None) -> dict
 
 def _show(found: "SampleCheck") -> None:
     ranked = sorted(found.labels, key=lambda one: -abs(one["even"] - one["tagged"]))
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             one["label"],
             f"{one['true']:.0%}",

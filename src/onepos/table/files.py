@@ -21,7 +21,7 @@ from onepos._utils.files import existing, explained, replaced_when_done
 from onepos._utils.labels import check_distinct
 from onepos._utils.machine import require
 from onepos.exceptions import DataFileError
-from onepos.table.kinds import OTHER_SEPARATOR
+from onepos.table.kinds import OTHER_SEPARATOR, THOUSANDS
 
 SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 CHUNK_ROWS = 10_000  # Rows held in memory at a time when a file is read in chunks
@@ -183,7 +183,7 @@ def _holds_codes(cells: "pd.Series[Any]", separator: str) -> bool:
         return True
     # Dots between groups of three digits, and nowhere else, mean thousands only where semicolons separate cells.
     dots = cells[cells.str.contains(".", regex=False)] if separator == ";" else cells[:0]
-    return len(dots) > 0 and bool(dots.str.fullmatch(r"[+-]?[1-9]\d{0,2}(\.\d{3})+").all())
+    return len(dots) > 0 and bool(dots.str.fullmatch(THOUSANDS).all())
 
 
 def _read_parquet(path: Path, rows: int | None) -> Iterator[TableData]:

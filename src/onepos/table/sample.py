@@ -67,11 +67,11 @@ def check_sample(model: TableModel, data: TableData, sample: KnownLabels) -> Sam
     records = [dict(zip(("label", "tagged", "even", "true", "low", "high"), row, strict=True)) for row in columns]
     sets_before = label_sets(before, cut, at_least_one=model.at_least_one_)
     parts = [_parts(truth, before, sets_before), _parts(truth, after, sets)]
-    (first, second, change), per_row = _intervals(truth, *parts)
+    (now, corrected, change), per_row = _intervals(truth, *parts)
     notes = sample.notes
     if (truth.sum(axis=1) <= 1).all():
         notes = [*notes, "no row has more than one label: if these are observed tags, they say nothing here"]
-    return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, first, second, change, notes)
+    return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, now, corrected, change, notes)
 
 
 def _out_of_fold(ranking: Numbers, truth: NDArray[np.bool_], model: TableModel) -> tuple[Numbers, NDArray[np.int64]]:
@@ -108,7 +108,9 @@ def _measures(parts: Numbers, n_true: Numbers) -> dict[str, Numbers]:
     }
 
 
-def _intervals(truth: NDArray[np.bool_], before: Numbers, after: Numbers) -> tuple[list[Any], dict[str, float]]:
+def _intervals(
+    truth: NDArray[np.bool_], before: Numbers, after: Numbers
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Return the measures before, after, and their differences, and labels per row, each with a 95 % interval."""
     n_rows, n_true = len(truth), truth.sum(axis=1).astype(np.float64)
     drawn = np.random.default_rng(0).multinomial(n_rows, np.full(n_rows, 1.0 / n_rows), _RESAMPLES)
