@@ -1,11 +1,10 @@
 """Checks that any onepos estimator must pass, for the methods here and for those that users write.
 
 scikit-learn's ``check_estimator`` covers features (NaN, text, wrong shapes) and the single-label contract (1-D y).
-These checks cover the rest: indicator input, label names, unknown and known-absent labels, files.
+Its checks also cover pickling, predictions before fit, and of single rows. These checks cover the rest: indicator
+input, label names, unknown and known-absent labels, files, threads.
 """
 
-import copy
-import pickle
 import re
 import tempfile
 import warnings
@@ -22,7 +21,6 @@ import pandas as pd
 import torch
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
 
 from onepos.datasets import make_known_posterior
@@ -79,16 +77,7 @@ def expect_warning(pattern: str) -> Iterator[None]:
 
 
 def yield_onepos_checks(estimator: OnePositiveClassifier) -> Iterator[tuple[str, Check]]:
-    """Yield ``(name, check)`` for an unfitted estimator; ``check(estimator)`` raises AssertionError if it fails.
-
-    Examples
-    --------
-    >>> import onepos
-    >>> from onepos.testing import yield_onepos_checks
-    >>> names = [name for name, _ in yield_onepos_checks(onepos.FrequencyClassifier())]
-    >>> names[:2]
-    ['check_indicator_input', 'check_label_names']
-    """
+    """Yield ``(name, check)`` for an unfitted estimator; ``check(estimator)`` raises AssertionError if it fails."""
     for check in _CHECKS:
         if check is not check_rows_without_positive or not estimator._y_is_full:
             yield check.__name__, check
@@ -177,26 +166,6 @@ def check_predictions_agree(estimator: OnePositiveClassifier) -> None:
     assert np.isclose(model.score(X, example().Y), average_precision(example().Y, logits))
 
 
-def check_score_weights(estimator: OnePositiveClassifier) -> None:
-    """A row of weight k counts as k rows, one of weight 0 not at all; rows without a positive never count."""
-    X, Y = example().X, np.array(example().Y)
-    Y[:5] = 0
-    model = fitted(estimator)
-    weights = np.arange(N_ROWS) % 4
-    repeated = np.repeat(np.arange(N_ROWS), weights)
-    assert np.isclose(model.score(X, Y, sample_weight=weights), model.score(X[repeated], Y[repeated]))
-    with expect(ValueError, f"{N_ROWS} numbers, one per row", msg="score with too few weights"):
-        model.score(X, Y, sample_weight=weights[1:])
-
-
-def check_row_by_row(estimator: OnePositiveClassifier) -> None:
-    """The prediction for a row does not depend on the rows beside it."""
-    X = example().X
-    model = fitted(estimator)
-    alone = np.vstack([model.decision_function(X[i : i + 1]) for i in range(10)])
-    assert np.allclose(alone, model.decision_function(X)[:10], rtol=1e-5, atol=1e-6)
-
-
 def check_same_seed_same_bits(estimator: OnePositiveClassifier) -> None:
     """Two fits with one seed give the same bits, and nothing global is seeded or drawn from."""
     seeded = clone(estimator).set_params(random_state=7)
@@ -241,13 +210,6 @@ def _comparable(params: dict[str, object]) -> dict[str, object]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in params.items()}
 
 
-def check_not_fitted(estimator: OnePositiveClassifier) -> None:
-    """Predictions before fit are refused."""
-    for name in ("predict", "predict_proba", "decision_function"):
-        with expect(NotFittedError, "not fitted", msg=f"{name} before fit"):
-            getattr(clone(estimator), name)(example().X)
-
-
 def check_bad_labels(estimator: OnePositiveClassifier) -> None:
     """Wrong length, shape, values, repeated names, text in an indicator, nothing observed, one class."""
     Y = np.array(target(estimator))
@@ -266,12 +228,6 @@ def check_bad_labels(estimator: OnePositiveClassifier) -> None:
     ):
         with expect(ValueError, pattern, msg=f"fit with {doing}"):
             fitted(estimator, Y=wrong)
-
-
-def check_harmless_columns(estimator: OnePositiveClassifier) -> None:
-    """Constant features, however large, do no harm."""
-    X = np.column_stack([example().X, np.zeros(N_ROWS), np.full(N_ROWS, 1e6)])
-    assert np.isfinite(fitted(estimator, X).predict_proba(X)).all()
 
 
 def check_failed_refit(estimator: OnePositiveClassifier) -> None:
@@ -293,6 +249,8 @@ def check_failed_refit(estimator: OnePositiveClassifier) -> None:
 def check_extreme_magnitudes(estimator: OnePositiveClassifier) -> None:
     """Finite features of any size give finite answers, or a ValueError that says which sizes are allowed."""
     model, plain = fitted(estimator), example().X.astype(np.float64)
+    constant = np.column_stack([plain, np.zeros(N_ROWS), np.full(N_ROWS, 1e6)])
+    assert np.isfinite(fitted(estimator, constant).predict_proba(constant)).all(), "constant features do harm"
     for size in (1e-310, 1e-30, 1e30, 1e38, 1e39, 1e300):
         for X in (plain * size, np.column_stack([plain[:, 1:], plain[:, 0] * size])):
             for doing, ask in (
@@ -312,37 +270,21 @@ def check_extreme_magnitudes(estimator: OnePositiveClassifier) -> None:
 def check_threads(estimator: OnePositiveClassifier) -> None:
     """Fits and predictions in several threads at once give the bits of one after the other, and change no limits."""
 
-    def pools() -> dict[str, int]:
+    def limits() -> dict[str, int]:
         return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
 
-    before = pools()
-    seeded = clone(estimator).set_params(random_state=7)
+    def fit_anew() -> Any:
+        return clone(seeded).fit(example().X, target(estimator)).decision_function(example().X)
+
+    before, seeded = limits(), clone(estimator).set_params(random_state=7)
     model = fitted(seeded)
     logits = model.decision_function(example().X)
     with ThreadPoolExecutor(3) as pool, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         asked = [pool.submit(model.decision_function, example().X) for _ in range(3)]
-        fits = [pool.submit(clone(seeded).fit, example().X, target(estimator)) for _ in range(2)]
-        for found in asked:
-            assert np.array_equal(found.result(), logits), "a prediction beside others is another one"
-        for fit in fits:
-            assert np.array_equal(fit.result().decision_function(example().X), logits), "a fit beside others differs"
-    assert pools().items() >= before.items(), "the number of threads of a library has changed"
-
-
-def check_pickle(estimator: OnePositiveClassifier) -> None:
-    """A pickled or copied model predicts the same bits, and fits as the original does."""
-    seeded = clone(estimator).set_params(random_state=7)
-    model = fitted(seeded)
-    logits = model.decision_function(example().X)
-
-    def pickled(model: Any) -> Any:
-        again = clone(model)  # pickles of the state work also for a class that is defined in a function
-        again.__setstate__(pickle.loads(pickle.dumps(model.__getstate__())))
-        return again
-
-    for again in (pickled(model), copy.deepcopy(model), fitted(pickled(seeded))):
-        assert np.array_equal(again.decision_function(example().X), logits)
+        for answer in (*asked, *[pool.submit(fit_anew) for _ in range(2)]):
+            assert np.array_equal(answer.result(), logits), "a fit or prediction beside others is another one"
+    assert limits().items() >= before.items(), "the number of threads of a library has changed"
 
 
 #: All checks of this module, in their order.

@@ -48,11 +48,6 @@ def writing_to_the_old_model(self, X, y):
     return FrequencyClassifier.fit(self, X, y)
 
 
-def remembering_a_function(self, X, y):
-    self.scores_ = lambda X: X
-    return FrequencyClassifier.fit(self, X, y)
-
-
 def computing_in_float16(self, X):
     with np.errstate(over="ignore", invalid="ignore"):
         wide = X.astype(np.float16).sum(axis=1, keepdims=True)
@@ -68,15 +63,12 @@ def counting_in_the_model(self, X):
     ("changes", "name"),
     [
         ({"fit": writing_to_the_old_model}, "check_failed_refit"),
-        ({"fit": remembering_a_function}, "check_pickle"),
         ({"_logits": computing_in_float16}, "check_extreme_magnitudes"),
         ({"_logits": counting_in_the_model}, "check_threads"),
         ({"predict_proba": lambda self, X: np.full((len(X), 4), 1.5)}, "check_indicator_input"),
         ({"predict_proba": lambda self, X: np.full((len(X), 4), 0.5)}, "check_predictions_agree"),
-        ({"decision_function": lambda self, X: np.full((len(X), 4), float(len(X)))}, "check_row_by_row"),
         ({"fit": drawing_from_the_global_state}, "check_same_seed_same_bits"),
         ({"fit": writing_to_its_input}, "check_indicator_input"),
-        ({"_check_features": lambda self, X: X}, "check_not_fitted"),
         ({}, "check_save_and_load"),  # its class is unknown to the registry
     ],
 )
@@ -88,6 +80,18 @@ def test_a_broken_estimator_is_caught(changes, name):
     assert caught.type is not KeyError
     with pytest.raises(AssertionError, match="Broken fails check_"):
         check_onepos_estimator(estimator)
+
+
+def test_a_row_of_weight_k_counts_as_k_rows_in_the_score():
+    draw = np.random.default_rng(0)
+    X, Y = draw.standard_normal((60, 3)), np.eye(4, dtype=int)[draw.integers(4, size=60)]
+    model = FrequencyClassifier().fit(X, Y)
+    Y[:5] = 0  # rows without a positive never count
+    weights = np.arange(60) % 4
+    repeated = np.repeat(np.arange(60), weights)
+    assert np.isclose(model.score(X, Y, sample_weight=weights), model.score(X[repeated], Y[repeated]))
+    with pytest.raises(ValueError, match="60 numbers, one per row"):
+        model.score(X, Y, sample_weight=weights[1:])
 
 
 def test_every_method_takes_a_random_state(method):

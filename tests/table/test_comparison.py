@@ -11,9 +11,9 @@ from sklearn.metrics import precision_recall_fscore_support
 import onepos
 from onepos._utils.context import deadline
 from onepos.exceptions import DataFileError, LabelWarning
-from onepos.table import TableModel, evaluate_table, read_table
+from onepos.table import TableModel, known_labels, read_table
 from onepos.table.evaluation import set_scores
-from onepos.table.held_out import BASELINE, comparison, rank_held_out
+from onepos.table.facts import BASELINE, comparison, rank_held_out
 from onepos.table.training import fit_in_time
 from photo_table import photo_table
 
@@ -186,14 +186,14 @@ def test_several_tags_in_a_cell(photos, tmp_path):
     dummies = photos["tags"].str.get_dummies(";")
     assert model.facts_["counts"] == dummies.sum().to_dict()
     by_indicator = TableModel(text="caption", id="id", method="logistic").fit(
-        joined.drop(columns="tags"), labels=dummies
+        joined.drop(columns="tags").join(dummies), labels=list(dummies)
     )
     pd.testing.assert_frame_equal(model.predict_proba(joined), by_indicator.predict_proba(joined))
     loaded = TableModel.load(model.save(tmp_path / "m.onepos"))
     assert loaded.separator_ == "; "
     joined.to_csv(tmp_path / "t.csv", index=False)
     # Without a separator cells are read as in training, and are not taken for complete.
-    assert not evaluate_table(loaded, read_table(tmp_path / "t.csv"), label="tags").complete_labels
+    assert not known_labels(loaded, read_table(tmp_path / "t.csv"), label="tags").complete
 
 
 def test_tags_that_look_joined_are_warned_about(photos):

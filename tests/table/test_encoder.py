@@ -1,5 +1,8 @@
 """Columns become numbers the same way every time; what cannot is left out or named."""
 
+import datetime
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,6 +59,28 @@ def test_imputed_values_are_counted_by_column():
         "column 'colour': 1 missing, taken as none of the categories",
         "column 'size': 1 missing, filled with the median",
     ]
+
+
+def test_a_row_alone_has_the_features_that_it_has_among_others():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": [*range(300)],
+            "sharp": ["yes", "no", None] * 100,
+            "colour": [1.0, 2.5, None] * 100,
+            "town": random.choice([f"town {chr(97 + j)}" for j in range(12)], 300),
+            "weight": [f"{value:,.2f} kg" for value in random.uniform(1, 9000, 300)],
+            "when": pd.date_range("2019-11-03", periods=300).strftime("%d.%m.%Y"),
+            "words": ["a red kite", "12 dogs", None] * 100,
+        }
+    )
+    encoder = ColumnEncoder(text="words", categories=["colour"], max_categories=5).fit(frame)
+    assert set(encoder.kinds_.values()) == {"number", "boolean", "category", "values", "measure", "date", "text"}
+    mixed = frame.head(6).astype(object).assign(size=["7", 8, np.float32(9), None, 1.0, "2"], words=[12, 12.0, *"abcd"])
+    mixed["weight"] = ["1,234.5 kg", 3.5, Decimal(4), None, "1.234 kg", "much"]
+    mixed["when"] = ["03.11.2019", pd.Timestamp("2020-01-01"), datetime.date(2020, 1, 2), None, "2020-01-03", 7]
+    alone = [encoder.transform(mixed.iloc[[row]].infer_objects()).toarray()[0] for row in range(6)]
+    np.testing.assert_array_equal(encoder.transform(mixed).toarray(), alone)
 
 
 def test_column_order_does_not_matter_and_other_columns_are_ignored():

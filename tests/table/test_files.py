@@ -10,8 +10,7 @@ import pytest
 
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder, read_chunks, read_table
-from onepos.table.files import open_table
-from onepos.table.writing import escape_formula, unescape_formula
+from onepos.table.files import column_names, escape_formula, unescape_formula
 
 
 def test_a_file_is_opened_once(tmp_path):
@@ -20,9 +19,14 @@ def test_a_file_is_opened_once(tmp_path):
     with mock.patch.object(Path, "open", autospec=True, side_effect=Path.open) as opened:
         data = read_table(tmp_path / "a.csv")
         assert opened.call_count == 1
-        assert sum(len(piece) for piece in read_chunks(tmp_path / "a.csv", rows=7)) == 50
+        assert sum(len(piece.frame) for piece in read_chunks(tmp_path / "a.csv", rows=7)) == 50
     assert opened.call_count == 2
     assert data.frame["n"].tolist() == list(range(50))
+    with mock.patch.object(Path, "open", autospec=True, side_effect=Path.open) as opened:
+        (tmp_path / "b.csv").write_text("x,y\n1,2,3\n")
+        with pytest.raises(DataFileError, match="line 2"):
+            read_table(tmp_path / "b.csv")
+    assert opened.call_count == 2  # one of them writes it
     assert data.as_written["n"].tolist() == [str(n) for n in range(50)]
 
 
@@ -48,9 +52,9 @@ def test_a_row_gives_the_same_features_in_any_batch(tmp_path, suffix):
     encoder = ColumnEncoder().fit(whole)
     expected = encoder.transform(whole)
     for rows in (1, 7, 1000):
-        pieces = [encoder.transform(piece) for piece in read_chunks(path, words=encoder.words_, rows=rows)]
+        pieces = [encoder.transform(piece.frame) for piece in read_chunks(path, words=encoder.words_, rows=rows)]
         np.testing.assert_array_equal(np.concatenate(pieces), expected)
-    index = [piece.index for piece in read_chunks(path, rows=7)]
+    index = [piece.frame.index for piece in read_chunks(path, rows=7)]
     assert np.concatenate(index).tolist() == list(range(60))
 
 
@@ -96,11 +100,11 @@ def test_names_and_the_share_that_was_read(tmp_path):
     pd.DataFrame({"a": range(9), "'=b": range(9)}).to_csv(tmp_path / "a.csv", index=False)
     pd.DataFrame({"a": range(9), "=b": range(9)}).to_parquet(tmp_path / "a.parquet")
     for name in ("a.csv", "a.parquet"):
-        with open_table(tmp_path / name) as file:
-            assert file.names == ["a", "=b"]
-            assert file.has_integers("a") == (name == "a.parquet")
-            assert len(next(file.batches(None)).frame) == 9
-            assert file.share() == 1.0
+        data = read_table(tmp_path / name)
+        assert column_names(tmp_path / name) == list(data.frame.columns) == ["a", "=b"]
+        assert ("a" in data.integers) == (name == "a.parquet")
+        assert len(data.frame) == 9
+        assert data.share == 1.0
 
 
 def test_formats_of_the_benchmark_name_the_package_that_converts_them(tmp_path):
@@ -123,7 +127,7 @@ def test_codes_keep_their_zeros(tmp_path):
     assert frame["zip"].tolist()[::2] == ["80331", "01067"]
     assert frame["zip"].isna().tolist() == [False, True, False]
     assert frame[["n", "t"]].dtypes.map(str).tolist() == ["int64", "float64"]
-    assert [piece["zip"].tolist()[-1] for piece in read_chunks(tmp_path / "a.csv", rows=2)][-1] == "01067"
+    assert [piece.frame["zip"].tolist()[-1] for piece in read_chunks(tmp_path / "a.csv", rows=2)][-1] == "01067"
     # A stray zero, or months, are numbers.
     (tmp_path / "b.csv").write_text("price,month\n0.00,01\n05,12\n1.5,07\n")
     assert read_table(tmp_path / "b.csv").frame.dtypes.map(str).tolist() == ["float64", "int64"]
@@ -145,7 +149,7 @@ def test_tags_and_ids_are_text_as_it_stands(tmp_path):
     assert frame["id"].tolist() == ["07", "08"]
     assert frame["tag"].tolist() == ["NA", "None"]
     assert frame["x"].isna().tolist() == [False, True]
-    assert [len(piece) for piece in read_chunks(tmp_path / "a.csv", rows=1)] == [1, 1]
+    assert [len(piece.frame) for piece in read_chunks(tmp_path / "a.csv", rows=1)] == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,16 @@ from scipy.special import expit
 
 from onepos import metrics
 from onepos.exceptions import DataFileError
-from onepos.table import TableModel, calibrate_table, evaluate_table
-from onepos.table.evaluation import Truth
+from onepos.table import TableModel, evaluate_table, known_labels
 from onepos.table.files import TableData
 from onepos.table.sample import check_sample
 
 LABELS = list("abcdefgh")
-BY_COLUMNS = Truth(None, None, LABELS)
+
+
+def by_columns(model, frame):
+    """The arguments of functions that compare a model with complete labels."""
+    return model, TableData(frame), known_labels(model, TableData(frame), labels=LABELS)
 
 
 def rows(seed, n, log_e=0.0):
@@ -34,27 +37,27 @@ def fitted(log_e):
 
 def test_chosen_tags_are_told_and_the_gain_of_the_correction_is_that_on_new_rows():
     model, (_, sample), (_, rest) = fitted(2.0), rows(2, 100), rows(3, 3000)
-    found = check_sample(model, TableData(sample), BY_COLUMNS)
+    found = check_sample(*by_columns(model, sample))
     assert found.biased
     assert found.rows == 100
     assert found.labels_per_row["low"] < rest[LABELS].to_numpy().sum(axis=1).mean() < found.labels_per_row["high"]
-    before = evaluate_table(model, TableData(rest), labels=LABELS).measures["average_precision"]["mean"]
-    calibrate_table(model, TableData(sample), labels=LABELS)
-    after = evaluate_table(model, TableData(rest), labels=LABELS).measures["average_precision"]["mean"]
+    before = evaluate_table(*by_columns(model, rest)).measures["average_precision"]["mean"]
+    model.calibrate(sample, sample[LABELS])
+    after = evaluate_table(*by_columns(model, rest)).measures["average_precision"]["mean"]
     assert after > before + 0.03
     for group, value in ((found.before, before), (found.after, after), (found.difference, after - before)):
         measure = group["average_precision"]
         assert measure["low"] < measure["mean"] < measure["high"]
         assert measure["low"] - 0.02 < value < measure["high"] + 0.02
     # A correction that the model has is left out of account.
-    again = check_sample(model, TableData(sample), BY_COLUMNS)
+    again = check_sample(*by_columns(model, sample))
     assert again.before["average_precision"] == found.before["average_precision"]
     assert again.after["average_precision"] == found.after["average_precision"]
 
 
 def test_the_measures_are_those_of_the_metrics_module():
     model, (_, sample) = fitted(0.0), rows(4, 60)
-    found, truth = check_sample(model, TableData(sample), BY_COLUMNS), sample[LABELS].to_numpy()
+    found, truth = check_sample(*by_columns(model, sample)), sample[LABELS].to_numpy()
     expected = metrics.average_precision(truth, model.predict_proba(sample).to_numpy())
     assert found.before["average_precision"]["mean"] == pytest.approx(expected)
     sets = model.predict(sample).to_numpy()
@@ -69,4 +72,4 @@ def test_the_measures_are_those_of_the_metrics_module():
 def test_single_tags_are_refused():
     model, (frame, _) = fitted(0.0), rows(5, 60)
     with pytest.raises(DataFileError, match="separator"):
-        check_sample(model, TableData(frame), Truth("tag", None, ()))
+        check_sample(model, TableData(frame), known_labels(model, TableData(frame), label="tag"))

@@ -9,8 +9,8 @@ from onepos.exceptions import DataFileError, LabelWarning
 from onepos.metrics import average_precision, evaluate
 from onepos.table import ColumnEncoder, read_table
 from onepos.table.evaluation import bootstrap_intervals, complete_values
-from onepos.table.held_out import single_positive_values
-from onepos.table.tags import apply_decisions, join_tags, joined_tags, row_ids, split_cell, split_tags, tag_indicator
+from onepos.table.facts import single_positive_values
+from onepos.table.tags import apply_decisions, cells_of_tags, join_tags, joined_tags, row_ids, split_tags, tag_indicator
 from onepos.table.words import CategoryColumn
 
 
@@ -181,8 +181,9 @@ def test_fractions_and_text_stay_as_they_are_written():
 
 
 def test_cells_are_split_at_the_separator_only():
-    assert split_cell("sea,city, ", ", ") == ["sea", "city"]
-    assert (split_cell("sea, city", None), split_cell(None, None)) == (["sea, city"], [])
+    cells = pd.Series(["sea,city, ", None, "sea, city"])
+    assert cells_of_tags(cells, ", ") == [["sea", "city"], [], ["sea", "city"]]
+    assert cells_of_tags(cells[1:], None) == [[], ["sea, city"]]
 
 
 def test_a_sign_that_joins_tags_is_found():

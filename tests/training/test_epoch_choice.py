@@ -7,7 +7,6 @@ from scipy.special import log_softmax
 
 from onepos import AssumeNegativeClassifier, metrics
 from onepos.datasets import make_known_posterior
-from onepos.methods._network_settings import auto_batch_size, auto_learning_rate, auto_selection_metric
 from onepos.training.loop import SELECTION_METRICS, clearly_more_likely, higher_is_better, selection_score
 
 
@@ -69,11 +68,13 @@ def test_a_classifier_restores_the_epoch_with_the_best_score(name):
 
 
 def test_auto_means_the_documented_rules():
-    assert [auto_batch_size(n) for n in (100, 2000, 4000, 100_000)] == [16, 32, 64, 128]
-    assert auto_learning_rate(16, bags=False) == auto_learning_rate(64, bags=True) == 0.001
-    assert auto_learning_rate(64, bags=False) == 0.002
-    assert auto_selection_metric(100, 50) == "observed_likelihood"
-    assert auto_selection_metric(500, 50) == "average_precision"
+    model = AssumeNegativeClassifier()
+    schedules = [model._schedule(n, bags=False) for n in (100, 2000, 4000, 100_000)]
+    assert [schedule.batch_size for schedule in schedules] == [16, 32, 64, 128]
+    assert schedules[0].learning_rate == model._schedule(4000, bags=True).learning_rate == 0.001
+    assert schedules[2].learning_rate == 0.002
+    assert model._metric(100, 50, complete=False) == "observed_likelihood"
+    assert model._metric(500, 50, complete=False) == model._metric(100, 50, complete=True) == "average_precision"
 
 
 def test_logits_that_know_the_labels_are_clearly_more_likely_than_a_constant():

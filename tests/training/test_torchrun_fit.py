@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,9 @@ import onepos
 import torchrun
 from onepos.cli import main
 from onepos.exceptions import DataFileError
-from onepos.table import TableModel
-from onepos.table.sharded import Shards
+from onepos.table import ColumnEncoder, TableModel
+from onepos.table.tags import LabelColumns
+from onepos.table.training import read_folder
 from onepos.training import Processes
 from shard_files import frame, write_shards
 
@@ -30,7 +32,7 @@ def shards(tmp_path_factory):
 def alone(shards):
     """The model of one process that computes each batch in two portions."""
     params = SETTINGS | {"gradient_accumulation": 2}
-    return TableModel(method="smile", params=params, random_state=0).fit_shards(shards, label="tag")
+    return TableModel(method="smile", params=params, random_state=0).fit(shards, label="tag")
 
 
 def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_process(shards, alone, tmp_path):
@@ -76,7 +78,7 @@ def test_two_processes_train_assume_negative_on_shards_as_one_does(shards, tmp_p
     params = settings | {"gradient_accumulation": 2}
     model, one = (
         onepos.load(out),
-        TableModel(method="an", params=params, random_state=0).fit_shards(shards, label="tag"),
+        TableModel(method="an", params=params, random_state=0).fit(shards, label="tag"),
     )
     np.testing.assert_allclose(*(each.estimator_.history_["loss"] for each in (model, one)), rtol=1e-4)
     rows = frame()
@@ -113,20 +115,36 @@ def test_commands_that_do_not_share_their_work(monkeypatch, capsys, shards, tmp_
     assert said in capsys.readouterr().err
 
 
-def test_fewer_files_than_processes(shards):
-    crowd = Processes()
-    crowd.size = 5
-    with pytest.raises(DataFileError, match=r"a file for each of the 5 processes; .* has 4: write the table as more"):
-        Shards.of(shards, crowd)
+class OneOfThree(Processes):
+    """A process whose first one made the file of features."""
+
+    def __init__(self, rank, features):
+        self.rank, self.size, self.features = rank, 3, features
+
+    def agree(self, value):
+        return self.features
 
 
-def test_every_file_is_read_by_one_process(shards):
-    read = []
-    for rank in range(3):
-        process = Processes()
-        process.rank, process.size = rank, 3
-        read += Shards.of(shards, process).own()
-    assert sorted(read) == [0, 1, 2, 3]
+def test_processes_share_the_encoding(shards, tmp_path):
+    """Each of three processes encodes every third piece, here of four files, and has all labels."""
+
+    def read(processes):
+        return read_folder(shards, LabelColumns("tag"), ColumnEncoder(drop=["tag"], max_values=0), tmp_path, processes)
+
+    whole, labels, tally = read(Processes())
+    shared = tmp_path / "features.npy"
+    np.lib.format.open_memmap(shared, mode="w+", dtype=np.float32, shape=whole.shape)
+    edges = np.cumsum([0, *(len(pd.read_parquet(path)) for path in sorted(shards.iterdir()))])
+    counts = Counter()
+    for rank in (1, 2):
+        part, same_labels, counted = read(OneOfThree(rank, str(shared)))
+        pd.testing.assert_frame_equal(same_labels, labels)
+        mine = slice(edges[rank], edges[rank + 1])
+        np.testing.assert_array_equal(part[mine], whole[mine])
+        counts += counted.counts
+    assert not part[: edges[1]].any()
+    assert not part[edges[3] :].any()
+    assert not counts - tally.counts
 
 
 def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
@@ -144,7 +162,7 @@ def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--text", "place"], "text, image and tune need the whole table in memory"),
+        (["--text", "place"], "text, image, decisions and tune need the whole table in memory"),
         (["--report", "page.html"], "--report looks at the rows of one table"),
         (["--method", "logistic", "--checkpoint", "kept"], "'logistic' has no epochs"),
     ],
@@ -159,4 +177,4 @@ def test_options_that_a_folder_of_shards_does_not_take(capsys, monkeypatch, shar
 
 def test_a_folder_without_files(tmp_path):
     with pytest.raises(DataFileError, match="expected parquet files in"):
-        TableModel().fit_shards(tmp_path, label="tag")
+        TableModel().fit(tmp_path, label="tag")

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,6 @@ from onepos._utils.progress import progress_shown
 from onepos.cli import options, output
 
 if TYPE_CHECKING:
-    from onepos.table.evaluation import Truth
     from onepos.table.sample import SampleCheck
 
 EXAMPLES = (
@@ -58,7 +57,7 @@ def calibrate(
     People do not choose evenly which tag they write down. Twenty complete rows show much of it; fifty are better. They
     must not be rows of the training table. A correction that the model has is replaced.
     """
-    from onepos.table.writing import check_place
+    from onepos.table.files import check_place
 
     place = out or model
     output.check_apart({"the sample": sample}, {"--out": place})
@@ -66,17 +65,20 @@ def calibrate(
     where = _where(label, separator, labels)
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
-        from onepos.table import calibrate_table, read_as_trained
+        from onepos.table import known_labels, read_as_trained
 
         trained = options.open_model(model, sample, embed)
-        notes = calibrate_table(trained, read_as_trained(trained, sample, label), **where._asdict(), sets=cut.value)
+        content = read_as_trained(trained, sample, label)
+        known = known_labels(trained, content, **where)
+        known.check_complete()
+        trained.calibrate(content.frame, known.table, sets=cut.value)
         tell(0.9, "writing")
         trained.save(place)
     facts = trained.facts_["calibration"]
     if json:
-        output.print_json({"model": place, "notes": notes, **facts})
+        output.print_json({"model": place, "notes": known.notes, **facts})
         return
-    for note in notes:
+    for note in known.notes:
         output.print_note(note)
     output.print_prose(
         f"Corrected on {facts['rows']:,} rows with {facts['labels_per_row']:.2f} labels each; the model expected "
@@ -102,13 +104,13 @@ def check_tags(
     where = _where(label, separator, labels)
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
-        from onepos.table import read_as_trained
+        from onepos.table import known_labels, read_as_trained
         from onepos.table.sample import check_sample
 
         trained = options.open_model(model, sample, embed)
         content = read_as_trained(trained, sample, label)
         tell(0.3, "measuring")
-        found = check_sample(trained, content, where)
+        found = check_sample(trained, content, known_labels(trained, content, **where))
     if json:
         output.print_json(asdict(found))
         return
@@ -121,15 +123,15 @@ def check_tags(
         output.print_line(f"Next: onepos calibrate {model} {sample}{columns}")
 
 
-def _where(label: str | None, separator: str | None, labels: str | None) -> "Truth":
-    from onepos.table.evaluation import Truth
-
-    return Truth(label, (separator or _BETWEEN_TAGS) if label else separator, options.names(labels))
+def _where(label: str | None, separator: str | None, labels: str | None) -> dict[str, Any]:
+    """Return the arguments of ``known_labels``."""
+    sign = (separator or _BETWEEN_TAGS) if label else separator
+    return {"label": label, "separator": sign, "labels": options.names(labels)}
 
 
 def _show(found: "SampleCheck") -> None:
     ranked = sorted(found.labels, key=lambda one: -abs(one["even"] - one["tagged"]))
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             one["label"],
             f"{one['true']:.0%}",
@@ -159,11 +161,11 @@ def _show(found: "SampleCheck") -> None:
     else:
         output.print_prose(f"No sign of chosen tags ({p}): chance may explain the differences.")
     output.print_line()
-    rows = [
+    measures = [
         (title, *(_interval(group[name]) for group in (found.before, found.after, found.difference)))
         for name, title in _TITLES.items()
     ]
-    output.show_table(("measure", "now", "corrected", "difference"), rows)
+    output.show_table(("measure", "now", "corrected", "difference"), measures)
     output.print_prose(
         "Corrected: each row by a correction that the other rows taught. In parentheses 95 % intervals from 2,000 "
         "resamples of the rows. Precision, recall and F1 are those of the label sets, over all entries."

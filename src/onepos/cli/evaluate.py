@@ -41,18 +41,18 @@ def evaluate(
         output.check_page("--report", report)
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
-        from onepos.table import evaluate_table, read_as_trained
-        from onepos.table.evaluation import Truth
+        from onepos.table import evaluate_table, known_labels, read_as_trained
 
-        trained, where = options.open_model(model, data, embed), Truth(label, separator, options.names(labels))
-        content = read_as_trained(trained, data, where.label)
+        trained = options.open_model(model, data, embed)
+        content = read_as_trained(trained, data, label)
+        known = known_labels(trained, content, label=label, separator=separator, labels=options.names(labels))
         tell(0.3, "measuring")
-        result = evaluate_table(trained, content, **where._asdict(), threshold=threshold)
+        result = evaluate_table(trained, content, known, threshold=threshold)
         if report is not None:
             tell(0.6, "writing the report")
             from onepos.pages.tables import table_report
 
-            table_report(trained, content, where, report)
+            table_report(trained, content, known, report)
     if json:
         output.print_json(asdict(result) | ({"report": report} if report is not None else {}))
         return
@@ -63,7 +63,7 @@ def evaluate(
 
 def _show(result: "Evaluation") -> None:
     from onepos.metrics import METRIC_TITLES, higher_is_better
-    from onepos.table.held_out import SINGLE_POSITIVE_TITLES
+    from onepos.table.facts import SINGLE_POSITIVE_TITLES
 
     for note in result.notes:
         output.print_note(note)

@@ -52,7 +52,7 @@ def fit(
     A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
     train one model.
     """
-    from onepos.table.writing import check_place
+    from onepos.table.files import check_place
 
     options = TrainingOptions(**training)
     read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample}
@@ -70,11 +70,11 @@ def fit(
         trained.model.save(out)
         if report is not None and trained.data is not None:
             from onepos.pages.tables import table_report
-            from onepos.table.evaluation import Truth
+            from onepos.table import known_labels
 
-            truth = Truth(options.label, None, names(options.labels))
-            unseen = trained.model.held_out_
-            table_report(trained.model, trained.data, truth, report, complete=False, measured=unseen)
+            known = known_labels(trained.model, trained.data, label=options.label, labels=names(options.labels))
+            known = known._replace(complete=False)  # one tag per row, also in 0/1 columns
+            table_report(trained.model, trained.data, known, report, measured=trained.model.held_out_)
     if json:
         output.print_json(as_json(trained.model, trained.notes, trained.seconds) | {"model": out, "report": report})
         return
@@ -116,11 +116,16 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         # Loading and reading count against the budget of auto.
         with deadline(started + (getattr(estimator, "time_budget", None) or math.inf)):
             if options.data.is_dir():
-                model.fit_shards(options.data, cache_folder=options.cache, **how)
+                model.fit(options.data, decisions=decisions, cache_folder=options.cache, **how)
             else:
                 tell(0.02, "reading")
-                plain = [*filter(None, (options.label, options.id, options.image)), *names(options.text)]
+                plain = [*filter(None, (options.label, options.id, options.group, options.image)), *names(options.text)]
                 data = read_table(options.data, words=names(options.categories), plain=plain)
+                if not (options.label or options.labels):
+                    columns = shorten(data.frame.columns)
+                    raise InputError(
+                        f"say which column of {options.data.name} holds the tags: --label COL. It has: {columns}."
+                    )
                 if check_table is not None:
                     check_table(data.frame)
                 model.fit(data.frame, decisions=decisions, **how)
@@ -133,15 +138,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
 
 def _check(options: TrainingOptions) -> None:
     """Raise if options contradict each other that the library does not know."""
-    from onepos.table.files import column_names
-
-    folder = options.data.is_dir()
-    if not (options.label or options.labels or folder):
-        columns = shorten(column_names(options.data))
-        raise InputError(f"say which column of {options.data.name} holds the tags: --label COL. It has: {columns}.")
-    if folder and options.decisions is not None:
-        raise InputError(f"--decisions works on one table; {options.data} is a folder of shards: leave it out.")
-    if not folder and options.cache is not None:
+    if not options.data.is_dir() and options.cache is not None:
         raise InputError("--cache is for a folder of shards, whose features are kept on disk: leave it out.")
     if options.budget is not None and not options.budget > 0:
         raise InputError(f"--budget is a number of seconds above 0; got {options.budget:g}.")
@@ -174,14 +171,15 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
     """Calibrate the model on the sample, if there is one; returns notes."""
     if options.sample is None:
         return []
-    from onepos.table import calibrate_table, read_as_trained
+    from onepos.table import known_labels, read_as_trained
 
     tell(0.97, "calibrating")
     label, labels = options.sample_label or options.label, names(options.labels)
     data = read_as_trained(model, options.sample, label)
     separator = (options.separator or _BETWEEN_TAGS) if label else None
-    notes = calibrate_table(model, data, label=label, separator=separator, labels=labels)
-    return [f"{options.sample.name}: {note}" for note in notes]
+    known = known_labels(model, data, label=label, separator=separator, labels=labels)
+    model.calibrate(data.frame, known.table)
+    return [f"{options.sample.name}: {note}" for note in known.notes]
 
 
 def _interrupted(model: "TableModel") -> bool:

@@ -101,7 +101,7 @@ def _show_members(history: Any) -> None:
 
 def _show_comparison(held_out: dict[str, Any] | None, *, calibrated: bool) -> None:
     """Show how this and simpler methods rank tags that training did not see, and warn if there is little between."""
-    from onepos.table.held_out import BARELY, RECALL_AT
+    from onepos.table.facts import BARELY, RECALL_AT
 
     if held_out is None:
         _fact("held out", "nothing, so there is no score")

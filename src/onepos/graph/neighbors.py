@@ -130,14 +130,10 @@ def nearest_neighbors(
     >>> indices.ravel().tolist(), distances.ravel().tolist()
     ([1, 0, 1], [1.0, 1.0, 2.0])
     """
-
-    def compute() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", metric=metric).fit(X)
-        with sklearn.config_context(working_memory=_CHUNK_MIB):
-            distances, indices = search.kneighbors()
-        return indices, distances
-
-    return recall(compute, "neighbors", X, n_neighbors, metric)
+    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", metric=metric).fit(X)
+    with sklearn.config_context(working_memory=_CHUNK_MIB):
+        distances, indices = recall(search.kneighbors, "neighbors", X, n_neighbors, metric)
+    return indices, distances
 
 
 def neighbor_means(indices: IntArray, n: int) -> Any:

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from onepos._utils.context import fingerprint, stage
 from onepos._utils.validation import Labels, spawn
-from onepos.methods._network_settings import NetworkSettings, are_bags, auto_selection_metric
+from onepos.methods._network_settings import NetworkSettings, are_bags
 from onepos.methods._pretraining import pretrain
 from onepos.rows.scaling import FeatureScaler, fit_scaler
-from onepos.rows.splits import folds
+from onepos.rows.splits import first_alike, folds
 from onepos.rows.stored import DatasetRows, take
 from onepos.training import Batch, Callback, Checkpoint, History, Objective, Processes, Schedule, TrainingRows, train
 from onepos.training.loop import OBSERVED_LIKELIHOOD, clearly_more_likely, higher_is_better, selection_score
@@ -151,7 +151,7 @@ def fit_network(task: Task) -> Fitted:
             _network(settings, rows, n_labels, generator),
             None if task.is_fold else held,
             generator,
-            settings._schedule(rows, bags=bags),
+            settings._schedule(len(rows.trainable), bags=bags),
             n_labels,
             None if task.label_scores is None else torch.from_numpy(task.label_scores).to(device),
             None if task.graph_features is None else _graph_features(task),
@@ -174,7 +174,8 @@ def fit_network(task: Task) -> Fitted:
             processes.same_state(objective)
         n_parameters = sum(map(Tensor.numel, objective.parameters()))
         n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters, own=own)
-        metric = _metric(settings, held, n_labels)
+        complete = held is None or held.full or not settings._judged_by_likelihood
+        metric = settings._metric(0 if held is None else len(held.observed), n_labels, complete=complete)
         held_logits: list[NDArray[np.float32]] = []
 
         def score(network: nn.Module) -> float:
@@ -236,15 +237,6 @@ def _network(settings: NetworkSettings, rows: TrainingRows, n_labels: int, gener
     return network.to(settings.device)
 
 
-def _metric(settings: NetworkSettings, held: Held | None, n_labels: int) -> str:
-    """Return what chooses the epoch on rows held out or given."""
-    if settings.selection_metric != "auto":
-        return settings.selection_metric
-    if held is None or held.full or not settings._judged_by_likelihood:
-        return "average_precision"
-    return auto_selection_metric(len(held.observed), n_labels)
-
-
 def _checkpoint(task: Task, scaler: FeatureScaler, *, draws_globally: bool) -> Checkpoint:
     """Return the checkpoint of a run, identified by what changes the model that it ends in."""
     settings, X = task.settings, task.X
@@ -286,10 +278,9 @@ class OutOfFold:
 def choose_epochs(task: Task, generator: np.random.Generator) -> OutOfFold:
     """Choose among the epochs that the networks of all folds have reached, 0 included; Ctrl-C leaves 0."""
     settings, labelled, n_labels = task.settings, task.trainable, len(task.labels.classes)
-    metric = settings.selection_metric
-    if metric == "auto":
-        metric = "average_precision" if settings._y_is_full else auto_selection_metric(len(labelled), n_labels)
-    _, parts = zip(*folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False), strict=True)
+    metric = settings._metric(len(labelled), n_labels, complete=settings._y_is_full)
+    dealt = folds(task.labels.observed, N_FOLDS, generator, rows=labelled, keep_labels=False, alike=first_alike(task.X))
+    _, parts = zip(*dealt, strict=True)
     turns = len(parts) + 1  # the last one is of the run on all rows
     by_fold = []
     for number, held in enumerate(parts):

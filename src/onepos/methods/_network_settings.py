@@ -32,21 +32,6 @@ def are_bags(rows: TrainingRows) -> bool:
     return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
 
 
-def auto_batch_size(n_rows: int) -> int:
-    """Return the power of 2 that is nearest to a fiftieth of the rows, from 16 to 128."""
-    return int(min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128))
-
-
-def auto_learning_rate(batch_size: int, *, bags: bool) -> float:
-    """Return 1e-3 at batches of 16, growing with the root of the batch size; half of it for bags of rare features."""
-    return (0.5e-3 if bags else 1e-3) * math.sqrt(batch_size / 16)
-
-
-def auto_selection_metric(n_judging: int, n_labels: int) -> str:
-    """Return what chooses the epoch on single positives: the likelihood if there are few judging rows per label."""
-    return OBSERVED_LIKELIHOOD if n_judging < _ROWS_PER_LABEL * n_labels else "average_precision"
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkSettings:
     """Parameters of a network and its training; ``NeuralClassifier`` explains them."""
@@ -106,14 +91,21 @@ class NetworkSettings:
         sizes = [n_features, *hidden, n_labels]
         return MLP(sizes, dropout=self.dropout, input_dropout=self.input_dropout, generator=generator)
 
-    def _schedule(self, rows: TrainingRows, *, bags: bool) -> Schedule:
-        """Return the schedule for the given rows; ``bags`` says that features are bags of rare things."""
+    def _schedule(self, n_rows: int, *, bags: bool) -> Schedule:
+        """Return the schedule for so many rows; ``bags`` says that features are bags of rare things."""
         batch, rate = self.batch_size, self.learning_rate
-        if isinstance(batch, str):
-            batch = auto_batch_size(len(rows.trainable))
+        if isinstance(batch, str):  # the power of 2 nearest to a fiftieth of the rows
+            batch = min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128)
         if isinstance(rate, str):
-            rate = auto_learning_rate(batch, bags=bags) * (self._bag_rate_factor if bags else 1.0)
+            rate = (0.5e-3 * self._bag_rate_factor if bags else 1e-3) * math.sqrt(batch / 16)
         factors = self.learning_rate_factors or {}
         return Schedule(
             self.max_epochs, batch, rate, self.weight_decay, self.patience, factors, self.gradient_accumulation
         )
+
+    def _metric(self, n_judging: int, n_labels: int, *, complete: bool) -> str:
+        """Return what chooses the epoch: on few single positives per label the likelihood, else average precision."""
+        if self.selection_metric != "auto":
+            return self.selection_metric
+        few = not complete and n_judging < _ROWS_PER_LABEL * n_labels
+        return OBSERVED_LIKELIHOOD if few else "average_precision"

@@ -25,7 +25,7 @@ from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._fit_network import N_FOLDS, Context, Held, OutOfFold, Task, choose_epochs, fit_network
 from onepos.methods._network_settings import NetworkSettings
 from onepos.rows.scaling import FeatureScaler
-from onepos.rows.splits import hold_out
+from onepos.rows.splits import first_alike, hold_out
 from onepos.rows.stored import DatasetRows, DiskRows, check_finite, is_dataset, on_disk, take
 from onepos.training import Callback, Checkpoint, History, Objective
 from onepos.training.machine import Processes, check_device, join, limited_threads
@@ -196,7 +196,8 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
             generator, chosen, auto = spawn(seed)[0], None, self.early_stopping == "auto"
             if given is None and (len(task.trainable) >= _ENOUGH_TO_HOLD_OUT if auto else self.early_stopping):
                 fraction = self.validation_fraction
-                _, held_out = hold_out(labels.observed, fraction, generator, rows=task.trainable)
+                alike = first_alike(X)
+                _, held_out = hold_out(labels.observed, fraction, generator, rows=task.trainable, alike=alike)
                 kept = np.setdiff1d(task.trainable, held_out, assume_unique=True)
                 task = replace(task, trainable=kept, held_out=held_out)
             elif given is None and auto and not callable(self.network):

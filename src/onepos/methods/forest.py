@@ -15,6 +15,7 @@ from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.label_sets.thresholds import cardinality_threshold
 from onepos.methods._base import SharesClassifier
 from onepos.methods._trees import Grown, Sample, Trees, grow, join, tree_matrix
+from onepos.rows.splits import first_alike
 
 #: The first half of the trees leave out one of so many parts of the rows each, to judge by them.
 N_FOLDS, JUDGING = 10, 2
@@ -108,7 +109,9 @@ class ForestClassifier(SharesClassifier):
         order = np.random.default_rng(seeds.spawn(1)[0]).permutation(len(positive))
         weights = 1.0 / positive.sum(axis=1)[rows]
         sample = Sample(tree_matrix(X, rows), observed, weights)
-        fold = order[rows] % min(N_FOLDS, n_rows)
+        alike = first_alike(X)
+        fold = (order if alike is None else order[alike])[rows] % min(N_FOLDS, n_rows)
+        _, fold = np.unique(fold, return_inverse=True)  # none is empty
         n_folds = int(fold.max()) + 1
         left_out = [np.flatnonzero(fold == place % n_folds) for place in range((self.n_trees + 1) // JUDGING)]
         automatic = max(2, n_rows // MOST_LEAVES)

@@ -14,7 +14,7 @@ from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.methods._base import SharesClassifier
 from onepos.methods._softmax_path import PATH_TOLERANCE, PathPoint, SoftmaxProblem, linear_logits
 from onepos.rows.scaling import FeatureScaler, fit_scaler
-from onepos.rows.splits import splits
+from onepos.rows.splits import first_alike, splits
 
 #: The path of l2="auto": so many strengths, each a third of the one before. At the first, the model is almost constant.
 N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
@@ -104,7 +104,8 @@ class LogisticClassifier(SharesClassifier):
                 best = self._choose([whole], [(cut_on[seen], truth[seen])], strengths)
         elif len(strengths) > 1:
             generator = numpy_generator(self.random_state)
-            pairs = splits(observed, self.validation_fraction, generator, keep_labels=False)
+            alike = first_alike(features)
+            pairs = splits(observed, self.validation_fraction, generator, keep_labels=False, alike=alike)
             problems = [SoftmaxProblem(features[train], targets[train]) for train, _ in pairs]
             held = [(features[out], targets[out]) for _, out in pairs]
             best = self._choose(problems, held, strengths)

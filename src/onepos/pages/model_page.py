@@ -15,7 +15,7 @@ from onepos.metrics import METRIC_TITLES, higher_is_better
 from onepos.pages.figures import figure_svg, model_figures
 from onepos.pages.style import embed_svg, render_page, require_report
 from onepos.table.evaluation import bootstrap_intervals, complete_values
-from onepos.table.held_out import BARELY, SINGLE_POSITIVE_TITLES, single_positive_values
+from onepos.table.facts import BARELY, SINGLE_POSITIVE_TITLES, single_positive_values
 
 if TYPE_CHECKING:
     from onepos.doctor import Diagnosis

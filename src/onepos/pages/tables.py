@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from onepos.doctor import diagnose
 from onepos.pages.model_page import model_report
 from onepos.pages.review import write_review
-from onepos.table import Completion, TableData, TableModel
-from onepos.table.evaluation import Truth, find_truth
+from onepos.table import Completion, KnownLabels, TableData, TableModel
 from onepos.table.kinds import as_words, named, require_columns
 
 #: Columns shown beside each row of a review page.
@@ -19,30 +16,27 @@ _SHOWN_COLUMNS = 12
 def table_report(
     model: TableModel,
     data: TableData,
-    where: Truth,
+    labels: KnownLabels,
     path: Path,
     *,
-    complete: bool | None = None,
     measured: Any = None,
 ) -> None:
-    """Write the page of a model and a labelled table; ``complete`` None: as the labels look."""
-    labels = find_truth(model, data, where)
-    complete = labels.complete if complete is None else complete
+    """Write the page of a model and a labelled table; ``measured`` are positions of rows (None: all)."""
     frame, text = named(data.frame), model.encoder_.text[:1]
     ids = as_words(frame[model.id_]) if model.id_ in frame.columns else [None] * len(frame)
     diagnosis = None
-    if not complete:  # the doctor expects single observed labels; it would report complete ones as too many
+    if not labels.complete:  # the doctor expects single observed labels; it would report complete ones as too many
         diagnosis = diagnose(
             frame[list(model.encoder_.kinds_)],
-            pd.DataFrame(labels.truth, columns=model.labels_),
+            labels.table,
             text=[name for name in model.encoder_.text if name in frame.columns],
         )
     model_report(
         model,
         frame,
-        labels.truth,
+        labels.table.to_numpy(),
         path,
-        complete=complete,
+        complete=labels.complete,
         measured=measured,
         ids=[number if name is None else name for number, name in enumerate(ids, start=1)],
         texts=frame[text[0]].fillna("").tolist() if text else None,
@@ -65,9 +59,7 @@ def review_page(
     text = model.encoder_.text[0] if model.encoder_.text else None
     shown = [name for name in model.encoder_.kinds_ if name not in (text, title)][:_SHOWN_COLUMNS]
     sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
-    titles, texts, images = (
-        frame[name].fillna("").astype(str).tolist() if name else None for name in (title, text, image)
-    )
+    titles, texts, images = (frame[name].tolist() if name else None for name in (title, text, image))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_review(
         path,

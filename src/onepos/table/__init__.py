@@ -2,7 +2,7 @@
 
 from onepos.table.embedders import Embedder, PictureEmbedder, SentenceEmbedder
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.evaluation import Evaluation, calibrate_table, evaluate_table
+from onepos.table.evaluation import Evaluation, KnownLabels, evaluate_table, known_labels
 from onepos.table.files import TableData, read_chunks, read_table
 from onepos.table.kinds import Tally
 from onepos.table.model import TableModel
@@ -21,6 +21,7 @@ __all__ = [
     "Completion",
     "Embedder",
     "Evaluation",
+    "KnownLabels",
     "Output",
     "PictureEmbedder",
     "Predicted",
@@ -28,9 +29,9 @@ __all__ = [
     "TableData",
     "TableModel",
     "Tally",
-    "calibrate_table",
     "complete_table",
     "evaluate_table",
+    "known_labels",
     "predict_file",
     "read_as_trained",
     "read_chunks",

@@ -17,14 +17,13 @@ from onepos._utils import storage
 from onepos.exceptions import DataFileError
 from onepos.rows.scaling import single_precision
 from onepos.rows.stored import LARGEST
-from onepos.table.kinds import BOOLEAN, DATE, NUMBER, READABLE, TRUTH, Tally, as_words, holds_dates
+from onepos.table.kinds import BOOLEAN, DATE, NUMBER, READABLE, THOUSANDS, TRUTH, Tally, as_words, holds_dates
 
 if TYPE_CHECKING:
     from onepos.table.encoder import ColumnEncoder
 
 #: What a column of numbers held in training. Beside whole numbers the text 5.123 may be a thousand.
 WHOLE, DECIMAL, DURATIONS, FLAGS = "whole numbers", "numbers", "durations", "yes/no values"
-_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(\.\d{3})+\s*")
 
 _CORRECT = "Correct them, or leave them empty."
 _LOOKED_AT = 100  # Words by which the next format of dates is chosen
@@ -156,7 +155,7 @@ def as_numbers(column: "pd.Series[Any]", holds: str) -> NDArray[np.float64]:
         cells = column.dt.total_seconds() if types.is_timedelta64_dtype(dtype) else column
         values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = (np.isnan(values) | np.logical_not(seen)) & ~missing
-    dotted = holds == WHOLE and any(_THOUSANDS.fullmatch(str(cell)) for cell in column[wrong].head(1))
+    dotted = holds == WHOLE and any(re.fullmatch(THOUSANDS, str(cell).strip()) for cell in column[wrong].head(1))
     advice = "Write thousands without dots." if dotted else _CORRECT
     _refuse(column, wrong, f"{DECIMAL if holds == WHOLE else holds} as in training", advice)
     values = np.where(missing, np.nan, values)
@@ -169,7 +168,7 @@ def _is_number(cell: Any, holds: str) -> bool:
     if holds == DURATIONS:
         return isinstance(cell, datetime.timedelta)
     if isinstance(cell, str):
-        return holds != WHOLE or _THOUSANDS.fullmatch(cell) is None
+        return holds != WHOLE or re.fullmatch(THOUSANDS, cell.strip()) is None
     return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
 
 

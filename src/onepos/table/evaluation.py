@@ -1,8 +1,9 @@
-"""Measure a model on a labelled table, as far as its labels allow; calibrate it on complete labels."""
+"""Measure a model on a labelled table, as far as its labels allow."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,60 +13,67 @@ from onepos._utils.messages import shorten
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.metrics import METRICS, row_values
+from onepos.table.facts import single_positive_values
 from onepos.table.files import TableData
-from onepos.table.held_out import single_positive_values
 from onepos.table.kinds import Tally, require_columns
 from onepos.table.model import TableModel
 from onepos.table.tags import holds_lists, indicator_columns, split_tags
 
 
-class Truth(NamedTuple):
-    """Where the labels are: a column of tags, with ``separator`` of complete sets, or the complete 0/1 columns.
-
-    Without ``separator`` a cell is read as in training, and may not hold all labels of its row. Cells that are lists
-    hold all.
-    """
-
-    label: str | None = None
-    separator: str | None = None
-    labels: Sequence[str] = ()
-
-
 class KnownLabels(NamedTuple):
-    """An indicator with the model's labels as columns, whether it is complete, and what the user should know."""
+    """A 0/1 table with the model's labels as columns, whether it is complete, and what the user should know."""
 
-    truth: NDArray[Any]
+    table: pd.DataFrame
     complete: bool
     notes: list[str]
 
+    def check_complete(self) -> None:
+        """Raise DataFileError unless all labels of every row are known."""
+        if not self.complete:
+            raise DataFileError(
+                "rows of which every label is known are needed: with one tag per row all probabilities would become "
+                "too low. Say what joins the tags of a cell (separator), or name the 0/1 columns (labels)."
+            )
 
-def find_truth(model: TableModel, data: TableData, where: Truth) -> KnownLabels:
-    """Return the labels of a table in the model's order."""
-    label, separator, labels = where
+
+def known_labels(
+    model: TableModel,
+    data: TableData,
+    *,
+    label: str | None = None,
+    separator: str | None = None,
+    labels: Sequence[str] = (),
+) -> KnownLabels:
+    """Return the labels of a table in the model's order.
+
+    ``label`` is a column of tags, and ``separator`` joins those of a row, which are then complete. Without it a cell is
+    read as in training, and may not hold all labels of its row. Cells that are lists hold all. Or ``labels`` are the
+    0/1 columns, one for each label of the model, complete.
+    """
     if label and labels:
         raise DataFileError("name the column of tags (label) or the 0/1 columns (labels), not both.")
     if separator and not label:
         raise DataFileError("a separator says how the tags of the label column are joined: name that column too.")
     if label:
         require_columns(data.frame, [label], "label")
-        indicator = split_tags(data.frame[label], separator or model.separator_)
+        table = split_tags(data.frame[label], separator or model.separator_)
+        complete = bool(separator) or holds_lists(data.frame[label])
     elif labels:
-        indicator = indicator_columns(data.frame, labels)
+        table, complete = indicator_columns(data.frame, labels), True
+        missing = [name for name in model.labels_ if name not in table.columns]
+        if missing:
+            raise DataFileError(f"labels must name every label of the model; not named: {shorten(missing, 5)}.")
     else:
         raise DataFileError(
             f"say where the labels are: a column of tags (label) or the 0/1 columns (labels). The columns are: "
             f"{shorten(data.frame.columns)}."
         )
-    missing = [name for name in model.labels_ if name not in indicator.columns]
-    if labels and missing:
-        raise DataFileError(f"labels must name every label of the model; not named: {shorten(missing, 5)}.")
-    truth = indicator.reindex(columns=model.labels_, fill_value=0).to_numpy(dtype=np.int8)
-    if not (truth > 0).any():
+    unknown, known = [str(name) for name in table.columns if name not in model.labels_], set(model.labels_)
+    truth = table.reindex(columns=model.labels_, fill_value=0)
+    if not (truth > 0).any(axis=None):
         raise DataFileError(
-            f"no row has a label of the model ({shorten(model.labels_)}); the data have {shorten(indicator.columns)}."
+            f"no row has a label of the model ({shorten(model.labels_)}); the data have {shorten(table.columns)}."
         )
-    complete = bool(separator or labels or holds_lists(data.frame[label]))
-    unknown, known = [str(name) for name in indicator.columns if name not in model.labels_], set(model.labels_)
     notes = [f"labels that the model does not know are not counted: {shorten(unknown, 5)}"] if unknown else []
     for sign in ";,|":
         if any(sign in name and {tag.strip() for tag in name.split(sign)} <= known for name in unknown):
@@ -92,63 +100,23 @@ class Evaluation:
 
 
 def evaluate_table(
-    model: TableModel,
-    data: TableData,
-    *,
-    label: str | None = None,
-    separator: str | None = None,
-    labels: Sequence[str] = (),
-    threshold: float | None = None,
+    model: TableModel, data: TableData, known: KnownLabels, *, threshold: float | None = None
 ) -> Evaluation:
-    """Measure a model, with 95 % bootstrap intervals over rows.
+    """Measure a model on the known labels of a table, with 95 % bootstrap intervals over rows.
 
-    ``label`` is the column of tags: one per row, or with ``separator`` all of the row's, joined by it. Or ``labels``
-    are the 0/1 columns, one for each label of the model, complete. From the probability ``threshold`` on a label is in
-    the set; the model's by default.
+    From the probability ``threshold`` on a label is in the set; the model's by default.
     """
-    truth, complete, notes = find_truth(model, data, Truth(label, separator, labels))
-    tally = Tally()
+    truth, tally = known.table.to_numpy(), Tally()
     scores = model.predict_proba(data.frame, tally).to_numpy()
     limit = model.thresholds_ if threshold is None else threshold
     filled = model.at_least_one_ and threshold is None
-    sets = set_scores(label_sets(scores, limit, at_least_one=filled), truth if complete else None)
-    if complete:
+    sets = set_scores(label_sets(scores, limit, at_least_one=filled), truth if known.complete else None)
+    if known.complete:
         values = complete_values(truth, scores, limit, at_least_one=filled)
     else:
         values = single_positive_values(truth, scores)
-    counted = int((truth > 0).any(axis=1).sum())
-    return Evaluation(complete, len(truth), counted, bootstrap_intervals(values), sets, [*notes, *tally.notes()])
-
-
-def calibrate_table(
-    model: TableModel,
-    data: TableData,
-    *,
-    label: str | None = None,
-    separator: str | None = None,
-    labels: Sequence[str] = (),
-    sets: Literal["sample", "half"] = "sample",
-) -> list[str]:
-    """Calibrate a model in place on rows whose labels are all known; returns what the user should know.
-
-    Parameters as for ``evaluate_table`` and the classifiers' ``calibrate``; a column of tags needs a separator.
-    """
-    sample = complete_sample(model, data, Truth(label, separator, labels))
-    model.calibrate(data.frame, pd.DataFrame(sample.truth, columns=model.labels_), sets=sets)
-    return sample.notes
-
-
-def complete_sample(model: TableModel, data: TableData, where: Truth) -> KnownLabels:
-    """Return the labels of rows whose labels are all known; DataFileError if they do not look so."""
-    if where.label and not where.separator:
-        raise DataFileError("calibration needs complete sets of tags: say what joins them (separator).")
-    sample = find_truth(model, data, where)
-    if not sample.complete:
-        raise DataFileError(
-            "every row of the sample has one label, so it does not look like complete labels: calibrating on it would "
-            "make all probabilities too low. Give rows of which every label is known."
-        )
-    return sample
+    counted, notes = int((truth > 0).any(axis=1).sum()), [*known.notes, *tally.notes()]
+    return Evaluation(known.complete, len(truth), counted, bootstrap_intervals(values), sets, notes)
 
 
 def complete_values(
@@ -192,11 +160,10 @@ def bootstrap_intervals(
         weight = np.bincount(generator.integers(0, len(table), len(table)), minlength=len(table)).astype(np.float64)
         with np.errstate(invalid="ignore"):  # a resample may lack every row that counts in a measure
             means[k] = (weight @ filled) / (weight @ counted)
-    intervals = {}
-    for j, name in enumerate(values):
-        drawn = means[~np.isnan(means[:, j]), j]
-        interval = [np.nan] * 3
-        if drawn.size:
-            interval = [table[counted[:, j], j].mean(), *np.percentile(drawn, (2.5, 97.5))]
-        intervals[name] = dict(zip(("mean", "low", "high"), map(float, interval), strict=True))
-    return intervals
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a measure in which no row counts is NaN
+        ends = np.vstack([np.nanmean(table, axis=0), np.nanpercentile(means, (2.5, 97.5), axis=0)])
+    return {
+        name: dict(zip(("mean", "low", "high"), map(float, column), strict=True))
+        for name, column in zip(values, ends.T, strict=True)
+    }

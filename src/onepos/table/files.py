@@ -1,23 +1,29 @@
-"""Tables in files: a file is opened once, its cells are read as text, and columns of numbers become numbers."""
+"""Tables in files, read and written.
+
+A file is opened once, its cells are read as text, and columns of numbers become numbers. A file that is written appears
+when it is whole, and has no formulas in its cells.
+"""
 
 import csv
+import os
+import re
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
 
-from onepos._utils.files import existing
+from onepos._utils.files import existing, explained, replaced_when_done
 from onepos._utils.labels import check_distinct
 from onepos._utils.machine import require
-from onepos.exceptions import DataFileError, MissingDependencyError
-from onepos.table.kinds import OTHER_SEPARATOR
-from onepos.table.writing import PARQUET, SEPARATED, unescape_formula
+from onepos.exceptions import DataFileError
+from onepos.table.kinds import OTHER_SEPARATOR, THOUSANDS
 
+SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 CHUNK_ROWS = 10_000  # Rows held in memory at a time when a file is read in chunks
 #: What an empty cell of a CSV file may say.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
@@ -26,10 +32,15 @@ _BENCHMARK = (".arff", ".mat", ".npz")
 
 @dataclass(frozen=True, eq=False)
 class TableData:
-    """Rows of a table: its columns, numbers as numbers; and the same cells ``as_written`` in a file of text."""
+    """Rows of a table: its columns, numbers as numbers; and the same cells ``as_written`` in a file of text.
+
+    ``share`` of the file has been read with these rows. The file itself says that ``integers`` are columns of integers.
+    """
 
     frame: pd.DataFrame
     as_written: pd.DataFrame | None = None
+    share: float = 1.0
+    integers: frozenset[str] = frozenset()
 
 
 def read_table(path: str | Path, *, words: Collection[str] = (), plain: Collection[str] = ()) -> TableData:
@@ -39,258 +50,264 @@ def read_table(path: str | Path, *, words: Collection[str] = (), plain: Collecti
     like are missing. Columns of ``plain`` are read as text in which only an empty cell is missing: tags, identifiers,
     free text.
     """
-    with open_table(path, words=words, plain=plain) as file:
-        return next(file.batches(None))
+    return next(read_chunks(path, words=words, plain=plain, rows=None))
 
 
 def read_chunks(
-    path: str | Path, *, words: Collection[str] = (), plain: Collection[str] = (), rows: int = CHUNK_ROWS
-) -> Generator[pd.DataFrame, None, None]:
+    path: str | Path, *, words: Collection[str] = (), plain: Collection[str] = (), rows: int | None = CHUNK_ROWS
+) -> Iterator[TableData]:
     """Yield a file piece by piece, so that its size does not matter; the rows are numbered through.
 
-    Parameters as for ``read_table``; a piece has at most ``rows`` rows.
+    Parameters as for ``read_table``; a piece has at most ``rows`` rows (None: all).
     """
-    with open_table(path, words=words, plain=plain) as file:
-        for data in file.batches(rows):
-            yield data.frame
-
-
-def open_table(path: str | Path, *, words: Collection[str] = (), plain: Collection[str] = ()) -> "TableFile":
-    """Open a file; parameters as for ``read_table``."""
     if Path(path).suffix.lower() in _BENCHMARK:
         raise DataFileError(
             f"{Path(path).name} is no CSV, TSV or parquet file. `onepos datasets convert` of onepos-studies makes one "
             "of it: pip install onepos-studies."
         )
     source = existing(path, (*SEPARATED, *PARQUET))
-    return (SeparatedFile if source.suffix.lower() in SEPARATED else ParquetFile)(source, words, plain)
+    if source.suffix.lower() in SEPARATED:
+        pieces = _read_separated(source, rows, words, plain)
+    else:
+        pieces = _read_parquet(source, rows)
+    n_read = 0
+    for piece in pieces:
+        numbers = range(n_read, n_read + len(piece.frame))
+        written = piece.as_written
+        n_read += len(numbers)
+        yield replace(
+            piece,
+            frame=piece.frame.set_axis(numbers),
+            as_written=None if written is None else written.set_axis(numbers),
+        )
+    if not n_read:
+        raise DataFileError(f"{source.name}: has a header and no row. Is the file complete?")
 
 
 def column_names(path: str | Path) -> list[str]:
-    """Return the columns of a file without reading its rows."""
-    with open_table(path) as file:
-        return file.names
+    """Return the columns of a file; of its rows only the first is read."""
+    return [str(name) for name in next(read_chunks(path, rows=1)).frame.columns]
 
 
-class TableFile(ABC):
-    """A table in a file, opened once: the names of its columns, and its rows in batches. A context manager."""
-
-    names: list[str]
-
-    def __init__(self, path: Path, words: Collection[str] = (), plain: Collection[str] = ()) -> None:
-        self.path, self.words, self.plain = path, frozenset(words), frozenset(plain)
-        self.n_read = 0
-        try:
-            with self._explained():
-                self._open()
-            check_distinct(self.names, path.name)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()
-
-    def batches(self, rows: int | None = CHUNK_ROWS) -> Iterator[TableData]:
-        """Yield the rows, at most so many at a time (None: all), numbered through."""
-        while True:
-            with self._explained():
-                batch = self._next(rows)
-            if batch is None:
-                break
-            numbers = range(self.n_read, self.n_read + len(batch.frame))
-            self.n_read += len(batch.frame)
-            written = batch.as_written
-            yield TableData(batch.frame.set_axis(numbers), None if written is None else written.set_axis(numbers))
-        if not self.n_read:
-            raise DataFileError(f"{self.path.name}: has a header and no row. Is the file complete?")
-
-    def has_integers(self, column: str | None) -> bool:
-        """Whether the file itself says that a column holds signed integers, with gaps or without."""
-        return False
-
-    @abstractmethod
-    def share(self) -> float:
-        """Return about which share of the file was read."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the file."""
-
-    @abstractmethod
-    def _open(self) -> None:
-        """Open the file and read the names of its columns."""
-
-    @abstractmethod
-    def _next(self, rows: int | None) -> TableData | None:
-        """Return the next rows, None after the last ones."""
-
-    @abstractmethod
-    def _explained(self) -> Any:
-        """Return a context that turns what the reader says about a broken file into one line that names it."""
+def count_rows(path: Path) -> int:
+    """Return how many rows a parquet file says that it has."""
+    parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
+    with _parquet_explained(path):
+        return int(parquet.read_metadata(path).num_rows)
 
 
-class SeparatedFile(TableFile):
-    """A CSV or TSV file. In a CSV file semicolons separate cells if the header has more of them than commas."""
-
-    _stream: Any = None
-
-    def _open(self) -> None:
-        self._stream = self.path.open(encoding="utf-8-sig", newline="")
-        lines = iter(self._stream.readline, "")
-        self._first = next((line for line in lines if line.strip("\r\n")), "")
-        more_semicolons = self._first.count(";") > self._first.count(",")
-        self.separator = "\t" if self.path.suffix.lower() != ".csv" else ";" if more_semicolons else ","
-        header = next(csv.reader(_chained(self._first, lines), delimiter=self.separator), [])
+def _read_separated(
+    path: Path, rows: int | None, words: Collection[str], plain: Collection[str]
+) -> Iterator[TableData]:
+    """Read a CSV or TSV file. In a CSV file semicolons separate cells if the header has more of them than commas."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        with _text_explained(path, stream, ","):
+            lines = iter(stream.readline, "")
+            first = next((line for line in lines if line.strip("\r\n")), "")
+            more_semicolons = first.count(";") > first.count(",")
+            separator = "\t" if path.suffix.lower() != ".csv" else ";" if more_semicolons else ","
+            header = next(csv.reader(chain([first], lines), delimiter=separator), [])
         if not header:
-            raise DataFileError(f"{self.path.name}: is empty. A header line and rows were expected.")
-        self.names = [unescape_formula(name) or f"Unnamed: {place}" for place, name in enumerate(header)]
-        self._reader: Any = None
+            raise DataFileError(f"{path.name}: is empty. A header line and rows were expected.")
+        names = [unescape_formula(name) or f"Unnamed: {place}" for place, name in enumerate(header)]
+        check_distinct(names, path.name)
+        layout: Any = {"sep": separator, "header": None, "names": names, "index_col": False}
+        with _text_explained(path, stream, separator):
+            reader = pd.read_csv(stream, **layout, dtype=str, keep_default_na=False, na_values=[""], iterator=True)
+        size = max(1, path.stat().st_size)
+        while True:
+            with _text_explained(path, stream, separator):
+                try:
+                    cells = reader.read(rows)
+                except StopIteration:
+                    return
+            if not len(cells):
+                return
+            for name, column in cells.items():
+                if column.str.startswith("'").any():
+                    cells[name] = column.map(unescape_formula, na_action="ignore")
+            typed = {
+                name: column if name in plain else _typed(column, separator, is_text=name in words)
+                for name, column in cells.items()
+            }
+            yield TableData(pd.DataFrame(typed), cells, os.lseek(stream.fileno(), 0, os.SEEK_CUR) / size)
 
-    def _next(self, rows: int | None) -> TableData | None:
-        if self._reader is None:
-            self._reader = pd.read_csv(
-                self._stream,
-                sep=self.separator,
-                header=None,
-                names=self.names,
-                index_col=False,
-                dtype=str,
-                keep_default_na=False,
-                na_values=[""],
-                iterator=True,
-            )
-        try:
-            cells = self._reader.read(rows)
-        except StopIteration:
-            return None
-        for name, column in cells.items():
-            if column.str.startswith("'").any():
-                cells[name] = column.map(unescape_formula, na_action="ignore")
-        frame = pd.DataFrame({name: self._typed(column) for name, column in cells.items()})
-        return TableData(frame, cells) if len(cells) else None
 
-    def _typed(self, cells: "pd.Series[Any]") -> "pd.Series[Any]":
-        """Return numbers if all cells are, unless the column is named as text or holds codes."""
-        if cells.name in self.plain:
-            return cells
-        cells = cells.mask(cells.isin(MISSING))
-        if cells.name in self.words or cells.isna().all():
-            return cells
-        try:
-            numbers = pd.to_numeric(cells)
-        except (ValueError, TypeError):
-            return cells
-        # Objects are whole numbers of more than 64 bits: they are identifiers.
-        return cells if numbers.dtype == object or holds_codes(cells.dropna().str.strip(), self.separator) else numbers
-
-    def share(self) -> float:
-        """Return which share of the bytes was read."""
-        return float(self._stream.buffer.tell() / max(1, self.path.stat().st_size))
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._stream is not None:
-            self._stream.close()
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            with warnings.catch_warnings():
-                # Rows longer than the header: pandas warns, and drops the surplus cells.
-                warnings.simplefilter("error", pd.errors.ParserWarning)
-                yield
-        except DataFileError:
-            raise
-        except UnicodeError as error:
-            raise DataFileError(f"{self.path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
-        except (ValueError, csv.Error, pd.errors.ParserWarning) as error:
-            tabs = self.path.suffix.lower() == ".csv" and "\t" in self._first
+@contextmanager
+def _text_explained(path: Path, stream: Any, separator: str) -> Iterator[None]:
+    """Turn what is wrong with a file of text into one line that names it."""
+    try:
+        with warnings.catch_warnings():
+            # Rows longer than the header: pandas warns, and drops the surplus cells.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            yield
+    except UnicodeError as error:
+        raise DataFileError(f"{path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
+    except (ValueError, csv.Error, pd.errors.ParserWarning) as error:
+        said = _long_row(stream, separator)
+        if said is None:
+            stream.seek(0)
+            tabs = path.suffix.lower() == ".csv" and "\t" in stream.readline()
             said = f"{str(error).strip().rstrip('.')}. {OTHER_SEPARATOR if tabs else 'Is the file complete?'}"
-            raise DataFileError(f"{self.path.name}: not a readable table: {self._long_row() or said}") from error
-
-    def _long_row(self) -> str | None:
-        """Return what is wrong with the first row that has more cells than the header; None if there is none."""
-        try:
-            with self.path.open(encoding="utf-8-sig", newline="") as stream:
-                rows = csv.reader(stream, delimiter=self.separator)
-                size = len(next(rows))
-                long = next(((rows.line_num, len(row)) for row in rows if len(row) > size), None)
-        except (csv.Error, StopIteration, UnicodeError):
-            return None
-        if long is None:
-            return None
-        return f"line {long[0]} has {long[1]} cells, the header {size}. Quote texts that hold the separator."
+        raise DataFileError(f"{path.name}: not a readable table: {said}") from error
 
 
-def _chained(first: str, lines: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from lines
+def _long_row(stream: Any, separator: str) -> str | None:
+    """Return what is wrong with the first row that has more cells than the header; None if there is none."""
+    stream.seek(0)
+    rows = csv.reader(stream, delimiter=separator)
+    try:
+        size = len(next(row for row in rows if row))
+        long = next(row for row in rows if len(row) > size)
+    except (csv.Error, StopIteration, UnicodeError):
+        return None
+    return f"line {rows.line_num} has {len(long)} cells, the header {size}. Quote texts that hold the separator."
 
 
-def holds_codes(cells: "pd.Series[Any]", separator: str) -> bool:
-    """Whether a column would be misread as numbers: of one width that begin with 0, or 1.234 for a thousand.
+def _typed(cells: "pd.Series[Any]", separator: str, *, is_text: bool) -> "pd.Series[Any]":
+    """Return numbers if all cells are, unless the column is text or holds codes."""
+    cells = cells.mask(cells.isin(MISSING))
+    if is_text or cells.isna().all():
+        return cells
+    try:
+        numbers = pd.to_numeric(cells)
+    except (ValueError, TypeError):
+        return cells
+    # Objects are whole numbers of more than 64 bits: they are identifiers.
+    return cells if numbers.dtype == object or _holds_codes(cells.dropna().str.strip(), separator) else numbers
 
-    Dots between groups of three digits, and nowhere else, mean thousands only where semicolons separate cells.
-    """
+
+def _holds_codes(cells: "pd.Series[Any]", separator: str) -> bool:
+    """Whether a column would be misread as numbers: of one width that begin with 0, or 1.234 for a thousand."""
     if cells.str.startswith("0").any() and cells.str.fullmatch(r"\d{3,}").all() and cells.str.len().nunique() == 1:
         return True
+    # Dots between groups of three digits, and nowhere else, mean thousands only where semicolons separate cells.
     dots = cells[cells.str.contains(".", regex=False)] if separator == ";" else cells[:0]
-    return len(dots) > 0 and bool(dots.str.fullmatch(r"[+-]?[1-9]\d{0,2}(\.\d{3})+").all())
+    return len(dots) > 0 and bool(dots.str.fullmatch(THOUSANDS).all())
 
 
-class ParquetFile(TableFile):
-    """A parquet file; the file says of which type its columns are."""
-
-    _file: Any = None
-
-    def _open(self) -> None:
-        parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
-        self._file = parquet.ParquetFile(self.path)
-        self.names = [str(name) for name in self._file.schema_arrow.names]
-        self.n_rows = int(self._file.metadata.num_rows)
-        self._batches: Any = None
-
-    def _next(self, rows: int | None) -> TableData | None:
-        if rows is not None:
-            self._batches = self._batches or self._file.iter_batches(batch_size=rows)
-            batch = next((batch for batch in self._batches if batch.num_rows), None)
-            return None if batch is None else TableData(batch.to_pandas())
-        if self.n_read or not self.n_rows:
-            return None
-        n_columns, size = self._file.metadata.num_columns, self.path.stat().st_size
-        if self.n_rows * n_columns * 8 > max(1 << 30, 1000 * size):
+def _read_parquet(path: Path, rows: int | None) -> Iterator[TableData]:
+    """Read a parquet file, which says itself of which type its columns are."""
+    arrow = require("pyarrow", extra="data", purpose="reading parquet")
+    parquet = require("pyarrow.parquet", extra="data", purpose="reading parquet")
+    with _parquet_explained(path):
+        file = parquet.ParquetFile(path)
+    with file:
+        schema, n_rows = file.schema_arrow, int(file.metadata.num_rows)
+        check_distinct(schema.names, path.name)
+        integers = frozenset(field.name for field in schema if arrow.types.is_signed_integer(field.type))
+        n_columns, size = file.metadata.num_columns, path.stat().st_size
+        if rows is None and n_rows * n_columns * 8 > max(1 << 30, 1000 * size):
             raise DataFileError(
-                f"{self.path.name}: announces {self.n_rows:,} rows of {n_columns:,} columns in {size:,} bytes, which "
-                "looks like an attack. If the file is yours, split it."
+                f"{path.name}: announces {n_rows:,} rows of {n_columns:,} columns in {size:,} bytes, which looks like "
+                "an attack. If the file is yours, split it."
             )
-        return TableData(self._file.read().to_pandas().reset_index(drop=True))
+        pieces = file.iter_batches(batch_size=rows) if rows else (file.read() for _ in range(1))
+        n_read = 0
+        while True:
+            with _parquet_explained(path):
+                piece = next(pieces, None)
+                frame = None if piece is None else piece.to_pandas()
+            if frame is None:
+                return
+            n_read += len(frame)
+            if len(frame):
+                yield TableData(frame, None, n_read / n_rows, integers)
 
-    def has_integers(self, column: str | None) -> bool:
-        """Whether the schema says so."""
-        types = require("pyarrow", extra="data", purpose="reading parquet").types
-        schema = self._file.schema_arrow
-        return column in schema.names and bool(types.is_signed_integer(schema.field(column).type))
 
-    def share(self) -> float:
-        """Return which share of the rows was read."""
-        return self.n_read / max(1, self.n_rows)
+@contextmanager
+def _parquet_explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # pyarrow, pandas and the JSON inside the file each raise errors of their own
+        raise DataFileError(
+            f"{path.name}: not a readable parquet file ({type(error).__name__}: {error}). Is it complete?"
+        ) from error
 
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except (DataFileError, MissingDependencyError):
-            raise
-        except Exception as error:  # pyarrow, pandas and the JSON inside the file each raise errors of their own
-            raise DataFileError(
-                f"{self.path.name}: not a readable parquet file ({type(error).__name__}: {error}). Is it complete?"
-            ) from error
+class TableWriter:
+    r"""A CSV, TSV or parquet file that grows by frames of the same columns; a context manager.
+
+    Text files are opened by spreadsheets: with ``escape_formulas`` an apostrophe stands before each cell that these
+    would compute. The readers of this package take it away again.
+    """
+
+    def __init__(self, path: str | Path, *, escape_formulas: bool = True) -> None:
+        self.path = check_output(path)
+        self.escape = escape_formulas
+        self.rows = 0
+        self.is_text = self.path.suffix.lower() in SEPARATED
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._part = self._stack.enter_context(replaced_when_done(self.path))
+        with explained(self.path):
+            self._part.touch()  # fails at once where nothing can be written, not after hours of work
+        self._parquet: Any = None
+        return self
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """Append the rows of a frame."""
+        if self.is_text:
+            cells = with_escapes(frame) if self.escape else frame
+            layout: Any = {"sep": "," if self.path.suffix.lower() == ".csv" else "\t", "lineterminator": "\n"}
+            cells.to_csv(self._part, mode="a" if self.rows else "w", header=not self.rows, index=False, **layout)
+        else:
+            arrow = require("pyarrow", extra="data", purpose="writing parquet")
+            parquet = require("pyarrow.parquet", extra="data", purpose="writing parquet")
+            schema = None if self._parquet is None else self._parquet.schema
+            table = arrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            if self._parquet is None:
+                self._parquet = self._stack.enter_context(parquet.ParquetWriter(self._part, table.schema))
+            self._parquet.write_table(table)
+        self.rows += len(frame)
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+
+# What a spreadsheet takes for the beginning of a formula, perhaps behind apostrophes; and numbers, which may begin so.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?[0-9.,]+([eE][+-]?[0-9]+)?%?")
+
+
+def escape_formula(cell: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would compute; numbers and other texts stay."""
+    computed = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if computed else cell
+
+
+def unescape_formula(cell: Any) -> Any:
+    """Take back what ``escape_formula`` did."""
+    return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and _FORMULA.match(cell) else cell
+
+
+def with_escapes(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with ``escape_formula`` applied to texts and column names."""
+    escaped = frame.rename(columns=escape_formula)
+    for place, dtype in enumerate(frame.dtypes):
+        if dtype.kind == "O":  # objects, strings and categories
+            escaped.isetitem(place, frame.iloc[:, place].astype(object).map(escape_formula, na_action="ignore").array)
+    return escaped
+
+
+def check_output(path: str | Path) -> Path:
+    """Return the path if a table can be written to it; else say why not."""
+    path, suffixes = Path(path), (*SEPARATED, *PARQUET)
+    if path.suffix.lower() not in suffixes:
+        raise DataFileError(f"a table is written to {', '.join(suffixes[:4])}; got {path.name!r}. Change its suffix.")
+    return check_place(path)
+
+
+def check_place(path: str | Path) -> Path:
+    """Return the path if a file can be written there; else say why not, before any work is done for it."""
+    path = Path(path)
+    if path.is_dir():
+        raise DataFileError(f"{path} is a folder; name a file.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir():
+        raise DataFileError(f"cannot write {path}: {folder} is a file, not a folder. Choose another place.")
+    if not os.access(folder, os.W_OK):
+        raise DataFileError(f"cannot write {path}: no permission in {folder}. Choose another place.")
+    return path

@@ -24,6 +24,8 @@ READABLE = 0.9  # Share of the cells that a kind must be able to read. The other
 #: What a column of yes and no may say, and what a file may say in place of it.
 YES_NO = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 TRUTH = YES_NO | {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0}
+#: A number whose dots may stand between thousands, 5.123.
+THOUSANDS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
 #: The column of sets that predictions have, beside a column p(label) with a share for each label.
 SUGGESTED, WRITTEN = "suggested", "has the name of a column that onepos complete writes"
 _SHARE_OF = re.compile(r"p\(.+\)")

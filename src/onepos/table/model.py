@@ -15,18 +15,17 @@ from sklearn.base import BaseEstimator
 from onepos._utils import storage
 from onepos._utils.context import seconds_not_counted, stage, tell
 from onepos._utils.machine import launched
-from onepos._utils.validation import all_or_nothing, unchanged_on_error
+from onepos._utils.validation import unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import StoredEstimator
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.facts import FACTS, tuning_facts
-from onepos.table.held_out import compare
+from onepos.table.facts import FACTS, compare, tuning_facts
 from onepos.table.kinds import Tally, as_list, named
-from onepos.table.tags import LabelColumns, apply_decisions, row_ids
-from onepos.table.training import EncodedRows, check_enough, fit_in_time, make_estimator, split_rows
+from onepos.table.tags import LabelColumns, apply_decisions, join_things, row_ids
+from onepos.table.training import FOLDER_ROWS, EncodedRows, fit_in_time, make_estimator, read_folder, split_rows
 
 _SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
 
@@ -45,6 +44,9 @@ class TableModel(BaseEstimator):
         and not the folder.
     id : str, optional
         The column that names the rows; not a feature. Without it rows are numbered from 1 on.
+    group : str, optional
+        The column that names the thing that a row describes, such as an item, a place or a patient; not a feature. The
+        first row of a thing is used, with the tags of all of its rows.
     separator : str, optional
         What stands between the tags of a cell of the label column, such as ";" in ``Drama;Romance``. Without it a cell
         holds one tag.
@@ -102,6 +104,7 @@ class TableModel(BaseEstimator):
     categories: str | Sequence[str] = ()
     drop: str | Sequence[str] = ()
     id: str | None = None
+    group: str | None = None
     separator: str | None = None
     n_positives: float | None = None
     at_least_one: bool = True
@@ -131,27 +134,33 @@ class TableModel(BaseEstimator):
 
     def fit(
         self,
-        table: pd.DataFrame,
+        table: pd.DataFrame | str | Path,
         *,
         label: str | None = None,
-        labels: Sequence[str] | pd.DataFrame | None = None,
+        labels: Sequence[str] | None = None,
         decisions: pd.DataFrame | None = None,
         checkpoint: str | Path | None = None,
+        cache_folder: str | Path | None = None,
         estimator: OnePositiveClassifier | None = None,
     ) -> Self:
         """Train on a table.
 
         Parameters
         ----------
-        table : DataFrame
+        table : DataFrame, or path of a folder
+            The parquet files of a folder have the same columns and together may be larger than memory. Of them, texts
+            are not used, and columns of words only if they have few distinct values.
         label : str
             The column with one tag per row; an empty cell is a row without observation.
-        labels : sequence of str, or DataFrame
-            Instead of ``label``: the 0/1 columns, or an indicator of the same rows.
+        labels : list of str
+            Instead of ``label``: the 0/1 columns.
         decisions : DataFrame, optional
             As from ``onepos.pages.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
         checkpoint : path of a folder, optional
             As for the ``fit`` of the method; not while settings are searched.
+        cache_folder : path of a folder, optional
+            Where the features of a folder are while training runs, 4 bytes each, and what the method keeps on disk;
+            default: the folder of temporary files. All processes must see it.
         estimator : onepos classifier, optional
             What ``check_settings`` returned, if it was called before the table was read.
         """
@@ -159,81 +168,77 @@ class TableModel(BaseEstimator):
             started = time.monotonic()
             if estimator is None:
                 estimator = self.check_settings(checkpoint)
-            frame = named(table)
             columns = LabelColumns(label, labels, self.id, self.separator)
             columns.check(as_list(self.text))
-            indicator, decided = columns.indicator(frame), None
-            if decisions is not None:
-                indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
-            self.label_, self.labels_ = label, [str(name) for name in indicator.columns]
-            observed = indicator.to_numpy(dtype=np.int8)
-            train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
-            tell(0.03, "encoding columns")
-            tally, before = Tally(), seconds_not_counted()
-            with stage(0.03, 0.05):
-                self._fit_encoder(frame.iloc[train], columns)
-                rows = EncodedRows(self.encoder_.transform(frame, tally), observed, train, held)
+            self.label_, decided, before = label, None, seconds_not_counted()
+            if isinstance(table, str | Path):
+                if as_list(self.text) or self.image or decisions is not None or self.tune is not None or self.group:
+                    raise ValueError(
+                        "group, text, image, decisions and tune need the whole table in memory: leave them out for a "
+                        "folder."
+                    )
+                rows, notes = self._encode_folder(Path(table), columns, estimator, cache_folder)
+            else:
+                rows, notes, decided = self._encode(named(table), columns, decisions)
             started += seconds_not_counted() - before
-            return self._train(estimator, rows, tally, decided, started=started, checkpoint=checkpoint)
+            return self._train(estimator, rows, notes, decided, started=started, checkpoint=checkpoint)
 
-    @all_or_nothing
-    def fit_shards(
-        self,
-        folder: str | Path,
-        *,
-        label: str | None = None,
-        labels: Sequence[str] | None = None,
-        cache_folder: str | Path | None = None,
-        checkpoint: str | Path | None = None,
-        estimator: OnePositiveClassifier | None = None,
-    ) -> Self:
-        """Train on the parquet files of a folder, which have the same columns and together may be larger than memory.
+    def _encode(
+        self, frame: pd.DataFrame, columns: LabelColumns, decisions: pd.DataFrame | None
+    ) -> tuple[EncodedRows, list[str], dict[str, int] | None]:
+        """Return the rows of a table, notes about its columns, and how many decisions there are of each kind."""
+        indicator, decided = columns.indicator(frame), None
+        if decisions is not None:
+            indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
+        self.labels_ = [str(name) for name in indicator.columns]
+        encoder, notes, thing = self._new_encoder(columns), [], None
+        if self.group is not None:
+            frame, indicator, thing, note = join_things(frame, indicator, self.group, encoder.drop)
+            notes.append(note)
+        observed = indicator.to_numpy(dtype=np.int8)
+        features = frame.drop(columns=[name for name in encoder.drop if name in frame.columns])
+        train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state, features)
+        tell(0.03, "encoding columns")
+        tally = Tally()
+        with stage(0.03, 0.05):
+            self.encoder_ = encoder.fit(frame.iloc[train])
+            encoded = self.encoder_.transform(frame, tally)
+        return EncodedRows(encoded, observed, train, held, thing=thing), [*notes, *tally.notes()], decided
 
-        Texts are not used, and columns of words only if they have few distinct values. Features are in ``cache_folder``
-        while training runs, 4 bytes each, and so is what the method keeps on disk; default: the folder of temporary
-        files. All processes must see it. Other parameters are those of ``fit``.
-        """
-        from onepos.table.sharded import JUDGED_ROWS, Shards
+    def _encode_folder(
+        self, folder: Path, columns: LabelColumns, estimator: OnePositiveClassifier, cache_folder: str | Path | None
+    ) -> tuple[EncodedRows, list[str]]:
+        """Return the rows of parquet files, features on disk, and notes about the columns."""
         from onepos.training import join
 
-        started = time.monotonic()
-        if estimator is None:
-            estimator = self.check_settings(checkpoint)
-        if as_list(self.text) or self.image or self.tune is not None:
-            raise ValueError("text, image and tune need the whole table in memory: leave them out for shards.")
-        known = estimator.get_params(deep=False)
-        if cache_folder is not None and "cache_folder" in known and "cache_folder" not in (self.params or {}):
+        settings = estimator.get_params(deep=False)
+        if cache_folder is not None and settings.get("cache_folder", "") is None:
             estimator.set_params(cache_folder=str(cache_folder))
-        columns = LabelColumns(label, labels, self.id, self.separator)
-        columns.check()
-        shards = Shards.of(Path(folder), join((self.params or {}).get("device", "cpu")))
-        tell(0.01, "looking at columns")
-        judged, self.labels_ = shards.judge(columns)
-        self.label_ = label
         # Features lie on disk as a dense matrix: a column for each of many values would be too much.
-        self._fit_encoder(judged, columns, max_values=0)
-        tell(0.02, "reading shards")
-        features, observed, tally = shards.read(columns, self.encoder_, self.labels_, cache_folder)
+        self.encoder_ = self._new_encoder(columns, max_values=0)
+        processes = join(settings.get("device", "cpu"))
+        features, indicator, tally = read_folder(folder, columns, self.encoder_, cache_folder, processes)
+        self.labels_ = [str(name) for name in indicator.columns]
+        observed = indicator.to_numpy(dtype=np.int8)
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
-        rows = EncodedRows(features, observed, train, held, most=JUDGED_ROWS)
-        return self._train(estimator, rows, tally, None, started=started, checkpoint=checkpoint)
+        return EncodedRows(features, observed, train, held, most=FOLDER_ROWS), tally.notes()
 
-    def _fit_encoder(self, frame: pd.DataFrame, columns: LabelColumns, **limits: int) -> None:
-        self.encoder_ = ColumnEncoder(
+    def _new_encoder(self, columns: LabelColumns, **limits: int) -> ColumnEncoder:
+        return ColumnEncoder(
             text=self.text,
             categories=self.categories,
-            drop=[*columns.names, *as_list(self.drop)],
+            drop=[*columns.names, *([self.group] if self.group else []), *as_list(self.drop)],
             image=self.image,
             embed=self.embed,
             image_folder=self.image_folder,
             **limits,
-        ).fit(frame)
+        )
 
     def _train(
         self,
         estimator: OnePositiveClassifier,
         rows: EncodedRows,
-        tally: Tally,
+        notes: list[str],
         decided: dict[str, int] | None,
         *,
         started: float,
@@ -243,7 +248,6 @@ class TableModel(BaseEstimator):
         self.id_, self.separator_, self.at_least_one_ = self.id, self.separator, self.at_least_one
         tell(0.05, "training")
         features, tags = rows.to_fit(self.labels_)
-        check_enough(estimator, tags)
         search = None
         with stage(0.05, 0.95), warnings.catch_warnings():
             # A table may have rows without a tag, and facts_ counts them.
@@ -253,18 +257,22 @@ class TableModel(BaseEstimator):
             else:
                 search = self.tune(estimator, features, tags)
                 estimator = search.best_estimator
-        self.estimator_, self.held_out_ = estimator, rows.held
+        self.estimator_, self.held_out_ = estimator, rows.held_in_table()
         tell(0.95, "comparing on held-out rows")
         unseen, _ = rows.some(rows.held if len(rows.held) else rows.train, _SET_ROWS)
         size = float(self._sets(estimator.predict_proba(unseen)).sum(axis=1).mean())
-        sets = {"mean_size": size, "n_positives": self.n_positives, "guessed": self.n_positives is None}
-        self.facts_ = {
+        positive = rows.observed > 0
+        self.facts_: dict[str, Any] = {
             "method": self.method,
-            **rows.facts(self.labels_),
+            "rows": len(positive),
+            "rows_without_tag": int((~positive.any(axis=1)).sum()),
+            "training_rows": len(rows.train),
+            "held_out_rows": len(rows.held),
+            "counts": dict(zip(self.labels_, map(int, positive.sum(axis=0)), strict=True)),
             "decisions": decided,
-            "notes": tally.notes(),
+            "notes": notes,
             "held_out": compare(estimator, self.method, rows, self.labels_, self.random_state),
-            "sets": sets,
+            "sets": {"mean_size": size, "n_positives": self.n_positives, "guessed": self.n_positives is None},
             "tuning": None if search is None else tuning_facts(search),
             "calibration": None,
         }

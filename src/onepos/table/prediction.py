@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from onepos._utils.context import tell
 from onepos._utils.messages import shorten
-from onepos.table.files import CHUNK_ROWS, TableData, open_table, read_table
+from onepos.table.files import CHUNK_ROWS, TableData, TableWriter, read_chunks, read_table
 from onepos.table.kinds import IMAGE, SUGGESTED, TEXT, Tally, as_words, is_suggestion, named
 from onepos.table.model import TableModel
 from onepos.table.tags import (
+    JOINED_BY,
     apply_decisions,
     cells_of_tags,
-    check_joining,
     distinct_tags,
     holds_lists,
     join_tags,
@@ -24,7 +24,6 @@ from onepos.table.tags import (
     row_ids,
     split_tags,
 )
-from onepos.table.writing import PARQUET, TableWriter
 
 
 @dataclass(frozen=True)
@@ -68,55 +67,52 @@ def predict_file(
     ``out`` is CSV, TSV or parquet, and appears when it is whole. ``output`` says what to write; default: sets and
     probabilities.
     """
-    output, tally = output or Output(), Tally()
-    empty = 0
-    notes: list[str] = []
+    output, tally, empty = output or Output(), Tally(), 0
     threshold = model.thresholds_ if output.threshold is None else output.threshold
     filled = output.threshold is None and model.at_least_one_ and not output.allow_empty
-    separator = _separator(model, output.separator, notes)
-    with (
-        TableWriter(out, escape_formulas=output.escape_formulas) as table,
-        open_table(data, **reading_options(model)) as file,
-    ):
-        # Tables can be joined by ids of the same type.
-        integers = table.path.suffix.lower() in PARQUET and file.has_integers(model.id_)
-        for chunk in (batch.frame for batch in file.batches(chunk_rows)):
-            has_ids = model.id_ in chunk.columns
+    separator, notes = _separator(model, output.separator)
+    with TableWriter(out, escape_formulas=output.escape_formulas) as table:
+        for piece in read_chunks(data, **reading_options(model), rows=chunk_rows):
+            chunk = piece.frame
             if not table.rows:
-                # Columns that training left out need no note.
-                encoder = model.encoder_
-                known = {*encoder.kinds_, *encoder.left_out_, *encoder.drop, model.id_, model.label_}
-                strange = [str(name) for name in chunk.columns if name not in known]
-                if strange:
-                    notes.append(f"columns that the model does not know are ignored: {shorten(strange, 5)}")
-                if model.id_ is not None and not has_ids:
-                    notes.append(f"there is no id column {model.id_!r}: rows are numbered from 1 on")
+                notes += _notes_on_columns(model, chunk)
             probabilities = model.predict_proba(chunk, tally)
-            ids = pd.DataFrame({"row": chunk.index + 1}, index=chunk.index)
-            if has_ids:
-                words = pd.Series(as_words(chunk[model.id_]), index=chunk.index, name=model.id_)
-                ids = (words.astype("Int64") if integers else words).to_frame()
-            columns = [ids]
-            if output.probabilities:
-                columns.append(as_columns(probabilities, shorten=table.is_text))
+            if model.id_ in chunk.columns:
+                ids = pd.Series(as_words(chunk[model.id_]), index=chunk.index, name=model.id_)
+                if not table.is_text and model.id_ in piece.integers:
+                    ids = ids.astype("Int64")  # tables can be joined by ids of the same type
+            else:
+                ids = pd.Series(chunk.index + 1, index=chunk.index, name="row")
             suggested = join_tags(probabilities, threshold, output.top, separator, at_least_one=filled)
             empty += suggested.count("")
+            columns: list[Any] = [ids]
+            if output.probabilities:
+                columns.append(_as_columns(probabilities, rounded=table.is_text))
             if output.sets:
-                columns.append(pd.DataFrame({SUGGESTED: suggested}, index=chunk.index))
+                columns.append(pd.Series(suggested, index=chunk.index, name=SUGGESTED))
             table.write(pd.concat(columns, axis=1))
-            tell(min(0.99, file.share()), "predicting")
+            tell(min(0.99, piece.share), "predicting")
     return Predicted(table.rows, empty, [*tally.notes(), *notes])
 
 
-def _separator(model: TableModel, separator: str | None, notes: list[str]) -> str:
-    """Return what joins the labels of a set; a note says if it is not the usual sign."""
-    if separator is not None:
-        check_joining(model.labels_, separator)
-        return separator
-    sign, usual = joining_sign(model.labels_), joining_sign(())
-    if sign != usual:
-        notes.append(f"a label holds {usual!r}: the labels of a set are joined by {sign!r}")
-    return sign
+def _notes_on_columns(model: TableModel, chunk: pd.DataFrame) -> list[str]:
+    """Return what the user should know about the columns of a file; those that training left out need no note."""
+    encoder, notes = model.encoder_, []
+    known = {*encoder.kinds_, *encoder.left_out_, *encoder.drop, model.id_, model.label_}
+    strange = [str(name) for name in chunk.columns if name not in known]
+    if strange:
+        notes.append(f"columns that the model does not know are ignored: {shorten(strange, 5)}")
+    if model.id_ is not None and model.id_ not in chunk.columns:
+        notes.append(f"there is no id column {model.id_!r}: rows are numbered from 1 on")
+    return notes
+
+
+def _separator(model: TableModel, separator: str | None) -> tuple[str, list[str]]:
+    """Return what joins the labels of a set, and a note if it is not the usual sign."""
+    sign = joining_sign(model.labels_) if separator is None else separator
+    if separator is not None or sign == JOINED_BY:
+        return sign, []
+    return sign, [f"a label holds {JOINED_BY!r}: the labels of a set are joined by {sign!r}"]
 
 
 def reading_options(model: TableModel) -> dict[str, Any]:
@@ -133,30 +129,28 @@ def read_as_trained(model: TableModel, path: str | Path, label: str | None = Non
     return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])]})
 
 
-def as_columns(probabilities: pd.DataFrame, *, shorten: bool) -> pd.DataFrame:
-    """Return the columns ``p(label)`` of an output; text files get six digits."""
-    named = probabilities.rename(columns=lambda name: f"p({name})")
-    if not shorten:
-        return named
-    values = named.to_numpy()
+def _as_columns(probabilities: pd.DataFrame, *, rounded: bool) -> pd.DataFrame:
+    """Return the columns ``p(label)`` of an output, for text files rounded to six digits."""
+    shares = probabilities.rename(columns=lambda name: f"p({name})")
+    if not rounded:
+        return shares
+    values = shares.to_numpy()
     # Significant digits, not places: a rare label's probability is small, and its rank still counts.
     places = 5 - np.floor(np.log10(np.maximum(values, 1e-12)))
-    return named.mask(named > 0, np.round(values * 10.0**places) / 10.0**places)
+    return shares.mask(shares > 0, np.round(values * 10.0**places) / 10.0**places)
 
 
 @dataclass(frozen=True, eq=False)
 class Completion:
     """Rows, what is known and what is likely of each.
 
-    ``written`` is the table as it stands in its file. ``known`` is 1 where a label is observed or accepted, −1 where it
-    is rejected, 0 where it is unknown; ``observed_only`` is the same without a reviewer's decisions. ``suggested`` has
-    the tags of each row, joined by ``separator``. ``notes`` are about the tags, ``column_notes`` about what was filled
-    in or not recognised in columns.
+    ``known`` is 1 where a label is observed or accepted, −1 where it is rejected, 0 where it is unknown;
+    ``observed_only`` is the same without a reviewer's decisions. ``suggested`` has the tags of each row, joined by
+    ``separator``. ``notes`` are about the tags, ``column_notes`` about what was filled in or not recognised in columns.
     """
 
     model: TableModel
     data: TableData
-    written: pd.DataFrame
     probabilities: pd.DataFrame
     known: NDArray[np.int8]
     observed_only: NDArray[np.int8]
@@ -171,9 +165,8 @@ class Completion:
 
     def observed(self) -> list[str | None]:
         """Return the one tag that each row came with; None if there is none, or several."""
-        first = (self.observed_only > 0).argmax(axis=1)
-        one = (self.observed_only > 0).sum(axis=1) == 1
-        return [self.model.labels_[j] if single else None for j, single in zip(first, one, strict=True)]
+        tags = [np.flatnonzero(row > 0) for row in self.observed_only]
+        return [self.model.labels_[row[0]] if len(row) == 1 else None for row in tags]
 
     def added(self) -> int:
         """Return how many tags are suggested beside those that were known."""
@@ -181,16 +174,18 @@ class Completion:
         return int(sum(sizes) - (self.known > 0).sum())
 
     def write(self, path: str | Path, *, escape_formulas: bool = True) -> None:
-        """Write the table, ``p(label)`` columns and ``suggested``; columns of these names that it had are replaced."""
+        """Write the table, its cells as they stand in its file, with ``p(label)`` columns and ``suggested``.
+
+        They replace columns of these names.
+        """
+        written = named(self.data.frame) if self.data.as_written is None else self.data.as_written.fillna("")
+        table, label = written.reset_index(drop=True), self.model.label_
         with TableWriter(path, escape_formulas=escape_formulas) as out:
-            shares = as_columns(self.probabilities, shorten=out.is_text).reset_index(drop=True)
-            more = pd.concat([shares, pd.DataFrame({SUGGESTED: self.suggested})], axis=1)
-            table = self.written.reset_index(drop=True)
-            label = self.model.label_
+            shares = _as_columns(self.probabilities, rounded=out.is_text).reset_index(drop=True)
+            more = shares.assign(**{SUGGESTED: self.suggested})
             if out.is_text and label in table.columns and holds_lists(table[label]):
                 table[label] = [self.separator.join(tags) for tags in cells_of_tags(table[label], None)]
-            table = table.drop(columns=[name for name in more.columns if name in table.columns])
-            out.write(pd.concat([table, more], axis=1))
+            out.write(pd.concat([table.drop(columns=more.columns, errors="ignore"), more], axis=1))
 
 
 def complete_table(
@@ -205,14 +200,13 @@ def complete_table(
 ) -> Completion:
     """Predict every label of every row and join what is known with what is likely.
 
-    ``data`` is the table, read as the model needs it; the output has its cells as they are
-    written. ``decisions`` is as for ``TableModel.fit``; ``threshold``, ``top`` and ``separator`` are as for
-    ``Output``. ``at_least_one`` puts the best label into a set that would be empty, unless a threshold is given;
-    default: the model's setting.
+    ``data`` is the table, read as the model needs it. ``decisions`` is as for ``TableModel.fit``; ``threshold``,
+    ``top`` and ``separator`` are as for ``Output``. ``at_least_one`` puts the best label into a set that would be
+    empty, unless a threshold is given; default: the model's setting.
     """
     frame, tally = named(data.frame), Tally()
     probabilities = model.predict_proba(frame, tally)
-    notes: list[str] = []
+    separator, notes = _separator(model, separator)
     if model.label_ in frame.columns:
         indicator = split_tags(frame[model.label_], model.separator_, model.labels_)
         strange = sorted(set(distinct_tags(frame[model.label_], model.separator_)) - set(model.labels_))
@@ -233,7 +227,5 @@ def complete_table(
     settled = probabilities.mask(known > 0, 2.0).mask(known < 0, -1.0)
     limit = model.thresholds_ if threshold is None else threshold
     filled = threshold is None and (model.at_least_one_ if at_least_one is None else at_least_one)
-    separator = _separator(model, separator, notes)
     suggested = join_tags(settled, limit, top, separator, at_least_one=filled)
-    written = frame if data.as_written is None else data.as_written.fillna("")
-    return Completion(model, data, written, probabilities, known, observed, suggested, separator, notes, tally.notes())
+    return Completion(model, data, probabilities, known, observed, suggested, separator, notes, tally.notes())

@@ -11,7 +11,7 @@ from onepos.label_sets.calibration import fit_calibration
 from onepos.label_sets.choice import even_choice_p_value, even_shares, rate_intervals
 from onepos.label_sets.thresholds import cardinality_threshold, label_sets
 from onepos.metrics import row_values
-from onepos.table.evaluation import Truth, complete_sample
+from onepos.table.evaluation import KnownLabels
 from onepos.table.files import TableData
 from onepos.table.model import TableModel
 
@@ -43,14 +43,14 @@ class SampleCheck:
     notes: list[str]
 
 
-def check_sample(model: TableModel, data: TableData, where: Truth) -> SampleCheck:
+def check_sample(model: TableModel, data: TableData, sample: KnownLabels) -> SampleCheck:
     """Compare a model's tags with complete labels, and measure what ``calibrate`` would change.
 
     No row is measured by a correction that has seen it: the rows are dealt into ten folds. A correction that the model
     has already is left out of account.
     """
-    sample = complete_sample(model, data, where)
-    truth = sample.truth > 0
+    sample.check_complete()
+    truth = sample.table.to_numpy() > 0
     estimator = model.estimator_
     features = estimator._check_features(model.encoder_.transform(data.frame))
     ranking = np.asarray(estimator._ranking(features), dtype=np.float64)
@@ -67,11 +67,11 @@ def check_sample(model: TableModel, data: TableData, where: Truth) -> SampleChec
     records = [dict(zip(("label", "tagged", "even", "true", "low", "high"), row, strict=True)) for row in columns]
     sets_before = label_sets(before, cut, at_least_one=model.at_least_one_)
     parts = [_parts(truth, before, sets_before), _parts(truth, after, sets)]
-    measures, per_row = _intervals(truth, *parts)
+    (now, corrected, change), per_row = _intervals(truth, *parts)
     notes = sample.notes
     if (truth.sum(axis=1) <= 1).all():
         notes = [*notes, "no row has more than one label: if these are observed tags, they say nothing here"]
-    return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, *measures, notes)
+    return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, now, corrected, change, notes)
 
 
 def _out_of_fold(ranking: Numbers, truth: NDArray[np.bool_], model: TableModel) -> tuple[Numbers, NDArray[np.int64]]:
@@ -108,7 +108,9 @@ def _measures(parts: Numbers, n_true: Numbers) -> dict[str, Numbers]:
     }
 
 
-def _intervals(truth: NDArray[np.bool_], before: Numbers, after: Numbers) -> tuple[list[Any], dict[str, float]]:
+def _intervals(
+    truth: NDArray[np.bool_], before: Numbers, after: Numbers
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Return the measures before, after, and their differences, and labels per row, each with a 95 % interval."""
     n_rows, n_true = len(truth), truth.sum(axis=1).astype(np.float64)
     drawn = np.random.default_rng(0).multinomial(n_rows, np.full(n_rows, 1.0 / n_rows), _RESAMPLES)

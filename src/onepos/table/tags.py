@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -16,7 +16,8 @@ from onepos.table.kinds import SUGGESTED, as_words, require_columns
 
 _DECIDED = {"accept": 1, "reject": -1}  # What a reviewer's decision makes of a label
 _LISTS = (list, tuple, set, frozenset, np.ndarray)  # What a cell with several tags may be
-_SIGNS = (";", "|", " / ")  # What joins the tags of a set: the first one that no label holds
+JOINED_BY = ";"  # What joins the tags of a set, unless a label holds it
+_OTHER_SIGNS = ("|", " / ")
 
 
 def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> pd.DataFrame:
@@ -28,11 +29,19 @@ def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> pd.Da
         raise DataFileError(
             f"label column {tags.name!r} holds one label only, {classes[0]!r}; at least two are needed to learn from."
         )
+    joined = None if separator or holds_lists(tags) else joined_tags(classes)
+    if joined is not None:
+        warnings.warn(
+            f"{joined[1]:,} of {len(classes):,} distinct tags contain {joined[0]!r}: name it as the separator if a "
+            "cell can hold several tags",
+            LabelWarning,
+            stacklevel=3,
+        )
     return split_tags(tags, separator, classes)
 
 
 def split_tags(
-    tags: "pd.Series[Any]", separator: str | None = ";", classes: Sequence[str] | None = None
+    tags: "pd.Series[Any]", separator: str | None = JOINED_BY, classes: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Turn sets of tags, joined by ``separator``, into an int8 indicator; only tags in ``classes`` count."""
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
@@ -51,7 +60,7 @@ def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
 def cells_of_tags(tags: "pd.Series[Any]", separator: str | None) -> list[list[str]]:
     """Return the tags of each cell as they are written. A cell may be a list of tags, as in parquet files."""
     if not holds_lists(tags):
-        return [_parts(word, separator) for word in as_words(tags)]
+        return [_split(word, separator) for word in as_words(tags)]
     lists = [list(cell) if isinstance(cell, _LISTS) else [cell] for cell in tags]
     return [[text for tag in cell if not pd.isna(tag) and (text := cell_text(tag))] for cell in lists]
 
@@ -62,29 +71,23 @@ def holds_lists(tags: "pd.Series[Any]") -> bool:
     return may and any(isinstance(cell, _LISTS) for cell in tags)
 
 
-def split_cell(word: str | None, separator: str | None) -> list[str]:
-    """Return the tags of a cell: one without ``separator``, around which blanks do not count."""
-    return [tag for tag in map(normal_tag, _parts(word, separator)) if tag]
-
-
-def _parts(word: str | None, separator: str | None) -> list[str]:
-    """Return the tags of a cell as they are written, without blanks around them."""
+def _split(word: str | None, separator: str | None) -> list[str]:
+    """Return the tags of a cell as they are written, without blanks around them; one tag without ``separator``."""
     if word is None:
         return []
     return [tag.strip() for tag in word.split(separator.strip() or separator) if tag.strip()] if separator else [word]
 
 
-def joined_tags(tags: Iterable[str]) -> tuple[str, int] | None:
+def joined_tags(tags: Sequence[str]) -> tuple[str, int] | None:
     """Return the sign that seems to join several tags in a cell, and how many of the distinct tags hold it; or None.
 
     A tenth of the tags must hold it, and half of these must have a part that is also a tag, or part of another one.
     """
-    distinct = list(tags)
     for sign in (";", "|", ","):
-        lists = [split_cell(tag, sign) for tag in distinct if sign in tag]
-        parts = Counter(part for tag in distinct for part in set(split_cell(tag, sign)))
+        lists = [_split(tag, sign) for tag in tags if sign in tag]
+        parts = Counter(part for tag in tags for part in set(_split(tag, sign)))
         shared = sum(any(parts[part] > 1 for part in cell) for cell in lists)
-        if len(lists) >= max(1.0, 0.1 * len(distinct)) and 2 * shared >= len(lists):
+        if len(lists) >= max(1.0, 0.1 * len(tags)) and 2 * shared >= len(lists):
             return sign, len(lists)
     return None
 
@@ -93,13 +96,19 @@ def join_tags(
     probabilities: pd.DataFrame,
     threshold: float | Sequence[float] = 0.5,
     top: int | None = None,
-    separator: str = ";",
+    separator: str = JOINED_BY,
     *,
     at_least_one: bool = False,
 ) -> list[str]:
     """Return each row's labels with at least ``threshold``, or its ``top`` ones, most probable first, joined."""
     labels = [str(name) for name in probabilities.columns]
-    check_joining(labels, separator)
+    if not separator:
+        raise DataFileError("the separator of sets is empty. Give a sign such as ';'.")
+    held = [label for label in labels if (separator.strip() or separator) in label]
+    if held:
+        raise DataFileError(
+            f"the label {held[0]!r} holds the separator {separator!r} of the tags of a set. Give another separator."
+        )
     values: NDArray[np.float64] = probabilities.to_numpy(dtype=np.float64)
     order = np.argsort(-values, axis=1, kind="stable")
     # A value below zero is no probability: the caller knows that the label is absent.
@@ -110,47 +119,32 @@ def join_tags(
     return [separator.join(labels_of_row[:top]) for labels_of_row in sets]
 
 
-def joining_sign(labels: Iterable[str]) -> str:
+def joining_sign(labels: Sequence[str]) -> str:
     """Return what joins the tags of a set in an output: ``;``, or another sign if a label holds it."""
-    known = list(labels)
-    return next((sign for sign in _SIGNS if not any(sign.strip() in label for label in known)), _SIGNS[0])
-
-
-def check_joining(labels: Iterable[str], separator: str) -> None:
-    """Raise DataFileError if sets that are joined by ``separator`` could not be taken apart again."""
-    if not separator:
-        raise DataFileError("the separator of sets is empty. Give a sign such as ';'.")
-    held = [label for label in labels if (separator.strip() or separator) in label]
-    if held:
-        raise DataFileError(
-            f"the label {held[0]!r} holds the separator {separator!r} of the tags of a set. Give another separator."
-        )
+    signs = (JOINED_BY, *_OTHER_SIGNS)
+    return next((sign for sign in signs if not any(sign.strip() in label for label in labels)), JOINED_BY)
 
 
 class LabelColumns(NamedTuple):
-    """Where the labels and ids of a table are: a column of tags, or 0/1 columns, or an indicator of the same rows."""
+    """Where the labels and ids of a table are: a column of tags, or 0/1 columns."""
 
     label: str | None = None
-    labels: Sequence[str] | pd.DataFrame | None = None
+    labels: Sequence[str] | None = None
     id: str | None = None
     separator: str | None = None
 
     @property
     def names(self) -> list[str]:
         """Columns that are not features."""
-        listed = [] if self.labels is None or hasattr(self.labels, "columns") else list(self.labels)
-        return [name for name in (self.label, *listed, self.id) if name is not None]
+        return [name for name in (self.label, *(self.labels or ()), self.id) if name is not None]
 
     def check(self, text: Sequence[str] = ()) -> None:
-        """Raise DataFileError if the names contradict each other; ``text`` are the columns of words."""
-        if not isinstance(self.label, str | None):
+        """Raise if the names contradict each other; ``text`` are the columns of words."""
+        if not isinstance(self.label, str | None) or not isinstance(self.labels, list | tuple | None):
             raise TypeError(
-                f"label is the name of the column that holds the tags; got {type(self.label).__name__}. Put the tags "
-                "into a column of the table, or pass an indicator as labels."
+                f"label is the name of the column of tags, and labels a list of names of 0/1 columns; got "
+                f"{type(self.label).__name__} and {type(self.labels).__name__}. Put the tags into columns of the table."
             )
-        if not isinstance(self.labels, list | tuple | pd.DataFrame | None):
-            came = type(self.labels).__name__
-            raise TypeError(f"labels is a list of column names, or a DataFrame of 0 and 1; got {came}. Convert it.")
         if (self.label is None) == (self.labels is None):
             raise DataFileError(
                 "say which column holds the tags (label), or which 0/1 columns are the labels (labels)."
@@ -160,48 +154,67 @@ class LabelColumns(NamedTuple):
         for what, names in (("label", self.names[:-1]), ("text", text)):
             if self.id is not None and self.id in names:
                 raise DataFileError(f"column {self.id!r} is named as id and as {what}. It can be one of them.")
-        taken = [name for name in self.names if name == SUGGESTED]
-        if taken:
+        if SUGGESTED in self.names:
             raise DataFileError(f"{SUGGESTED!r} is the name of a column that predictions have. Rename the column.")
 
     def indicator(self, frame: pd.DataFrame, classes: Sequence[str] | None = None) -> pd.DataFrame:
         """Return labels (1 observed, −1 known absent, 0 unknown); without ``classes``, of a whole training table."""
-        if self.id is not None:
-            require_columns(frame, [self.id], "id")
+        require_columns(frame, [self.id] if self.id is not None else [], "id")
         if self.label is not None:
             require_columns(frame, [self.label], "label")
-            if classes is not None:
-                return split_tags(frame[self.label], self.separator, classes)
-            made = tag_indicator(frame[self.label], self.separator)
-            whole = self.separator is None and not holds_lists(frame[self.label])
-            joined = joined_tags(map(str, made.columns)) if whole else None
-            if joined is not None:
-                warnings.warn(
-                    f"{joined[1]:,} of {made.shape[1]:,} distinct tags contain {joined[0]!r}: name it as the "
-                    "separator if a cell can hold several tags",
-                    LabelWarning,
-                    stacklevel=3,
-                )
-            return made
-        if self.labels is None or isinstance(self.labels, Sequence):
-            made = indicator_columns(frame, list(self.labels or ()))
-        else:
-            made = self.labels
-            _check_order(made.index, frame.index)
-        if len(made) != len(frame):
-            raise DataFileError(f"labels must have one row per row of the table; got {len(made):,} for {len(frame):,}.")
+            tags = frame[self.label]
+            return tag_indicator(tags, self.separator) if classes is None else split_tags(tags, self.separator, classes)
+        made = indicator_columns(frame, self.labels or ())
         if made.shape[1] < 2:
             raise DataFileError("at least two labels are needed to learn anything; got one.")
         return made
 
 
-def _check_order(labels: "pd.Index[Any]", rows: "pd.Index[Any]") -> None:
-    """Raise if labels have the index of the table in another order: rows are matched by position."""
-    if len(labels) == len(rows) and not labels.equals(rows) and labels.is_unique and labels.isin(rows).all():
-        raise DataFileError(
-            "the labels have the index of the table, in another order, and rows are matched by position. Pass "
-            "labels.loc[table.index]; or reset both indices if the rows belong together as they are."
-        )
+class Things(NamedTuple):
+    """One row per thing, with the tags of all of its rows; the number of each row's thing; what to tell the user."""
+
+    frame: pd.DataFrame
+    indicator: pd.DataFrame
+    of_row: NDArray[np.intp]
+    note: str
+
+
+def join_things(frame: pd.DataFrame, indicator: pd.DataFrame, group: str, not_features: Sequence[str]) -> Things:
+    """Join the rows that have the same value in column ``group``: the first one stays, with the tags of all.
+
+    A rejected label (−1) stays rejected unless another row of the thing has it. A row without a value is its own thing.
+    """
+    require_columns(frame, [group], "group")
+    codes, _ = pd.factorize(frame[group])
+    alone = codes < 0
+    codes[alone] = len(codes) + np.arange(alone.sum())
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # things in the order of their first rows
+    first, of_row = first[order], np.argsort(order)[inverse]
+    values = indicator.to_numpy(dtype=np.int8)
+    positive, rejected = (np.zeros((len(first), values.shape[1]), dtype=bool) for _ in range(2))
+    np.logical_or.at(positive, of_row, values > 0)
+    np.logical_or.at(rejected, of_row, values < 0)
+    joined = np.where(positive, 1, np.where(rejected, -1, 0)).astype(np.int8)
+    features = frame.drop(columns=[*{group, *not_features} & set(frame.columns)])
+    marks = row_marks(features)
+    differ = 0 if marks is None else len(np.unique(of_row[marks != marks[first][of_row]]))
+    note = f"{len(frame):,} rows describe {len(first):,} things ({group!r}), whose tags are joined"
+    if differ:
+        note += f"; {differ:,} of these have rows that differ in other columns, and their first row is used"
+    return Things(
+        frame.iloc[first], pd.DataFrame(joined, columns=indicator.columns, index=frame.index[first]), of_row, note
+    )
+
+
+def row_marks(frame: pd.DataFrame) -> NDArray[np.uint64] | None:
+    """Return a number for each row, equal if the cells are; None if there are no columns, or cells cannot be hashed."""
+    if not frame.shape[1]:
+        return None
+    try:
+        return np.asarray(pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64)
+    except TypeError:  # cells that are lists
+        return None
 
 
 def indicator_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -244,28 +257,27 @@ def apply_decisions(
     ``ids`` are those of ``row_ids``; ``decisions`` has the columns id, label and decision ("accept" or "reject").
     Decisions on rows that are not in the table are only counted.
     """
-    missing = [name for name in ("id", "label", "decision") if name not in decisions.columns]
-    if missing:
-        raise DataFileError(f"decisions need the columns id, label and decision; {missing[0]!r} is not there.")
+    require_columns(decisions, ("id", "label", "decision"), "part of a decision")
     names, tags, verdicts = (as_words(decisions[name]) for name in ("id", "label", "decision"))
-    tags = np.array([None if tag is None else normal_tag(tag) for tag in tags], dtype=object)
     labels = pd.Index([normal_tag(str(name)) for name in indicator.columns])
-    for cells, known, expected in (
-        (verdicts, set(_DECIDED), "a decision is accept or reject"),
-        (tags, set(labels), "decisions must name labels of the table"),
+    rows = ids.get_indexer(pd.Index(names))
+    columns = labels.get_indexer(pd.Index([normal_tag(tag or "") for tag in tags], dtype=object))
+    decided = np.array([_DECIDED.get(verdict, 0) for verdict in verdicts], dtype=np.int8)
+    for cells, wrong, expected in (
+        (verdicts, decided == 0, "a decision is accept or reject"),
+        (tags, columns < 0, "decisions must name labels of the table"),
     ):
-        wrong = [word for word in cells if word not in known]
-        if wrong:
-            raise DataFileError(f"{expected}; got {wrong[0]!r}. Correct it.")
-    rows, columns = ids.get_indexer(pd.Index(names)), labels.get_indexer(pd.Index(tags))
-    if len(rows) and (rows < 0).all():
+        if wrong.any():
+            raise DataFileError(f"{expected}; got {cells[wrong][0]!r}. Correct it.")
+    here = rows >= 0
+    if len(rows) and not here.any():
         raise DataFileError(
             f"no decision is about a row of the table: {names[0]!r} and all others are none of its ids (the first is "
             f"{ids[0]!r}). Do both files belong together, and is the id column the same?"
         )
-    values, here = indicator.to_numpy(dtype=np.int8).copy(), rows >= 0
-    decided = np.array([_DECIDED[verdict] for verdict in verdicts[here]], dtype=np.int8)
-    values[rows[here], columns[here]] = decided
-    sizes = ((decided > 0).sum(), (decided < 0).sum(), (~here).sum())
-    counts = dict(zip(("accepted", "rejected", "elsewhere"), map(int, sizes), strict=True))
-    return pd.DataFrame(values, columns=indicator.columns, index=indicator.index), counts
+    values = indicator.to_numpy(dtype=np.int8).copy()
+    values[rows[here], columns[here]] = decided[here]
+    decided = decided[here]
+    sizes = {"accepted": (decided > 0).sum(), "rejected": (decided < 0).sum(), "elsewhere": (~here).sum()}
+    made = pd.DataFrame(values, columns=indicator.columns, index=indicator.index)
+    return made, {name: int(size) for name, size in sizes.items()}

@@ -1,22 +1,31 @@
-"""From encoded rows to a trained estimator: settings, held-out rows, time."""
+"""From rows to a trained estimator: features of a folder of files, held-out rows, settings, time."""
 
-from contextlib import nullcontext
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos._utils.context import deadline, limit_lifted, time_left
+from onepos._utils.context import deadline, limit_lifted, tell, time_left
 from onepos.exceptions import DataFileError
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import METHODS, make_classifier
-from onepos.rows.splits import Split, can_hold_out, hold_out
+from onepos.rows.splits import Split, can_hold_out, first_equal, hold_out
+from onepos.table.encoder import ColumnEncoder
+from onepos.table.files import count_rows, read_chunks
+from onepos.table.kinds import Tally, named, require_columns
+from onepos.table.tags import LabelColumns, distinct_tags, row_marks
+from onepos.training import Processes
 
 #: Methods that predict every training row out of fold and keep the result as ``comparison_``: nothing is held out.
 COMPARE_THEMSELVES = frozenset({"auto"})
-_FEWEST_ROWS = 4  # Rows with a tag that a network needs
+FOLDER_ROWS = 50_000  # Rows of a folder's files by which columns are judged, and which are in memory at a time
 _HELD_OUT = 0.1  # Share of the tagged rows held out, unless the method compares itself
 _LEAST_SECONDS = 1.0  # Seconds that auto gets at least, if reading and encoding took all of its time budget
 
@@ -34,6 +43,12 @@ class EncodedRows:
     train: NDArray[np.intp]
     held: NDArray[np.intp]
     most: int | None = None
+    #: Number of the encoded row that each row of the table is in, if rows were joined.
+    thing: NDArray[np.intp] | None = None
+
+    def held_in_table(self) -> NDArray[np.intp]:
+        """Return the rows of the table that are held out."""
+        return self.held if self.thing is None else np.flatnonzero(np.isin(self.thing, self.held))
 
     def to_fit(self, labels: list[str]) -> tuple[Any, pd.DataFrame]:
         """Return features and tags for ``fit``."""
@@ -43,32 +58,107 @@ class EncodedRows:
         seen[self.held] = 0
         return self.features, pd.DataFrame(seen, columns=labels)
 
-    def facts(self, labels: list[str]) -> dict[str, Any]:
-        """Return how many rows there are, and how many have each label."""
-        positive = self.observed > 0
-        return {
-            "rows": len(positive),
-            "rows_without_tag": int((~positive.any(axis=1)).sum()),
-            "training_rows": len(self.train),
-            "held_out_rows": len(self.held),
-            "counts": {name: int(n) for name, n in zip(labels, positive.sum(axis=0), strict=True)},
-        }
-
     def some(self, rows: NDArray[np.intp], most: int | None = None) -> tuple[Any, NDArray[np.int8]]:
         """Return features and tags of rows from all over the given ones, as many as may be read."""
-        most = most or self.most
-        chosen = rows if most is None else np.sort(rows)[:: max(1, len(rows) // most)]
-        part = self.features[chosen]
-        return part if self.most is None else np.asarray(part), self.observed[chosen]
+        most = most or self.most or max(1, len(rows))
+        chosen = np.sort(rows)[:: max(1, len(rows) // most)]
+        features = self.features[chosen]
+        return features if self.most is None else np.asarray(features), self.observed[chosen]
 
 
-def split_rows(observed: NDArray[np.int8], method: str, fraction: float | None, random_state: int | None) -> Split:
-    """Return the rows to train on, those without a tag among them, and the rows held out."""
+def read_folder(
+    folder: Path,
+    columns: LabelColumns,
+    encoder: ColumnEncoder,
+    cache_folder: str | Path | None,
+    processes: Processes,
+) -> tuple[NDArray[np.float32], pd.DataFrame, Tally]:
+    """Fit the encoder to some rows of a folder's parquet files, and encode all.
+
+    Returns a map of the features on disk, the labels, and what was filled in. Each process reads all files, and encodes
+    some of their rows into one map that all share.
+    """
+    paths = sorted([*folder.glob("*.parquet"), *folder.glob("*.pq")])
+    if not paths:
+        raise DataFileError(
+            f"expected parquet files in {folder}; there are none: check the folder. onepos.table.read_table reads one "
+            "file."
+        )
+    sizes = {path: count_rows(path) for path in paths}
+    every = max(1, sum(sizes.values()) // FOLDER_ROWS)
+    tell(0.01, "looking at columns")
+    some, tags = [], set()
+    for start, piece in _pieces(sizes, columns):
+        some.append(piece.iloc[-start % every :: every])
+        if columns.label is not None:
+            tags.update(distinct_tags(piece[columns.label], columns.separator))
+    classes = sorted(tags) if columns.label is not None else [str(name) for name in columns.labels or ()]
+    if len(classes) < 2:
+        raise DataFileError(f"at least two labels are needed; the files of {folder} have {len(classes)}.")
+    encoder.fit(pd.concat(some, ignore_index=True))
+    tell(0.02, "reading files")
+    path = _shared_array((sum(sizes.values()), encoder.n_features_), cache_folder, processes)
+    features, observed, tally = np.lib.format.open_memmap(path, mode="r+"), [], Tally()
+    for number, (start, piece) in enumerate(_pieces(sizes, columns)):
+        observed.append(columns.indicator(piece, classes))
+        if number % processes.size == processes.rank:
+            features[start : start + len(piece)] = encoder.transform(piece, tally)
+    features.flush()
+    everyones = processes.gather_values(tally.counts)  # all have written
+    features = np.load(path, mmap_mode="r")
+    processes.gather_values(None)  # all have opened it
+    # An open file without a name lives as long as it is mapped; only POSIX systems can remove it.
+    if processes.rank == 0 and os.name == "posix":
+        path.unlink()
+    return features, pd.concat(observed, ignore_index=True), Tally(sum(everyones, Counter()))
+
+
+def _pieces(sizes: dict[Path, int], columns: LabelColumns) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Yield the rows of all files in pieces, each with the number of its first row."""
+    start = 0
+    for path, size in sizes.items():
+        for piece in read_chunks(path) if size else ():  # a file may be empty, as long as others are not
+            frame = named(piece.frame)
+            require_columns(frame, columns.names, f"a label or the id, in {path.name}")
+            yield start, frame
+            start += len(frame)
+
+
+def _shared_array(shape: tuple[int, int], folder: str | Path | None, processes: Processes) -> Path:
+    """Return the path of a new array of float32, which process 0 creates."""
+    if folder is None and processes.size > int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
+        raise ValueError(
+            "the processes are on several machines and share a file of features: give a cache folder that all of them "
+            "see under the same path."
+        )
+    name = ""
+    if processes.rank == 0:
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix="shared-", suffix=".npy", dir=folder)
+        os.close(handle)
+        np.lib.format.open_memmap(name, mode="w+", dtype=np.float32, shape=shape)
+    return Path(processes.agree(name))
+
+
+def split_rows(
+    observed: NDArray[np.int8],
+    method: str,
+    fraction: float | None,
+    random_state: int | None,
+    features: pd.DataFrame | None = None,
+) -> Split:
+    """Return the rows to train on, those without a tag among them, and the rows held out.
+
+    Rows with the same ``features`` stay together, as far as ``onepos.rows.splits`` takes them for one thing.
+    """
     if fraction is None:
         fraction = 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
     if fraction == 0 or not can_hold_out(observed):
         return np.arange(len(observed)), np.empty(0, dtype=np.intp)
-    return hold_out(observed, fraction, np.random.default_rng(random_state))
+    marks = None if features is None else row_marks(features)
+    alike = None if marks is None else first_equal(marks)
+    return hold_out(observed, fraction, np.random.default_rng(random_state), alike=alike)
 
 
 def make_estimator(
@@ -93,16 +183,6 @@ def make_estimator(
     return estimator
 
 
-def check_enough(estimator: OnePositiveClassifier, tags: pd.DataFrame) -> None:
-    """Raise if rows are too few for a network, which chooses its number of epochs in folds."""
-    n_tagged = int((tags.to_numpy() > 0).any(axis=1).sum())
-    if n_tagged < _FEWEST_ROWS and estimator.get_params(deep=False).get("early_stopping") == "auto":
-        raise DataFileError(
-            f"a network needs at least {_FEWEST_ROWS} rows with a tag to train on; there are {n_tagged}. Add rows, or "
-            "take the method logistic."
-        )
-
-
 def fit_in_time(estimator: Any, features: Any, tags: Any, *, started: float, checkpoint: Any = None) -> None:
     """Fit an estimator; time since ``started`` is taken from its budget, if it has one.
 
@@ -110,12 +190,13 @@ def fit_in_time(estimator: Any, features: Any, tags: Any, *, started: float, che
     """
     arguments: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     budget = estimator.get_params(deep=False).get("time_budget")
-    if budget is not None:
-        with deadline(started + budget):
-            estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
+    if budget is None:
+        estimator.fit(features, tags, **arguments)
+        return
+    with deadline(started + budget):
+        estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
     try:
-        with nullcontext() if budget is None else limit_lifted():
+        with limit_lifted():
             estimator.fit(features, tags, **arguments)
     finally:
-        if budget is not None:
-            estimator.set_params(time_budget=budget)  # the model reports what the user asked for
+        estimator.set_params(time_budget=budget)  # the model reports what the user asked for

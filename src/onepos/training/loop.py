@@ -42,7 +42,7 @@ Scorer = Callable[[torch.nn.Module], float]
 
 def higher_is_better(name: str) -> bool:
     """Whether a larger value of a selection metric means a better model."""
-    return name in ("average_precision", OBSERVED_LIKELIHOOD)
+    return name == OBSERVED_LIKELIHOOD or metrics.higher_is_better(name)
 
 
 def selection_score(name: str, observed: NDArray[Any], logits: NDArray[Any]) -> float:
@@ -276,9 +276,9 @@ class Run:
         last, n_seen = "", 0
         # What those who watch see: the epoch, with the loss and the score of the one before.
         step = f"training, epoch {epoch + 1} of {schedule.n_epochs}"
-        for quantity, value in self.history.records[-1].items() if self.history.records else ():
+        for quantity, number in self.history.records[-1].items() if self.history.records else ():
             if quantity == "loss" or quantity.startswith("valid_"):
-                step += f", {quantity.removeprefix('valid_')} {value:.4f}"
+                step += f", {quantity.removeprefix('valid_')} {number:.4f}"
         for position, index in enumerate(batches):
             for name, loss in self.steps.losses(index, epoch * len(batches) + position):
                 # Summed as tensors: a number would have to be waited for in every step.

@@ -23,7 +23,7 @@ from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import make_classifier
-from onepos.rows.splits import splits
+from onepos.rows.splits import first_alike, splits
 from onepos.rows.stored import on_disk
 from onepos.training import Callback, Objective
 from onepos.training.loop import higher_is_better
@@ -205,7 +205,7 @@ def _make_parts(
         pair = (_rows_of(X, held), _rows_of(Y, held))
         return _rows_of(X, train), _rows_of(Y, train), pair, labels.observed[held]
 
-    return [partial(part, *pair) for pair in splits(labels.observed, SCORED_SHARE, generator)]
+    return [partial(part, *pair) for pair in splits(labels.observed, SCORED_SHARE, generator, alike=first_alike(X))]
 
 
 def _rows_of(values: Any, rows: NDArray[np.intp]) -> Any:
@@ -263,8 +263,11 @@ def _search(optuna: Any, judge: "_Judge", space: Space, n_trials: int, seed: int
         stopped = "interrupted"
     finally:
         optuna.logging.set_verbosity(level)
+    trials = [trial for trial in study.trials if "setting" in trial.user_attrs]
+    if not trials:
+        raise KeyboardInterrupt
     tell(1.0, "training with the best settings")
-    return [trial for trial in study.trials if "setting" in trial.user_attrs], stopped
+    return trials, stopped
 
 
 def _best(trials: list[Any]) -> Any:

@@ -17,7 +17,7 @@ from onepos import metrics
 from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.auto.candidates import Candidate
-from onepos.rows.splits import Split, folds, hold_out
+from onepos.rows.splits import Split, first_alike, folds, hold_out
 from onepos.rows.stored import take
 
 #: With fewer labelled rows than this none is held out, and members count alike.
@@ -48,6 +48,8 @@ class Folds:
     observed: NDArray[np.int8]
     parts: list[Split]
     judges: Labelled | None = None
+    #: Whether no two rows have the same features.
+    distinct: bool = True
 
     def __len__(self) -> int:
         return 1 if self.judges is not None else len(self.parts)
@@ -95,11 +97,12 @@ def deal(
         return Folds(features, observed, [])
     n_folds = FOLDS if n_folds is None else n_folds
     most = max(200, _MOST_JUDGED // observed.shape[1])
+    alike = first_alike(features)
     if n_folds == 1:
-        parts = [hold_out(observed, min(fraction, most / len(observed)), generator)]
+        parts = [hold_out(observed, min(fraction, most / len(observed)), generator, alike=alike)]
     else:
-        parts = folds(observed, max(n_folds, -(-len(observed) // most)), generator)[:n_folds]
-    return Folds(features, observed, parts)
+        parts = folds(observed, max(n_folds, -(-len(observed) // most)), generator, alike=alike)[:n_folds]
+    return Folds(features, observed, parts, distinct=alike is None)
 
 
 def _below(first: Any, second: Any) -> Any:

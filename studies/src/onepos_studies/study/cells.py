@@ -16,9 +16,8 @@ from onepos._utils.files import sha256_of
 from onepos.datasets import make_digit_scenes, make_known_posterior, make_single_positive, split
 from onepos.methods.registry import get_method, make_classifier
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.files import read_table
+from onepos.table.files import PARQUET, SEPARATED, read_table
 from onepos.table.tags import LabelColumns
-from onepos.table.writing import PARQUET, SEPARATED
 from onepos_studies.datasets import list_datasets, load_dataset, read
 from onepos_studies.datasets._load import find_reader
 from onepos_studies.exceptions import StudyError
