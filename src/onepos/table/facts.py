@@ -88,7 +88,12 @@ def compare(
     """Return how the tags of rows that training did not see are ranked; None if there are no such rows."""
     if not len(rows.held):
         own = getattr(estimator, "comparison_", None)
-        return comparison(method, own["methods"], rows=own["rows"], out_of_fold=True) if own else None
+        if not own:
+            return None
+        facts = comparison(method, own["methods"], rows=own["rows"], out_of_fold=True)
+        if not estimator.history_.facts.get("converged", True):  # nothing can be said about the columns
+            facts["barely_beats_frequency"] = False
+        return facts
     features, observed = rows.some(rows.held)
     values, recalls = rank_held_out(estimator, features, observed)
     methods = {method: values}

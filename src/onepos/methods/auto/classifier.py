@@ -3,6 +3,7 @@
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods._base import OnePositiveClassifier, SharesClassifier
 from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.budget import BASELINES, Budget
-from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, more_candidates
+from onepos.methods.auto.candidates import KINDS, Candidate, Shape, first_candidates, more_candidates
 from onepos.methods.auto.judging import (
     FEWEST_TO_JUDGE,
     LINKS,
@@ -30,7 +31,7 @@ from onepos.methods.auto.judging import (
     links_of,
     raw_scores,
 )
-from onepos.methods.auto.search import Search, finish, run
+from onepos.methods.auto.search import Search, finish, run, sample_size
 from onepos.methods.registry import StoredEstimator
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take
@@ -169,8 +170,12 @@ class AutoClassifier(SharesClassifier):
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
         n_positives = _guessed_n_positives(folds, generator) if guessed else self.n_positives_
-        search = Search(folds, shape, Budget.until(end), seed)
-        first, later = first_candidates(keys, shape, self.scale, n_positives)
+        search = Search(folds, shape, Budget.until(end, growing=folds.order is not None), seed)
+        if folds.order is not None:
+            n_rows = min(len(folds.order), sample_size(shape.n_labels))
+            search.shape, search.folds = shape._replace(n_rows=n_rows), folds.first(n_rows)
+            search.candidates_for = partial(_candidates_for, keys, shape, self.scale, n_positives)
+        first, later = first_candidates(keys, search.shape, self.scale, n_positives)
         more = more_candidates(keys, shape, self.scale, n_positives)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             run(search, first, later, more, self.n_members)
@@ -206,11 +211,14 @@ class AutoClassifier(SharesClassifier):
         self.sharpness_ = np.array([one.sharpness for _, one in members])
         self.links_ = [one.link for _, one in members]
         self.history_ = History()
-        for one in tried:
+        for one in [*tried, *(one for one in search.dropped if one.finished)]:
             record: dict[str, Any] = {"method": one.candidate.key, "settings": one.candidate.settings}
             record |= {"log_likelihood": one.likelihood} if n_folds else {}
             facts = {"weight": one.weight, "folds": len(one.seconds), "seconds": sum(one.seconds)}
-            self.history_.append(record | facts)
+            self.history_.append(record | facts | ({"rows": one.n_rows} if search.grows else {}))
+        unfinished = [one.candidate.key for one in [*tried, *search.dropped] if not one.finished]
+        if unfinished:
+            self.history_.facts["not_finished"] = list(dict.fromkeys(unfinished))
         self.comparison_: dict[str, Any] = {}
         self.history_.facts["folds"] = n_folds
         self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
@@ -236,7 +244,17 @@ class AutoClassifier(SharesClassifier):
             return
         gain = methods["auto"]["log_likelihood"] - methods["frequency"]["log_likelihood"]
         facts |= {"gain_over_frequency": gain, "beats_frequency": gain >= LEAST_GAIN}
-        if gain < LEAST_GAIN and not self.single_label_:
+        learnt = any(one.finished and one.candidate.key != "frequency" for one in tried)
+        if not learnt and "not_finished" in facts:
+            facts["converged"] = False
+            warnings.warn(
+                f"the time was too short: {', '.join(facts['not_finished'])} learnt nothing from "
+                f"{len(folds.observed):,} rows within time_budget={self.time_budget:.3g} seconds, and labels are "
+                "ranked by their frequency. Pass a larger time_budget (--budget on the command line), or fewer rows.",
+                TrainingWarning,
+                stacklevel=4,
+            )
+        elif gain < LEAST_GAIN and not self.single_label_:
             warnings.warn(
                 "the features hardly tell the labels: on held-out rows the model is no better than ranking labels "
                 f"by their frequency (gain in mean log-likelihood {gain:.3f}). Add columns, or check that rows and "
@@ -258,6 +276,14 @@ class AutoClassifier(SharesClassifier):
             for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
         ]
         return pool(np.stack(log_p), self.weights_)
+
+
+def _candidates_for(
+    keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None, n_rows: int
+) -> list[Candidate]:
+    """All candidates of round one, for another number of rows."""
+    first, later = first_candidates(keys, shape._replace(n_rows=n_rows), scale, n_positives)
+    return [*first, *later]
 
 
 def _guessed_n_positives(folds: Folds, generator: np.random.Generator) -> float | None:

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,12 +12,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from onepos._utils.context import Listener, current_listener, deadline, progress_to, tell
+from onepos._utils.context import Listener, current_listener, deadline, progress_to, tell, time_left
 from onepos.exceptions import LabelWarning, TrainingWarning
+from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.auto.budget import Budget, Pace, TooSlow, affordable
 from onepos.methods.auto.candidates import Candidate, Shape
 from onepos.methods.auto.judging import Contender, Folds, raw_scores, weigh
+from onepos.methods.forest import ForestClassifier
+from onepos.methods.frequency import FrequencyClassifier
+from onepos.methods.logistic import LogisticClassifier
 
 #: So many rows weigh candidates well enough; further folds only serve kinds that keep the models of their folds.
 ENOUGH_ROWS = 4000
@@ -25,6 +29,14 @@ ENOUGH_ROWS = 4000
 _ROWS_TO_DROP = 500
 #: Variants of networks in a row that bring nothing; then no more are tried.
 _MOST_USELESS = 3
+#: Rows of the sample that all candidates begin with; with many labels fewer, so that rows × labels stay below a number.
+SAMPLE, _SAMPLE_ENTRIES = 24_000, 6_000_000
+#: A candidate for which the time is too short for all rows gets this part of them, or this part of these, and so on.
+STEP = 4
+#: Most rows of the kinds that take much more time with more rows, and most rows × labels of logistic regression.
+MOST_ROWS, _MOST_ENTRIES = {"forest": 100_000, "kernel": 50_000, "smile": 50_000}, 10_000_000
+#: Epochs that a grown network needs, and share of the time for what follows the growth.
+_GROWN_EPOCHS, _FOR_THE_REST = 4, 0.05
 #: Most weights that the networks of the pool have together, with two bytes each in a model file. Of 10,000 words, four
 #: networks have 10 million. Average precision on 800 validation rows was .579 with three networks, .580 with four, .579
 #: with five.
@@ -41,15 +53,31 @@ class Search:
     seed: int
     listener: Listener | None = field(default_factory=current_listener)
     contenders: list[Contender] = field(default_factory=list)
+    #: With many rows: the candidates for so many of them.
+    candidates_for: Callable[[int], list[Candidate]] | None = None
+    #: Candidates that others replaced, or that had not enough time.
+    dropped: list[Contender] = field(default_factory=list)
     n_judged: int = 0  # folds that all promising candidates have
     stopped: str = "methods"
     work: int = 1  # fits expected in all, to tell how far the search is without a time limit
     done: int = 0
 
     @property
+    def grows(self) -> bool:
+        """Whether candidates begin with a sample of many rows."""
+        return self.folds.order is not None
+
+    @property
     def latest(self) -> float:
         """When training of folds must have ended, so that the final models can still be trained."""
+        if self.grows:
+            return self.budget.end - _FOR_THE_REST * self.budget.length
         return self.budget.end - sum(refit_seconds(one) for one in self.contenders if one.weight > 0)
+
+
+def sample_size(n_labels: int) -> int:
+    """Rows to begin with."""
+    return max(2 * n_labels, min(SAMPLE, _SAMPLE_ENTRIES // n_labels))
 
 
 def run(
@@ -63,7 +91,10 @@ def run(
         first_round(search, first, later)
         if len(folds):
             judge(search, 1)
-            _further_folds(search)
+            if search.grows:
+                grow(search)
+            else:
+                _further_folds(search)
             # One fold is done as soon as round one is, even if candidates were left out.
             folds_done = len(folds) == 1 or search.stopped == "methods"
             if folds_done and not np.isinf(search.budget.end):
@@ -89,15 +120,78 @@ def first_round(search: Search, first: list[Candidate], later: list[Candidate]) 
         chosen = affordable(candidate, search.shape, end - time.monotonic(), search.budget.speed)
         if chosen is None:
             continue
-        contender = Contender(chosen, place)
+        contender = Contender(chosen, place, n_rows=search.shape.n_rows)
         search.contenders.append(contender)
         if not train(search, contender, end):
             search.contenders.remove(contender)
             given_up.append(contender)
     much_left = search.latest - time.monotonic() > 0.1 * search.budget.length
     if much_left and given_up and not any(one.candidate.is_network for one in search.contenders):
-        train(search, given_up[0], search.latest, patient=True)
-        search.contenders.append(given_up[0])
+        end = (time.monotonic() + search.latest) / 2 if search.grows else search.latest
+        train(search, given_up[0], end, patient=True)
+        search.contenders.append(given_up.pop(0))
+    search.dropped += given_up
+
+
+def grow(search: Search) -> None:
+    """Train the promising candidates again on more rows; each replaces its smaller self if it is judged better.
+
+    Those that gain most from rows come first: networks and logistic regression. One that gains nothing, or has not
+    enough time, does not grow further. A candidate has half of the time that is left.
+    """
+    assert search.folds.order is not None
+    assert search.candidates_for is not None
+    settled: set[int] = set()
+    all_rows, whole = len(search.folds.order), search.folds
+    while True:
+        networks = [one for one in search.contenders if one.candidate.is_network]
+        wanted = [*sorted(networks, key=lambda one: -one.likelihood)[:1]]
+        wanted += [one for one in search.contenders if one.weight > 0 or one.candidate.key == "logistic"]
+        going = [one for one in search.contenders if one in wanted and one.number not in settled]
+        if not going:
+            break
+        one = min(going, key=lambda one: (one.candidate.key in MOST_ROWS, -one.weight, one.number))
+        end = (time.monotonic() + search.latest) / 2
+        n_rows = _more_rows(one, all_rows, search.shape, end - time.monotonic())
+        shape = search.shape._replace(n_rows=n_rows)
+        candidate = search.candidates_for(n_rows)[one.number] if n_rows else None
+        candidate = candidate and affordable(candidate, shape, end - time.monotonic(), search.budget.speed)
+        settled.add(one.number)
+        if candidate is None:
+            continue
+        if isinstance(one.models[0], LogisticClassifier):  # the strength is a prior: it does not depend on the rows
+            candidate = candidate._replace(settings={**candidate.settings, "l2": one.models[0].l2_})
+        larger = Contender(candidate, one.number, n_rows=n_rows)
+        search.folds = whole.first(n_rows)
+        if not train(search, larger, end) or not larger.finished:
+            larger.finished = False
+            search.dropped.append(larger)
+            continue
+        weigh([larger], search.folds.labels(1), 1)
+        if larger.likelihood > one.likelihood:
+            search.contenders[search.contenders.index(one)] = larger
+            settled.discard(one.number)
+        search.dropped.append(one if larger.likelihood > one.likelihood else larger)
+        judge(search, 1)
+    search.folds = whole
+    search.shape = search.shape._replace(n_rows=all_rows)
+
+
+def _more_rows(one: Contender, all_rows: int, shape: Shape, seconds: float) -> int:
+    """Most rows, all or a part of them, that a candidate can be trained on in time; 0 if hardly more than now."""
+    n_rows = all_rows
+    if one.candidate.key in MOST_ROWS:
+        n_rows = min(all_rows, MOST_ROWS[one.candidate.key])
+    if one.candidate.key == "logistic":
+        n_rows = min(all_rows, _MOST_ENTRIES // shape.n_labels)
+    taken = one.seconds[0]
+    if isinstance(one.models[0], NeuralClassifier):  # a few epochs are enough, and large batches are quicker
+        taken *= 0.5 * _GROWN_EPOCHS / max(_GROWN_EPOCHS, len(one.models[0].history_))
+    while n_rows > 1.5 * one.n_rows:
+        if one.candidate.key == "kernel" or taken * n_rows / one.n_rows <= seconds:
+            return n_rows
+        n_rows //= STEP
+    return 0
 
 
 def _further_folds(search: Search) -> None:
@@ -152,6 +246,10 @@ def _variants(search: Search, more: Iterator[Candidate], n_tried: int, n_members
 def judge(search: Search, n_folds: int) -> None:
     """Weigh the candidates that have so many folds; the others have no weight."""
     search.n_judged = n_folds
+    finished = [one for one in search.contenders if one.finished]
+    if search.grows and finished:
+        search.dropped += [one for one in search.contenders if not one.finished]
+        search.contenders = finished
     for one in search.contenders:
         one.weight = 0.0
     complete = [one for one in search.contenders if len(one.scores) >= n_folds]
@@ -162,7 +260,7 @@ def train(search: Search, one: Contender, end: float, *, patient: bool = False) 
     """Train a candidate without its next fold; False if time is too short for a network that is not ``patient``."""
     folds, fold, key = search.folds, len(one.scores), one.candidate.key
     # Leave-one-out predictions are those of all folds, unless another row with the same features is left in.
-    at_once = key == "kernel" and bool(folds.parts) and folds.distinct
+    at_once = key == "kernel" and bool(folds.parts) and folds.distinct and not search.grows
     rows, held = folds.train(fold), folds.held(fold)
     started = time.monotonic()
     model: Any = one.candidate.build(_seed(search, one, fold))
@@ -179,11 +277,13 @@ def train(search: Search, one: Contender, end: float, *, patient: bool = False) 
             warnings.simplefilter("ignore", TrainingWarning)
             tell(0.0)
             model.fit(*rows, **arguments)
+            one.finished = _has_learnt(model) or (one.finished and bool(one.models))
             if at_once:
                 scores = [model.left_out_[part] for _, part in folds.parts]
             else:
                 scores = [] if held is None else [raw_scores(model, held[0]).astype(np.float32)]
     except TooSlow:
+        one.finished = False
         return False
     history = getattr(model, "history_", None)
     interrupted = history is not None and history.facts.get("stopped") == "interrupted"
@@ -197,6 +297,13 @@ def train(search: Search, one: Contender, end: float, *, patient: bool = False) 
     return True
 
 
+def _has_learnt(model: OnePositiveClassifier) -> bool:
+    """Whether a model is more than what its training began with; fewer trees than wanted are a forest."""
+    if time_left() > 0 or isinstance(model, ForestClassifier | FrequencyClassifier):
+        return True
+    return isinstance(model, NeuralClassifier) and model.history_.facts.get("best_epoch", 0) > 0
+
+
 def finish(search: Search) -> None:
     """Train the final models: of kinds other than networks one of all rows replaces those of the folds."""
     if search.stopped == "interrupted" or not len(search.folds):
@@ -208,7 +315,7 @@ def finish(search: Search) -> None:
         if one.candidate.is_network:
             for model in one.members:
                 round_weights(model.network_)
-        elif (key == "kernel" and search.folds.distinct) or search.folds.judges is not None:
+        elif (key == "kernel" and search.folds.distinct) or search.folds.judges is not None or search.grows:
             one.final = one.members[0]
         elif key == "frequency" or time.monotonic() + 0.8 * refit_seconds(one) <= search.budget.end:
             learnt = {}
