@@ -54,7 +54,7 @@ def fit_default(n_rows, method, budget):
     train, test, Y = make_table(n_rows, 0)
     started = time.perf_counter()
     params = {"time_budget": budget} if method == "auto" else {}
-    model = TableModel(method, params, n_positives=N_POSITIVES, random_state=0).fit(train, label="tag")
+    model = TableModel(method=method, params=params, n_positives=N_POSITIVES, random_state=0).fit(train, label="tag")
     seconds = time.perf_counter() - started
     again = test.iloc[np.arange(min(n_rows, 50_000)) % len(test)]
     started = time.perf_counter()

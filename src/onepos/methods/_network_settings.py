@@ -20,7 +20,7 @@ from onepos.training.objective import gather
 
 #: With fewer rows per label to judge by, the rank of single labels is mostly luck, and a likelihood chooses the epoch.
 _ROWS_PER_LABEL = 10
-#: Larger batches call for no larger learning rate: of 200,000 rows in batches of 1,024 and 4,096, smaller ones were best.
+#: Larger batches call for no larger learning rate: it was best small with batches of 1,024 and of 4,096 rows, too.
 _BATCH_OF_RATE = 256
 #: Rows to look at for what kind of features they are.
 _KIND_ROWS = 1000

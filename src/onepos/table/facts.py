@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onepos._utils import storage
 from onepos._utils.context import deadline, progress_to
 from onepos._utils.machine import apart
-from onepos.exceptions import LabelWarning
+from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import make_classifier
@@ -100,6 +100,7 @@ def compare(
     train, tags = rows.to_fit(labels)
     with apart(), progress_to(None), warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
+        warnings.simplefilter("ignore", TrainingWarning)
         if method != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
             methods[FREQUENCY], _ = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)

@@ -19,7 +19,7 @@ from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods._base import OnePositiveClassifier, SharesClassifier
 from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.budget import BASELINES, Budget
-from onepos.methods.auto.candidates import KINDS, Candidate, Shape, first_candidates, more_candidates
+from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, more_candidates
 from onepos.methods.auto.judging import (
     FEWEST_TO_JUDGE,
     LINKS,
@@ -31,7 +31,7 @@ from onepos.methods.auto.judging import (
     links_of,
     raw_scores,
 )
-from onepos.methods.auto.search import Search, finish, run, sample_size
+from onepos.methods.auto.search import Search, finish, run
 from onepos.methods.registry import StoredEstimator
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take
@@ -170,12 +170,11 @@ class AutoClassifier(SharesClassifier):
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
         n_positives = _guessed_n_positives(folds, generator) if guessed else self.n_positives_
-        search = Search(folds, shape, Budget.until(end, growing=folds.order is not None), seed)
-        if folds.order is not None:
-            n_rows = min(len(folds.order), sample_size(shape.n_labels))
-            search.shape, search.folds = shape._replace(n_rows=n_rows), folds.first(n_rows)
-            search.candidates_for = partial(_candidates_for, keys, shape, self.scale, n_positives)
-        first, later = first_candidates(keys, search.shape, self.scale, n_positives)
+        candidates = partial(first_candidates, keys, scale=self.scale, n_positives=n_positives)
+        search = Search(folds, shape, Budget.until(end, growing=folds.order is not None), seed, candidates)
+        if search.grows:
+            search.begin_with_sample()
+        first, later = search.candidates()
         more = more_candidates(keys, shape, self.scale, n_positives)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             run(search, first, later, more, self.n_members)
@@ -276,14 +275,6 @@ class AutoClassifier(SharesClassifier):
             for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
         ]
         return pool(np.stack(log_p), self.weights_)
-
-
-def _candidates_for(
-    keys: tuple[str, ...], shape: Shape, scale: str, n_positives: float | None, n_rows: int
-) -> list[Candidate]:
-    """All candidates of round one, for another number of rows."""
-    first, later = first_candidates(keys, shape._replace(n_rows=n_rows), scale, n_positives)
-    return [*first, *later]
 
 
 def _guessed_n_positives(folds: Folds, generator: np.random.Generator) -> float | None:

@@ -1,5 +1,6 @@
 """Train candidates fold by fold within a time limit, judge them, give the rest of the time to the promising ones."""
 
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,8 +32,9 @@ _ROWS_TO_DROP = 500
 _MOST_USELESS = 3
 #: Rows of the sample that all candidates begin with; with many labels fewer, so that rows × labels stay below a number.
 SAMPLE, _SAMPLE_ENTRIES = 24_000, 6_000_000
-#: A candidate for which the time is too short for all rows gets this part of them, or this part of these, and so on.
-STEP = 4
+#: Share of the time in which logistic regression shall learn from the sample, products that it needs per row, feature
+#: and label, and rows that the sample has at least.
+_OF_LOGISTIC, _PRODUCTS, _LEAST_SAMPLE = 0.06, 600, 4000
 #: Most rows of the kinds that take much more time with more rows, and most rows × labels of logistic regression.
 MOST_ROWS, _MOST_ENTRIES = {"forest": 100_000, "kernel": 50_000, "smile": 50_000}, 10_000_000
 #: Epochs that a grown network needs, and share of the time for what follows the growth.
@@ -51,10 +53,10 @@ class Search:
     shape: Shape
     budget: Budget
     seed: int
+    #: The candidates of round one for a shape: those to try first, and those to try if time is ample.
+    candidates_of: Callable[[Shape], tuple[list[Candidate], list[Candidate]]]
     listener: Listener | None = field(default_factory=current_listener)
     contenders: list[Contender] = field(default_factory=list)
-    #: With many rows: the candidates for so many of them.
-    candidates_for: Callable[[int], list[Candidate]] | None = None
     #: Candidates that others replaced, or that had not enough time.
     dropped: list[Contender] = field(default_factory=list)
     n_judged: int = 0  # folds that all promising candidates have
@@ -67,17 +69,32 @@ class Search:
         """Whether candidates begin with a sample of many rows."""
         return self.folds.order is not None
 
+    def begin_with_sample(self) -> None:
+        """Take a sample of the rows, with a limit of time so few that logistic regression has time enough for them."""
+        assert self.folds.order is not None
+        n_labels, n_numbers = self.shape.n_labels, self.shape.n_features
+        if self.shape.is_sparse:
+            n_numbers = self.folds.features.nnz // self.shape.n_rows
+        n_rows = min(SAMPLE, _SAMPLE_ENTRIES // n_labels)
+        products = _PRODUCTS * (n_numbers + 10) * n_labels  # per row; exponentials take the time of some products
+        if not np.isinf(self.budget.end):
+            n_rows = min(n_rows, int(_OF_LOGISTIC * self.budget.length * self.budget.speed / products))
+        n_rows = min(len(self.folds.order), max(_LEAST_SAMPLE, 2 * n_labels, n_rows))
+        self.shape, self.folds = self.shape._replace(n_rows=n_rows), self.folds.first(n_rows)
+
+    def candidates(self) -> tuple[list[Candidate], list[Candidate]]:
+        """Candidates of round one; with many rows those that gain most from them come first."""
+        first, later = self.candidates_of(self.shape)
+        if self.grows:
+            first.sort(key=lambda one: one.key in MOST_ROWS)
+        return first, later
+
     @property
     def latest(self) -> float:
         """When training of folds must have ended, so that the final models can still be trained."""
-        if self.grows:
+        if self.grows:  # no final models follow
             return self.budget.end - _FOR_THE_REST * self.budget.length
         return self.budget.end - sum(refit_seconds(one) for one in self.contenders if one.weight > 0)
-
-
-def sample_size(n_labels: int) -> int:
-    """Rows to begin with."""
-    return max(2 * n_labels, min(SAMPLE, _SAMPLE_ENTRIES // n_labels))
 
 
 def run(
@@ -140,9 +157,8 @@ def grow(search: Search) -> None:
     enough time, does not grow further. A candidate has half of the time that is left.
     """
     assert search.folds.order is not None
-    assert search.candidates_for is not None
     settled: set[int] = set()
-    all_rows, whole = len(search.folds.order), search.folds
+    all_rows, shape = len(search.folds.order), search.shape
     while True:
         networks = [one for one in search.contenders if one.candidate.is_network]
         wanted = [*sorted(networks, key=lambda one: -one.likelihood)[:1]]
@@ -151,18 +167,19 @@ def grow(search: Search) -> None:
         if not going:
             break
         one = min(going, key=lambda one: (one.candidate.key in MOST_ROWS, -one.weight, one.number))
-        end = (time.monotonic() + search.latest) / 2
-        n_rows = _more_rows(one, all_rows, search.shape, end - time.monotonic())
-        shape = search.shape._replace(n_rows=n_rows)
-        candidate = search.candidates_for(n_rows)[one.number] if n_rows else None
-        candidate = candidate and affordable(candidate, shape, end - time.monotonic(), search.budget.speed)
+        end = (time.monotonic() + search.latest) / 2 if len(going) > 1 else search.latest
+        n_rows = _more_rows(one, all_rows, shape, end - time.monotonic())
         settled.add(one.number)
+        if not n_rows:
+            continue
+        search.shape, search.folds = shape._replace(n_rows=n_rows), search.folds.first(n_rows)
+        of_kind = [*itertools.chain(*search.candidates())][one.number]
+        candidate = affordable(of_kind, search.shape, end - time.monotonic(), search.budget.speed)
         if candidate is None:
             continue
         if isinstance(one.models[0], LogisticClassifier):  # the strength is a prior: it does not depend on the rows
             candidate = candidate._replace(settings={**candidate.settings, "l2": one.models[0].l2_})
         larger = Contender(candidate, one.number, n_rows=n_rows)
-        search.folds = whole.first(n_rows)
         if not train(search, larger, end) or not larger.finished:
             larger.finished = False
             search.dropped.append(larger)
@@ -173,8 +190,7 @@ def grow(search: Search) -> None:
             settled.discard(one.number)
         search.dropped.append(one if larger.likelihood > one.likelihood else larger)
         judge(search, 1)
-    search.folds = whole
-    search.shape = search.shape._replace(n_rows=all_rows)
+    search.shape, search.folds = shape._replace(n_rows=all_rows), search.folds.first(all_rows)
 
 
 def _more_rows(one: Contender, all_rows: int, shape: Shape, seconds: float) -> int:
@@ -190,7 +206,7 @@ def _more_rows(one: Contender, all_rows: int, shape: Shape, seconds: float) -> i
     while n_rows > 1.5 * one.n_rows:
         if one.candidate.key == "kernel" or taken * n_rows / one.n_rows <= seconds:
             return n_rows
-        n_rows //= STEP
+        n_rows //= 2
     return 0
 
 
@@ -224,7 +240,7 @@ def _variants(search: Search, more: Iterator[Candidate], n_tried: int, n_members
         if len(search.contenders) >= n_members:
             search.stopped = "n_members"
             return
-        variant = Contender(candidate, number)
+        variant = Contender(candidate, number, n_rows=search.shape.n_rows)
         while len(variant.scores) < search.n_judged:
             if _is_large(search, variant):
                 search.stopped = "model_size"
