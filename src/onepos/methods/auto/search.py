@@ -93,7 +93,7 @@ class Search:
     def latest(self) -> float:
         """When training of folds must have ended, so that the final models can still be trained."""
         if self.grows:  # no final models follow
-            return self.budget.end - _FOR_THE_REST * self.budget.length
+            return self.budget.started + (1.0 - _FOR_THE_REST) * self.budget.length
         return self.budget.end - sum(refit_seconds(one) for one in self.contenders if one.weight > 0)
 
 
@@ -185,10 +185,12 @@ def grow(search: Search) -> None:
             search.dropped.append(larger)
             continue
         weigh([larger], search.folds.labels(1), 1)
+        loser = larger
         if larger.likelihood > one.likelihood:
-            search.contenders[search.contenders.index(one)] = larger
+            search.contenders[search.contenders.index(one)], loser = larger, one
             settled.discard(one.number)
-        search.dropped.append(one if larger.likelihood > one.likelihood else larger)
+        loser.weight = 0.0
+        search.dropped.append(loser)
         judge(search, 1)
     search.shape, search.folds = shape._replace(n_rows=all_rows), search.folds.first(all_rows)
 
