@@ -42,8 +42,8 @@ def auto_batch_size(n_rows: int) -> int:
     >>> [auto_batch_size(n_rows) for n_rows in (100, 2000, 40_000, 200_000, 1_000_000, 10_000_000)]
     [16, 32, 128, 1024, 4096, 4096]
     """
-    few, many = (2 ** round(math.log2(max(n_rows, 1) / share)) for share in (50, 250))
-    return max(16, min(few, 128), min(many, 4096))
+    few, many = (math.exp2(round(math.log2(max(n_rows, 1) / share))) for share in (50, 250))
+    return int(max(16, min(few, 128), min(many, 4096)))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
