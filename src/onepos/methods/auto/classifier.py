@@ -69,7 +69,8 @@ class AutoClassifier(SharesClassifier):
     n_members : int
         Most candidates to train.
     n_folds : int or None
-        Folds; 1 holds out ``validation_fraction`` of the rows once. None: 8. A completely labelled validation set
+        Folds; 1 holds out ``validation_fraction`` of the rows once. None: 8, and of more than 36,000 labelled rows one
+        held-out part: candidates then begin with a sample, and promising ones get more rows. A completely labelled validation set
         given to ``fit`` judges alone.
     methods : "auto" or sequence of str
         Keys to choose from: frequency, logistic, forest, kernel, capped, wan, softmax, smile, an. "auto": all that

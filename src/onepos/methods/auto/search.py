@@ -84,9 +84,11 @@ class Search:
 
     def candidates(self) -> tuple[list[Candidate], list[Candidate]]:
         """Candidates of round one; with many rows those that gain most from them come first."""
-        first, later = self.candidates_of(self.shape)
-        if self.grows:
-            first.sort(key=lambda one: one.key in MOST_ROWS)
+        if not self.grows:
+            return self.candidates_of(self.shape)
+        # A network that meets a small sample has large batches, too: it must be quick.
+        first, later = self.candidates_of(self.shape._replace(n_rows=max(SAMPLE, self.shape.n_rows)))
+        first.sort(key=lambda one: one.key in MOST_ROWS)
         return first, later
 
     @property
