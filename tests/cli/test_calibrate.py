@@ -65,3 +65,14 @@ def test_clear_errors(run, folder, tmp_path):
     )
     assert code == 2
     assert "name another file" in err
+
+
+def test_rows_of_one_thing(run, tmp_path):
+    table = photo_table().drop(columns="tags")
+    table["place"] = np.arange(len(table)) // 2
+    table.to_csv(tmp_path / "photos.csv", index=False)
+    code, said, _ = run("fit", tmp_path / "photos.csv", *COLUMNS, "--group", "place", "--out", tmp_path / "m", "--json")
+    assert code == 0
+    facts = json.loads(said)
+    assert facts["rows"] == -(-len(table) // 2)
+    assert any("things ('place'), whose tags are joined" in note for note in facts["notes"])

@@ -105,7 +105,7 @@ def test_saved_and_loaded_predictions_are_equal_bit_for_bit(photos, tmp_path, me
 def test_equal_seeds_give_equal_files(photos, tmp_path):
     for name in "ab":
         TableModel(**EASY, method="logistic", params={"l2": 1.0}).fit(photos, label="tag").save(tmp_path / name)
-    # linear keeps no timings, so that even the bytes agree
+    # logistic keeps no timings, so that even the bytes agree
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 

@@ -161,11 +161,11 @@ def _show(found: "SampleCheck") -> None:
     else:
         output.print_prose(f"No sign of chosen tags ({p}): chance may explain the differences.")
     output.print_line()
-    rows = [
+    measures = [
         (title, *(_interval(group[name]) for group in (found.before, found.after, found.difference)))
         for name, title in _TITLES.items()
     ]
-    output.show_table(("measure", "now", "corrected", "difference"), rows)
+    output.show_table(("measure", "now", "corrected", "difference"), measures)
     output.print_prose(
         "Corrected: each row by a correction that the other rows taught. In parentheses 95 % intervals from 2,000 "
         "resamples of the rows. Precision, recall and F1 are those of the label sets, over all entries."

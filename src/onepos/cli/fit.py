@@ -119,7 +119,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
                 model.fit(options.data, decisions=decisions, cache_folder=options.cache, **how)
             else:
                 tell(0.02, "reading")
-                plain = [*filter(None, (options.label, options.id, options.image)), *names(options.text)]
+                plain = [*filter(None, (options.label, options.id, options.group, options.image)), *names(options.text)]
                 data = read_table(options.data, words=names(options.categories), plain=plain)
                 if not (options.label or options.labels):
                     columns = shorten(data.frame.columns)

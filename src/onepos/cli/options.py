@@ -65,6 +65,9 @@ class TrainingOptions:
     image: Image = None
     embed: Embed = None
     id: Id = None
+    group: Annotated[
+        str | None, option("COL", "Column that names the thing a row describes; tags of its rows are joined.")
+    ] = None
     drop: Drop = None
     categories: Annotated[str | None, option("COL,…", "Treat these number columns as categories.")] = None
     method: Annotated[str, _METHOD] = "auto"
@@ -118,6 +121,7 @@ class TrainingOptions:
             embed=self.embed or None,
             image_folder=self.data.parent,
             id=self.id,
+            group=self.group,
             separator=self.separator,
             n_positives=self.n_positives,
             at_least_one=not self.allow_empty,

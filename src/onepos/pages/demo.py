@@ -74,7 +74,7 @@ class DemoResult:
 
     ``scores`` has one row per method: ``suggested`` counts the labels that it adds to the training table,
     ``precision`` is the share of them that is true, ``recall`` the share of the hidden labels that is among them, and
-    ``average_precision`` that of new pictures. ``facts`` are sizes and settings, ``files`` the paths of table,
+    ``average_precision`` that of new pictures. ``facts`` are sizes, ``files`` the paths of table,
     completed table, review page and report.
     """
 
@@ -133,14 +133,9 @@ def run_demo(
         results = pd.DataFrame.from_dict(scores, orient="index").rename_axis("method")
         facts: dict[str, Any] = {
             "n_train": n_train,
-            "n_test": n_test,
             "mean_labels": float(seen.Y.sum(axis=1).mean()),
             "hidden": int(((seen.Y == 1) & (observed == 0)).sum()),
-            "n_positives": N_POSITIVES,
-            "set_size": SET_SIZE,
             "method": METHOD,
-            "settings": SETTINGS | {"max_epochs": max_epochs},
-            "random_state": random_state,
         }
         tell(0.9, "writing pages")
         completed = np.maximum(sets, observed)

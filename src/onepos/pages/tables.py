@@ -59,9 +59,7 @@ def review_page(
     text = model.encoder_.text[0] if model.encoder_.text else None
     shown = [name for name in model.encoder_.kinds_ if name not in (text, title)][:_SHOWN_COLUMNS]
     sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
-    titles, texts, images = (
-        frame[name].fillna("").astype(str).tolist() if name else None for name in (title, text, image)
-    )
+    titles, texts, images = (frame[name].tolist() if name else None for name in (title, text, image))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_review(
         path,

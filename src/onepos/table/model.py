@@ -24,7 +24,7 @@ from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.facts import FACTS, compare, tuning_facts
 from onepos.table.kinds import Tally, as_list, named
-from onepos.table.tags import LabelColumns, apply_decisions, row_ids
+from onepos.table.tags import LabelColumns, apply_decisions, join_things, row_ids
 from onepos.table.training import FOLDER_ROWS, EncodedRows, fit_in_time, make_estimator, read_folder, split_rows
 
 _SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
@@ -44,6 +44,9 @@ class TableModel(BaseEstimator):
         and not the folder.
     id : str, optional
         The column that names the rows; not a feature. Without it rows are numbered from 1 on.
+    group : str, optional
+        The column that names the thing that a row describes, such as an item, a place or a patient; not a feature. The
+        first row of a thing is used, with the tags of all of its rows.
     separator : str, optional
         What stands between the tags of a cell of the label column, such as ";" in ``Drama;Romance``. Without it a cell
         holds one tag.
@@ -101,6 +104,7 @@ class TableModel(BaseEstimator):
     categories: str | Sequence[str] = ()
     drop: str | Sequence[str] = ()
     id: str | None = None
+    group: str | None = None
     separator: str | None = None
     n_positives: float | None = None
     at_least_one: bool = True
@@ -168,9 +172,10 @@ class TableModel(BaseEstimator):
             columns.check(as_list(self.text))
             self.label_, decided, before = label, None, seconds_not_counted()
             if isinstance(table, str | Path):
-                if as_list(self.text) or self.image or decisions is not None or self.tune is not None:
+                if as_list(self.text) or self.image or decisions is not None or self.tune is not None or self.group:
                     raise ValueError(
-                        "text, image, decisions and tune need the whole table in memory: leave them out for a folder."
+                        "group, text, image, decisions and tune need the whole table in memory: leave them out for a "
+                        "folder."
                     )
                 rows, notes = self._encode_folder(Path(table), columns, estimator, cache_folder)
             else:
@@ -186,14 +191,19 @@ class TableModel(BaseEstimator):
         if decisions is not None:
             indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
         self.labels_ = [str(name) for name in indicator.columns]
+        encoder, notes, thing = self._new_encoder(columns), [], None
+        if self.group is not None:
+            frame, indicator, thing, note = join_things(frame, indicator, self.group, encoder.drop)
+            notes.append(note)
         observed = indicator.to_numpy(dtype=np.int8)
-        train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
+        features = frame.drop(columns=[name for name in encoder.drop if name in frame.columns])
+        train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state, features)
         tell(0.03, "encoding columns")
         tally = Tally()
         with stage(0.03, 0.05):
-            self.encoder_ = self._new_encoder(columns).fit(frame.iloc[train])
-            features = self.encoder_.transform(frame, tally)
-        return EncodedRows(features, observed, train, held), tally.notes(), decided
+            self.encoder_ = encoder.fit(frame.iloc[train])
+            encoded = self.encoder_.transform(frame, tally)
+        return EncodedRows(encoded, observed, train, held, thing=thing), [*notes, *tally.notes()], decided
 
     def _encode_folder(
         self, folder: Path, columns: LabelColumns, estimator: OnePositiveClassifier, cache_folder: str | Path | None
@@ -217,7 +227,7 @@ class TableModel(BaseEstimator):
         return ColumnEncoder(
             text=self.text,
             categories=self.categories,
-            drop=[*columns.names, *as_list(self.drop)],
+            drop=[*columns.names, *([self.group] if self.group else []), *as_list(self.drop)],
             image=self.image,
             embed=self.embed,
             image_folder=self.image_folder,
@@ -247,7 +257,7 @@ class TableModel(BaseEstimator):
             else:
                 search = self.tune(estimator, features, tags)
                 estimator = search.best_estimator
-        self.estimator_, self.held_out_ = estimator, rows.held
+        self.estimator_, self.held_out_ = estimator, rows.held_in_table()
         tell(0.95, "comparing on held-out rows")
         unseen, _ = rows.some(rows.held if len(rows.held) else rows.train, _SET_ROWS)
         size = float(self._sets(estimator.predict_proba(unseen)).sum(axis=1).mean())

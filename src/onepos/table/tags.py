@@ -170,6 +170,53 @@ class LabelColumns(NamedTuple):
         return made
 
 
+class Things(NamedTuple):
+    """One row per thing, with the tags of all of its rows; the number of each row's thing; what to tell the user."""
+
+    frame: pd.DataFrame
+    indicator: pd.DataFrame
+    of_row: NDArray[np.intp]
+    note: str
+
+
+def join_things(frame: pd.DataFrame, indicator: pd.DataFrame, group: str, not_features: Sequence[str]) -> Things:
+    """Join the rows that have the same value in column ``group``: the first one stays, with the tags of all.
+
+    A rejected label (−1) stays rejected unless another row of the thing has it. A row without a value is its own thing.
+    """
+    require_columns(frame, [group], "group")
+    codes, _ = pd.factorize(frame[group])
+    alone = codes < 0
+    codes[alone] = len(codes) + np.arange(alone.sum())
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # things in the order of their first rows
+    first, of_row = first[order], np.argsort(order)[inverse]
+    values = indicator.to_numpy(dtype=np.int8)
+    positive, rejected = (np.zeros((len(first), values.shape[1]), dtype=bool) for _ in range(2))
+    np.logical_or.at(positive, of_row, values > 0)
+    np.logical_or.at(rejected, of_row, values < 0)
+    joined = np.where(positive, 1, np.where(rejected, -1, 0)).astype(np.int8)
+    features = frame.drop(columns=[*{group, *not_features} & set(frame.columns)])
+    marks = row_marks(features)
+    differ = 0 if marks is None else len(np.unique(of_row[marks != marks[first][of_row]]))
+    note = f"{len(frame):,} rows describe {len(first):,} things ({group!r}), whose tags are joined"
+    if differ:
+        note += f"; {differ:,} of these have rows that differ in other columns, and their first row is used"
+    return Things(
+        frame.iloc[first], pd.DataFrame(joined, columns=indicator.columns, index=frame.index[first]), of_row, note
+    )
+
+
+def row_marks(frame: pd.DataFrame) -> NDArray[np.uint64] | None:
+    """Return a number for each row, equal if the cells are; None if there are no columns, or cells cannot be hashed."""
+    if not frame.shape[1]:
+        return None
+    try:
+        return np.asarray(pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64)
+    except TypeError:  # cells that are lists
+        return None
+
+
 def indicator_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return the 0/1 columns of the given names as int8; anything else in them is an error."""
     require_columns(frame, names, "labels")

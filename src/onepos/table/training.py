@@ -16,11 +16,11 @@ from onepos._utils.context import deadline, limit_lifted, tell, time_left
 from onepos.exceptions import DataFileError
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import METHODS, make_classifier
-from onepos.rows.splits import Split, can_hold_out, hold_out
+from onepos.rows.splits import Split, can_hold_out, first_equal, hold_out
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.files import count_rows, read_chunks
 from onepos.table.kinds import Tally, named, require_columns
-from onepos.table.tags import LabelColumns, distinct_tags
+from onepos.table.tags import LabelColumns, distinct_tags, row_marks
 from onepos.training import Processes
 
 #: Methods that predict every training row out of fold and keep the result as ``comparison_``: nothing is held out.
@@ -43,6 +43,12 @@ class EncodedRows:
     train: NDArray[np.intp]
     held: NDArray[np.intp]
     most: int | None = None
+    #: Number of the encoded row that each row of the table is in, if rows were joined.
+    thing: NDArray[np.intp] | None = None
+
+    def held_in_table(self) -> NDArray[np.intp]:
+        """Return the rows of the table that are held out."""
+        return self.held if self.thing is None else np.flatnonzero(np.isin(self.thing, self.held))
 
     def to_fit(self, labels: list[str]) -> tuple[Any, pd.DataFrame]:
         """Return features and tags for ``fit``."""
@@ -135,13 +141,24 @@ def _shared_array(shape: tuple[int, int], folder: str | Path | None, processes: 
     return Path(processes.agree(name))
 
 
-def split_rows(observed: NDArray[np.int8], method: str, fraction: float | None, random_state: int | None) -> Split:
-    """Return the rows to train on, those without a tag among them, and the rows held out."""
+def split_rows(
+    observed: NDArray[np.int8],
+    method: str,
+    fraction: float | None,
+    random_state: int | None,
+    features: pd.DataFrame | None = None,
+) -> Split:
+    """Return the rows to train on, those without a tag among them, and the rows held out.
+
+    Rows with the same ``features`` stay together, as far as ``onepos.rows.splits`` takes them for one thing.
+    """
     if fraction is None:
         fraction = 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
     if fraction == 0 or not can_hold_out(observed):
         return np.arange(len(observed)), np.empty(0, dtype=np.intp)
-    return hold_out(observed, fraction, np.random.default_rng(random_state))
+    marks = None if features is None else row_marks(features)
+    alike = None if marks is None else first_equal(marks)
+    return hold_out(observed, fraction, np.random.default_rng(random_state), alike=alike)
 
 
 def make_estimator(

@@ -263,8 +263,11 @@ def _search(optuna: Any, judge: "_Judge", space: Space, n_trials: int, seed: int
         stopped = "interrupted"
     finally:
         optuna.logging.set_verbosity(level)
+    trials = [trial for trial in study.trials if "setting" in trial.user_attrs]
+    if not trials:
+        raise KeyboardInterrupt
     tell(1.0, "training with the best settings")
-    return [trial for trial in study.trials if "setting" in trial.user_attrs], stopped
+    return trials, stopped
 
 
 def _best(trials: list[Any]) -> Any:
