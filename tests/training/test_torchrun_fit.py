@@ -123,6 +123,9 @@ class OneOfThree(Processes):
     def agree(self, value):
         return self.features
 
+    def gather_values(self, value):
+        return [value]
+
 
 def test_processes_share_the_encoding(shards, tmp_path):
     """Each of three processes encodes every third piece, here of four files, and has all labels."""
