@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos._utils.messages import shorten
+from onepos._utils.validation import shorten
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.metrics import METRICS, row_values

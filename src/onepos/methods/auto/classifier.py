@@ -70,8 +70,8 @@ class AutoClassifier(SharesClassifier):
         Most candidates to train.
     n_folds : int or None
         Folds; 1 holds out ``validation_fraction`` of the rows once. None: 8, and of more than 36,000 labelled rows one
-        held-out part: candidates then begin with a sample, and promising ones get more rows. A completely labelled validation set
-        given to ``fit`` judges alone.
+        held-out part: candidates then begin with a sample, and promising ones get more rows. A completely labelled
+        validation set given to ``fit`` judges alone.
     methods : "auto" or sequence of str
         Keys to choose from: frequency, logistic, forest, kernel, capped, wan, softmax, smile, an. "auto": all that
         suit the data.
@@ -96,6 +96,7 @@ class AutoClassifier(SharesClassifier):
     history_ : History
         One record per candidate: method, settings, likelihood alone, weight, folds, seconds. ``facts["stopped"]`` says
         what ended the search: "methods" (all were tried), "n_members", "time_budget", "model_size" or "interrupted".
+        ``facts["not_finished"]``: methods that had no time to learn. Of many rows a record has the number of ``rows``.
     comparison_ : dict
         How the pool and each method rank the observed labels of held-out rows: ``rows``, their number, and
         ``methods``, with mean reciprocal rank and log-likelihood by key. Empty if there are too few rows to judge.

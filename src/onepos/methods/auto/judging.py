@@ -51,8 +51,6 @@ class Folds:
     observed: NDArray[np.int8]
     parts: list[Split]
     judges: Labelled | None = None
-    #: Whether no two rows have the same features.
-    distinct: bool = True
     #: Of many rows: those to train on, in the order in which candidates get them.
     order: RowNumbers | None = None
 
@@ -114,7 +112,7 @@ def deal(
         parts = [hold_out(observed, min(fraction, most / len(observed)), generator, alike=alike)]
     else:
         parts = folds(observed, max(n_folds, -(-len(observed) // most)), generator, alike=alike)[:n_folds]
-    return Folds(features, observed, parts, distinct=alike is None)
+    return Folds(features, observed, parts)
 
 
 def _deal_many(
