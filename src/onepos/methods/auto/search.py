@@ -32,7 +32,7 @@ _ROWS_TO_DROP = 500
 _MOST_USELESS = 3
 #: Rows of the sample that all candidates begin with; with many labels fewer, so that rows × labels stay below a number.
 SAMPLE, _SAMPLE_ENTRIES = 24_000, 6_000_000
-#: Share of the time in which logistic regression shall learn from the sample, products that it needs per row, feature
+#: Share of the time in which logistic regression must learn from the sample, products that it needs per row, feature
 #: and label, and rows that the sample has at least.
 _OF_LOGISTIC, _PRODUCTS, _LEAST_SAMPLE = 0.06, 600, 4000
 #: Most rows of the kinds that take much more time with more rows, and most rows × labels of logistic regression.
