@@ -30,8 +30,10 @@ def cell_text(value: Any) -> str:
 
     Whole numbers have no decimal point, whatever their type: pandas reads integers with a gap as floating point.
     """
-    if isinstance(value, float | np.floating | Decimal) and value % 1 == 0:
+    if isinstance(value, float | np.floating) and value % 1 == 0:
         value = int(value)
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        value = int(value)  # a remainder would fail beyond 28 digits
     return str(value).strip()
 
 
