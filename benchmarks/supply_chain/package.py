@@ -1,4 +1,4 @@
-"""Build sdist and wheel, install each into an empty environment, and use it: `make package`.
+"""Build sdist and wheel of onepos and onepos-studies, install each into an empty environment: `make package`.
 
 The wheel is made *from the sdist*, so a file that the sdist lacks cannot hide. Each environment gets the core and the
 command line only: what is used there must not need anything else. Nothing is imported from the checkout.
@@ -31,9 +31,9 @@ print("used onepos", onepos.__version__)
 """
 
 
-def build(folder: Path) -> tuple[Path, Path]:
+def build(folder: Path, source: Path = ROOT) -> tuple[Path, Path]:
     """Make the sdist from the checkout and the wheel from the sdist; return both files."""
-    sdist = _pip_build(folder, ROOT, "sdist")
+    sdist = _pip_build(folder, source, "sdist")
     with tarfile.open(sdist) as archive:
         archive.extractall(folder / "unpacked", filter="data")
     (unpacked,) = (folder / "unpacked").iterdir()
@@ -78,6 +78,16 @@ def use(package: Path, folder: Path, constraints: Path) -> str:
     return said
 
 
+def use_studies(packages: tuple[Path, Path], folder: Path, constraints: Path) -> str:
+    """Install onepos and onepos-studies in an empty environment and use the commands; return the list of studies."""
+    venv.create(folder, with_pip=True)
+    _run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "-c", constraints, *packages)
+    onepos = folder / "bin" / "onepos"
+    _run(onepos, "datasets", "list", cwd=folder)
+    _run(onepos, "bench", "table", ROOT / "studies" / "rows" / "ablation.parquet", cwd=folder)
+    return _run(onepos, "bench", "studies", cwd=folder)
+
+
 def _run(*command: object, cwd: Path | None = None) -> str:
     # Neither the checkout nor the caller's packages may be found by accident.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
@@ -101,6 +111,12 @@ def main() -> None:
             print(f"{package.name}: {len(inside)} files, {package.stat().st_size / 1e6:.1f} MB", flush=True)
             if not arguments.build_only:
                 print("   ", use(package, folder / f"use-{package.suffix[1:]}", ROOT / "constraints.txt"), flush=True)
+        (folder / "studies").mkdir()
+        built = build(folder / "studies", ROOT / "studies")
+        for package, inside in zip(built, contents(*built), strict=True):
+            print(f"{package.name}: {len(inside)} files, {package.stat().st_size / 1e6:.1f} MB", flush=True)
+        if not arguments.build_only:
+            print(use_studies((wheel, built[1]), folder / "use-studies", ROOT / "constraints.txt"), flush=True)
 
 
 if __name__ == "__main__":

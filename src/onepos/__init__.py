@@ -60,7 +60,7 @@ _HOME = {
 }
 _SUBMODULES = (
     *("datasets", "doctor", "exceptions", "label_sets", "metrics", "pages"),
-    *("persistence", "table", "testing", "training", "tuning"),
+    *("persistence", "table", "testing", "training"),
 )
 
 __all__ = sorted([*_HOME, *_SUBMODULES])

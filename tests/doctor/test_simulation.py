@@ -151,3 +151,34 @@ def test_no_evidence():
     assert (found.estimate, found.interval, found.basis, found.pairs) == (None, None, "none", 0)
     assert estimate_cardinality(np.eye(60), ["a"] * 60).basis == "none"
     assert estimate_cardinality(np.ones((60, 2)), list("ab") * 30).basis == "none"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_list_of_tags_is_no_repeated_draw(seed):
+    """Each thing lists two or three of its four labels, each once: that is what is shown, and all that is known."""
+    rng = RNG(seed)
+    truth, listed = fixed_size(400, 4, 12, rng), rng.integers(2, 4, size=400)
+    order = np.where(truth, rng.random(truth.shape), -1).argsort(axis=1)[:, ::-1]
+    things = np.repeat(np.arange(400), listed)
+    tags = np.concatenate([order[thing, :size] for thing, size in enumerate(listed)])
+    found = estimate_cardinality(rng.normal(size=(400, 3))[things], tags)
+    assert (found.basis, found.pairs, found.estimate) == ("list", 400, None)
+    assert found.shown == pytest.approx(listed.mean())
+
+
+def test_nothing_agrees_among_too_few_pairs_to_tell():
+    """Twenty pairs of different tags of a hundred labels: neither a list nor an estimate of a hundred."""
+    rng = RNG(0)
+    tags = np.concatenate([np.arange(40), 40 + rng.integers(60, size=2000)])
+    found = estimate_cardinality(
+        np.concatenate([np.repeat(rng.normal(size=(20, 3)), 2, axis=0), rng.normal(size=(2000, 3))]), tags
+    )
+    assert found.basis != "list"
+    assert found.basis != "duplicates"
+
+
+def test_rows_that_show_several_tags_give_no_bound_below_them():
+    rng = RNG(1)
+    truth = rng.random((600, 6)) < 0.5
+    shown = truth & (rng.random(truth.shape) < 0.9)
+    assert estimate_cardinality(rng.normal(size=(600, 3)), shown.astype(int)).estimate is None

@@ -125,6 +125,7 @@ CASES = {
     "row-duplicate-disagrees": lambda: _stacked(4, lambda tags: tags.map(dict(zip(LABELS, LABELS[::-1], strict=True)))),
     "cardinality-bound": lambda: (*clean(), {}),
     "cardinality-estimate": lambda: _stacked(50),
+    "cardinality-list": lambda: _stacked(90, lambda tags: tags.map(dict(zip(LABELS, LABELS[::-1], strict=True)))),
 }
 
 #: Findings that the illness of a case brings along.
@@ -133,4 +134,5 @@ BROUGHT_ALONG = {
     "label-dominant": {"label-rare", "tag-unpredictable"},
     "row-duplicate-disagrees": {"row-duplicate"},
     "cardinality-estimate": {"row-duplicate"},
+    "cardinality-list": {"row-duplicate", "row-duplicate-disagrees"},
 }

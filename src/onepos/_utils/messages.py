@@ -6,7 +6,7 @@ from typing import Any
 
 
 def expected(what: str, value: Any, advice: str = "") -> str:
-    """Return a message such as ``trials must be at least 1; got 0. Leave it out for 20.``."""
+    """Return a message such as ``max_epochs must be at least 1; got 0. Leave it out for 100.``."""
     return f"{what}; got {value!r}.{advice and ' '}{advice}"
 
 

@@ -79,7 +79,7 @@ def check_labels(y: Any, *, complete: bool = False) -> Labels:
 
 def _is_vector(y: Any) -> bool:
     """Tell scikit-learn's 1-D contract (also a single column) from an indicator matrix."""
-    shape = y.shape if sparse.issparse(y) else np.shape(y)
+    shape = y.shape if sparse.issparse(y) else np.asarray(y).shape
     if len(shape) not in (1, 2):
         raise ValueError(f"y must be 1-D (one class per row) or 2-D (an indicator matrix); got shape {shape}.")
     return len(shape) == 1 or shape[1] == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from onepos._utils.context import deadline, tell
-from onepos._utils.machine import launched_rank, require
+from onepos._utils.machine import launched_rank
 from onepos._utils.messages import shorten
 from onepos._utils.progress import progress_shown
 from onepos.cli import output
@@ -27,7 +27,7 @@ EXAMPLES = (
     'onepos fit films.csv --label genres --separator ", " --text plot --out films.onepos',
     "onepos fit photos.csv --label tag --method an --set max_epochs=10 --out photos.onepos",
     "onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos",
-    "onepos fit photos.csv --label tag --tune --budget 600 --out photos.onepos",
+    "onepos fit photos.csv --label tag --budget 600 --out photos.onepos",
     "onepos fit photos.csv --label tag --sample checked.csv --sample-label tags --out photos.onepos --report page.html",
     "torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --method smile --checkpoint run --out photos.onepos",
 )
@@ -142,10 +142,8 @@ def _check(options: TrainingOptions) -> None:
         raise InputError("--cache is for a folder of shards, whose features are kept on disk: leave it out.")
     if options.budget is not None and not options.budget > 0:
         raise InputError(f"--budget is a number of seconds above 0; got {options.budget:g}.")
-    if options.tune:
-        require("optuna", extra="tune", purpose="--tune")
-    elif options.trials is not None or (options.budget is not None and options.method != "auto"):
-        raise InputError("--trials and --budget say how long --tune searches: give --tune too, or leave them out.")
+    if options.budget is not None and options.method != "auto":
+        raise InputError(f"--budget is the time that auto may take; method {options.method!r} has none: leave it out.")
     if options.sample is not None:
         _check_sample(options, options.sample)
     elif options.sample_label is not None:
@@ -183,7 +181,6 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
 
 
 def _interrupted(model: "TableModel") -> bool:
-    """Whether Ctrl-C ended the search or the training, each of which keeps what it has."""
-    tuning, history = model.facts_["tuning"], getattr(model.estimator_, "history_", None)
-    ends = [tuning and tuning["stopped"], history is not None and history.facts.get("stopped")]
-    return "interrupted" in ends
+    """Whether Ctrl-C ended the training, which keeps what it has."""
+    history = getattr(model.estimator_, "history_", None)
+    return history is not None and history.facts.get("stopped") == "interrupted"

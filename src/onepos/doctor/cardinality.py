@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +32,7 @@ MOST_ENTRIES, MOST_PRODUCTS = 40_000_000, 20_000_000
 SUSPICIOUS = 0.8  # Share of rows with one label only from which on labels are suspected to exclude each other
 #: Share of the most frequent label's errors that guesses must avoid: one frequent label alone is no class structure.
 SKILL = 0.5
+MOST_SEVERAL = 0.1  # Share of the tagged rows that may show several tags before guesses of single tags say nothing
 AGREE = 0.9  # Identical rows that agree in fewer pairs contradict the suspicion that labels are exclusive
 CONFIDENCE = 0.975  # One-sided confidence of the lower bound
 EDGE_ROWS, STANDARD_ERRORS = 200, 2.0  # From so many rows on, an edge of fewer standard errors counts as nothing
@@ -43,14 +44,16 @@ class CardinalityEstimate:
 
     ``estimate`` is 1 / P(two tags agree), between 1 and the number of labels; None if there is no evidence.
     ``interval`` is its 95 % interval (Bayesian bootstrap): sampling error only, not the assumptions'. With ``basis``
-    "duplicates" this estimates the harmonic mean of |Y|, 1/E[1/|Y|]; with "neighbours" it is an upper bound. ``pairs``
-    counts the groups of identical rows, or the rows whose tag was guessed.
+    "duplicates" this estimates the harmonic mean of |Y|, 1/E[1/|Y|]; with "neighbours" it is an upper bound. With
+    "list" identical rows list the tags of one thing, each once: they show ``shown`` in the mean, and tell no more.
+    ``pairs`` counts the groups of identical rows, or the rows whose tag was guessed.
     """
 
     estimate: float | None
     interval: tuple[float, float] | None
-    basis: Literal["duplicates", "neighbours", "none"]
+    basis: Literal["duplicates", "neighbours", "list", "none"]
     pairs: int
+    shown: float | None = None
 
 
 def estimate_cardinality(features: Any, tags: Any, *, text: Any = None) -> CardinalityEstimate:
@@ -177,30 +180,52 @@ def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDA
 def cardinality_of(columns: Sequence[Column], tags: Tags, guess: TagGuess | None) -> CardinalityEstimate:
     """Return the estimate of :func:`estimate_cardinality` from what has been read and guessed."""
     n_labels = int((tags.counts > 0).sum())
-    outcomes, weight = _agreements(columns, tags)
-    basis: Literal["duplicates", "neighbours"] = "duplicates"
-    if len(outcomes) < FEWEST_GROUPS and guess is not None:
-        basis, outcomes = "neighbours", np.stack([guess.nearest, guess.vote, guess.right], axis=1).astype(np.float64)
-        weight = np.ones(len(outcomes))
-    elif n_labels < 2 or len(outcomes) < FEWEST_GROUPS:
-        return CardinalityEstimate(None, None, "none", 0)
+    nothing = CardinalityEstimate(None, None, "none", 0)
+    outcomes, weight, shown = _agreements(columns, tags)
+    if len(outcomes) >= FEWEST_GROUPS and n_labels > 1:
+        found = _estimate(outcomes, weight, n_labels, "duplicates")
+        assert found.interval is not None
+        # Tags drawn from all labels would agree more often: a thing's tags do not repeat.
+        if found.interval[0] >= n_labels:
+            return CardinalityEstimate(None, None, "list", len(outcomes), float(shown.mean()))
+        least = 1.0 / np.average(1.0 / shown, weights=weight)  # no fewer than the groups show
+        if found.estimate is not None and outcomes.any():
+            interval = (max(found.interval[0], least), max(found.interval[1], least))
+            return replace(found, estimate=float(max(found.estimate, least)), interval=interval)
+    # Of rows that show several tags, those with one are a choice of the smaller sets.
+    several = (tags.per_row > 1).sum() > MOST_SEVERAL * (tags.per_row > 0).sum()
+    if guess is None or several or n_labels < 2:
+        return nothing
+    outcomes = np.stack([guess.nearest, guess.vote, guess.right], axis=1).astype(np.float64)
+    return _estimate(outcomes, np.ones(len(outcomes)), n_labels, "neighbours")
+
+
+def _estimate(
+    outcomes: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    n_labels: int,
+    basis: Literal["duplicates", "neighbours"],
+) -> CardinalityEstimate:
     agreement = float(np.average(outcomes, axis=0, weights=weight).max())
     low, high = np.quantile(_resampled(outcomes, weight).max(axis=1), [0.025, 0.975])
     estimate, least, most = (float(np.clip(1 / max(p, 1e-12), 1, n_labels)) for p in (agreement, high, low))
     return CardinalityEstimate(estimate, (min(least, estimate), max(most, estimate)), basis, len(outcomes))
 
 
-def _agreements(columns: Sequence[Column], tags: Tags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Per group of identical tagged rows, none by chance: share of pairs with the same tag (a column), and rows."""
+def _agreements(
+    columns: Sequence[Column], tags: Tags
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Per group of identical tagged rows, none by chance: share of pairs that agree (a column), rows, distinct tags."""
     used = comparable_rows(columns, tags)
     group, size = groups_of(columns, used)
     several = size > 1
     if not several.any() or chance_duplicates(columns, size):
-        return np.zeros((0, 1)), np.zeros(0)
+        return np.zeros((0, 1)), np.zeros(0), np.zeros(0)
     pair, count = np.unique(np.stack([group, tags.codes[used]]), axis=1, return_counts=True)
     same = np.bincount(pair[0], count * (count - 1.0), minlength=len(size))
     rows = size[several].astype(np.float64)
-    return (same[several] / (rows * (rows - 1)))[:, None], rows
+    shown = np.bincount(pair[0], minlength=len(size))[several].astype(np.float64)
+    return (same[several] / (rows * (rows - 1)))[:, None], rows, shown
 
 
 def _resampled(outcomes: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -243,6 +268,8 @@ def check_guesses(guess: TagGuess | None, cardinality: CardinalityEstimate) -> I
         error = float(guess.edge.std() / np.sqrt(len(guess.edge)))
         if len(guess.edge) >= EDGE_ROWS and guess.edge.mean() < STANDARD_ERRORS * error:
             yield finding("tag-unpredictable", right=right)
+    if cardinality.shown is not None:
+        yield finding("cardinality-list", pairs=cardinality.pairs, shown=cardinality.shown)
     if cardinality.estimate is not None and cardinality.interval is not None:
         low, high = cardinality.interval
         numbers = f"{cardinality.estimate:.2f} (95 % interval {low:.2f} to {high:.2f})"

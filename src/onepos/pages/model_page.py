@@ -159,7 +159,6 @@ def summarise_model(
         "training": _training_facts(scored),
         "settings": _settings(scored.estimator),
         "versions": dict(versions()),
-        "tuning": _tuning(scored.facts.get("tuning")),
         "comparison": held_out and held_out | {"warning": BARELY if held_out["barely_beats_frequency"] else None},
         "members": _members(scored.estimator),
     }
@@ -302,15 +301,6 @@ def _members(estimator: Any) -> list[dict[str, Any]]:
         }
         for record in sorted(records, key=lambda record: -record["weight"])
     ]
-
-
-def _tuning(search: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What was tried, best first; trials without a score last."""
-    if search is None:
-        return None
-    trials = sorted(search["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
-    words = [{name: in_words(value) for name, value in trial["settings"].items()} for trial in trials]
-    return search | {"trials": [trial | {"settings": said} for trial, said in zip(trials, words, strict=True)]}
 
 
 def in_words(value: Any) -> str:

@@ -113,7 +113,7 @@ _Value = TypeVar("_Value")
 _PATIENCE = timedelta(minutes=30)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Processes:
     """A process and the others of its torchrun, if there are any."""
 

@@ -15,10 +15,8 @@ from onepos.graph.neighbors import nearest_neighbors
 from onepos.methods.smile.beta import beta_kl, sample_beta
 from onepos.training import Batch
 from onepos.training.networks import MLP
-from onepos_studies.datasets import list_datasets
 from onepos_studies.methods import smile_code as code
 from onepos_studies.methods.smile_code import (
-    RELEASED_SETTINGS,
     ReleasedEncoder,
     ReleasedModel,
     SMILEReleasedClassifier,
@@ -26,6 +24,9 @@ from onepos_studies.methods.smile_code import (
     in_edges,
     released_divergence,
 )
+
+#: What the authors printed for the set "image".
+IMAGE = {"unobserved_target": 0.1, "enhancement_share": 0.9, "unobserved_weight": 0.7, "max_epochs": 10}
 
 
 @pytest.fixture(scope="module")
@@ -212,29 +213,15 @@ class TestLoss:
 
 
 class TestSettings:
-    def test_twelve_sets_of_the_paper(self):
-        assert len(RELEASED_SETTINGS) == 12
-        assert set(RELEASED_SETTINGS) <= set(list_datasets()["name"])
-        # With μ = .01 the encoder hardly matters: so on seven of the twelve.
-        assert sum(setting["enhancement_share"] == 0.01 for setting in RELEASED_SETTINGS.values()) == 7
-        assert sum(setting["unobserved_weight"] == "auto" for setting in RELEASED_SETTINGS.values()) == 4
-
-    def test_for_dataset(self):
-        model = SMILEReleasedClassifier.for_dataset("YEAST", random_state=3, max_epochs=2)
-        assert (model.unobserved_target, model.enhancement_share, model.unobserved_weight) == (0.05, 0.5, 0.1)
-        assert (model.max_epochs, model.network, model.random_state) == (2, "labels", 3)
-        with pytest.raises(ValueError, match="no released settings for 'mnist'; known: CAL500"):
-            SMILEReleasedClassifier.for_dataset("mnist")
-
     def test_hidden_layers_as_wide_as_there_are_labels(self, data):
-        model = SMILEReleasedClassifier.for_dataset("scene", max_epochs=1, random_state=0).fit(data.X, data.observed)
+        model = SMILEReleasedClassifier(network="labels", max_epochs=1).fit(data.X, data.observed)
         assert model.network_.sizes == (6, 4, 4)
         assert SMILEReleasedClassifier(max_epochs=1).fit(data.X, data.observed).network_.sizes == (6, 128, 4)
 
 
 class TestClassifier:
     def test_soft_labels_are_the_targets(self, data):
-        model = SMILEReleasedClassifier.for_dataset("image", random_state=0).fit(data.X, data.observed)
+        model = SMILEReleasedClassifier(**IMAGE, random_state=0).fit(data.X, data.observed)
         unknown = data.observed == 0
         assert model.soft_labels_.shape == data.Y.shape
         assert model.soft_labels_[unknown].min() >= 0.1 * 0.1  # (1 − μ)·p₀

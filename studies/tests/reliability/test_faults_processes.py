@@ -3,11 +3,13 @@
 import itertools
 import os
 import signal
+import sys
 import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 import onepos
 from onepos_studies.exceptions import StudyError
@@ -26,17 +28,27 @@ def undisturbed(tmp_path_factory):
     return stable(load_results(folder))
 
 
-class _KillsOnce(Observer):
-    """Kills a worker that computes, as the system does when memory is short; not the runner."""
+#: A method whose first fit of all ends its process, as the system does when memory is short.
+DEADLY = """
+import os, signal
+from dataclasses import dataclass
+from pathlib import Path
+from onepos.methods.frequency import FrequencyClassifier
 
-    def __init__(self, folder):
-        self.folder, self.killed, self.under_way = folder, [], []
+@dataclass(kw_only=True, eq=False, repr=False)
+class OnceClassifier(FrequencyClassifier):
+    def fit(self, *arguments, **options):
+        try:
+            Path(__file__).with_name("killed").touch(exist_ok=False)
+        except FileExistsError:
+            return super().fit(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
 
-    def on_cell(self, row, done, failed, total):
-        victims = [note["pid"] for note in self.folder.running() if note["pid"] != os.getpid()]
-        if victims and not self.killed:
-            self.killed.append(victims[0])
-            os.kill(victims[0], signal.SIGKILL)
+
+class _Notices(Observer):
+    def __init__(self):
+        self.under_way = []
 
     def on_notice(self, text):
         if "worker process was killed; under way" in text:
@@ -44,14 +56,21 @@ class _KillsOnce(Observer):
 
 
 @posix
-def test_a_worker_killed_once_costs_nothing_but_its_time(tmp_path, undisturbed):
-    folder = ResultsFolder(tmp_path)
-    observer = _KillsOnce(folder)
-    assert run_study(parse_study(TEXT), TEXT, folder, jobs=2, observer=observer) == (4, 0)
-    assert observer.killed
+def test_a_worker_killed_once_costs_nothing_but_its_time(tmp_path, monkeypatch):
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    get_reusable_executor().shutdown(wait=True)  # workers of other tests do not have this path
+    text = study_text("frequency", "an") + '[[method]]\nkey = "deadly:OnceClassifier"\nname = "deadly"\n'
+    folder, observer = ResultsFolder(tmp_path / "out"), _Notices()
+    assert run_study(parse_study(text), text, folder, jobs=2, observer=observer) == (6, 0)
+    assert (tmp_path / "killed").exists()
     assert len(observer.under_way) == 1
-    pd.testing.assert_frame_equal(stable(load_results(tmp_path)), undisturbed)
+    again = ResultsFolder(tmp_path / "again")
+    run_study(parse_study(text), text, again, jobs=1)
+    pd.testing.assert_frame_equal(stable(folder.frame()), stable(again.frame()))
     assert folder.running() == []
+    sys.modules.pop("deadly", None)
 
 
 @posix

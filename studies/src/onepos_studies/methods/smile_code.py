@@ -11,9 +11,9 @@ here                        there           meaning
 ==========================  ==============  ===========================================================
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,22 +23,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onepos._utils.parameters import AT_LEAST_ONE, COUNT, POSITIVE_OR_ZERO, PROBABILITY, Constraints, one_of
-from onepos.graph.neighbors import neighbor_graph
+from onepos.graph.neighbors import neighbor_graph, neighbor_means
 from onepos.methods._fit_network import GraphFeatures
 from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods.smile.beta import sample_beta
+from onepos.methods.smile.encoder import sparse_if_it_pays, sparse_product
 from onepos.training import Batch, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
-from onepos.training.objective import as_features
-from onepos.tuning.spaces import Space
-from onepos_studies.methods._graph_network import GraphNetwork, adjacency
+from onepos.training.objective import as_features, gather
 
 
 def in_edges(neighbors: NDArray[np.int64]) -> Any:
     """P of shape (n, n), CSR in float64: row v holds 1/(√k·√deg_in(v)) at the rows u that list v as a neighbour."""
     n_samples, n_neighbors = neighbors.shape
-    listed_by = adjacency(neighbors, n_samples)
+    listed_by = neighbor_means(neighbors, n_samples).T.tocsr()
     in_degree = np.diff(listed_by.indptr)
     weights = np.repeat(1.0 / np.sqrt(n_neighbors * np.maximum(in_degree, 1.0)), in_degree)
     return sparse.csr_array((weights, listed_by.indices, listed_by.indptr), shape=listed_by.shape)
@@ -54,18 +53,43 @@ def _glorot(n_inputs: int, n_outputs: int, generator: torch.Generator | None) ->
     return layer
 
 
-class ReleasedEncoder(GraphNetwork):
-    """Rows → logits of soft labels d: graph convolution, ReLU, graph convolution, linear layer, all n_labels wide."""
+class ReleasedEncoder(nn.Module):
+    """Rows → logits of soft labels d: graph convolution, ReLU, graph convolution, linear layer, all n_labels wide.
+
+    Few entries of a row of P (``graph``) are not zero, so a batch needs PX (``aggregated``) only at the rows that its
+    own rows of P name.
+    """
 
     def __init__(self, aggregated: Any, graph: Any, n_labels: int, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.aggregated, self.graph = sparse_if_it_pays(aggregated), graph
         first = _glorot(aggregated.shape[1], n_labels, generator)
-        super().__init__(aggregated, graph, first, _glorot(n_labels, n_labels, generator))
+        self.first_weight = nn.Parameter(first.weight.detach().T.contiguous())  # as the sparse product needs it
+        self.first_bias, self.second = first.bias, _glorot(n_labels, n_labels, generator)
         self.last = linear(n_labels, n_labels, generator)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the logits of d for the given rows, shape (batch, n_labels)."""
-        logits: Tensor = self.last(super().forward(rows))
+        graph = self.graph[rows.cpu().numpy()]
+        columns = torch.from_numpy(graph.indices.astype(np.int64))
+        weights = torch.from_numpy(graph.data).to(self.first_weight).unsqueeze(1)
+        owners = torch.from_numpy(np.repeat(np.arange(len(rows)), np.diff(graph.indptr))).to(rows.device)
+        if sparse.issparse(self.aggregated) and rows.device.type == "cpu":
+            hidden = sparse_product(self.aggregated[columns.numpy()], self.first_weight) + self.first_bias
+        else:
+            inputs = gather(self.aggregated, columns.to(rows.device))
+            hidden = torch.addmm(self.first_bias, inputs, self.first_weight)
+        hidden = torch.relu(hidden) * weights
+        sums = hidden.new_zeros(len(rows), hidden.shape[1]).index_add(0, owners, hidden)
+        logits: Tensor = self.last(self.second(sums))
         return logits
+
+    def linked(self, rows: Tensor) -> Tensor:
+        """Return A within the given rows, all different: a_ij = 1 if P names row i for row j, a neighbour."""
+        places = rows.cpu().numpy()
+        linked = (self.graph[places][:, places] != 0).toarray().T
+        np.fill_diagonal(linked, False)
+        return torch.from_numpy(linked.astype(np.float32))
 
 
 #: γ and δ of the script: weights of what the decoders reconstruct, and of KL′.
@@ -130,29 +154,6 @@ class ReleasedModel(nn.Module):
         )
 
 
-#: What the authors printed for twelve data sets: p₀, μ, and the weight of unobserved entries ("auto": 1/(c−1)).
-RELEASED_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    name: dict(zip(("unobserved_target", "enhancement_share", "unobserved_weight"), values, strict=True))
-    for name, *values in (
-        ("CAL500", 0.01, 0.01, 0.1),
-        ("image", 0.1, 0.9, 0.7),
-        ("scene", 0.075, 0.3, 0.5),
-        ("yeast", 0.05, 0.5, 0.1),
-        ("corel5k", 0.025, 0.1, 0.1),
-        ("rcv1-s1", 0.01, 0.01, 0.1),
-        ("corel16k-s1", 0.001, 0.01, "auto"),
-        ("delicious", 0.01, 0.01, "auto"),
-        ("iaprtc12", 0.001, 0.01, "auto"),
-        ("espgame", 0.025, 0.01, "auto"),
-        ("mirflickr", 0.01, 0.01, 0.1),
-        ("tmc2007", 0.025, 0.1, 0.3),
-    )
-}
-
-#: What the README's commands have in common: ten epochs, hidden layers as wide as there are labels, Adam at 1e-3.
-_RELEASED_COMMON: Mapping[str, Any] = {"max_epochs": 10, "network": "labels", "learning_rate": 1e-3, "batch_size": 16}
-
-
 class SMILEReleasedObjective(Objective):
     """Encoder loss plus classifier loss, both forward passes before the one step."""
 
@@ -193,9 +194,8 @@ class SMILEReleasedObjective(Objective):
 class SMILEReleasedClassifier(GraphClassifier):
     """SMILE as released: sigmoid soft labels from a directed graph, blended with a constant. Key: ``smile-code``.
 
-    ``SMILEReleasedClassifier.for_dataset("yeast")`` has the settings the authors printed for that data set
-    (``RELEASED_SETTINGS``). The defaults are those of CAL500, rcv1-s1 and mirflickr, the most frequent ones, and the
-    script's own 25 epochs.
+    The defaults are the settings that the authors printed for CAL500, rcv1-s1 and mirflickr, and the script's own 25
+    epochs; the study ``released`` has those of the other data sets.
 
     Parameters
     ----------
@@ -227,9 +227,8 @@ class SMILEReleasedClassifier(GraphClassifier):
     >>> from onepos_studies.methods.smile_code import SMILEReleasedClassifier
     >>> from onepos.datasets import make_known_posterior
     >>> data = make_known_posterior(200, 5, 4, random_state=0)
-    >>> model = SMILEReleasedClassifier.for_dataset("scene", random_state=0).fit(data.X, data.observed)
-    >>> model.max_epochs, model.soft_labels_.shape
-    (10, (200, 4))
+    >>> SMILEReleasedClassifier(max_epochs=1, random_state=0).fit(data.X, data.observed).soft_labels_.shape
+    (200, 4)
     """
 
     about: ClassVar[dict[str, Any]] = {
@@ -237,14 +236,8 @@ class SMILEReleasedClassifier(GraphClassifier):
         "paper": "Xu et al., One Positive Label is Sufficient, NeurIPS",
         "year": 2022,
         "assumptions": "near rows share labels; an unknown label is present with probability p0",
-        "needs": "three constants chosen by data set (SMILEReleasedClassifier.for_dataset)",
+        "needs": "three constants chosen by data set",
         "revision": 1,
-    }
-    search_space: ClassVar[Space] = {
-        "unobserved_target": (1e-3, 0.3, "log"),
-        "enhancement_share": (1e-3, 0.5, "log"),
-        "unobserved_weight": (0.01, 1.0, "log"),
-        "n_neighbors": (2, 20, "log"),
     }
     unobserved_target: float = 0.01
     enhancement_share: float = 0.01
@@ -265,22 +258,6 @@ class SMILEReleasedClassifier(GraphClassifier):
 
     #: The product of the graph with X is formed in one piece.
     _reads_from_disk: ClassVar[bool] = False
-
-    @classmethod
-    def for_dataset(cls, name: str, **overrides: Any) -> Self:
-        """Build the estimator with the settings printed for one of the paper's data sets.
-
-        Parameters
-        ----------
-        name : str
-            A key of ``RELEASED_SETTINGS``, in any case.
-        **overrides
-            Parameters that replace or complete them.
-        """
-        by_name = {key.casefold(): settings for key, settings in RELEASED_SETTINGS.items()}
-        if name.casefold() not in by_name:
-            raise ValueError(f"no released settings for {name!r}; known: {', '.join(RELEASED_SETTINGS)}.")
-        return cls(**{**_RELEASED_COMMON, **by_name[name.casefold()], **overrides})
 
     def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
         if isinstance(self.network, str) and self.network == "labels":
