@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.context import warn
 from onepos._utils.validation import IntArray
 from onepos.exceptions import DataFileError, LabelWarning
 
@@ -52,7 +52,7 @@ def distinct_labels(tags: Iterable[Any], stacklevel: int) -> list[Any]:
     if len(spellings) < len(written):
         several = [group for group in spellings.values() if len(group) > 1]
         shown = "; ".join(" = ".join(map(ascii, group[:3])) for group in several[:3])
-        warnings.warn(
+        warn(
             f"{len(several):,} of {len(spellings):,} labels come in several spellings that look the same ({shown}"
             f"{'; …' if len(several) > 3 else ''}); each counts as one label.",
             LabelWarning,

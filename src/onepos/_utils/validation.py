@@ -1,6 +1,5 @@
 """Check what estimators accept: labels and ``random_state``. Restore an estimator whose fit fails. Name array types."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.context import warn
 from onepos._utils.matrices import to_dense
 from onepos._utils.messages import expected, shorten
 from onepos._utils.progress import progress_shown
@@ -61,14 +61,14 @@ def check_labels(y: Any, *, complete: bool = False) -> Labels:
             "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
         )
     if empty:
-        warnings.warn(
+        warn(
             f"{empty} of {len(labels.observed)} rows have no observed positive label; "
             "their features are kept, but they do not count in the loss.",
             LabelWarning,
             stacklevel=3,
         )
     if not seen.all():
-        warnings.warn(
+        warn(
             f"{(~seen).sum()} of {len(seen)} labels are never observed ({shorten(labels.classes[~seen], 5)}): "
             "nothing can be learnt about them and they will be ranked low.",
             LabelWarning,
@@ -101,7 +101,7 @@ def _check_classes(y: Any) -> Labels:
     vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
     check_classification_targets(vector)
     if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
-        warnings.warn(
+        warn(
             "y has one class per row, so this is ordinary multi-class classification; pass onepos.one_positive(y) to "
             "rank and complete labels",
             LabelWarning,

@@ -90,7 +90,8 @@ def complete(
                 from onepos.pages.tables import review_page
 
                 _check_columns(table.frame, shown)
-                review_page(completion, review, image=options.image, title=title, threshold=threshold)
+                pictures = {"image": options.image, "image_folder": options.data.parent}
+                review_page(completion, review, **pictures, title=title, threshold=threshold)
     _report(completion, trained, options.data, out, review, json)
 
 

@@ -1,9 +1,11 @@
 """The pages about a table: the report of a model on labelled rows, and the review of a completion."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 from onepos.doctor import diagnose
+from onepos.exceptions import DataFileError
 from onepos.pages.model_page import model_report
 from onepos.pages.review import write_review
 from onepos.table import Completion, KnownLabels, TableData, TableModel
@@ -49,10 +51,14 @@ def review_page(
     path: Path,
     *,
     image: str | None = None,
+    image_folder: str | Path = "",
     title: str | None = None,
     threshold: float | None = None,
 ) -> None:
-    """Write the page on which a person checks suggested tags; ``image`` and ``title`` are columns of the table."""
+    """Write the page on which a person checks suggested tags; ``image`` and ``title`` are columns of the table.
+
+    Names of pictures begin in ``image_folder``, and may not leave it.
+    """
     frame, model = completion.data.frame, completion.model
     require_columns(frame, [image] if image else [], "image")
     require_columns(frame, [title] if title else [], "title")
@@ -61,6 +67,9 @@ def review_page(
     sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
     titles, texts, images = (frame[name].tolist() if name else None for name in (title, text, image))
     path.parent.mkdir(parents=True, exist_ok=True)
+    if images is not None:
+        from_page = Path(os.path.relpath(Path(image_folder).resolve(), path.parent.resolve()))
+        images = [_seen_from(from_page, name) for name in images]
     write_review(
         path,
         ids=completion.ids(),
@@ -74,3 +83,12 @@ def review_page(
         features=frame[shown] if shown else None,
         threshold=model.thresholds_ if threshold is None else threshold,
     )
+
+
+def _seen_from(folder: Path, name: Any) -> Any:
+    """Return the name of a picture as a path from the page; names that leave the folder of pictures are an error."""
+    if not isinstance(name, str) or not name or name.startswith("data:"):
+        return name
+    if ".." in Path(name.replace("\\", "/")).parts:
+        raise DataFileError(f"the picture {name[:80]!r} is outside of the table's folder. Put it into that folder.")
+    return name if Path(name).is_absolute() else (folder / name).as_posix()  # the page refuses absolute paths

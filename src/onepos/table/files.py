@@ -7,7 +7,6 @@ when it is whole, and has no formulas in its cells.
 import csv
 import os
 import re
-import warnings
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,7 +18,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos._utils.files import existing, explained, replaced_when_done
+from onepos._utils.context import other_warnings
+from onepos._utils.files import check_regular, existing, explained, replaced_when_done
 from onepos._utils.labels import check_distinct
 from onepos._utils.machine import require
 from onepos.exceptions import DataFileError
@@ -154,9 +154,8 @@ def _read_separated(
 def _text_explained(path: Path, stream: Any, separator: str) -> Iterator[None]:
     """Turn what is wrong with a file of text into one line that names it."""
     try:
-        with warnings.catch_warnings():
-            # Rows longer than the header: pandas warns, and drops the surplus cells.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
+        # Rows longer than the header: pandas warns, and drops the surplus cells.
+        with other_warnings("error", pd.errors.ParserWarning):
             yield
     except UnicodeError as error:
         raise DataFileError(f"{path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
@@ -248,10 +247,11 @@ def _read_parquet(path: Path, rows: int | None) -> Iterator[TableData]:
 def _exact_types(piece: Any) -> Any:
     """Return types that hold whole numbers with gaps exactly, if there are such columns."""
     arrow = require("pyarrow", extra="data", purpose="reading parquet")
-    if not any(arrow.types.is_integer(one.type) and column.null_count for one, column in zip(piece.schema, piece)):
+    columns = zip(piece.schema.types, piece.columns, strict=True)
+    if not any(arrow.types.is_integer(kind) and column.null_count for kind, column in columns):
         return None
-    names = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    types = {getattr(arrow, name)(): pd.array([], dtype=name.replace("i", "I").replace("u", "U")).dtype for name in names}
+    names = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+    types = {getattr(arrow, name.lower())(): pd.api.types.pandas_dtype(name) for name in names}
     return types.get
 
 
@@ -349,8 +349,7 @@ def check_output(path: str | Path) -> Path:
 def check_place(path: str | Path) -> Path:
     """Return the path if a file can be written there; else say why not, before any work is done for it."""
     path = Path(path)
-    if path.is_dir():
-        raise DataFileError(f"{path} is a folder; name a file.")
+    check_regular(path)
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir():
         raise DataFileError(f"cannot write {path}: {folder} is a file, not a folder. Choose another place.")

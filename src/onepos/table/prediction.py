@@ -123,7 +123,11 @@ def reading_options(model: TableModel) -> dict[str, Any]:
     kinds = model.encoder_.kinds_
     plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
-    return {"words": model.encoder_.words_, "plain": plain, "numbers": [name for name in kinds if kinds[name] == NUMBER]}
+    return {
+        "words": model.encoder_.words_,
+        "plain": plain,
+        "numbers": [name for name in kinds if kinds[name] == NUMBER],
+    }
 
 
 def read_as_trained(model: TableModel, path: str | Path, label: str | None = None) -> TableData:

@@ -1,7 +1,6 @@
 """Train candidates fold by fold within a time limit, judge them, give the rest of the time to the promising ones."""
 
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from onepos._utils.context import Listener, current_listener, deadline, progress_to, tell
+from onepos._utils.context import Listener, current_listener, deadline, progress_to, quiet, tell
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.auto.budget import Budget, Pace, TooSlow, affordable
@@ -175,8 +174,8 @@ def train(search: Search, one: Contender, end: float, *, patient: bool = False) 
         model.set_params(early_stopping=False)
         arguments["callbacks"] = [] if one.models or patient else [Pace(end)]
     try:
-        with _under_limit(search, end, f"{key}, fold {fold + 1} of {len(folds)}" if len(folds) > 1 else key):
-            warnings.simplefilter("ignore", TrainingWarning)
+        step = f"{key}, fold {fold + 1} of {len(folds)}" if len(folds) > 1 else key
+        with _under_limit(search, end, step), quiet(TrainingWarning):
             tell(0.0)
             model.fit(*rows, **arguments)
             if at_once:
@@ -228,8 +227,7 @@ def _seed(search: Search, one: Contender, fold: int) -> int:
 @contextmanager
 def _under_limit(search: Search, end: float, step: str) -> Iterator[None]:
     """Limit the time of the work inside and tell its progress; the labels were warned about once."""
-    with deadline(end), progress_to(partial(_tell, search, step)), warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelWarning)
+    with deadline(end), progress_to(partial(_tell, search, step)), quiet(LabelWarning):
         yield
 
 
