@@ -69,7 +69,10 @@ def test_the_measures_are_those_of_the_metrics_module():
     assert record["tagged"] == pytest.approx((rows(1, 1500, 0.0)[0]["tag"] == "a").mean())
 
 
-def test_single_tags_are_refused():
+def test_single_tags_and_few_rows_are_refused():
     model, (frame, _) = fitted(0.0), rows(5, 60)
     with pytest.raises(DataFileError, match="separator"):
         check_sample(model, TableData(frame), known_labels(model, TableData(frame), label="tag"))
+    few = rows(2, 19)[1]
+    with pytest.raises(DataFileError, match="19 rows, and measuring takes 20"):
+        check_sample(*by_columns(model, few))

@@ -1,8 +1,17 @@
-"""Check what estimators accept: labels and ``random_state``. Restore an estimator whose fit fails. Name array types."""
+"""Check what estimators accept: labels and ``random_state``; types and forms of arrays; words of error messages.
 
+An estimator whose fit fails is restored.
+"""
+
+<<<<<<< HEAD
 from collections.abc import Callable, Iterator
+=======
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+>>>>>>> main
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -10,9 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+<<<<<<< HEAD
 from onepos._utils.context import warn
 from onepos._utils.matrices import to_dense
 from onepos._utils.messages import expected, shorten
+=======
+>>>>>>> main
 from onepos._utils.progress import progress_shown
 from onepos.exceptions import LabelWarning
 
@@ -26,6 +38,49 @@ IntArray: TypeAlias = NDArray[np.integer[Any]]
 MatrixLike: TypeAlias = Any
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def expected(what: str, value: Any, advice: str = "") -> str:
+    """Return a message such as ``max_epochs must be at least 1; got 0. Leave it out for 100.``."""
+    return f"{what}; got {value!r}.{advice and ' '}{advice}"
+
+
+def one_of_names(what: str, value: Any, known: Iterable[str]) -> str:
+    """Return a name that is known; else raise ValueError with those that are, and one that looks like it."""
+    names = list(known)
+    if isinstance(value, str) and value in names:
+        return value
+    raise ValueError(expected(f"{what} must be one of {', '.join(names)}", value, similar(value, names)))
+
+
+def similar(name: Any, known: Iterable[str]) -> str:
+    """Return a question about the name that was perhaps meant; nothing if none is similar."""
+    close = get_close_matches(str(name), list(known), n=1)
+    return f"Did you mean {close[0]!r}?" if close else ""
+
+
+def shorten(names: Iterable[Any], most: int = 8) -> str:
+    """Return names for a message, only the first few if there are many."""
+    shown = [str(name) for name in names]
+    return ", ".join(shown[:most]) + (f" … ({len(shown):,} in all)" if len(shown) > most else "")
+
+
+def to_dense(value: Any) -> NDArray[Any]:
+    """Return a dense or sparse matrix as an ndarray."""
+    return np.asarray(value.toarray() if sparse.issparse(value) else value)
+
+
+def csr(*arguments: Any, **options: Any) -> Any:
+    """Build a CSR array; arguments as for ``scipy.sparse.csr_array``."""
+    return short_indices(sparse.csr_array(*arguments, **options))
+
+
+def short_indices(matrix: Any) -> Any:
+    """Give a CSR matrix indices of 32 bits if they fit: scikit-learn's trees take no others."""
+    if max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max:
+        matrix.indices = matrix.indices.astype(np.int32, copy=False)
+        matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
+    return matrix
 
 
 @dataclass(frozen=True)

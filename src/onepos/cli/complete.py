@@ -87,7 +87,7 @@ def complete(
             )
             completion.write(out, escape_formulas=escape_formulas)
             if review is not None:
-                from onepos.pages.tables import review_page
+                from onepos.pages.review import review_page
 
                 _check_columns(table.frame, shown)
                 pictures = {"image": options.image, "image_folder": options.data.parent}

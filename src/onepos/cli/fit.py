@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from onepos._utils.context import deadline, tell
 from onepos._utils.machine import launched_rank
-from onepos._utils.messages import shorten
 from onepos._utils.progress import progress_shown
 from onepos.cli import output
 from onepos.cli.options import Report, TrainingOptions, names, option, training_command
@@ -69,7 +68,7 @@ def fit(
         tell(0.99, "writing")
         trained.model.save(out)
         if report is not None and trained.data is not None:
-            from onepos.pages.tables import table_report
+            from onepos.pages.model_page import table_report
             from onepos.table import known_labels
 
             known = known_labels(trained.model, trained.data, label=options.label, labels=names(options.labels))
@@ -100,6 +99,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
     started = time.monotonic()
     tell(0.0, "loading")
+    from onepos._utils.validation import shorten
     from onepos.pages.review import read_decisions
     from onepos.table import read_table
 
@@ -165,6 +165,7 @@ def _check_tags(tags: "pd.Series[Any]", separator: str | None) -> None:
 
 def _check_sample(options: TrainingOptions, sample: Path) -> None:
     """Raise before the training if the sample lacks the columns of its labels."""
+    from onepos._utils.validation import shorten
     from onepos.table.files import column_names
 
     label, labels = options.sample_label or options.label, names(options.labels)

@@ -23,9 +23,12 @@ from scipy.special import entr, expit, logit
 from onepos._utils.files import write_durably
 from onepos.exceptions import DataFileError
 from onepos.pages.style import content_hash, load_templates
+from onepos.table.kinds import require_columns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from onepos.table import Completion
 
 __all__ = ["read_decisions", "write_review"]
 
@@ -39,6 +42,8 @@ _LEAST, _MOST, _SCALE = 0.01, 20, 1000
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _DATA_IMAGE = re.compile(r"data:image/[a-z0-9.+-]+[;,]", re.IGNORECASE)
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+#: Columns of the table shown beside each row.
+_SHOWN_COLUMNS = 12
 COLUMNS = ("id", "label", "decision")
 DECISIONS = ("accept", "reject")
 
@@ -135,6 +140,38 @@ def write_review(
     if features is not None:
         payload["features"] = _feature_table(features.iloc[rows])
     return write_durably(Path(path), _render(payload, title).encode("utf-8"))
+
+
+def review_page(
+    completion: "Completion",
+    path: Path,
+    *,
+    image: str | None = None,
+    title: str | None = None,
+    threshold: float | None = None,
+) -> None:
+    """Write the page on which a person checks suggested tags; ``image`` and ``title`` are columns of the table."""
+    frame, model = completion.data.frame, completion.model
+    require_columns(frame, [image] if image else [], "image")
+    require_columns(frame, [title] if title else [], "title")
+    text = model.encoder_.text[0] if model.encoder_.text else None
+    shown = [name for name in model.encoder_.kinds_ if name not in (text, title)][:_SHOWN_COLUMNS]
+    sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
+    titles, texts, images = (frame[name].tolist() if name else None for name in (title, text, image))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_review(
+        path,
+        ids=completion.ids(),
+        observed=completion.observed(),
+        labels=model.labels_,
+        probabilities=completion.probabilities.to_numpy(),
+        sets=[[label in tags for label in model.labels_] for tags in sets],
+        titles=titles,
+        texts=texts,
+        images=images,
+        features=frame[shown] if shown else None,
+        threshold=model.thresholds_ if threshold is None else threshold,
+    )
 
 
 def _render(payload: Mapping[str, Any], title: str) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onepos._utils.context import tell
 from onepos._utils.labels import cell_text
-from onepos._utils.messages import shorten
+from onepos._utils.validation import shorten
 from onepos.table.files import CHUNK_ROWS, TableData, TableWriter, read_chunks, read_table
 from onepos.table.kinds import IMAGE, NUMBER, SUGGESTED, TEXT, Tally, is_suggestion, named
 from onepos.table.model import TableModel

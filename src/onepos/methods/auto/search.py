@@ -160,8 +160,7 @@ def judge(search: Search, n_folds: int) -> None:
 def train(search: Search, one: Contender, end: float, *, patient: bool = False) -> bool:
     """Train a candidate without its next fold; False if time is too short for a network that is not ``patient``."""
     folds, fold, key = search.folds, len(one.scores), one.candidate.key
-    # Leave-one-out predictions are those of all folds, unless another row with the same features is left in.
-    at_once = key == "kernel" and bool(folds.parts) and folds.distinct
+    at_once = key == "kernel" and bool(folds.parts)  # leave-one-out predictions are those of all folds
     rows, held = folds.train(fold), folds.held(fold)
     started = time.monotonic()
     model: Any = one.candidate.build(_seed(search, one, fold))
@@ -207,7 +206,7 @@ def finish(search: Search) -> None:
         if one.candidate.is_network:
             for model in one.members:
                 round_weights(model.network_)
-        elif (key == "kernel" and search.folds.distinct) or search.folds.judges is not None:
+        elif key == "kernel" or search.folds.judges is not None:
             one.final = one.members[0]
         elif key == "frequency" or time.monotonic() + 0.8 * refit_seconds(one) <= search.budget.end:
             learnt = {}
