@@ -3,12 +3,7 @@
 An estimator whose fit fails is restored.
 """
 
-<<<<<<< HEAD
-from collections.abc import Callable, Iterator
-=======
-import warnings
 from collections.abc import Callable, Iterable, Iterator
->>>>>>> main
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -19,12 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-<<<<<<< HEAD
 from onepos._utils.context import warn
-from onepos._utils.matrices import to_dense
-from onepos._utils.messages import expected, shorten
-=======
->>>>>>> main
 from onepos._utils.progress import progress_shown
 from onepos.exceptions import LabelWarning
 

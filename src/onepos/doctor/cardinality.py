@@ -13,10 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
-<<<<<<< HEAD
 from onepos._utils.context import other_warnings
-from onepos.doctor.columns import Column, find_leaks, is_id, read_columns
-=======
 from onepos.doctor.columns import (
     Column,
     chance_duplicates,
@@ -26,7 +23,6 @@ from onepos.doctor.columns import (
     is_id,
     read_columns,
 )
->>>>>>> main
 from onepos.doctor.diagnosis import Finding, finding
 from onepos.doctor.labels import Tags, read_tags
 from onepos.exceptions import DataFileError

@@ -8,12 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
 from onepos._utils.context import other_warnings
-from onepos._utils.messages import shorten
-=======
 from onepos._utils.validation import shorten
->>>>>>> main
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.metrics import METRICS, row_values
