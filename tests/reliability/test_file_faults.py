@@ -72,7 +72,8 @@ def test_predictions_on_a_full_disk(run, photos, tmp_path, make_disk, suffix):
 def test_a_checkpoint_on_a_full_disk_is_one_line(run, photos, tmp_path, make_disk):
     disk = make_disk()
     disk.fill()
-    arguments = ("--method", "an", "--set", "max_epochs=9", "--set", "early_stopping=False", "--checkpoint", disk.path / "run")
+    settings = ("--set", "max_epochs=9", "--set", "early_stopping=False")
+    arguments = ("--method", "an", *settings, "--checkpoint", disk.path / "run")
     code, said, err = run("fit", *photos, *arguments, "--out", tmp_path / "model.onepos")
     assert (code, said) == (2, "")
     assert err.splitlines()[-1].endswith(FREE)
