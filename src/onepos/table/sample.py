@@ -85,7 +85,7 @@ def _out_of_fold(ranking: Numbers, truth: NDArray[np.bool_], model: TableModel) 
     for number in range(_N_FOLDS):
         held = fold == number
         calibration = fit_calibration(ranking[~held], truth[~held])
-        size = model.n_positives or float(truth[~held].sum(axis=1).mean())
+        size = model.estimator_.n_positives or float(truth[~held].sum(axis=1).mean())
         seen = expit(calibration.apply(ranking[~held]))
         cut = cardinality_threshold(seen, size, at_least_one=model.at_least_one_)
         probabilities[held] = expit(calibration.apply(ranking[held]))
