@@ -3,7 +3,6 @@
 An estimator whose fit fails is restored.
 """
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.context import warn
 from onepos._utils.progress import progress_shown
 from onepos.exceptions import LabelWarning
 
@@ -106,14 +106,14 @@ def check_labels(y: Any, *, complete: bool = False) -> Labels:
             "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
         )
     if empty:
-        warnings.warn(
+        warn(
             f"{empty} of {len(labels.observed)} rows have no observed positive label; "
             "their features are kept, but they do not count in the loss.",
             LabelWarning,
             stacklevel=3,
         )
     if not seen.all():
-        warnings.warn(
+        warn(
             f"{(~seen).sum()} of {len(seen)} labels are never observed ({shorten(labels.classes[~seen], 5)}): "
             "nothing can be learnt about them and they will be ranked low.",
             LabelWarning,
@@ -146,7 +146,7 @@ def _check_classes(y: Any) -> Labels:
     vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
     check_classification_targets(vector)
     if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
-        warnings.warn(
+        warn(
             "y has one class per row, so this is ordinary multi-class classification; pass onepos.one_positive(y) to "
             "rank and complete labels",
             LabelWarning,

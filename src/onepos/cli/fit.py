@@ -128,6 +128,8 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
                     )
                 if check_table is not None:
                     check_table(data.frame)
+                if options.label in data.frame and not options.force:
+                    _check_tags(data.frame[options.label], options.separator)
                 model.fit(data.frame, decisions=decisions, **how)
         about_sample = _calibrate(model, options)
     if _interrupted(model):
@@ -148,6 +150,17 @@ def _check(options: TrainingOptions) -> None:
         _check_sample(options, options.sample)
     elif options.sample_label is not None:
         raise InputError("--sample-label names a column of the file given with --sample; give that too.")
+
+
+def _check_tags(tags: "pd.Series[Any]", separator: str | None) -> None:
+    """Raise if the doctor calls the tags an error: there is nothing sensible to learn from."""
+    from onepos.doctor.labels import check_labels, read_tags
+    from onepos.table.tags import holds_lists, split_tags
+
+    read = read_tags(split_tags(tags, separator) if separator or holds_lists(tags) else tags, len(tags))
+    errors = [finding for finding in check_labels(read) if finding.code == "tags-look-like-ids"]
+    if errors:  # what else is an error, fit itself refuses
+        raise InputError(f"label column {tags.name!r}: {errors[0].detail} Or train all the same with --force.")
 
 
 def _check_sample(options: TrainingOptions, sample: Path) -> None:

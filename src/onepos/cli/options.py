@@ -86,6 +86,7 @@ class TrainingOptions:
         str | None, option("COL", "Column of --sample that holds all tags (default: as --label).")
     ] = None
     separator: Separator = None
+    force: Annotated[bool, flag("--force", "Train although `onepos doctor` calls the labels an error.")] = False
     checkpoint: Annotated[
         Path | None, option("DIR", "Save the run here after each epoch; the same command resumes it.")
     ] = None

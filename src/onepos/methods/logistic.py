@@ -1,6 +1,5 @@
 """Multinomial logistic regression of the observed label, its L2 strength chosen by held-out likelihood."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from onepos._utils import storage
-from onepos._utils.context import tell, time_left
+from onepos._utils.context import tell, time_left, warn
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.exceptions import TrainingWarning
@@ -116,7 +115,7 @@ class LogisticClassifier(SharesClassifier):
         solution = whole.solve(best.l2, best.weights if best.weights.shape == start.shape else start, self.max_iter)
         weights = whole.complete(solution.weights)
         if time_left() <= 0:
-            warnings.warn(
+            warn(
                 f"logistic had no time to converge on {len(labelled):,} rows; the model is the best so far. Give it "
                 "more time, or fewer rows.",
                 TrainingWarning,

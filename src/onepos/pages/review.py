@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from os import PathLike
+from os.path import relpath
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -147,10 +148,14 @@ def review_page(
     path: Path,
     *,
     image: str | None = None,
+    image_folder: str | Path = "",
     title: str | None = None,
     threshold: float | None = None,
 ) -> None:
-    """Write the page on which a person checks suggested tags; ``image`` and ``title`` are columns of the table."""
+    """Write the page on which a person checks suggested tags; ``image`` and ``title`` are columns of the table.
+
+    Names of pictures begin in ``image_folder``, and may not leave it.
+    """
     frame, model = completion.data.frame, completion.model
     require_columns(frame, [image] if image else [], "image")
     require_columns(frame, [title] if title else [], "title")
@@ -159,6 +164,9 @@ def review_page(
     sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
     titles, texts, images = (frame[name].tolist() if name else None for name in (title, text, image))
     path.parent.mkdir(parents=True, exist_ok=True)
+    if images is not None:
+        from_page = Path(relpath(Path(image_folder).resolve(), path.parent.resolve()))
+        images = [_seen_from(from_page, name) for name in images]
     write_review(
         path,
         ids=completion.ids(),
@@ -172,6 +180,15 @@ def review_page(
         features=frame[shown] if shown else None,
         threshold=model.thresholds_ if threshold is None else threshold,
     )
+
+
+def _seen_from(folder: Path, name: Any) -> Any:
+    """Return the name of a picture as a path from the page; names that leave the folder of pictures are an error."""
+    if not isinstance(name, str) or not name or name.startswith("data:"):
+        return name
+    if ".." in Path(name.replace("\\", "/")).parts:
+        raise DataFileError(f"the picture {name[:80]!r} is outside of the table's folder. Put it into that folder.")
+    return name if Path(name).is_absolute() else (folder / name).as_posix()  # the page refuses absolute paths
 
 
 def _render(payload: Mapping[str, Any], title: str) -> str:

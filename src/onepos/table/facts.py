@@ -4,14 +4,13 @@
 """
 
 import time
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.context import deadline, progress_to
+from onepos._utils.context import deadline, progress_to, quiet
 from onepos._utils.machine import apart
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
@@ -83,9 +82,7 @@ def compare(
     values, recalls = rank_held_out(estimator, features, observed)
     methods = {method: values}
     train, tags = rows.to_fit(labels)
-    with apart(), progress_to(None), warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelWarning)
-        warnings.simplefilter("ignore", TrainingWarning)
+    with apart(), progress_to(None), quiet(LabelWarning), quiet(TrainingWarning):
         if method != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
             methods[FREQUENCY], _ = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)

@@ -1,7 +1,6 @@
 """A model of tables: columns, labels and classifier in one estimator and one file."""
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from onepos._utils import storage
-from onepos._utils.context import seconds_not_counted, stage, tell
+from onepos._utils.context import quiet, seconds_not_counted, stage, tell
 from onepos._utils.validation import unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
@@ -233,12 +232,13 @@ class TableModel(BaseEstimator):
         checkpoint: str | Path | None,
     ) -> Self:
         """Train on encoded rows and collect the facts."""
+        if self.id in {f"p({name})" for name in self.labels_}:
+            raise DataFileError(f"the id column {self.id!r} has the name of a column that predictions have. Rename it.")
         self.id_, self.separator_, self.at_least_one_ = self.id, self.separator, self.at_least_one
         tell(0.05, "training")
         features, tags = rows.to_fit(self.labels_)
-        with stage(0.05, 0.95), warnings.catch_warnings():
-            # A table may have rows without a tag, and facts_ counts them.
-            warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
+        # A table may have rows without a tag, and facts_ counts them.
+        with stage(0.05, 0.95), quiet(LabelWarning, "have no observed positive"):
             fit_in_time(estimator, features, tags, started=started, checkpoint=checkpoint)
         self.estimator_, self.held_out_ = estimator, rows.held_in_table()
         tell(0.95, "comparing on held-out rows")
@@ -281,6 +281,8 @@ class TableModel(BaseEstimator):
         ``labels`` has all labels of the rows of ``table``, one 0/1 column for each label of the model.
         """
         self._check_trained()
+        if not labels.index.equals(table.index):
+            raise ValueError("table and labels have different indices: they must be of the same rows, in one order.")
         features, estimator = self.encoder_.transform(table), self.estimator_
         before = np.asarray(estimator.predict_proba(features)).sum(axis=1).mean()
         after = np.asarray(estimator.calibrate(features, labels, sets=sets).predict_proba(features))

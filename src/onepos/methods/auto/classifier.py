@@ -1,7 +1,6 @@
 """Auto: try several methods within a time budget, judge them by the observed labels alone, pool them."""
 
 import time
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.context import remember_work, tell
+from onepos._utils.context import remember_work, tell, warn
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.exceptions import TrainingWarning
@@ -184,9 +183,7 @@ class AutoClassifier(SharesClassifier):
         tell(1.0, "pooling")
         self.history_.facts["stopped"] = search.stopped
         if search.stopped == "interrupted":
-            warnings.warn(
-                "training was interrupted; the members trained so far are used.", TrainingWarning, stacklevel=2
-            )
+            warn("training was interrupted; the members trained so far are used.", TrainingWarning, stacklevel=2)
         return self
 
     def _check_methods(self) -> tuple[str, ...]:
@@ -248,15 +245,15 @@ class AutoClassifier(SharesClassifier):
         learnt = any(one.finished and one.candidate.key != "frequency" for one in tried)
         if not learnt and "not_finished" in facts:
             facts["converged"] = False
-            warnings.warn(
+            warn(
                 f"the time was too short: {', '.join(facts['not_finished'])} learnt nothing from "
-                f"{len(folds.observed):,} rows within time_budget={self.time_budget:.3g} seconds, and labels are "
-                "ranked by their frequency. Pass a larger time_budget (--budget on the command line), or fewer rows.",
+                f"{len(folds.observed):,} rows in that time, and labels are ranked by their frequency. Pass a larger "
+                "time_budget (--budget on the command line), or fewer rows.",
                 TrainingWarning,
                 stacklevel=4,
             )
         elif gain < LEAST_GAIN and not self.single_label_:
-            warnings.warn(
+            warn(
                 "the features hardly tell the labels: on held-out rows the model is no better than ranking labels "
                 f"by their frequency (gain in mean log-likelihood {gain:.3f}). Add columns, or check that rows and "
                 "labels belong together.",

@@ -2,7 +2,6 @@
 
 import itertools
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from onepos._utils.context import Listener, current_listener, deadline, progress_to, tell, time_left
+from onepos._utils.context import Listener, current_listener, deadline, progress_to, quiet, tell, time_left
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
@@ -293,8 +292,8 @@ def train(search: Search, one: Contender, end: float, *, patient: bool = False) 
         model.set_params(early_stopping=False)
         arguments["callbacks"] = [] if one.models or patient else [Pace(end)]
     try:
-        with _under_limit(search, end, f"{key}, fold {fold + 1} of {len(folds)}" if len(folds) > 1 else key):
-            warnings.simplefilter("ignore", TrainingWarning)
+        step = f"{key}, fold {fold + 1} of {len(folds)}" if len(folds) > 1 else key
+        with _under_limit(search, end, step), quiet(TrainingWarning):
             tell(0.0)
             model.fit(*rows, **arguments)
             one.finished = _has_learnt(model) or (one.finished and bool(one.models))
@@ -355,8 +354,7 @@ def _seed(search: Search, one: Contender, fold: int) -> int:
 @contextmanager
 def _under_limit(search: Search, end: float, step: str) -> Iterator[None]:
     """Limit the time of the work inside and tell its progress; the labels were warned about once."""
-    with deadline(end), progress_to(partial(_tell, search, step)), warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelWarning)
+    with deadline(end), progress_to(partial(_tell, search, step)), quiet(LabelWarning):
         yield
 
 
