@@ -36,9 +36,12 @@ def useful_threads(batch_size: int, n_parameters: int, *, own: bool = False) -> 
 
 
 def usable_device(name: str) -> str:
-    """Return "cpu" if ``name`` is a device that torch knows and this machine lacks, else ``name``."""
+    """Return "cpu" if ``name`` is a device that torch knows and this machine lacks, else ``name``, which must exist."""
     kind = name.partition(":")[0]
-    return "cpu" if kind == "meta" or (kind in ("cpu", "cuda", "mps", "xpu") and not _computes(name)) else name
+    if kind in ("cpu", "meta") or (kind in ("cuda", "mps", "xpu") and not _computes(name)):
+        return "cpu"
+    check_device(name)
+    return name
 
 
 def check_device(name: str) -> None:
