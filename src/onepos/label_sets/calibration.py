@@ -89,8 +89,8 @@ def fit_calibration(scores: ArrayLike, Y: Any) -> Calibration:
     >>> scores = rng.normal(size=(2000, 3))
     >>> Y = rng.random((2000, 3)) < expit(2 * scores + [1, -1, 0])
     >>> calibration = fit_calibration(scores, Y)
-    >>> calibration.slopes.round(1).tolist(), calibration.offsets.round(1).tolist()
-    ([2.0, 1.9, 2.0], [1.0, -1.0, -0.1])
+    >>> bool((abs(calibration.slopes - 2) < 0.2).all()), calibration.offsets.round(1).tolist()
+    (True, [1.0, -1.0, -0.1])
     """
     values, present = np.asarray(scores, dtype=np.float64), np.asarray(Y) > 0
     if values.ndim != 2 or present.shape != values.shape:

@@ -159,7 +159,7 @@ class LabelSetsMixin:
         >>> import onepos
         >>> from onepos.datasets import make_known_posterior
         >>> data = make_known_posterior(600, 5, 4, random_state=0)
-        >>> model = onepos.make_classifier("logistic", l2=1.0).fit(data.X[:400], data.observed[:400])
+        >>> model = onepos.make_classifier("an", random_state=0).fit(data.X[:400], data.observed[:400])
         >>> float(data.Y[400:].mean().round(2)), float(model.predict_proba(data.X[400:]).mean().round(2))
         (0.5, 0.25)
         >>> float(model.calibrate(data.X[400:500], data.Y[400:500]).predict_proba(data.X[400:]).mean().round(2))

@@ -112,7 +112,7 @@ def rows_valid_now():
     valid, total = map(int, count.split(" of "))
     raised = {key for key, method in METHODS.items() if method.revision > 1}
     stale = sum(
-        int(load_results(file)["method"].isin(raised).sum()) for file in (ROOT / "studies" / "rows").glob("*.parquet")
+        int(load_results(file)["key"].isin(raised).sum()) for file in (ROOT / "studies" / "rows").glob("*.parquet")
     )
     assert (valid, total) == (2450 - stale, 2450)
     return count

@@ -71,8 +71,9 @@ def compare(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which:
     Examples
     --------
     >>> from onepos_studies.study.tables import example_results
-    >>> compare(example_results(), metrics=["average_precision"]).data.loc[0, ["method", "difference"]].tolist()
-    ['smile', -0.0110...]
+    >>> first = compare(example_results(), metrics=["average_precision"]).data.iloc[0]
+    >>> first["method"], f"{first['difference']:.3f}"
+    ('smile', '-0.011')
     """
     rows, numbers, trials = [], [], 0
     for metric in metrics:
