@@ -94,7 +94,7 @@ def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: floa
 def _network(key: str, place: int, shape: Shape) -> dict[str, Any]:
     """Width, dropout, batches and epochs of a network."""
     factor = (1.0, 1.0, 0.5)[place % 3]
-    common = {"selection_metric": "observed_likelihood", "patience": 6}
+    common = {"selection_metric": "observed_likelihood", "patience": 6, "pretraining_epochs": 0}
     if not shape.is_bag:
         batch = 32 if shape.n_rows <= 3000 else 64 if shape.n_rows <= 20_000 else 256
         rate = factor * 1e-3 * (batch / 16) ** 0.5

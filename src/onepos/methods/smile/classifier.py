@@ -203,7 +203,7 @@ class SMILEClassifier(GraphClassifier):
 
     _bag_rate_factor: ClassVar[float] = 3.0
     # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
-    _judged_by_likelihood: ClassVar[bool] = False
+    _learns_likelihood: ClassVar[bool] = False
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, number, weight = context.n_labels, self._set_n_positives(context), 1.0

@@ -60,6 +60,8 @@ class SMILESIClassifier(NeuralClassifier):
         "warm_up_epochs": [COUNT_OR_ZERO],
     }
 
+    _learns_likelihood: ClassVar[bool] = False
+
     def _make_objective(self, context: Context) -> Objective:
         return SMILESIObjective(context.network, self.warm_up_epochs)
 

@@ -238,7 +238,7 @@ class SMILEReleasedClassifier(GraphClassifier):
         "year": 2022,
         "assumptions": "near rows share labels; an unknown label is present with probability p0",
         "needs": "three constants chosen by data set",
-        "revision": 1,
+        "revision": 2,
     }
     search_space: ClassVar[Space] = {
         "unobserved_target": (1e-3, 0.3, "log"),
@@ -246,6 +246,9 @@ class SMILEReleasedClassifier(GraphClassifier):
         "unobserved_weight": (0.01, 1.0, "log"),
         "n_neighbors": (2, 20, "log"),
     }
+    # As released.
+    pretraining_epochs: int | str = 0
+    average_epochs: float = 0.0
     unobserved_target: float = 0.01
     enhancement_share: float = 0.01
     unobserved_weight: float | str = 0.1
