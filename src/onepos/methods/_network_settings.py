@@ -85,8 +85,6 @@ class NetworkSettings:
     #: Whether the method learns the likelihood of the observed labels, which then chooses the epoch wherever single
     #: positives do. Of the others, the ranking improves while it falls: it judges them only in folds of few rows.
     _learns_likelihood: ClassVar[bool] = True
-    #: Factor on the rule for the learning rate, for bags of rare features.
-    _bag_rate_factor: ClassVar[float] = 1.0
 
     def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
         """Build the library's own network."""
@@ -102,7 +100,7 @@ class NetworkSettings:
         if isinstance(batch, str):  # the power of 2 nearest to a fiftieth of the rows
             batch = min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128)
         if isinstance(rate, str):
-            rate = (0.5e-3 * self._bag_rate_factor if bags else 1e-3) * math.sqrt(batch / 16)
+            rate = (1.5e-3 if bags else 1e-3) * math.sqrt(batch / 16)
         factors = self.learning_rate_factors or {}
         return Schedule(
             self.max_epochs,

@@ -201,7 +201,6 @@ class SMILEClassifier(GraphClassifier):
         "warm_up_epochs": [one_of("auto"), COUNT_OR_ZERO],
     }
 
-    _bag_rate_factor: ClassVar[float] = 3.0
     # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
     _learns_likelihood: ClassVar[bool] = False
 
