@@ -87,8 +87,8 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
     early_stopping : bool or "auto"
         Hold out ``validation_fraction`` of the rows, stop after ``patience`` epochs without a better
         ``selection_metric`` and restore the best epoch; the start, if none is better. "auto": with 2,500 labelled rows
-        or more. With fewer, four networks first leave out a fourth of the rows each; the number of epochs that did best on
-        the rows left out is the one that the network is then trained for on all rows (not for networks of your own).
+        or more. With fewer, four networks first leave out a fourth of the rows each; the number of epochs that did best
+        on the rows left out is the one that the network is then trained for on all rows (not for networks of your own).
         A validation set given to ``fit`` is always used.
     selection_metric : str
         What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (see ``onepos.training``), for
@@ -96,7 +96,8 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         others. Methods that do not learn that likelihood (``smile``, ``role``, ``em``, ``gr``, ``ll-…``, ``crisp``,
         ``an-ls``) have average precision, but in folds of fewer than ten rows per label.
     patience : int or None
-        Epochs to wait for a better score, longer while it rises again. The start does not count. None trains to the end and restores the best epoch.
+        Epochs to wait for a better score, longer while it rises again. The start does not count. None trains to
+        the end and restores the best epoch.
     validation_fraction : float
         Share of the rows held out.
     scale : {"auto", "standard", "minmax", "none"}
