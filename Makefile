@@ -52,14 +52,14 @@ explore: $(VENV)/.ready  ## the property tests with new random examples; the sui
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
-	  -e '.[cli,plot,data,large,onnx,tune,embed]' -e './studies[dask]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
+	  -e '.[cli,plot,data,large,onnx,embed]' -e './studies[dask]' hypothesis mpmath onnxruntime psutil pytest pytest-xdist skorch
 	touch $@
 
 # The dependencies of these tests at the lowest versions that pyproject.toml allows; dask is only installed.
 test-lowest: $(LOWEST)/.ready  ## a part of the tests with the lowest allowed versions
 	$(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadfile tests/training/test_losses.py tests/methods/smile tests/table studies/tests/study/tables tests/metrics/test_metrics.py \
 	  tests/persistence/test_persistence.py tests/cli/test_tables.py studies/tests/study/test_figures.py tests/persistence/test_onnx.py tests/graph/test_approximate.py \
-	  studies/tests/datasets/test_formats.py tests/tuning/test_spaces.py
+	  studies/tests/datasets/test_formats.py
 
 package: $(VENV)/.ready  ## build sdist and wheel, install each in an environment of its own and use it
 	$(BIN)/python benchmarks/supply_chain/package.py

@@ -73,7 +73,6 @@ _SLOW = (
     "tests/training/test_torchrun_fit.py",
     "tests/rows/",
     "tests/cli/",
-    "tests/tuning/",
     "studies/tests/reliability/",
 )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onepos.methods.role import ExpectedPositiveClassifier as ExpectedPositiveClassifier
     from onepos.methods.role import ROLEClassifier as ROLEClassifier
     from onepos.methods.smile.classifier import SMILEClassifier as SMILEClassifier
-    from onepos.methods.smile.si import SMILESIClassifier as SMILESIClassifier
+    from onepos.methods.smile.classifier import SMILESIClassifier as SMILESIClassifier
     from onepos.methods.softmax import CappedSoftmaxClassifier as CappedSoftmaxClassifier
     from onepos.methods.softmax import SoftmaxClassifier as SoftmaxClassifier
     from onepos.persistence import load as load
@@ -49,7 +49,7 @@ _HOME = {
     "LogisticClassifier": "onepos.methods.logistic",
     "ROLEClassifier": "onepos.methods.role",
     "SMILEClassifier": "onepos.methods.smile.classifier",
-    "SMILESIClassifier": "onepos.methods.smile.si",
+    "SMILESIClassifier": "onepos.methods.smile.classifier",
     "SPLCClassifier": "onepos.methods.hill",
     "SoftmaxClassifier": "onepos.methods.softmax",
     "TableModel": "onepos.table.model",
@@ -60,7 +60,7 @@ _HOME = {
 }
 _SUBMODULES = (
     *("datasets", "doctor", "exceptions", "label_sets", "metrics", "pages"),
-    *("persistence", "table", "testing", "training", "tuning"),
+    *("persistence", "table", "testing", "training"),
 )
 
 __all__ = sorted([*_HOME, *_SUBMODULES])

@@ -1,11 +1,17 @@
 """A remembered result is the computed one, for the same inputs only, and few are kept."""
 
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from onepos._utils import context
-from onepos._utils.context import LIMIT, recall, remember_work
+from onepos._utils.context import LIMIT, other_warnings, quiet, recall, remember_work, warn
+from onepos.exceptions import LabelWarning
 
 
 @pytest.fixture
@@ -70,3 +76,26 @@ def test_what_is_remembered_cannot_be_changed(doubled):
     double, _ = doubled
     with remember_work(), pytest.raises(ValueError, match="read-only"):
         double(np.eye(2))[0, 0] = 5
+
+
+def test_concurrent_work_leaves_no_filter_of_warnings_behind():
+    def work(number):
+        with quiet(LabelWarning, "known"), other_warnings("ignore", RuntimeWarning):
+            time.sleep(0.001 * (number % 3))
+            warn("this is known", LabelWarning)
+            warnings.warn("of another package", RuntimeWarning, stacklevel=1)
+
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(40)))
+    assert list(warnings.filters) == before
+    with quiet(LabelWarning, "known"), pytest.warns(LabelWarning, match="this is new") as caught:
+        warn("this is new", LabelWarning)
+    assert caught[0].filename == __file__
+
+
+def test_the_library_sets_filters_in_one_place():
+    """Filters belong to the process. ``testing`` and the command line own theirs."""
+    folder = Path(context.__file__).parents[1]
+    users = [path for path in folder.rglob("*.py") if "catch_warnings(" in path.read_text()]
+    assert {path.relative_to(folder).as_posix() for path in users} == {"_utils/context.py", "testing.py", "cli/fit.py"}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from onepos._utils.files import write_durably
+from onepos._utils.files import replaced_when_done, write_durably
+from onepos.exceptions import DataFileError
 
 
 def test_replaces_and_returns_the_path(tmp_path):
@@ -67,3 +68,40 @@ def test_old_parts_of_other_programs_stay(tmp_path):
         os.utime(other, (0, 0))
     write_durably(tmp_path / "a.txt", b"new")
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "a.txt", *others])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes, links and pipes of POSIX")
+class TestWhatStandsThere:
+    def test_a_file_keeps_its_mode(self, tmp_path):
+        path = tmp_path / "a.txt"
+        path.touch(0o600)
+        with replaced_when_done(path) as part:
+            assert part.stat().st_mode & 0o777 == 0o600
+            part.write_bytes(b"new")
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o644)
+        write_durably(path, b"newer")
+        assert path.stat().st_mode & 0o777 == 0o644
+
+    def test_a_link_is_followed(self, tmp_path):
+        (tmp_path / "real").mkdir()
+        for name in ("there", "new"):
+            (tmp_path / name).symlink_to(tmp_path / "real" / name)
+        (tmp_path / "real" / "there").write_bytes(b"old")
+        for name in ("there", "new"):
+            write_durably(tmp_path / name, b"content")
+            assert (tmp_path / name).is_symlink()
+            assert (tmp_path / "real" / name).read_bytes() == b"content"
+
+    def test_a_pipe_or_a_device_is_refused(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        for path in (tmp_path / "pipe", Path("/dev/null")):
+            with pytest.raises(DataFileError, match="a device or a pipe"):
+                write_durably(path, b"content")
+            assert not path.is_file()
+
+    def test_a_name_of_the_longest_length(self, tmp_path):
+        path = tmp_path / ("ä" * 127)
+        assert write_durably(path, b"content").read_bytes() == b"content"
+        with pytest.raises(OSError, match="too long"):
+            write_durably(tmp_path / ("a" * 256), b"content")

@@ -53,6 +53,15 @@ def test_tags_are_checked(run, folder):
     assert found["before"]["f1"]["low"] <= found["before"]["f1"]["mean"] <= found["before"]["f1"]["high"]
 
 
+def test_a_number_of_labels_that_was_given_wins(run, folder, tmp_path):
+    run("fit", folder / "photos.csv", *COLUMNS, "--n-positives", "2.5", "--out", tmp_path / "m")
+    sample = (folder / "sample.csv", "--label", "tags")
+    assert "sets have 2.50" in run("calibrate", tmp_path / "m", *sample, "--out", tmp_path / "n")[1]
+    found = json.loads(run("check-tags", tmp_path / "m", *sample, "--json")[1])
+    plain = json.loads(run("check-tags", folder / "m", *sample, "--json")[1])
+    assert found["after"]["recall"]["mean"] > plain["after"]["recall"]["mean"]
+
+
 def test_clear_errors(run, folder, tmp_path):
     code, _, err = run("calibrate", folder / "m", folder / "sample.csv")
     assert code == 2

@@ -3,9 +3,12 @@
 import csv
 import json
 import re
+import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import onepos
@@ -623,3 +626,103 @@ def test_the_doctor_leaves_out_what_complete_wrote_as_fit_does(run, tmp_path):
         "x": "number → 1 feature, standardised",
     }
     assert "column-leaks" not in {one["code"] for one in found["findings"]}
+
+
+def test_labels_that_look_like_ids_stop_the_fit_unless_forced(run, small, tmp_path):
+    table = pd.DataFrame({"x": np.arange(240.0), "tag": [f"t{i}" for i in range(240)]})
+    table.to_csv(tmp_path / "ids.csv", index=False)
+    arguments = ("fit", tmp_path / "ids.csv", "--label", "tag", "--method", "frequency", "--out", tmp_path / "m.onepos")
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert is_one_line(err)
+    assert "240 labels in 240 tagged rows" in err
+    assert "--force" in err
+    assert not (tmp_path / "m.onepos").exists()
+    assert run(*arguments, "--force")[0] == 0
+
+
+def test_ids_keep_their_blanks_and_may_begin_with_gaps(run, tmp_path):
+    n = 10_010
+    ids = [None] * 10_000 + [f" {i} " for i in range(10)]
+    pd.DataFrame({"id": ids, "x": np.arange(n) % 7, "tag": np.where(np.arange(n) % 2, "a", "b")}).to_parquet(
+        tmp_path / "a.parquet"
+    )
+    model = tmp_path / "m.onepos"
+    columns = ("--label", "tag", "--id", "id", "--method", "frequency")
+    assert run("fit", tmp_path / "a.parquet", *columns, "--out", model)[0] == 0
+    for suffix in (".parquet", ".csv"):
+        out = tmp_path / f"out{suffix}"
+        assert run("predict", model, tmp_path / "a.parquet", "--out", out)[0] == 0
+        written = read_table(out, plain=["id"]).frame["id"]
+        assert [None if pd.isna(name) else name for name in written] == ids
+
+
+def test_an_id_column_with_the_name_of_an_output_is_refused(run, tmp_path):
+    table = pd.DataFrame({"p(beach)": range(40), "x": np.arange(40) % 7, "tag": ["beach", "sea"] * 20})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    columns = ("--label", "tag", "--id", "p(beach)", "--method", "frequency")
+    code, _, err = run("fit", tmp_path / "a.csv", *columns, "--out", tmp_path / "m.onepos")
+    assert code == 2
+    assert is_one_line(err)
+    assert "Rename it" in err
+
+
+def test_complete_writes_whole_numbers_with_gaps_unchanged(run, tmp_path):
+    large = 1 << 53
+    table = pa.table(
+        {
+            "id": pa.array([large + i for i in range(40)], pa.int64()),
+            "n": pa.array([i if i % 4 else None for i in range(40)], pa.int64()),
+            "tag": pa.array([large + i % 3 if i % 5 else None for i in range(40)], pa.int64()),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    for suffix in (".csv", ".parquet"):
+        out = tmp_path / f"out{suffix}"
+        columns = ("--label", "tag", "--id", "id", "--method", "frequency")
+        assert run("complete", tmp_path / "a.parquet", *columns, "--out", out)[0] == 0
+        if suffix == ".csv":
+            with out.open(newline="") as stream:
+                rows = list(csv.DictReader(stream))
+            expected = [{name: "" if v is None else str(v) for name, v in row.items()} for row in table.to_pylist()]
+            assert [{name: row[name] for name in table.column_names} for row in rows] == expected
+            assert sum(name.startswith("p(") for name in rows[0]) == 3
+        else:
+            assert pq.read_table(out, columns=table.column_names).to_pylist() == table.to_pylist()
+
+
+def test_pictures_of_a_review_page_in_another_folder(run, tmp_path):
+    (tmp_path / "data").mkdir()
+    table = pd.DataFrame({"photo": [f"pictures/{i}.jpg" for i in range(40)], "x": range(40), "tag": ["a", "b"] * 20})
+    table.to_csv(tmp_path / "data" / "a.csv", index=False)
+    page = tmp_path / "pages" / "today" / "review.html"
+    columns = ("--label", "tag", "--image", "photo", "--method", "frequency", "--out", tmp_path / "out.csv")
+    assert run("complete", tmp_path / "data" / "a.csv", *columns, "--review", page)[0] == 0
+    assert "../../data/pictures/7.jpg" in page.read_text()
+    table["photo"] = "../secret.jpg"
+    table.to_csv(tmp_path / "data" / "a.csv", index=False)
+    code, _, err = run("complete", tmp_path / "data" / "a.csv", *columns, "--review", page)
+    assert code == 2
+    assert "outside of the table's folder" in err
+
+
+def test_an_unknown_user_and_a_long_name_are_one_line(run, small, tmp_path):
+    arguments = ("--text", "caption", "--embed", "~nosuch/x")
+    (tmp_path / "t.csv").write_text("caption,tag\n" + "sea and sun,a\nhigh towers,b\n" * 20)
+    code, _, err = run("fit", tmp_path / "t.csv", "--label", "tag", *FAST, *arguments, "--out", tmp_path / "m.onepos")
+    assert code == 2
+    assert is_one_line(err)
+    for length in (245, 300):
+        out = tmp_path / ("a" * length + ".onepos")
+        code, _, err = run("fit", tmp_path / "t.csv", "--label", "tag", "--method", "frequency", "--out", out)
+        assert code == (0 if length == 245 else 2)
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_closed_stream_is_no_error(monkeypatch, name):
+    monkeypatch.setattr(sys, name, None)
+    with pytest.raises(SystemExit) as ended:
+        main(["methods"])
+    assert ended.value.code == 0
+    getattr(sys, name).close()

@@ -193,6 +193,16 @@ def test_the_order_of_labels_and_rows_does_not_matter(seed):
     assert np.allclose(permuted.slopes, direct.slopes[order], atol=1e-4)
 
 
+def test_labels_that_are_tagged_often_and_true_rarely_are_no_error():
+    """Scores that are the same for all rows, in the wrong order: the sample turns it round."""
+    random = np.random.default_rng(0)
+    rates = np.linspace(0.05, 0.6, 12)
+    scores, Y = np.tile(-np.log(rates), (60, 1)), random.random((60, 12)) < rates
+    found = fit_calibration(scores, Y)
+    assert (found.slopes > 0).all()
+    assert spearmanr(expit(found.apply(scores))[0], rates).statistic > 0.8
+
+
 def test_a_sample_that_is_separated_perfectly_gives_a_finite_slope():
     logits = np.tile(np.linspace(-3, 3, 20)[:, None], (1, 3))
     found = fit_calibration(logits, logits > 0)

@@ -47,6 +47,20 @@ def test_left_out_scores_are_those_of_refits_without_the_row(fitted, data):
         np.testing.assert_allclose(np.exp(fitted.left_out_[row]), smooth / smooth.sum(), atol=2e-3)
 
 
+def test_rows_with_the_same_features_are_left_out_together():
+    data = make_known_posterior(25, 4, 3, random_state=0)
+    thing = np.random.default_rng(0).permutation(np.r_[np.arange(25), np.arange(20), np.arange(10)])
+    X, observed = data.X[thing], np.eye(3)[np.random.default_rng(1).integers(3, size=55)]
+    model = onepos.KernelClassifier(width=1.0, ridge=RIDGE, scale="none", random_state=0).fit(X, observed.astype(int))
+    for row in range(0, 55, 6):
+        rest = np.flatnonzero(thing != thing[row])
+        out = observed[thing == thing[row]] - model.frequency_
+        others = np.maximum(model.frequency_ - out.sum(axis=0) / len(rest), 0.25 / 55)
+        share = ridge_scores(model, X[rest], observed[rest], X[row : row + 1])[0] + others
+        smooth = np.maximum(share, 0) + PRIOR_SHARE * others
+        np.testing.assert_allclose(np.exp(model.left_out_[row]), smooth / smooth.sum(), atol=2e-3)
+
+
 def test_landmarks_of_all_rows_are_exact_and_some_rank_nearly_as_well():
     data = make_known_posterior(1200, 4, 5, random_state=1)
     precision = {}

@@ -69,6 +69,17 @@ def test_predictions_on_a_full_disk(run, photos, tmp_path, make_disk, suffix):
     assert [entry.name for entry in disk.path.iterdir()] == ["filler"]
 
 
+def test_a_checkpoint_on_a_full_disk_is_one_line(run, photos, tmp_path, make_disk):
+    disk = make_disk()
+    disk.fill()
+    settings = ("--set", "max_epochs=9", "--set", "early_stopping=False")
+    arguments = ("--method", "an", *settings, "--checkpoint", disk.path / "run")
+    code, said, err = run("fit", *photos, *arguments, "--out", tmp_path / "model.onepos")
+    assert (code, said) == (2, "")
+    assert err.splitlines()[-1].endswith(FREE)
+    assert "Traceback" not in err
+
+
 @posix
 def test_a_full_disk_leaves_the_old_model_and_no_rest(model, tmp_path):
     """A limit on the size of files stands for the full disk: the write fails half-way."""

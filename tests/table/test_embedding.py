@@ -20,7 +20,7 @@ from onepos.datasets import make_digit_scenes, make_single_positive
 from onepos.exceptions import DataFileError, MissingDependencyError
 from onepos.metrics import average_precision
 from onepos.table import ColumnEncoder, TableModel, Tally
-from onepos.table.embedders import PictureEmbedder, SentenceEmbedder, open_picture
+from onepos.table.embedders import BadPicture, PictureEmbedder, SentenceEmbedder, open_picture, read_picture
 from onepos.table.embedding import assign
 from own_embedders import Grid, Letters
 from photo_table import photo_table
@@ -462,3 +462,25 @@ def test_the_hub_is_asked_for_a_copy_on_this_machine_first(monkeypatch, tmp_path
         stored.folder  # noqa: B018
     with pytest.raises(DataFileError, match="'some/absent' to be a folder, or a model"):
         SentenceEmbedder("some/absent").folder  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "modules", ['[{"type": "evil.Run"}]', '[{"type": "sentence_transformersx.A"}]', "[1]", "{", "[" * 9999]
+)
+def test_a_folder_that_names_other_code_is_refused_before_any_import(tmp_path, monkeypatch, modules):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", types.SimpleNamespace())
+    logging = types.SimpleNamespace(disable_progress_bar=lambda: None)
+    monkeypatch.setitem(
+        sys.modules, "transformers", types.SimpleNamespace(utils=types.SimpleNamespace(logging=logging))
+    )
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "modules.json").write_text(modules)
+    with pytest.raises(DataFileError, match=r"code outside|no list of modules"):
+        SentenceEmbedder(str(tmp_path)).encode(["text"])
+
+
+def test_a_file_of_the_kernel_is_no_picture():
+    if not Path("/proc/kmsg").exists():
+        pytest.skip("has no /proc")
+    with pytest.raises(BadPicture, match="is empty"):
+        read_picture(Path("/proc/kmsg"))

@@ -1,16 +1,23 @@
 """Files of tables: opened once, read as text, numbers told from the whole column; written whole or not at all."""
 
+import csv
 import io
+import subprocess
+import sys
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from onepos.exceptions import DataFileError
-from onepos.table import ColumnEncoder, read_chunks, read_table
-from onepos.table.files import column_names, escape_formula, unescape_formula
+from onepos.table import ColumnEncoder, Tally, read_chunks, read_table
+from onepos.table.columns import NumberColumn, as_numbers
+from onepos.table.files import TableWriter, column_names, escape_formula, unescape_formula
+from onepos.table.kinds import as_words
 
 
 def test_a_file_is_opened_once(tmp_path):
@@ -112,7 +119,9 @@ def test_formats_of_the_benchmark_name_the_package_that_converts_them(tmp_path):
         read_table(tmp_path / "yeast.arff")
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "@x", "-two", "'=1", "'plain", "-5", "+3,5%", "word", ""])
+@pytest.mark.parametrize(
+    "cell", ["\n=1+1", " =1+1", "＝1+1", "=1+1", "@x", "-two", "'=1", "'plain", "-5", "+3,5%", "word", ""]
+)
 def test_escaped_cells_come_back(cell, tmp_path):
     assert unescape_formula(escape_formula(cell)) == cell
     written = io.StringIO()
@@ -171,3 +180,65 @@ def test_unreadable_files(tmp_path, name, content, message):
         read_table(tmp_path / name)
     with pytest.raises(DataFileError, match=message):
         list(read_chunks(tmp_path / name))
+
+
+def test_a_line_break_in_a_cell_or_a_name_ends_no_row(tmp_path):
+    table = pd.DataFrame({"a\r=x": [f"{sign}=1+1" for sign in ("a\r", "a\r\n", "a\n", "\r", "\n", "")], "b": range(6)})
+    for separator, suffix in ((",", ".csv"), ("\t", ".tsv")):
+        with TableWriter(tmp_path / f"out{suffix}") as out:
+            out.write(table)
+            out.write(table)
+        with (tmp_path / f"out{suffix}").open(newline="") as stream:
+            rows = list(csv.reader(stream, delimiter=separator))
+        assert len(rows) == 13
+        assert not any(cell.startswith("=") for row in rows for cell in row)
+        read = read_table(tmp_path / f"out{suffix}", plain=list(table.columns[:1])).frame
+        assert list(read.columns) == list(table.columns)
+        assert read.iloc[:, 0].tolist() == table.iloc[:, 0].tolist() * 2
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.decimal128(38)], ids=str)
+@pytest.mark.parametrize("notes", [False, True])
+def test_whole_numbers_with_gaps_are_exact(tmp_path, kind, notes):
+    numbers = [(1 << 53) + i if i % 5 else None for i in range(40)]
+    table = pa.table({"n": pa.array(numbers, kind), "x": [1.5] * 40})
+    table = pa.Table.from_pandas(table.to_pandas(types_mapper=pd.ArrowDtype)) if notes else table
+    pq.write_table(table, tmp_path / "a.parquet")
+    column = read_table(tmp_path / "a.parquet").frame["n"]
+    assert [None if word is None else int(word) for word in as_words(column)] == numbers
+    pd.DataFrame({"n": [number or "" for number in numbers]}).to_csv(tmp_path / "a.csv", index=False)
+    column = read_table(tmp_path / "a.csv").frame["n"]
+    assert [None if word is None else int(word) for word in as_words(column)] == numbers
+
+
+def test_whether_a_dot_means_thousands_does_not_depend_on_the_rows_beside(tmp_path):
+    (tmp_path / "a.csv").write_text("n;x\n1.234;1\n0.5;2\n2;3\n")
+    assert read_table(tmp_path / "a.csv").frame["n"].tolist() == [1.234, 0.5, 2.0]
+    for train, expected in (
+        (pd.DataFrame({"n": [1, 2, 3]}), None),
+        (pd.DataFrame({"n": [1.5, 2, 3]}), [1.234, 0.5, 2]),
+    ):
+        column = NumberColumn.fit(train["n"], ColumnEncoder())
+        for rows in (1, 2, None):
+            pieces = read_chunks(tmp_path / "a.csv", numbers=["n"], rows=rows)
+            if expected is None:
+                with pytest.raises(DataFileError, match="Write thousands without dots"):
+                    column.transform(next(pieces).frame["n"], Tally())
+            else:
+                values = np.concatenate([as_numbers(piece.frame["n"], column.holds) for piece in pieces])
+                assert values.tolist() == expected
+
+
+@pytest.mark.long
+def test_a_table_with_very_many_columns_is_read_in_seconds(tmp_path):
+    path, n = tmp_path / "wide.csv", 60_000
+    path.write_text("\n".join([",".join(f"c{i}" for i in range(n)), ",".join("1" * n), ",".join("2" * n), ""]))
+    code = (
+        "import resource, sys, time; from onepos.table import read_table; start = time.process_time();"
+        "assert read_table(sys.argv[1]).frame.shape == (2, 60_000);"
+        "print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    seconds, megabytes = map(float, ended.stdout.split())
+    assert seconds < 15  # five on an idle machine
+    assert megabytes < 600

@@ -338,3 +338,11 @@ def test_whole_numbers_as_categories_are_the_same_with_and_without_a_point(tmp_p
     found = model.encoder_.transform(pd.DataFrame({"code": codes.astype(str)}), tally)
     np.testing.assert_array_equal(found, np.eye(3)[codes - 1])
     assert not tally.notes()
+
+
+def test_labels_of_other_rows_are_refused(photos, model):
+    known = known_labels(model, TableData(photos), label="tags", separator=";")
+    with pytest.raises(ValueError, match="must be of the same rows"):
+        copy.deepcopy(model).calibrate(photos.iloc[::-1], known.table)
+    with pytest.raises(ValueError, match="must be of the same rows"):
+        evaluate_table(model, TableData(photos.iloc[::-1]), known)

@@ -9,7 +9,7 @@ from onepos import metrics
 from onepos.exceptions import DataFileError
 from onepos.table import TableModel, evaluate_table, known_labels
 from onepos.table.files import TableData
-from onepos.table.sample import check_sample
+from onepos.table.sample import _intervals, _measures, _parts, check_sample
 
 LABELS = list("abcdefgh")
 
@@ -69,7 +69,28 @@ def test_the_measures_are_those_of_the_metrics_module():
     assert record["tagged"] == pytest.approx((rows(1, 1500, 0.0)[0]["tag"] == "a").mean())
 
 
-def test_single_tags_are_refused():
+def test_single_tags_and_few_rows_are_refused():
     model, (frame, _) = fitted(0.0), rows(5, 60)
     with pytest.raises(DataFileError, match="separator"):
         check_sample(model, TableData(frame), known_labels(model, TableData(frame), label="tag"))
+    few = rows(2, 19)[1]
+    with pytest.raises(DataFileError, match="19 rows, and measuring takes 20"):
+        check_sample(*by_columns(model, few))
+
+
+def test_intervals_cover_as_often_as_they_say():
+    """Samples of fifty rows against all rows: each measure, and the number of labels per row."""
+    random = np.random.default_rng(0)
+    eta = random.normal(-1, 1.2, (6000, 8))
+    truth, scores = random.random(eta.shape) < expit(eta), expit(eta + random.normal(size=eta.shape))
+    parts = _parts(truth, scores, (scores > 0.4).astype(np.int64))
+    everything = _measures(parts.sum(axis=0), truth.sum())
+    covered = []
+    for _ in range(200):
+        rows_of_sample = random.choice(6000, 50, replace=False)
+        (found, _, change), per_row = _intervals(truth[rows_of_sample], *[parts[rows_of_sample]] * 2)
+        covered.append([found[name]["low"] <= value <= found[name]["high"] for name, value in everything.items()])
+        covered[-1].append(per_row["low"] <= truth.sum(axis=1).mean() <= per_row["high"])
+        assert change["f1"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert (np.mean(covered, axis=0) > 0.89).all()
+    assert 0.91 < np.mean(covered) < 0.98

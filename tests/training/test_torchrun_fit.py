@@ -102,9 +102,8 @@ def _as_one_of_two(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["fit", "{}", "--label", "tag", "--tune"], "tune searches in one process"),
         (["fit", "{}", "--label", "tag", "--method", "auto"], "AutoClassifier does not share its work"),
-        (["predict", "model.onepos", "{}"], "only `onepos fit` shares its work among processes"),
+        (["predict", "model.onepos", "{}"], "only `onepos fit` shares work among them"),
     ],
 )
 def test_commands_that_do_not_share_their_work(monkeypatch, capsys, shards, tmp_path, arguments, said):
@@ -165,7 +164,7 @@ def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--text", "place"], "text, image, decisions and tune need the whole table in memory"),
+        (["--text", "place"], "text, image and decisions need the whole table in memory"),
         (["--report", "page.html"], "--report looks at the rows of one table"),
         (["--method", "logistic", "--checkpoint", "kept"], "'logistic' has no epochs"),
     ],

@@ -9,11 +9,13 @@ A study fits many methods and settings on the same rows. Inside ``remember_work`
 
 import hashlib
 import math
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +25,8 @@ Listener = Callable[[str, float], None]
 _Value = TypeVar("_Value")
 _END: ContextVar[float] = ContextVar("onepos_end", default=math.inf)
 _NOT_COUNTED: ContextVar[float] = ContextVar("onepos_not_counted", default=0.0)
+_QUIET: ContextVar[tuple[tuple[type[Warning], str], ...]] = ContextVar("onepos_quiet", default=())
+_FILTERS = threading.RLock()
 _LISTENER: ContextVar[Listener | None] = ContextVar("onepos_listener", default=None)
 
 
@@ -55,6 +59,30 @@ def not_counted() -> Iterator[None]:
         yield
     finally:
         _NOT_COUNTED.set(_NOT_COUNTED.get() + time.monotonic() - begun)
+
+
+@contextmanager
+def quiet(category: type[Warning], text: str = "") -> Iterator[None]:
+    """Leave out warnings of ``warn`` in the body that have ``text``.
+
+    Filters of the module ``warnings`` belong to the whole process: two threads that set and reset them leave them set.
+    """
+    with setting(_QUIET, (*_QUIET.get(), (category, text))):
+        yield
+
+
+def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
+    """Warn, unless somebody around said ``quiet``; ``stacklevel`` as for ``warnings.warn`` in the place of the call."""
+    if not any(issubclass(category, kind) and text in message for kind, text in _QUIET.get()):
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
+
+
+@contextmanager
+def other_warnings(action: Literal["ignore", "error"], category: type[Warning] = Warning) -> Iterator[None]:
+    """Silence warnings of other packages in the body, or make errors of them; one thread at a time."""
+    with _FILTERS, warnings.catch_warnings():
+        warnings.simplefilter(action, category)
+        yield
 
 
 #: Return the seconds spent inside ``not_counted`` so far.

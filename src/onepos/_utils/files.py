@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Collection, Iterator
@@ -38,25 +39,41 @@ def explained(path: Path) -> Iterator[None]:
 def replaced_when_done(path: Path) -> Iterator[Path]:
     """Yield a file beside ``path`` to write to; at the end it is flushed to disk and takes the place of ``path``.
 
-    A killed process leaves its part; who writes to the folder a day later removes it.
+    A symbolic link is followed. An existing file keeps its mode. A killed process leaves its part; who writes to the
+    folder a day later removes it.
     """
-    # No two threads or processes write to the same part, also on two machines that share the disk.
-    part = path.with_name(f".{path.name}.onepos-{secrets.token_hex(8)}.part")
+    check_regular(path)
+    target = Path(os.path.realpath(path))
+    # No two threads or processes write to the same part, also on two machines that share the disk. A name has at most
+    # 255 bytes.
+    part = target.with_name(f".{target.name[:40]}.onepos-{secrets.token_hex(8)}.part")
     with explained(path):
-        _remove_old_parts(path.parent)
+        _remove_old_parts(target.parent)
         try:
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+            if mode is not None:
+                part.touch(0o600)  # nobody reads in the part what the file hides
             yield part
             with part.open("rb+") as file:
                 os.fsync(file.fileno())
-            part.replace(path)
+            if mode is not None:
+                part.chmod(mode)
+            part.replace(target)
         finally:
             part.unlink(missing_ok=True)
         if os.name == "posix":  # elsewhere a folder cannot be opened to be flushed
-            handle = os.open(path.parent, os.O_RDONLY)
+            handle = os.open(target.parent, os.O_RDONLY)
             try:
                 os.fsync(handle)  # the new name itself
             finally:
                 os.close(handle)
+
+
+def check_regular(path: Path) -> None:
+    """Raise if something stands at ``path`` that cannot be replaced by a file: a folder, a device, a pipe."""
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "a device or a pipe, which a file would replace"
+        raise DataFileError(f"{path} is {what}; name a file.")
 
 
 def _remove_old_parts(folder: Path) -> None:

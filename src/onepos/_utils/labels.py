@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.context import warn
 from onepos._utils.validation import IntArray
 from onepos.exceptions import DataFileError, LabelWarning
 
@@ -30,8 +30,10 @@ def cell_text(value: Any) -> str:
 
     Whole numbers have no decimal point, whatever their type: pandas reads integers with a gap as floating point.
     """
-    if isinstance(value, float | np.floating | Decimal) and value % 1 == 0:
+    if isinstance(value, float | np.floating) and value % 1 == 0:
         value = int(value)
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        value = int(value)  # a remainder would fail beyond 28 digits
     return str(value).strip()
 
 
@@ -50,7 +52,7 @@ def distinct_labels(tags: Iterable[Any], stacklevel: int) -> list[Any]:
     if len(spellings) < len(written):
         several = [group for group in spellings.values() if len(group) > 1]
         shown = "; ".join(" = ".join(map(ascii, group[:3])) for group in several[:3])
-        warnings.warn(
+        warn(
             f"{len(several):,} of {len(spellings):,} labels come in several spellings that look the same ({shown}"
             f"{'; …' if len(several) > 3 else ''}); each counts as one label.",
             LabelWarning,

@@ -1,9 +1,12 @@
-"""Check what estimators accept: labels and ``random_state``. Restore an estimator whose fit fails. Name array types."""
+"""Check what estimators accept: labels and ``random_state``; types and forms of arrays; words of error messages.
 
-import warnings
-from collections.abc import Callable, Iterator
+An estimator whose fit fails is restored.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -11,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._utils.matrices import to_dense
-from onepos._utils.messages import expected, shorten
+from onepos._utils.context import warn
 from onepos._utils.progress import progress_shown
 from onepos.exceptions import LabelWarning
 
@@ -26,6 +28,49 @@ IntArray: TypeAlias = NDArray[np.integer[Any]]
 MatrixLike: TypeAlias = Any
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def expected(what: str, value: Any, advice: str = "") -> str:
+    """Return a message such as ``max_epochs must be at least 1; got 0. Leave it out for 100.``."""
+    return f"{what}; got {value!r}.{advice and ' '}{advice}"
+
+
+def one_of_names(what: str, value: Any, known: Iterable[str]) -> str:
+    """Return a name that is known; else raise ValueError with those that are, and one that looks like it."""
+    names = list(known)
+    if isinstance(value, str) and value in names:
+        return value
+    raise ValueError(expected(f"{what} must be one of {', '.join(names)}", value, similar(value, names)))
+
+
+def similar(name: Any, known: Iterable[str]) -> str:
+    """Return a question about the name that was perhaps meant; nothing if none is similar."""
+    close = get_close_matches(str(name), list(known), n=1)
+    return f"Did you mean {close[0]!r}?" if close else ""
+
+
+def shorten(names: Iterable[Any], most: int = 8) -> str:
+    """Return names for a message, only the first few if there are many."""
+    shown = [str(name) for name in names]
+    return ", ".join(shown[:most]) + (f" … ({len(shown):,} in all)" if len(shown) > most else "")
+
+
+def to_dense(value: Any) -> NDArray[Any]:
+    """Return a dense or sparse matrix as an ndarray."""
+    return np.asarray(value.toarray() if sparse.issparse(value) else value)
+
+
+def csr(*arguments: Any, **options: Any) -> Any:
+    """Build a CSR array; arguments as for ``scipy.sparse.csr_array``."""
+    return short_indices(sparse.csr_array(*arguments, **options))
+
+
+def short_indices(matrix: Any) -> Any:
+    """Give a CSR matrix indices of 32 bits if they fit: scikit-learn's trees take no others."""
+    if max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max:
+        matrix.indices = matrix.indices.astype(np.int32, copy=False)
+        matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
+    return matrix
 
 
 @dataclass(frozen=True)
@@ -61,14 +106,14 @@ def check_labels(y: Any, *, complete: bool = False) -> Labels:
             "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
         )
     if empty:
-        warnings.warn(
+        warn(
             f"{empty} of {len(labels.observed)} rows have no observed positive label; "
             "their features are kept, but they do not count in the loss.",
             LabelWarning,
             stacklevel=3,
         )
     if not seen.all():
-        warnings.warn(
+        warn(
             f"{(~seen).sum()} of {len(seen)} labels are never observed ({shorten(labels.classes[~seen], 5)}): "
             "nothing can be learnt about them and they will be ranked low.",
             LabelWarning,
@@ -101,7 +146,7 @@ def _check_classes(y: Any) -> Labels:
     vector = column_or_1d(y.toarray() if sparse.issparse(y) else y, warn=True)
     check_classification_targets(vector)
     if vector.dtype.kind in "OUS" and all(isinstance(value, str) for value in vector):
-        warnings.warn(
+        warn(
             "y has one class per row, so this is ordinary multi-class classification; pass onepos.one_positive(y) to "
             "rank and complete labels",
             LabelWarning,

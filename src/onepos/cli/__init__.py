@@ -33,6 +33,8 @@ _FIRST_SPEAKS = 5.0
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 success, 1 internal error, 2 bad usage or input, 130 Ctrl-C, 143 SIGTERM."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    # A stream that the shell closed is None.
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode shows a question mark. The command goes on.
         if hasattr(stream, "reconfigure"):

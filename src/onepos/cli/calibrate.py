@@ -173,4 +173,4 @@ def _show(found: "SampleCheck") -> None:
 
 
 def _interval(measure: dict[str, float]) -> str:
-    return f"{measure['mean']:.3f} ({measure['low']:.3f} to {measure['high']:.3f})"
+    return f"{measure['mean']:.2f} ({measure['low']:.2f} to {measure['high']:.2f})"

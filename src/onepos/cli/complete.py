@@ -87,10 +87,17 @@ def complete(
             )
             completion.write(out, escape_formulas=escape_formulas)
             if review is not None:
-                from onepos.pages.tables import review_page
+                from onepos.pages.review import review_page
 
                 _check_columns(table.frame, shown)
-                review_page(completion, review, image=options.image, title=title, threshold=threshold)
+                review_page(
+                    completion,
+                    review,
+                    image=options.image,
+                    image_folder=options.data.parent,
+                    title=title,
+                    threshold=threshold,
+                )
     _report(completion, trained, options.data, out, review, json)
 
 

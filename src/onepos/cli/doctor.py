@@ -3,7 +3,6 @@
 from typing import Any
 
 from onepos._utils.context import tell
-from onepos._utils.messages import shorten
 from onepos._utils.progress import progress_shown
 from onepos.cli import options, output
 from onepos.cli.output import InputError, JsonOption, print_json
@@ -26,6 +25,7 @@ def doctor(
     """
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "reading")
+        from onepos._utils.validation import shorten
         from onepos.doctor import diagnose
         from onepos.table import read_table
         from onepos.table.kinds import require_columns

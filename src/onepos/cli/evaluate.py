@@ -50,7 +50,7 @@ def evaluate(
         result = evaluate_table(trained, content, known, threshold=threshold)
         if report is not None:
             tell(0.6, "writing the report")
-            from onepos.pages.tables import table_report
+            from onepos.pages.model_page import table_report
 
             table_report(trained, content, known, report)
     if json:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from onepos._utils.context import deadline, tell
-from onepos._utils.machine import launched_rank, require
-from onepos._utils.messages import shorten
+from onepos._utils.machine import launched_rank
 from onepos._utils.progress import progress_shown
 from onepos.cli import output
 from onepos.cli.options import Report, TrainingOptions, names, option, training_command
@@ -27,7 +26,7 @@ EXAMPLES = (
     'onepos fit films.csv --label genres --separator ", " --text plot --out films.onepos',
     "onepos fit photos.csv --label tag --method an --set max_epochs=10 --out photos.onepos",
     "onepos fit photos.csv --label tag --id id --decisions decisions.csv --out better.onepos",
-    "onepos fit photos.csv --label tag --tune --budget 600 --out photos.onepos",
+    "onepos fit photos.csv --label tag --budget 600 --out photos.onepos",
     "onepos fit photos.csv --label tag --sample checked.csv --sample-label tags --out photos.onepos --report page.html",
     "torchrun --nproc-per-node 2 -m onepos fit shards/ --label tag --method smile --checkpoint run --out photos.onepos",
 )
@@ -69,7 +68,7 @@ def fit(
         tell(0.99, "writing")
         trained.model.save(out)
         if report is not None and trained.data is not None:
-            from onepos.pages.tables import table_report
+            from onepos.pages.model_page import table_report
             from onepos.table import known_labels
 
             known = known_labels(trained.model, trained.data, label=options.label, labels=names(options.labels))
@@ -100,6 +99,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
     started = time.monotonic()
     tell(0.0, "loading")
+    from onepos._utils.validation import shorten
     from onepos.pages.review import read_decisions
     from onepos.table import read_table
 
@@ -128,6 +128,8 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
                     )
                 if check_table is not None:
                     check_table(data.frame)
+                if options.label in data.frame and not options.force:
+                    _check_tags(data.frame[options.label], options.separator)
                 model.fit(data.frame, decisions=decisions, **how)
         about_sample = _calibrate(model, options)
     if _interrupted(model):
@@ -142,18 +144,28 @@ def _check(options: TrainingOptions) -> None:
         raise InputError("--cache is for a folder of shards, whose features are kept on disk: leave it out.")
     if options.budget is not None and not options.budget > 0:
         raise InputError(f"--budget is a number of seconds above 0; got {options.budget:g}.")
-    if options.tune:
-        require("optuna", extra="tune", purpose="--tune")
-    elif options.trials is not None or (options.budget is not None and options.method != "auto"):
-        raise InputError("--trials and --budget say how long --tune searches: give --tune too, or leave them out.")
+    if options.budget is not None and options.method != "auto":
+        raise InputError(f"--budget is the time that auto may take; method {options.method!r} has none: leave it out.")
     if options.sample is not None:
         _check_sample(options, options.sample)
     elif options.sample_label is not None:
         raise InputError("--sample-label names a column of the file given with --sample; give that too.")
 
 
+def _check_tags(tags: "pd.Series[Any]", separator: str | None) -> None:
+    """Raise if the doctor calls the tags an error: there is nothing sensible to learn from."""
+    from onepos.doctor.labels import check_labels, read_tags
+    from onepos.table.tags import holds_lists, split_tags
+
+    read = read_tags(split_tags(tags, separator) if separator or holds_lists(tags) else tags, len(tags))
+    errors = [finding for finding in check_labels(read) if finding.code == "tags-look-like-ids"]
+    if errors:  # what else is an error, fit itself refuses
+        raise InputError(f"label column {tags.name!r}: {errors[0].detail} Or train all the same with --force.")
+
+
 def _check_sample(options: TrainingOptions, sample: Path) -> None:
     """Raise before the training if the sample lacks the columns of its labels."""
+    from onepos._utils.validation import shorten
     from onepos.table.files import column_names
 
     label, labels = options.sample_label or options.label, names(options.labels)
@@ -183,7 +195,6 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
 
 
 def _interrupted(model: "TableModel") -> bool:
-    """Whether Ctrl-C ended the search or the training, each of which keeps what it has."""
-    tuning, history = model.facts_["tuning"], getattr(model.estimator_, "history_", None)
-    ends = [tuning and tuning["stopped"], history is not None and history.facts.get("stopped")]
-    return "interrupted" in ends
+    """Whether Ctrl-C ended the training, which keeps what it has."""
+    history = getattr(model.estimator_, "history_", None)
+    return history is not None and history.facts.get("stopped") == "interrupted"

@@ -1,6 +1,5 @@
 """The options of the commands on tables, each declared once, and how their text becomes values."""
 
-import functools
 import inspect
 from ast import literal_eval
 from collections.abc import Callable, Collection, Sequence
@@ -79,11 +78,7 @@ class TrainingOptions:
     ] = None
     decisions: Annotated[Path | None, option("CSV", "Learn from reviewed labels (id,label,decision).")] = None
     seed: Annotated[int, typer.Option(metavar="N", min=0, help=_SEED)] = 0
-    tune: Annotated[bool, flag("--tune", "Search the method's settings on held-out tags first.")] = False
-    trials: Annotated[int | None, option("N", "Settings to try with --tune (default: 20).", min=1)] = None
-    budget: Annotated[
-        float | None, option("SECONDS", "Time limit of auto (default: 60), or of --tune including the final training.")
-    ] = None
+    budget: Annotated[float | None, option("SECONDS", "Time limit of auto (default: 60).")] = None
     sample: Annotated[
         Path | None, option("FILE", "Calibrate probabilities on these rows, which have all their tags.")
     ] = None
@@ -91,6 +86,7 @@ class TrainingOptions:
         str | None, option("COL", "Column of --sample that holds all tags (default: as --label).")
     ] = None
     separator: Separator = None
+    force: Annotated[bool, flag("--force", "Train although `onepos doctor` calls the labels an error.")] = False
     checkpoint: Annotated[
         Path | None, option("DIR", "Save the run here after each epoch; the same command resumes it.")
     ] = None
@@ -102,14 +98,8 @@ class TrainingOptions:
         """Return the untrained model that the options describe."""
         from onepos.table import TableModel
 
-        search, params = None, settings(self.set)
-        if self.tune:
-            from onepos.tuning import tune
-
-            search = functools.partial(
-                tune, n_trials=self.trials or 20, time_budget=self.budget, random_state=self.seed
-            )
-        elif self.budget is not None:
+        params = settings(self.set)
+        if self.budget is not None:
             params = {"time_budget": self.budget} | params
         return TableModel(
             method=self.method,
@@ -126,7 +116,6 @@ class TrainingOptions:
             n_positives=self.n_positives,
             at_least_one=not self.allow_empty,
             validation_fraction=self.validation_fraction,
-            tune=search,
             random_state=self.seed,
         )
 

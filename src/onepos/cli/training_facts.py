@@ -38,8 +38,6 @@ def show_training(model: "TableModel", name: str, notes: list[str], seconds: flo
     _first("", [f"{column!r} {became}" for column, became in encoder.describe().items()], _SHOWN_COLUMNS)
     _first("note", notes)
     _show_labels(facts)
-    if facts["tuning"] is not None:
-        _show_tuning(facts["tuning"])
     _fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {seconds:.1f} s")
     if facts["method"] == "auto":
         _show_members(model.estimator_.history_)
@@ -68,23 +66,6 @@ def _show_labels(facts: dict[str, Any]) -> None:
     if (decided := facts["decisions"]) is not None:
         elsewhere = f"; {decided['elsewhere']:,} about rows that are not here" if decided["elsewhere"] else ""
         _fact("decisions", f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected{elsewhere}")
-
-
-def _show_tuning(tuning: dict[str, Any]) -> None:
-    """Show the chosen settings and what was tried, best first."""
-    trials = tuning["trials"]
-    ended = ", ended by --budget" if tuning["stopped"] == "time_budget" else ""
-    _fact("tuned", f"settings tried: {len(trials)}{ended}")
-    lines = []
-    for trial in sorted(trials, key=lambda trial: -(trial["score"] if trial["score"] is not None else -1.0)):
-        score = f"{trial['score']:.4f}" if trial["score"] is not None else trial["state"]
-        lines.append(f"{score:<8} {_settings(trial['settings'])}{' (the settings given)' * (trial is trials[0])}")
-    _first("tried", lines)
-    _fact("chosen", _settings(tuning["chosen"]))
-
-
-def _settings(values: dict[str, Any]) -> str:
-    return " ".join(f"{name}={f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items())
 
 
 def _show_members(history: Any) -> None:

@@ -7,9 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from onepos._utils.matrices import csr, short_indices, to_dense
-from onepos._utils.messages import one_of_names
-from onepos._utils.validation import FloatArray, IntArray, MatrixLike, generator
+from onepos._utils.validation import (
+    FloatArray,
+    IntArray,
+    MatrixLike,
+    csr,
+    generator,
+    one_of_names,
+    short_indices,
+    to_dense,
+)
 
 Selection = Literal["uniform", "frequency", "dominance", "weights"]
 

@@ -13,10 +13,9 @@ from onepos.doctor.cardinality import (
     estimate_cardinality,
     guess_tags,
 )
-from onepos.doctor.columns import check_columns, find_leaks, read_columns
+from onepos.doctor.columns import check_columns, check_rows, find_leaks, read_columns
 from onepos.doctor.diagnosis import CODES, LEVELS, Diagnosis, Finding, Summary, name_of
 from onepos.doctor.labels import check_ids, check_index, check_labels, read_tags
-from onepos.doctor.rows import check_rows
 
 __all__ = ["CODES", "CardinalityEstimate", "Diagnosis", "Finding", "Summary", "diagnose", "estimate_cardinality"]
 

@@ -1,6 +1,5 @@
 """How many labels a row has, as far as pairs of rows reveal it, and whether labels exclude each other."""
 
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -14,10 +13,18 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
-from onepos.doctor.columns import Column, find_leaks, is_id, read_columns
+from onepos._utils.context import other_warnings
+from onepos.doctor.columns import (
+    Column,
+    chance_duplicates,
+    comparable_rows,
+    find_leaks,
+    groups_of,
+    is_id,
+    read_columns,
+)
 from onepos.doctor.diagnosis import Finding, finding
 from onepos.doctor.labels import Tags, read_tags
-from onepos.doctor.rows import chance_duplicates, comparable_rows, groups_of
 from onepos.exceptions import DataFileError
 from onepos.table import ColumnEncoder
 from onepos.table.kinds import NUMBER
@@ -168,8 +175,7 @@ def _multinomial(X: Any, codes: NDArray[np.int64], n: int, n_labels: int) -> NDA
     probabilities = np.zeros((n, n_labels))
     model, folds = LogisticRegression(C=0.1, max_iter=50), PredefinedSplit(np.arange(m) % 3)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a rough fit is a fair guess too, and a fold may lack a rare label
+        with other_warnings("ignore"):  # a rough fit is a fair guess too, and a fold may lack a rare label
             shares = cross_val_predict(model, X[:m], codes[:m], cv=folds, method="predict_proba")
     except ValueError:  # a fold has one label only
         return None

@@ -6,7 +6,6 @@ the same answer whatever the order in which threads add rows. Blocks of rows are
 ``INDEX_LIMIT_BYTES`` the index holds 128 principal directions, and four times the candidates are ranked in full.
 """
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
-from onepos._utils.context import recall
+from onepos._utils.context import recall, warn
 from onepos._utils.machine import require
 from onepos._utils.validation import IntArray, MatrixLike
 from onepos.exceptions import TrainingWarning
@@ -59,7 +58,7 @@ def approximate_graph(X: MatrixLike, n_neighbors: int, *, most: float = 1.0) -> 
         X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
         graph = recall(lambda: _search_all(X, n_neighbors, most), "near neighbors", X, n_neighbors, most)
     if graph is not None and graph.recall < ENOUGH:
-        warnings.warn(
+        warn(
             f"the approximate neighbour search finds {graph.recall:.0%} of the nearest rows only: its index has no "
             "room for all features. Reduce their number, or ask for graph_search='exact'.",
             TrainingWarning,

@@ -2,7 +2,6 @@
 
 import tempfile
 import time
-import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
-from onepos._utils.context import recall, time_left
+from onepos._utils.context import recall, time_left, warn
 from onepos._utils.validation import IntArray, MatrixLike
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.rows.stored import DiskRows
@@ -69,7 +68,7 @@ def neighbor_graph(X: MatrixLike, n_neighbors: int, *, search: SearchKind = "aut
     neighbors = None
     many = X.shape[0] > EXACT_UP_TO
     if search == "auto" and many and find_spec("faiss") is None:
-        warnings.warn(
+        warn(
             f"the exact neighbour search compares all pairs of {X.shape[0]} rows, which may take long. For the "
             "approximate one: pip install 'onepos[large]'; graph_search='exact' keeps this one without a warning.",
             TrainingWarning,
@@ -91,7 +90,7 @@ def usable_neighbors(n_neighbors: int, n_samples: int) -> int:
     """Return k, lowered with a warning where there are no k other rows."""
     k = min(n_neighbors, n_samples - 1)
     if k < n_neighbors:
-        warnings.warn(
+        warn(
             f"n_neighbors={n_neighbors} needs more than {n_samples} rows; {k} neighbours are used.",
             LabelWarning,
             stacklevel=6,

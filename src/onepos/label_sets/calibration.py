@@ -109,13 +109,14 @@ def fit_calibration(scores: ArrayLike, Y: Any) -> Calibration:
         raise ValueError("all scores of the sample are equal: they cannot be calibrated. Train another model.")
     levels = np.log(expit(values).mean(axis=0))
     shared, offsets, slopes = _average((values - centre) / spread, present, (levels - centre) / spread)
-    if not shared > 0:
+    # Below 0 the slope may only say that labels tagged often are true rarely. Rows of one label tell more.
+    if not shared > 0 and ((values - values.mean(axis=0)) * present).sum() < -1e-9:
         raise ValueError(
             "the model ranks the labels of this sample no better than chance, so calibrating would reverse its ranking."
             " Check that the sample's rows and columns are in the order of the model's."
         )
     # A line that is too flat is turned about the label's level.
-    steeper = np.maximum(slopes, LEAST_SLOPE * shared)
+    steeper = np.maximum(slopes, LEAST_SLOPE * max(shared, LEAST_SLOPE))
     offsets += (slopes - steeper) * (levels - centre) / spread
     return Calibration(steeper / spread, offsets - steeper * centre / spread, len(values))
 

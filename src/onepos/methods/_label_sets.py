@@ -1,12 +1,12 @@
 """What every classifier does with its logits: it calibrates them and cuts label sets."""
 
-import warnings
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from onepos._utils.context import warn
 from onepos._utils.validation import check_validation_labels
 from onepos.exceptions import LabelWarning
 from onepos.label_sets.calibration import Calibration, fit_calibration
@@ -175,7 +175,7 @@ class LabelSetsMixin:
             raise ValueError(f'sets must be "sample" or "half"; got {sets!r}.')
         calibration = fit_calibration(ranking, truth)
         if ((truth > 0).sum(axis=1) == 1).all():
-            warnings.warn(
+            warn(
                 f"every one of the {len(truth)} sample rows has exactly one label; calibration takes them for complete "
                 "and the other labels for absent. Observed tags alone would make all probabilities too low.",
                 LabelWarning,

@@ -1,6 +1,6 @@
 """Settings of the networks of all neural methods, and what "auto" stands for.
 
-The rules behind "auto" were chosen on validation rows of the data sets in docs/tuning.md.
+The rules behind "auto" were chosen on validation rows of the data sets in docs/results.md.
 """
 
 import math

@@ -15,6 +15,7 @@ from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.methods._base import SharesClassifier
 from onepos.rows.scaling import FeatureScaler, fit_scaler
+from onepos.rows.splits import first_alike
 
 #: Share of the observed frequencies that is added to every prediction: least squares gives many labels zero and less.
 PRIOR_SHARE = 0.1
@@ -34,6 +35,7 @@ class _KernelProblem(NamedTuple):
     frequency: NDArray[np.float64]  # of the labels (c,)
     landmarks: NDArray[np.float32]  # (m, q)
     unit: float  # of squared distances
+    alike: NDArray[np.intp] | None = None  # number of the thing of each row (n,), if rows repeat
 
 
 class _KernelSolution(NamedTuple):
@@ -119,13 +121,15 @@ class KernelClassifier(SharesClassifier):
         chosen = np.sort(generator.choice(len(kept), min(self.n_landmarks, len(kept)), replace=False))
         landmarks = _dense(rows[chosen])
         unit = _median_distance(landmarks, generator)
-        problem = _KernelProblem(rows, positives, frequency, landmarks, unit)
+        alike = first_alike(X)
+        problem = _KernelProblem(rows, positives, frequency, landmarks, unit, None if alike is None else alike[kept])
         ridges = RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
         tell(0.1)
         if isinstance(self.width, str):  # some rows tell the width well enough
             few = np.sort(generator.choice(len(kept), min(_ROWS_FOR_WIDTH, len(kept)), replace=False))
-            some = _dense(rows[few])
-            width = _likeliest_width(problem._replace(rows=some, positives=positives[few], landmarks=some), ridges)
+            some, things = _dense(rows[few]), None if problem.alike is None else problem.alike[few]
+            fewer = problem._replace(rows=some, positives=positives[few], landmarks=some, alike=things)
+            width = _likeliest_width(fewer, ridges)
         else:
             width = float(self.width)
         tell(0.4)
@@ -173,7 +177,10 @@ def _likeliest_width(problem: _KernelProblem, ridges: tuple[float, ...]) -> floa
 
 def _solve(problem: _KernelProblem, width: float, ridges: tuple[float, ...]) -> _KernelSolution:
     """Return the likeliest fit of one width; all ridges share one eigendecomposition."""
-    rows, positives, frequency, landmarks, unit = problem
+    rows, positives, frequency, landmarks, unit, alike = problem
+    _, thing, size = np.unique(
+        np.arange(rows.shape[0]) if alike is None else alike, return_inverse=True, return_counts=True
+    )
     targets = (positives / positives.sum(axis=1, keepdims=True) - frequency).astype(np.float32)
     n, m, gamma = rows.shape[0], len(landmarks), width / unit
     # Φ = K_nm R⁻ᵀ with K_mm = R Rᵀ: then Φ Φᵀ is Nyström's kernel, and exact if every row is a landmark.
@@ -189,14 +196,18 @@ def _solve(problem: _KernelProblem, width: float, ridges: tuple[float, ...]) -> 
     projected = phi.T @ targets
     squares = phi * phi
     seen = positives > 0
-    # Frequencies of the labels of all other rows: a row must not be told its own label.
-    others = np.maximum(frequency - targets / max(n - 1, 1), 0.25 / n)
+    # Frequencies of the labels of all other things: a row must not be told its own label.
+    rows_alike = size[thing].astype(np.float32)[:, None]
+    others = np.maximum(frequency - _sums(targets, thing, size) / np.maximum(n - rows_alike, 1), 0.25 / n)
     best: _KernelSolution | None = None
     for ridge in ridges:
         shrunk = (1.0 / (values + ridge)).astype(np.float32)[:, None] * projected
         leverage = squares @ (1.0 / (values + ridge)).astype(np.float32)
-        # The leave-one-out residual of least squares is the residual divided by 1 − leverage.
-        left_out = others + targets - (targets - phi @ shrunk) / np.maximum(1.0 - leverage, 1e-3)[:, None]
+        # Without a row of leverage h, its residual r of least squares is r/(1 − h). Without all m rows of its thing,
+        # whose residuals have the sum s, it is r + s·h/(1 − m·h).
+        residual, share = targets - phi @ shrunk, leverage[:, None]
+        left_out = others + targets - residual
+        left_out -= _sums(residual, thing, size) * share / np.maximum(1.0 - rows_alike * share, 1e-3)
         shares = log_shares(left_out, others)
         score = float(np.mean(shares[seen]))
         if best is None or score > best.likelihood:
@@ -204,6 +215,14 @@ def _solve(problem: _KernelProblem, width: float, ridges: tuple[float, ...]) -> 
     assert best is not None
     weights = solve_triangular(root, vectors @ best.weights, lower=True, trans="T")
     return best._replace(weights=np.ascontiguousarray(weights, dtype=np.float32))  # as a stored model has them
+
+
+def _sums(values: NDArray[Any], thing: NDArray[np.intp], size: NDArray[np.intp]) -> NDArray[Any]:
+    """Return for each row the sum over the rows of its thing."""
+    if len(size) == len(thing):
+        return values
+    member = sparse.csr_array((np.ones(len(thing), values.dtype), thing, np.arange(len(thing) + 1)))
+    return np.asarray((member.T @ values)[thing])
 
 
 def _gaussian(a: NDArray[Any], b: NDArray[Any], gamma: float) -> NDArray[Any]:

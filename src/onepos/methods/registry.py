@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onepos._utils import storage
-from onepos._utils.messages import similar
+from onepos._utils.validation import similar
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,6 @@
 
 import base64
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -14,11 +13,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from onepos._utils.context import progress_to, stage, tell
+from onepos._utils.context import progress_to, quiet, stage, tell
 from onepos._utils.labels import one_positive
 from onepos._utils.machine import require
 from onepos.datasets import make_digit_scenes, make_single_positive
 from onepos.doctor import diagnose
+from onepos.exceptions import TrainingWarning
 from onepos.methods.registry import make_classifier
 from onepos.metrics import average_precision
 from onepos.pages.model_page import model_report
@@ -193,9 +193,8 @@ def _table(scenes: Any, observed: NDArray[np.integer] | None = None) -> pd.DataF
 def _fit(pixels: pd.DataFrame, tags: pd.DataFrame, max_epochs: int, seed: int) -> "OnePositiveClassifier":
     settings = SETTINGS | {"max_epochs": max_epochs, "n_positives": N_POSITIVES, "random_state": seed}
     model = make_classifier(METHOD, network=digit_network, **settings)
-    with warnings.catch_warnings():
-        # Training turns Ctrl-C into a warning and a model. Here it means that the user wants to leave.
-        warnings.filterwarnings("ignore", message="training was interrupted")
+    # Training turns Ctrl-C into a warning and a model. Here it means that the user wants to leave.
+    with quiet(TrainingWarning, "training was interrupted"):
         model.fit(pixels, tags)
     if model.history_.facts.get("stopped") == "interrupted":
         raise KeyboardInterrupt

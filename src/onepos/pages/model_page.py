@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 from onepos._utils.files import write_durably
 from onepos._utils.machine import versions
 from onepos._utils.validation import check_validation_labels
+from onepos.doctor import Diagnosis, diagnose
 from onepos.methods.registry import METHODS, key_of
 from onepos.metrics import METRIC_TITLES, higher_is_better
 from onepos.pages.figures import figure_svg, model_figures
 from onepos.pages.style import embed_svg, render_page, require_report
 from onepos.table.evaluation import bootstrap_intervals, complete_values
 from onepos.table.facts import BARELY, SINGLE_POSITIVE_TITLES, single_positive_values
+from onepos.table.kinds import as_words, named
 
 if TYPE_CHECKING:
-    from onepos.doctor import Diagnosis
     from onepos.methods._base import OnePositiveClassifier
-    from onepos.table import TableModel
+    from onepos.table import KnownLabels, TableData, TableModel
 
 #: Rows in the list of the most confident completions, and characters of the text of each.
 _MOST_COMPLETIONS, _LONGEST_TEXT = 20, 160
@@ -46,7 +47,7 @@ def model_report(
     measured: Any = None,
     ids: Sequence[Any] | None = None,
     texts: Sequence[Any] | None = None,
-    diagnosis: "Diagnosis | None" = None,
+    diagnosis: Diagnosis | None = None,
     title: str = "",
     lead: str = "",
 ) -> Path:
@@ -101,6 +102,37 @@ def model_report(
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     # A label from a broken file may hold half a character, which UTF-8 cannot write.
     return write_durably(Path(path), page.encode("utf-8", "replace"))
+
+
+def table_report(
+    model: "TableModel",
+    data: "TableData",
+    labels: "KnownLabels",
+    path: Path,
+    *,
+    measured: Any = None,
+) -> None:
+    """Write the page of a model and a labelled table; ``measured`` are positions of rows (None: all)."""
+    frame, text = named(data.frame), model.encoder_.text[:1]
+    ids = as_words(frame[model.id_]) if model.id_ in frame.columns else [None] * len(frame)
+    diagnosis = None
+    if not labels.complete:  # the doctor expects single observed labels; it would report complete ones as too many
+        diagnosis = diagnose(
+            frame[list(model.encoder_.kinds_)],
+            labels.table,
+            text=[name for name in model.encoder_.text if name in frame.columns],
+        )
+    model_report(
+        model,
+        frame,
+        labels.table.to_numpy(),
+        path,
+        complete=labels.complete,
+        measured=measured,
+        ids=[number if name is None else name for number, name in enumerate(ids, start=1)],
+        texts=frame[text[0]].fillna("").tolist() if text else None,
+        diagnosis=diagnosis,
+    )
 
 
 class Scored:
@@ -159,7 +191,6 @@ def summarise_model(
         "training": _training_facts(scored),
         "settings": _settings(scored.estimator),
         "versions": dict(versions()),
-        "tuning": _tuning(scored.facts.get("tuning")),
         "comparison": held_out and held_out | {"warning": BARELY if held_out["barely_beats_frequency"] else None},
         "members": _members(scored.estimator),
     }
@@ -302,15 +333,6 @@ def _members(estimator: Any) -> list[dict[str, Any]]:
         }
         for record in sorted(records, key=lambda record: -record["weight"])
     ]
-
-
-def _tuning(search: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What was tried, best first; trials without a score last."""
-    if search is None:
-        return None
-    trials = sorted(search["trials"], key=lambda trial: np.inf if trial["score"] is None else -trial["score"])
-    words = [{name: in_words(value) for name, value in trial["settings"].items()} for trial in trials]
-    return search | {"trials": [trial | {"settings": said} for trial, said in zip(trials, words, strict=True)]}
 
 
 def in_words(value: Any) -> str:

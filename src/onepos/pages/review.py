@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from os import PathLike
+from os.path import relpath
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -23,9 +24,12 @@ from scipy.special import entr, expit, logit
 from onepos._utils.files import write_durably
 from onepos.exceptions import DataFileError
 from onepos.pages.style import content_hash, load_templates
+from onepos.table.kinds import require_columns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from onepos.table import Completion
 
 __all__ = ["read_decisions", "write_review"]
 
@@ -39,6 +43,8 @@ _LEAST, _MOST, _SCALE = 0.01, 20, 1000
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _DATA_IMAGE = re.compile(r"data:image/[a-z0-9.+-]+[;,]", re.IGNORECASE)
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+#: Columns of the table shown beside each row.
+_SHOWN_COLUMNS = 12
 COLUMNS = ("id", "label", "decision")
 DECISIONS = ("accept", "reject")
 
@@ -135,6 +141,54 @@ def write_review(
     if features is not None:
         payload["features"] = _feature_table(features.iloc[rows])
     return write_durably(Path(path), _render(payload, title).encode("utf-8"))
+
+
+def review_page(
+    completion: "Completion",
+    path: Path,
+    *,
+    image: str | None = None,
+    image_folder: str | Path = "",
+    title: str | None = None,
+    threshold: float | None = None,
+) -> None:
+    """Write the page on which a person checks suggested tags; ``image`` and ``title`` are columns of the table.
+
+    Names of pictures begin in ``image_folder``, and may not leave it.
+    """
+    frame, model = completion.data.frame, completion.model
+    require_columns(frame, [image] if image else [], "image")
+    require_columns(frame, [title] if title else [], "title")
+    text = model.encoder_.text[0] if model.encoder_.text else None
+    shown = [name for name in model.encoder_.kinds_ if name not in (text, title)][:_SHOWN_COLUMNS]
+    sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
+    titles, texts, images = (frame[name].tolist() if name else None for name in (title, text, image))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if images is not None:
+        from_page = Path(relpath(Path(image_folder).resolve(), path.parent.resolve()))
+        images = [_seen_from(from_page, name) for name in images]
+    write_review(
+        path,
+        ids=completion.ids(),
+        observed=completion.observed(),
+        labels=model.labels_,
+        probabilities=completion.probabilities.to_numpy(),
+        sets=[[label in tags for label in model.labels_] for tags in sets],
+        titles=titles,
+        texts=texts,
+        images=images,
+        features=frame[shown] if shown else None,
+        threshold=model.thresholds_ if threshold is None else threshold,
+    )
+
+
+def _seen_from(folder: Path, name: Any) -> Any:
+    """Return the name of a picture as a path from the page; names that leave the folder of pictures are an error."""
+    if not isinstance(name, str) or not name or name.startswith("data:"):
+        return name
+    if ".." in Path(name.replace("\\", "/")).parts:
+        raise DataFileError(f"the picture {name[:80]!r} is outside of the table's folder. Put it into that folder.")
+    return name if Path(name).is_absolute() else (folder / name).as_posix()  # the page refuses absolute paths
 
 
 def _render(payload: Mapping[str, Any], title: str) -> str:

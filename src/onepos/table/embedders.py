@@ -1,7 +1,8 @@
 """Embedders: what turns texts or pictures into vectors. One protocol, and sentence-transformers and timm behind it."""
 
 import hashlib
-import warnings
+import json
+import os
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from onepos._utils.context import other_warnings
 from onepos._utils.files import sha256_of
 from onepos._utils.machine import require
 from onepos.exceptions import DataFileError, MissingDependencyError
@@ -49,7 +51,7 @@ class FolderEmbedder:
     @cached_property
     def folder(self) -> Path:
         """Where the files are. They are downloaded if they are not on this machine."""
-        folder = Path(self.name.removeprefix(TIMM)).expanduser()
+        folder = Path(os.path.expanduser(self.name.removeprefix(TIMM)))  # noqa: PTH111 - an unknown user stays
         if not folder.is_dir():
             return self._downloaded()
         if not list(folder.glob(WEIGHTS)):
@@ -102,7 +104,22 @@ class SentenceEmbedder(FolderEmbedder):
         made: Any = require("sentence_transformers", extra=self.extra, purpose=self.purpose)
         transformers: Any = require("transformers", extra=self.extra, purpose=self.purpose)
         transformers.utils.logging.disable_progress_bar()
+        self._check_modules()
         return made.SentenceTransformer(str(self.folder), device=self.device, local_files_only=True)
+
+    def _check_modules(self) -> None:
+        """Raise if the folder names modules beside those of sentence-transformers, which may import files of it."""
+        path = self.folder / "modules.json"
+        try:
+            modules = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+            strange = [one["type"] for one in modules if not one["type"].startswith("sentence_transformers.")]
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise DataFileError(f"{path} is no list of modules. Name a folder that the model was saved to.") from error
+        if strange:
+            raise DataFileError(
+                f"{path} names {strange[0]!r:.80}, which is code outside of sentence-transformers: it is not run. Load "
+                "the model yourself, and pass it as embed."
+            )
 
     def encode(self, items: list[str], /) -> NDArray[np.float32]:
         """Return one vector per text."""
@@ -160,6 +177,8 @@ def read_picture(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise BadPicture(f"there is no file {path.name!r}")
+        if not path.stat().st_size:  # files of the kernel say so, too, and reading one may never end
+            raise BadPicture(f"{path.name!r} is empty")
         if path.stat().st_size > _MOST_FILE_BYTES:
             raise BadPicture(f"{path.name!r} has more than {_MOST_FILE_BYTES >> 20} MB")
         return path.read_bytes()
@@ -171,14 +190,12 @@ def open_picture(path: Path) -> Any:
     """Return a picture in RGB, its longer side at most 1,024 pixels."""
     image: Any = require("PIL.Image", extra="images", purpose="reading pictures")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with image.open(path, formats=_FORMATS) as picture:
-                width, height = picture.size
-                if width * height > _MOST_PIXELS:
-                    raise BadPicture(f"has {width:,} × {height:,} pixels, more than {_MOST_PIXELS:,}")
-                picture.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
-                made = picture.convert("RGB")
+        with other_warnings("ignore"), image.open(path, formats=_FORMATS) as picture:
+            width, height = picture.size
+            if width * height > _MOST_PIXELS:
+                raise BadPicture(f"has {width:,} × {height:,} pixels, more than {_MOST_PIXELS:,}")
+            picture.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
+            made = picture.convert("RGB")
         made.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
     except BadPicture:
         raise

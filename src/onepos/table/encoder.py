@@ -9,9 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from onepos._utils import storage
-from onepos._utils.matrices import short_indices
-from onepos._utils.messages import shorten
-from onepos._utils.validation import all_or_nothing
+from onepos._utils.validation import all_or_nothing, short_indices, shorten
 from onepos.exceptions import DataFileError
 from onepos.table.columns import DateColumn, FittedColumn, FlagColumn, NumberColumn
 from onepos.table.embedding import Embedded, assign

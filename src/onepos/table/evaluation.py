@@ -1,6 +1,5 @@
 """Measure a model on a labelled table, as far as its labels allow."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from onepos._utils.messages import shorten
+from onepos._utils.context import other_warnings
+from onepos._utils.validation import shorten
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
 from onepos.metrics import METRICS, row_values
@@ -106,6 +106,8 @@ def evaluate_table(
 
     From the probability ``threshold`` on a label is in the set; the model's by default.
     """
+    if not known.table.index.equals(data.frame.index):
+        raise ValueError("data and known labels have different indices: they must be of the same rows, in one order.")
     truth, tally = known.table.to_numpy(), Tally()
     scores = model.predict_proba(data.frame, tally).to_numpy()
     limit = model.thresholds_ if threshold is None else threshold
@@ -160,8 +162,7 @@ def bootstrap_intervals(
         weight = np.bincount(generator.integers(0, len(table), len(table)), minlength=len(table)).astype(np.float64)
         with np.errstate(invalid="ignore"):  # a resample may lack every row that counts in a measure
             means[k] = (weight @ filled) / (weight @ counted)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a measure in which no row counts is NaN
+    with other_warnings("ignore", RuntimeWarning):  # a measure in which no row counts is NaN
         ends = np.vstack([np.nanmean(table, axis=0), np.nanpercentile(means, (2.5, 97.5), axis=0)])
     return {
         name: dict(zip(("mean", "low", "high"), map(float, column), strict=True))

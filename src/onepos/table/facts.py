@@ -1,18 +1,16 @@
-"""What a trained ``TableModel`` tells: how it ranks tags that training did not see, beside simple methods; its tuning.
+"""What a trained ``TableModel`` tells: how it ranks tags that training did not see, beside simple methods.
 
 ``FACTS`` is what a model file holds of it.
 """
 
-import math
 import time
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.context import deadline, progress_to
+from onepos._utils.context import deadline, progress_to, quiet
 from onepos._utils.machine import apart
 from onepos.exceptions import LabelWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
@@ -49,19 +47,6 @@ _SETS = {
     "n_positives": storage.Maybe(storage.POSITIVE),
     "guessed": storage.TRUTH,
 }
-_TRIAL = {
-    "settings": storage.each(storage.JSON),
-    "state": storage.TEXT,
-    "error": storage.Maybe(storage.TEXT),
-    "*": storage.Maybe(storage.NUMBER),
-}
-_TUNING = {
-    "criterion": storage.TEXT,
-    "score": storage.Maybe(storage.NUMBER),
-    "stopped": storage.TEXT,
-    "chosen": storage.each(storage.JSON),
-    "trials": storage.List(storage.Record(_TRIAL)),
-}
 FACTS = storage.Record(
     {
         "method": storage.TEXT,
@@ -74,7 +59,6 @@ FACTS = storage.Record(
         "notes": storage.List(storage.TEXT),
         "held_out": storage.Maybe(storage.Record(_HELD_OUT)),
         "sets": storage.Record(_SETS),
-        "tuning": storage.Maybe(storage.Record(_TUNING)),
         "calibration": storage.Maybe(storage.each(storage.NUMBER)),
     }
 )
@@ -93,8 +77,7 @@ def compare(
     values, recalls = rank_held_out(estimator, features, observed)
     methods = {method: values}
     train, tags = rows.to_fit(labels)
-    with apart(), progress_to(None), warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelWarning)
+    with apart(), progress_to(None), quiet(LabelWarning):
         if method != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
             methods[FREQUENCY], _ = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)
@@ -144,27 +127,3 @@ def comparison(method: str, methods: dict[str, Scores], *, rows: int, out_of_fol
         least_gain = _LEAST_GAIN * (1.0 - frequency["reciprocal_rank"])
         facts["barely_beats_frequency"] = gain < least_gain or likelier < -_LEAST_GAIN * frequency["log_likelihood"]
     return facts
-
-
-def tuning_facts(search: Any) -> dict[str, Any]:
-    """Return what a ``onepos.tuning.TuneResult`` chose and tried, as values that a model file holds."""
-    trials = []
-    for record in search.trials.to_dict("records"):
-        about = {name: _plain(record.pop(name)) for name in ("score", "epochs", "seconds", "state", "error")}
-        trials.append({"settings": {name: _plain(value) for name, value in record.items()}, **about})
-    return {
-        "criterion": search.criterion,
-        "score": _plain(search.best_score),
-        "stopped": search.stopped,
-        "chosen": {name: _plain(value) for name, value in search.best_params.items()},
-        "trials": trials,
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it; None where there is none."""
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    value = value.item() if hasattr(value, "item") else value
-    missing = value is None or str(value) == "<NA>" or (isinstance(value, float) and not math.isfinite(value))
-    return None if missing else value

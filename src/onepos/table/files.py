@@ -7,17 +7,19 @@ when it is whole, and has no formulas in its cells.
 import csv
 import os
 import re
-import warnings
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from onepos._utils.files import existing, explained, replaced_when_done
+from onepos._utils.context import other_warnings
+from onepos._utils.files import check_regular, existing, explained, replaced_when_done
 from onepos._utils.labels import check_distinct
 from onepos._utils.machine import require
 from onepos.exceptions import DataFileError
@@ -27,7 +29,11 @@ SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 CHUNK_ROWS = 10_000  # Rows held in memory at a time when a file is read in chunks
 #: What an empty cell of a CSV file may say.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
+_GAPS = frozenset(MISSING)
 _BENCHMARK = (".arff", ".mat", ".npz")
+_EXACT = 1 << 53  # Larger whole numbers are rounded in floating point
+#: What a column of a text file holds: words, the numbers of a trained column, or what its cells say.
+_WORDS, _NUMBERS, _EITHER = "words", "numbers", "either"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +49,26 @@ class TableData:
     integers: frozenset[str] = frozenset()
 
 
-def read_table(path: str | Path, *, words: Collection[str] = (), plain: Collection[str] = ()) -> TableData:
+def read_table(
+    path: str | Path, *, words: Collection[str] = (), plain: Collection[str] = (), numbers: Collection[str] = ()
+) -> TableData:
     """Read a CSV, TSV or parquet file; the format follows from the suffix.
 
     Columns of ``words`` are read as text, whatever they look like (``07`` stays ``07``); an empty cell, ``NA`` and the
     like are missing. Columns of ``plain`` are read as text in which only an empty cell is missing: tags, identifiers,
-    free text.
+    free text. Columns of ``numbers`` stay text if a cell may be a thousand (``5.123`` in a file with semicolons),
+    whatever other cells show: the model knows what they are.
     """
-    return next(read_chunks(path, words=words, plain=plain, rows=None))
+    return next(read_chunks(path, words=words, plain=plain, numbers=numbers, rows=None))
 
 
 def read_chunks(
-    path: str | Path, *, words: Collection[str] = (), plain: Collection[str] = (), rows: int | None = CHUNK_ROWS
+    path: str | Path,
+    *,
+    words: Collection[str] = (),
+    plain: Collection[str] = (),
+    numbers: Collection[str] = (),
+    rows: int | None = CHUNK_ROWS,
 ) -> Iterator[TableData]:
     """Yield a file piece by piece, so that its size does not matter; the rows are numbered through.
 
@@ -67,18 +81,18 @@ def read_chunks(
         )
     source = existing(path, (*SEPARATED, *PARQUET))
     if source.suffix.lower() in SEPARATED:
-        pieces = _read_separated(source, rows, words, plain)
+        pieces = _read_separated(source, rows, words, plain, numbers)
     else:
         pieces = _read_parquet(source, rows)
     n_read = 0
     for piece in pieces:
-        numbers = range(n_read, n_read + len(piece.frame))
+        index = range(n_read, n_read + len(piece.frame))
         written = piece.as_written
-        n_read += len(numbers)
+        n_read += len(index)
         yield replace(
             piece,
-            frame=piece.frame.set_axis(numbers),
-            as_written=None if written is None else written.set_axis(numbers),
+            frame=piece.frame.set_axis(index),
+            as_written=None if written is None else written.set_axis(index),
         )
     if not n_read:
         raise DataFileError(f"{source.name}: has a header and no row. Is the file complete?")
@@ -97,7 +111,7 @@ def count_rows(path: Path) -> int:
 
 
 def _read_separated(
-    path: Path, rows: int | None, words: Collection[str], plain: Collection[str]
+    path: Path, rows: int | None, words: Collection[str], plain: Collection[str], numbers: Collection[str]
 ) -> Iterator[TableData]:
     """Read a CSV or TSV file. In a CSV file semicolons separate cells if the header has more of them than commas."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
@@ -123,13 +137,16 @@ def _read_separated(
                     return
             if not len(cells):
                 return
-            for name, column in cells.items():
-                if column.str.startswith("'").any():
-                    cells[name] = column.map(unescape_formula, na_action="ignore")
-            typed = {
-                name: column if name in plain else _typed(column, separator, is_text=name in words)
-                for name, column in cells.items()
-            }
+            typed: dict[str, Any] = {}
+            for place, name in enumerate(names):
+                column = cells.iloc[:, place].array
+                texts = column.tolist()
+                if any(isinstance(text, str) and text[:1] == "'" for text in texts):
+                    texts = [unescape_formula(text) for text in texts]
+                    column = pd.Series(texts, dtype=column.dtype).array
+                    cells.isetitem(place, column)
+                how = _WORDS if name in words else _NUMBERS if name in numbers else _EITHER
+                typed[name] = column if name in plain else _typed(column, texts, separator, how)
             yield TableData(pd.DataFrame(typed), cells, os.lseek(stream.fileno(), 0, os.SEEK_CUR) / size)
 
 
@@ -137,9 +154,8 @@ def _read_separated(
 def _text_explained(path: Path, stream: Any, separator: str) -> Iterator[None]:
     """Turn what is wrong with a file of text into one line that names it."""
     try:
-        with warnings.catch_warnings():
-            # Rows longer than the header: pandas warns, and drops the surplus cells.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
+        # Rows longer than the header: pandas warns, and drops the surplus cells.
+        with other_warnings("error", pd.errors.ParserWarning):
             yield
     except UnicodeError as error:
         raise DataFileError(f"{path.name}: is not UTF-8 text. Save it again as CSV in UTF-8.") from error
@@ -164,26 +180,39 @@ def _long_row(stream: Any, separator: str) -> str | None:
     return f"line {rows.line_num} has {len(long)} cells, the header {size}. Quote texts that hold the separator."
 
 
-def _typed(cells: "pd.Series[Any]", separator: str, *, is_text: bool) -> "pd.Series[Any]":
+def _typed(column: Any, texts: list[Any], separator: str, how: str) -> Any:
     """Return numbers if all cells are, unless the column is text or holds codes."""
-    cells = cells.mask(cells.isin(MISSING))
-    if is_text or cells.isna().all():
-        return cells
-    try:
-        numbers = pd.to_numeric(cells)
-    except (ValueError, TypeError):
-        return cells
-    # Objects are whole numbers of more than 64 bits: they are identifiers.
-    return cells if numbers.dtype == object or _holds_codes(cells.dropna().str.strip(), separator) else numbers
+    # Plain Python: with a column of pandas for each step, a table of 60,000 columns takes minutes.
+    gaps = [not isinstance(text, str) or text in _GAPS for text in texts]
+    present = [text for text, gap in zip(texts, gaps, strict=True) if not gap]
+    if present and how != _WORDS and not _holds_codes(present, separator, how):
+        with suppress(ValueError, TypeError):
+            numbers = pd.to_numeric(np.array(present, dtype=object))
+            if numbers.dtype != object:  # whole numbers of more than 64 bits are identifiers
+                return numbers if len(present) == len(texts) else _with_gaps(numbers, np.array(gaps))
+    if sum(gaps) > pd.isna(column).sum():
+        column = column.copy()
+        column[np.array(gaps)] = None
+    return column
 
 
-def _holds_codes(cells: "pd.Series[Any]", separator: str) -> bool:
+def _with_gaps(numbers: NDArray[Any], gaps: NDArray[np.bool_]) -> Any:
+    """Put numbers between gaps; whole numbers that floating point does not hold stay whole numbers."""
+    large = numbers.dtype.kind in "iu" and bool((numbers > _EXACT).any() or (numbers < -_EXACT).any())
+    made = np.full(len(gaps), 0 if large else np.nan, dtype=numbers.dtype if large else np.float64)
+    made[~gaps] = numbers
+    return pd.arrays.IntegerArray(made, gaps) if large else made
+
+
+def _holds_codes(cells: list[str], separator: str, how: str) -> bool:
     """Whether a column would be misread as numbers: of one width that begin with 0, or 1.234 for a thousand."""
-    if cells.str.startswith("0").any() and cells.str.fullmatch(r"\d{3,}").all() and cells.str.len().nunique() == 1:
-        return True
+    if any(cell.lstrip().startswith("0") for cell in cells):
+        stripped = [cell.strip() for cell in cells]
+        if len(set(map(len, stripped))) == 1 and all(re.fullmatch(r"\d{3,}", cell) for cell in stripped):
+            return True
     # Dots between groups of three digits, and nowhere else, mean thousands only where semicolons separate cells.
-    dots = cells[cells.str.contains(".", regex=False)] if separator == ";" else cells[:0]
-    return len(dots) > 0 and bool(dots.str.fullmatch(THOUSANDS).all())
+    dots = [re.fullmatch(THOUSANDS, cell.strip()) for cell in cells if "." in cell] if separator == ";" else []
+    return any(dots) if how == _NUMBERS else bool(dots) and all(dots)
 
 
 def _read_parquet(path: Path, rows: int | None) -> Iterator[TableData]:
@@ -207,12 +236,23 @@ def _read_parquet(path: Path, rows: int | None) -> Iterator[TableData]:
         while True:
             with _parquet_explained(path):
                 piece = next(pieces, None)
-                frame = None if piece is None else piece.to_pandas()
+                frame = None if piece is None else piece.to_pandas(types_mapper=_exact_types(piece))
             if frame is None:
                 return
             n_read += len(frame)
             if len(frame):
                 yield TableData(frame, None, n_read / n_rows, integers)
+
+
+def _exact_types(piece: Any) -> Any:
+    """Return types that hold whole numbers with gaps exactly, if there are such columns."""
+    arrow = require("pyarrow", extra="data", purpose="reading parquet")
+    columns = zip(piece.schema.types, piece.columns, strict=True)
+    if not any(arrow.types.is_integer(kind) and column.null_count for kind, column in columns):
+        return None
+    names = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+    types = {getattr(arrow, name.lower())(): pd.api.types.pandas_dtype(name) for name in names}
+    return types.get
 
 
 @contextmanager
@@ -252,7 +292,12 @@ class TableWriter:
         if self.is_text:
             cells = with_escapes(frame) if self.escape else frame
             layout: Any = {"sep": "," if self.path.suffix.lower() == ".csv" else "\t", "lineterminator": "\n"}
-            cells.to_csv(self._part, mode="a" if self.rows else "w", header=not self.rows, index=False, **layout)
+            layout |= {"index": False, "header": not self.rows}
+            text = cells.to_csv(**layout)
+            if "\r" in text:  # Python 3.11 does not quote a cell for that, and it ends a row
+                text = cells.to_csv(**layout, quoting=csv.QUOTE_NONNUMERIC)
+            with self._part.open("a", encoding="utf-8", newline="") as stream:
+                stream.write(text)
         else:
             arrow = require("pyarrow", extra="data", purpose="writing parquet")
             parquet = require("pyarrow.parquet", extra="data", purpose="writing parquet")
@@ -267,8 +312,9 @@ class TableWriter:
         self._stack.__exit__(*error)
 
 
-# What a spreadsheet takes for the beginning of a formula, perhaps behind apostrophes; and numbers, which may begin so.
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+# What a spreadsheet takes for the beginning of a formula, perhaps behind apostrophes and blanks; and numbers, which may
+# begin so.
+_FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
 _NUMBER = re.compile(r"[+-]?[0-9.,]+([eE][+-]?[0-9]+)?%?")
 
 
@@ -303,8 +349,7 @@ def check_output(path: str | Path) -> Path:
 def check_place(path: str | Path) -> Path:
     """Return the path if a file can be written there; else say why not, before any work is done for it."""
     path = Path(path)
-    if path.is_dir():
-        raise DataFileError(f"{path} is a folder; name a file.")
+    check_regular(path)
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir():
         raise DataFileError(f"cannot write {path}: {folder} is a file, not a folder. Choose another place.")

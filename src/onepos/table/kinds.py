@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from onepos._utils.labels import cell_text, check_distinct
-from onepos._utils.messages import shorten
+from onepos._utils.validation import shorten
 from onepos.exceptions import DataFileError
 
 #: The kinds of a column. VALUES are words with many distinct values, LIST are cells that hold several words.

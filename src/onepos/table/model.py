@@ -1,8 +1,7 @@
 """A model of tables: columns, labels and classifier in one estimator and one file."""
 
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -13,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from onepos._utils import storage
-from onepos._utils.context import seconds_not_counted, stage, tell
-from onepos._utils.machine import launched
+from onepos._utils.context import quiet, seconds_not_counted, stage, tell
 from onepos._utils.validation import unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
@@ -22,7 +20,7 @@ from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import StoredEstimator
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.facts import FACTS, compare, tuning_facts
+from onepos.table.facts import FACTS, compare
 from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, join_things, row_ids
 from onepos.table.training import FOLDER_ROWS, EncodedRows, fit_in_time, make_estimator, read_folder, split_rows
@@ -57,9 +55,6 @@ class TableModel(BaseEstimator):
     validation_fraction : float, optional
         Share of the tagged rows that training never sees; ``facts_`` says how their tags are ranked. 0: none.
         Default: none with "auto", which predicts every training row out of fold, else 0.1.
-    tune : callable, optional
-        Chooses the settings on the training rows: ``onepos.tuning.tune``, or a ``functools.partial`` of it. The search
-        begins with ``params``; ``facts_`` says what it tried.
     random_state : int, optional
 
     Attributes
@@ -71,7 +66,7 @@ class TableModel(BaseEstimator):
         The label column of the training table, and the settings of these names.
     facts_ : dict
         Rows, rows without a tag, decisions, how tags that training did not see are ranked by this and simpler methods
-        (``"held_out"``), the size of label sets (``"sets"``), and what tuning and calibration did.
+        (``"held_out"``), the size of label sets (``"sets"``), and what calibration did.
     held_out_ : array of int
         Positions of the rows that training did not see; not stored in the file.
 
@@ -109,7 +104,6 @@ class TableModel(BaseEstimator):
     n_positives: float | None = None
     at_least_one: bool = True
     validation_fraction: float | None = None
-    tune: Callable[[Any, Any, Any], Any] | None = None
     random_state: int | None = 0
     image: str | None = None
     embed: Any = None
@@ -120,12 +114,6 @@ class TableModel(BaseEstimator):
         if not 0 <= (self.validation_fraction or 0) < 1:
             raise ValueError(f"validation_fraction must be at least 0 and below 1; got {self.validation_fraction}.")
         assign(self.embed, text=as_list(self.text), image=self.image)
-        if self.tune is not None and checkpoint is not None:
-            raise ValueError("a search trains many models, and a checkpoint keeps one: give tune or checkpoint.")
-        if self.tune is not None and launched():
-            raise ValueError("tune searches in one process: run it without torchrun, then fit with what it chose.")
-        if self.tune is not None and self.method == "auto":
-            raise ValueError("tune searches the settings of one method, and auto chooses by itself: name a method.")
         params = dict(self.params or {})
         made = make_estimator(self.method, params, self.random_state, self.n_positives, self.at_least_one)
         if checkpoint is not None and "max_epochs" not in made.get_params(deep=False):
@@ -157,7 +145,7 @@ class TableModel(BaseEstimator):
         decisions : DataFrame, optional
             As from ``onepos.pages.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
         checkpoint : path of a folder, optional
-            As for the ``fit`` of the method; not while settings are searched.
+            As for the ``fit`` of the method.
         cache_folder : path of a folder, optional
             Where the features of a folder are while training runs, 4 bytes each, and what the method keeps on disk;
             default: the folder of temporary files. All processes must see it.
@@ -172,10 +160,9 @@ class TableModel(BaseEstimator):
             columns.check(as_list(self.text))
             self.label_, decided, before = label, None, seconds_not_counted()
             if isinstance(table, str | Path):
-                if as_list(self.text) or self.image or decisions is not None or self.tune is not None or self.group:
+                if as_list(self.text) or self.image or decisions is not None or self.group:
                     raise ValueError(
-                        "group, text, image, decisions and tune need the whole table in memory: leave them out for a "
-                        "folder."
+                        "group, text, image and decisions need the whole table in memory: leave them out for a folder."
                     )
                 rows, notes = self._encode_folder(Path(table), columns, estimator, cache_folder)
             else:
@@ -245,18 +232,14 @@ class TableModel(BaseEstimator):
         checkpoint: str | Path | None,
     ) -> Self:
         """Train on encoded rows and collect the facts."""
+        if self.id in {f"p({name})" for name in self.labels_}:
+            raise DataFileError(f"the id column {self.id!r} has the name of a column that predictions have. Rename it.")
         self.id_, self.separator_, self.at_least_one_ = self.id, self.separator, self.at_least_one
         tell(0.05, "training")
         features, tags = rows.to_fit(self.labels_)
-        search = None
-        with stage(0.05, 0.95), warnings.catch_warnings():
-            # A table may have rows without a tag, and facts_ counts them.
-            warnings.filterwarnings("ignore", ".*have no observed positive", LabelWarning)
-            if self.tune is None:
-                fit_in_time(estimator, features, tags, started=started, checkpoint=checkpoint)
-            else:
-                search = self.tune(estimator, features, tags)
-                estimator = search.best_estimator
+        # A table may have rows without a tag, and facts_ counts them.
+        with stage(0.05, 0.95), quiet(LabelWarning, "have no observed positive"):
+            fit_in_time(estimator, features, tags, started=started, checkpoint=checkpoint)
         self.estimator_, self.held_out_ = estimator, rows.held_in_table()
         tell(0.95, "comparing on held-out rows")
         unseen, _ = rows.some(rows.held if len(rows.held) else rows.train, _SET_ROWS)
@@ -273,7 +256,6 @@ class TableModel(BaseEstimator):
             "notes": notes,
             "held_out": compare(estimator, self.method, rows, self.labels_, self.random_state),
             "sets": {"mean_size": size, "n_positives": self.n_positives, "guessed": self.n_positives is None},
-            "tuning": None if search is None else tuning_facts(search),
             "calibration": None,
         }
         return self
@@ -299,6 +281,8 @@ class TableModel(BaseEstimator):
         ``labels`` has all labels of the rows of ``table``, one 0/1 column for each label of the model.
         """
         self._check_trained()
+        if not labels.index.equals(table.index):
+            raise ValueError("table and labels have different indices: they must be of the same rows, in one order.")
         features, estimator = self.encoder_.transform(table), self.estimator_
         before = np.asarray(estimator.predict_proba(features)).sum(axis=1).mean()
         after = np.asarray(estimator.calibrate(features, labels, sets=sets).predict_proba(features))

@@ -9,9 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import tell
-from onepos._utils.messages import shorten
+from onepos._utils.labels import cell_text
+from onepos._utils.validation import shorten
 from onepos.table.files import CHUNK_ROWS, TableData, TableWriter, read_chunks, read_table
-from onepos.table.kinds import IMAGE, SUGGESTED, TEXT, Tally, as_words, is_suggestion, named
+from onepos.table.kinds import IMAGE, NUMBER, SUGGESTED, TEXT, Tally, is_suggestion, named
 from onepos.table.model import TableModel
 from onepos.table.tags import (
     JOINED_BY,
@@ -78,9 +79,11 @@ def predict_file(
                 notes += _notes_on_columns(model, chunk)
             probabilities = model.predict_proba(chunk, tally)
             if model.id_ in chunk.columns:
-                ids = pd.Series(as_words(chunk[model.id_]), index=chunk.index, name=model.id_)
-                if not table.is_text and model.id_ in piece.integers:
-                    ids = ids.astype("Int64")  # tables can be joined by ids of the same type
+                cells = chunk[model.id_].astype(object)
+                ids = cells.map(lambda cell: cell if isinstance(cell, str) else cell_text(cell), na_action="ignore")
+                # Tables can be joined by ids of the same type. A piece may have none.
+                whole = not table.is_text and model.id_ in piece.integers
+                ids = ids.astype("Int64" if whole else "string")
             else:
                 ids = pd.Series(chunk.index + 1, index=chunk.index, name="row")
             suggested = join_tags(probabilities, threshold, output.top, separator, at_least_one=filled)
@@ -120,7 +123,11 @@ def reading_options(model: TableModel) -> dict[str, Any]:
     kinds = model.encoder_.kinds_
     plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
-    return {"words": model.encoder_.words_, "plain": plain}
+    return {
+        "words": model.encoder_.words_,
+        "plain": plain,
+        "numbers": [name for name in kinds if kinds[name] == NUMBER],
+    }
 
 
 def read_as_trained(model: TableModel, path: str | Path, label: str | None = None) -> TableData:

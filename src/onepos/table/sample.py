@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from onepos.exceptions import DataFileError
 from onepos.label_sets.calibration import fit_calibration
 from onepos.label_sets.choice import even_choice_p_value, even_shares, rate_intervals
 from onepos.label_sets.thresholds import cardinality_threshold, label_sets
@@ -17,6 +18,7 @@ from onepos.table.model import TableModel
 
 #: Tags are called chosen if even choice would show such a difference in fewer than this share of samples.
 LEVEL = 0.01
+FEWEST_ROWS = 20
 _N_FOLDS, _RESAMPLES = 10, 2000
 Numbers = NDArray[np.float64]
 
@@ -51,6 +53,8 @@ def check_sample(model: TableModel, data: TableData, sample: KnownLabels) -> Sam
     """
     sample.check_complete()
     truth = sample.table.to_numpy() > 0
+    if len(truth) < FEWEST_ROWS:
+        raise DataFileError(f"the sample has {len(truth)} rows, and measuring takes {FEWEST_ROWS}: label more rows.")
     estimator = model.estimator_
     features = estimator._check_features(model.encoder_.transform(data.frame))
     ranking = np.asarray(estimator._ranking(features), dtype=np.float64)
@@ -81,7 +85,7 @@ def _out_of_fold(ranking: Numbers, truth: NDArray[np.bool_], model: TableModel) 
     for number in range(_N_FOLDS):
         held = fold == number
         calibration = fit_calibration(ranking[~held], truth[~held])
-        size = model.n_positives or float(truth[~held].sum(axis=1).mean())
+        size = model.estimator_.n_positives or float(truth[~held].sum(axis=1).mean())
         seen = expit(calibration.apply(ranking[~held]))
         cut = cardinality_threshold(seen, size, at_least_one=model.at_least_one_)
         probabilities[held] = expit(calibration.apply(ranking[held]))

@@ -1,6 +1,5 @@
 """Tags in a column, and a reviewer's decisions, as the indicator matrix that the estimators take; and back."""
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from onepos._utils.context import warn
 from onepos._utils.labels import cell_text, distinct_labels, mark_labels, normal_tag
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table.kinds import SUGGESTED, as_words, require_columns
@@ -31,7 +31,7 @@ def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> pd.Da
         )
     joined = None if separator or holds_lists(tags) else joined_tags(classes)
     if joined is not None:
-        warnings.warn(
+        warn(
             f"{joined[1]:,} of {len(classes):,} distinct tags contain {joined[0]!r}: name it as the separator if a "
             "cell can hold several tags",
             LabelWarning,

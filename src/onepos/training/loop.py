@@ -7,7 +7,6 @@ docs/tuning.md says where each is better.
 import copy
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +21,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from onepos import metrics
 from onepos._utils import storage
-from onepos._utils.context import tell, time_left
+from onepos._utils.context import tell, time_left, warn
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import at_observed, inverse_temperature
 from onepos.training.machine import flushed_denormals
@@ -198,7 +197,7 @@ def train(
                 raise  # the others may have seen it in another batch
             reason = "interrupted"
             run.kept_state = run.averaged_state()
-            warnings.warn(
+            warn(
                 f"training was interrupted in epoch {len(run.history) + 1}; the model is usable as it stands.",
                 TrainingWarning,
                 stacklevel=4,
@@ -290,7 +289,7 @@ class Run:
         record, complete = self.run_epoch(epoch)
         if not math.isfinite(record["loss"]):
             objective.load_state_dict(self.last_state)
-            warnings.warn(
+            warn(
                 f"the loss stopped being finite in epoch {epoch + 1}; the weights of the epoch before are kept. "
                 "Try a smaller learning_rate, or scale='standard'.",
                 TrainingWarning,

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.ensemble import ExtraTreesClassifier
 
-from onepos._utils.matrices import csr, short_indices
+from onepos._utils.validation import csr, short_indices
 from onepos.datasets import split
 from onepos_studies.datasets import read
 from onepos_studies.datasets._table import stack_matrices

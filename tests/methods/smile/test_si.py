@@ -6,7 +6,7 @@ import torch
 
 from onepos import AssumeNegativeClassifier
 from onepos.datasets import make_known_posterior
-from onepos.methods.smile.si import SMILESIClassifier, SMILESIObjective
+from onepos.methods.smile.classifier import SMILESIClassifier, SMILESIObjective
 from onepos.training import Batch, TrainingRows
 from onepos.training.networks import MLP
 

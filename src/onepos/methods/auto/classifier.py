@@ -1,7 +1,6 @@
 """Auto: try several methods within a time budget, judge them by the observed labels alone, pool them."""
 
 import time
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.context import remember_work, tell
+from onepos._utils.context import remember_work, tell, warn
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, seed_from
 from onepos.exceptions import TrainingWarning
@@ -178,9 +177,7 @@ class AutoClassifier(SharesClassifier):
         tell(1.0, "pooling")
         self.history_.facts["stopped"] = search.stopped
         if search.stopped == "interrupted":
-            warnings.warn(
-                "training was interrupted; the members trained so far are used.", TrainingWarning, stacklevel=2
-            )
+            warn("training was interrupted; the members trained so far are used.", TrainingWarning, stacklevel=2)
         return self
 
     def _check_methods(self) -> tuple[str, ...]:
@@ -237,7 +234,7 @@ class AutoClassifier(SharesClassifier):
         gain = methods["auto"]["log_likelihood"] - methods["frequency"]["log_likelihood"]
         facts |= {"gain_over_frequency": gain, "beats_frequency": gain >= LEAST_GAIN}
         if gain < LEAST_GAIN and not self.single_label_:
-            warnings.warn(
+            warn(
                 "the features hardly tell the labels: on held-out rows the model is no better than ranking labels "
                 f"by their frequency (gain in mean log-likelihood {gain:.3f}). Add columns, or check that rows and "
                 "labels belong together.",

@@ -48,8 +48,6 @@ class Folds:
     observed: NDArray[np.int8]
     parts: list[Split]
     judges: Labelled | None = None
-    #: Whether no two rows have the same features.
-    distinct: bool = True
 
     def __len__(self) -> int:
         return 1 if self.judges is not None else len(self.parts)
@@ -102,7 +100,7 @@ def deal(
         parts = [hold_out(observed, min(fraction, most / len(observed)), generator, alike=alike)]
     else:
         parts = folds(observed, max(n_folds, -(-len(observed) // most)), generator, alike=alike)[:n_folds]
-    return Folds(features, observed, parts, distinct=alike is None)
+    return Folds(features, observed, parts)
 
 
 def _below(first: Any, second: Any) -> Any:

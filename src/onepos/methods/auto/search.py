@@ -1,7 +1,6 @@
 """Train candidates fold by fold within a time limit, judge them, give the rest of the time to the promising ones."""
 
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from onepos._utils.context import Listener, current_listener, deadline, progress_to, tell
+from onepos._utils.context import Listener, current_listener, deadline, progress_to, quiet, tell
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.auto.budget import Budget, Pace, TooSlow, affordable
@@ -161,8 +160,7 @@ def judge(search: Search, n_folds: int) -> None:
 def train(search: Search, one: Contender, end: float, *, patient: bool = False) -> bool:
     """Train a candidate without its next fold; False if time is too short for a network that is not ``patient``."""
     folds, fold, key = search.folds, len(one.scores), one.candidate.key
-    # Leave-one-out predictions are those of all folds, unless another row with the same features is left in.
-    at_once = key == "kernel" and bool(folds.parts) and folds.distinct
+    at_once = key == "kernel" and bool(folds.parts)  # leave-one-out predictions are those of all folds
     rows, held = folds.train(fold), folds.held(fold)
     started = time.monotonic()
     model: Any = one.candidate.build(_seed(search, one, fold))
@@ -175,8 +173,8 @@ def train(search: Search, one: Contender, end: float, *, patient: bool = False) 
         model.set_params(early_stopping=False)
         arguments["callbacks"] = [] if one.models or patient else [Pace(end)]
     try:
-        with _under_limit(search, end, f"{key}, fold {fold + 1} of {len(folds)}" if len(folds) > 1 else key):
-            warnings.simplefilter("ignore", TrainingWarning)
+        step = f"{key}, fold {fold + 1} of {len(folds)}" if len(folds) > 1 else key
+        with _under_limit(search, end, step), quiet(TrainingWarning):
             tell(0.0)
             model.fit(*rows, **arguments)
             if at_once:
@@ -208,7 +206,7 @@ def finish(search: Search) -> None:
         if one.candidate.is_network:
             for model in one.members:
                 round_weights(model.network_)
-        elif (key == "kernel" and search.folds.distinct) or search.folds.judges is not None:
+        elif key == "kernel" or search.folds.judges is not None:
             one.final = one.members[0]
         elif key == "frequency" or time.monotonic() + 0.8 * refit_seconds(one) <= search.budget.end:
             learnt = {}
@@ -228,8 +226,7 @@ def _seed(search: Search, one: Contender, fold: int) -> int:
 @contextmanager
 def _under_limit(search: Search, end: float, step: str) -> Iterator[None]:
     """Limit the time of the work inside and tell its progress; the labels were warned about once."""
-    with deadline(end), progress_to(partial(_tell, search, step)), warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelWarning)
+    with deadline(end), progress_to(partial(_tell, search, step)), quiet(LabelWarning):
         yield
 
 

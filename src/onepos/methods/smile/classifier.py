@@ -1,4 +1,4 @@
-"""SMILE: single-positive multi-label learning with label enhancement (Xu et al., NeurIPS 2022)."""
+"""SMILE: single-positive multi-label learning with label enhancement (Xu et al., NeurIPS 2022), and SMILE-SI."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,12 +13,13 @@ from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE_OR_ZERO, Con
 from onepos.graph.neighbors import SEARCHES, SearchKind, aggregated_rows, neighbor_graph
 from onepos.label_sets.thresholds import balanced_weight
 from onepos.methods._fit_network import GraphFeatures
-from onepos.methods._neural import Context, GraphClassifier
+from onepos.methods._neural import Context, GraphClassifier, NeuralClassifier
 from onepos.methods.smile.encoder import SELF_WEIGHT, GraphEncoder
 from onepos.methods.smile.enhancement import LabelEnhancement
 from onepos.rows.stored import DiskRows
 from onepos.training import Batch, Objective, losses
 from onepos.training.losses import cardinality_shift
+from onepos.training.networks import outputs_of_all
 from onepos.training.objective import Groups, as_features
 
 #: Times c: κ, the bound on the risk weights 1/(f_γ·c). A row whose observed label the classifier doubts weighs at most
@@ -253,3 +254,60 @@ def _mean_square(matrix: Any) -> float:
         return total / (matrix.shape[0] * matrix.shape[1])
     values = matrix.data if sparse.issparse(matrix) else matrix
     return float(np.square(values, dtype=np.float64).sum() / np.prod(matrix.shape))
+
+
+class SMILESIObjective(RiskObjective):
+    """After an AN warm-up, the single-positive risk R̂_sp with d = f(x), which carries no gradient."""
+
+    def losses(self, batch: Batch) -> Iterator[tuple[str, Tensor]]:
+        """One loss, one step."""
+        yield "risk", self.risk(batch)
+
+    def soft_labels(self, batch: Batch, logits: Tensor) -> Tensor:
+        """f(x) of the network as it is, with known entries."""
+        return with_known(logits.detach().sigmoid(), batch.observed)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SMILESIClassifier(NeuralClassifier):
+    """SMILE without label enhancement: the classifier's own confidence f_j(x) is the soft label d_j. Key: ``smile-si``.
+
+    The ablation of the paper of ``SMILEClassifier``, a self-training baseline: what SMILE gains over it, the recovered
+    labels are worth. The released script blends f with a constant instead, as ``SMILEReleasedClassifier`` does with d.
+
+    Parameters
+    ----------
+    warm_up_epochs : int
+        Epochs of assume-negative training before f is its own teacher; counted in ``max_epochs``. Other parameters:
+        ``NeuralClassifier``.
+
+    Attributes
+    ----------
+    soft_labels_ : float32 array of shape (n_samples, n_labels)
+        The trained classifier's f(x) on the training set, with 1 where a label was observed.
+
+    Examples
+    --------
+    >>> from onepos.methods.smile.classifier import SMILESIClassifier
+    >>> from onepos.datasets import make_known_posterior
+    >>> data = make_known_posterior(200, 5, 4, random_state=0)
+    >>> model = SMILESIClassifier(max_epochs=4, random_state=0).fit(data.X, data.observed)
+    >>> model.soft_labels_.shape, bool((model.soft_labels_[data.observed == 1] == 1).all())
+    ((200, 4), True)
+    """
+
+    warm_up_epochs: int = 3
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NeuralClassifier._parameter_constraints,
+        "warm_up_epochs": [COUNT_OR_ZERO],
+    }
+
+    _learns_likelihood: ClassVar[bool] = False
+
+    def _make_objective(self, context: Context) -> Objective:
+        return SMILESIObjective(context.network, self.warm_up_epochs)
+
+    def _finish(self, objective: Objective, context: Context) -> None:
+        confidence = outputs_of_all(objective.network, context.rows).sigmoid()
+        self.soft_labels_ = with_known(confidence, context.rows.observed).cpu().numpy()

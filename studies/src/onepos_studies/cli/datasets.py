@@ -103,7 +103,7 @@ def convert(
     import numpy as np
     import pandas as pd
 
-    from onepos._utils.matrices import to_dense
+    from onepos._utils.validation import to_dense
     from onepos.table.files import TableWriter
     from onepos_studies.datasets import read
 

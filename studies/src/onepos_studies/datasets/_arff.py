@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos._utils.labels import check_distinct
-from onepos._utils.matrices import csr, to_dense
+from onepos._utils.validation import csr, to_dense
 from onepos.exceptions import DataFileError
 from onepos_studies.datasets._table import Table, as_features, first_illegal, stack_matrices
 

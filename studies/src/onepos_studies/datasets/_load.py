@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onepos._utils.files import existing, known_suffix
-from onepos._utils.matrices import csr, to_dense
+from onepos._utils.validation import csr, to_dense
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos_studies.datasets._catalogue import DataSetEntry, dataset_info, get_entry, registry
 from onepos_studies.datasets._fetch import data_folder, fetch_dataset, is_available

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos._utils.labels import check_distinct
-from onepos._utils.matrices import csr, to_dense
-from onepos._utils.validation import MatrixLike
+from onepos._utils.validation import MatrixLike, csr, to_dense
 from onepos.exceptions import DataFileError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -10,7 +10,6 @@ from onepos._utils import storage
 from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.training import History
 from onepos.training.machine import limited_threads
-from onepos.tuning.spaces import Space
 from onepos_studies.methods import _d2ml_solver as solver
 from onepos_studies.methods._classical import (
     CONSTANT,
@@ -87,11 +86,6 @@ class D2MLClassifier(ClassicalClassifier):
         "assumptions": "predictions have low rank among rows that share a label, high rank over all rows",
         "needs": "nothing",
         "revision": 1,
-    }
-    search_space: ClassVar[Space] = {
-        "rank_weight": (0.03, 10.0, "log"),
-        "ridge": (1e-2, 1e4, "log"),
-        "scale": ["standard", "minmax", "none"],
     }
     rank_weight: Any = (3.0, 1.0, 0.3, 0.1)
     ridge: float | None = None

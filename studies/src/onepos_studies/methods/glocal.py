@@ -10,7 +10,6 @@ from onepos._utils import storage
 from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, POSITIVE_OR_ZERO, PROBABILITY, Constraints
 from onepos.training import History
 from onepos.training.machine import limited_threads
-from onepos.tuning.spaces import Space
 from onepos_studies.methods._classical import (
     CONSTANT,
     ClassicalClassifier,
@@ -91,13 +90,6 @@ class GLOCALClassifier(ClassicalClassifier):
         "assumptions": "labels are mixtures of few latent labels and correlate, globally and within groups of rows",
         "needs": "nothing",
         "revision": 1,
-    }
-    search_space: ClassVar[Space] = {
-        "feature_l2": (0.1, 1e4, "log"),
-        "latent_weight": (0.1, 10.0, "log"),
-        "rank": (2, 50, "log"),
-        "unobserved": (0.01, 1.0, "log"),
-        "scale": ["standard", "minmax", "none"],
     }
     rank: int = 20
     n_groups: int = 3

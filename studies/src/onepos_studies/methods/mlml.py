@@ -10,7 +10,6 @@ from onepos._utils import storage
 from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos.graph.neighbors import Metric, usable_neighbors
 from onepos.training import History
-from onepos.tuning.spaces import Space
 from onepos_studies.methods import _mlml_solver as solver
 from onepos_studies.methods._classical import ClassicalClassifier, Matrix
 from onepos_studies.methods._stored_matrix import StoredMatrix
@@ -83,12 +82,6 @@ class MLMLClassifier(ClassicalClassifier):
         "assumptions": "near rows share labels",
         "needs": "the training rows at prediction",
         "revision": 1,
-    }
-    search_space: ClassVar[Space] = {
-        "instance_smoothness": (0.1, 100.0, "log"),
-        "n_neighbors": (5, 50, "log"),
-        "graph_metric": ["euclidean", "cosine"],
-        "scale": ["standard", "minmax", "none"],
     }
     instance_smoothness: Any = (100.0, 10.0, 3.0, 1.0, 0.3)
     n_neighbors: int = 20

@@ -32,7 +32,6 @@ from onepos.training import Batch, Objective
 from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
 from onepos.training.networks import MLP, linear
 from onepos.training.objective import as_features, gather
-from onepos.tuning.spaces import Space
 
 
 def in_edges(neighbors: NDArray[np.int64]) -> Any:
@@ -239,12 +238,6 @@ class SMILEReleasedClassifier(GraphClassifier):
         "assumptions": "near rows share labels; an unknown label is present with probability p0",
         "needs": "three constants chosen by data set",
         "revision": 2,
-    }
-    search_space: ClassVar[Space] = {
-        "unobserved_target": (1e-3, 0.3, "log"),
-        "enhancement_share": (1e-3, 0.5, "log"),
-        "unobserved_weight": (0.01, 1.0, "log"),
-        "n_neighbors": (2, 20, "log"),
     }
     # As released.
     pretraining_epochs: int | str = 0

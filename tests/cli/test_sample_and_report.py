@@ -1,7 +1,6 @@
-"""``fit --sample``, ``--tune``, ``--report`` end to end, and what goes wrong with them in one line."""
+"""``fit --sample``, ``--budget``, ``--report`` end to end, and what goes wrong with them in one line."""
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -69,67 +68,6 @@ def test_a_sample_of_0_1_columns(run, folder, tmp_path):
     assert (tmp_path / "m.html").is_file()
 
 
-def test_tune(run, folder, tmp_path):
-    pytest.importorskip("optuna")
-    arguments = ("fit", folder / "photos.csv", *COLUMNS, *FAST, "--tune", "--trials", "3", "--budget", "600")
-    code, said, err = run(*arguments, "--out", tmp_path / "m", "--report", tmp_path / "m.html", "--json")
-    assert code == 0
-    assert "tuning, trial 2 of 3, best" in err
-    tuning = json.loads(said)["tuning"]
-    assert len(tuning["trials"]) == 3
-    assert tuning["score"] == max(trial["score"] for trial in tuning["trials"])
-    model = onepos.load(tmp_path / "m")
-    assert model.estimator_.get_params()["l2"] == tuning["chosen"]["l2"]
-    assert model.facts_["tuning"]["chosen"] == tuning["chosen"]
-    assert "What tuning tried" in (tmp_path / "m.html").read_text(encoding="utf-8")
-    code, said, _ = run(*arguments, "--out", tmp_path / "m")
-    assert code == 0
-    for words in ("settings tried: 3", "(the settings given)", f"chosen      l2={tuning['chosen']['l2']:.4g}"):
-        assert words in said
-
-
-def test_complete_tunes_too(run, folder, tmp_path):
-    pytest.importorskip("optuna")
-    arguments = ("complete", folder / "photos.csv", *COLUMNS, *FAST, "--tune", "--trials", "2")
-    code, said, _ = run(*arguments, "--out", tmp_path / "c.csv", "--json")
-    assert code == 0
-    assert len(json.loads(said)["training"]["tuning"]["trials"]) == 2
-
-
-def test_tuning_from_python_is_the_search_of_the_library():
-    pytest.importorskip("optuna")
-    from functools import partial
-
-    from onepos.tuning import tune
-
-    photos = photo_table()
-    search = partial(tune, n_trials=3, random_state=0)
-    settings = {"text": "caption", "drop": ["id", "tags"], "method": "logistic", "params": {"l2": 1.0}}
-    model = TableModel(**settings, tune=search, random_state=0).fit(photos, label="tag")
-    train = np.setdiff1d(np.arange(len(photos)), model.held_out_)
-    features = model.encoder_.transform(photos)[train]
-    observed = pd.get_dummies(photos["tag"]).astype(int).iloc[train]
-    with pytest.warns(onepos.exceptions.LabelWarning, match="no observed positive"):
-        direct = search(onepos.make_classifier("logistic", l2=1.0, random_state=0), features, observed)
-    assert model.facts_["tuning"]["score"] == direct.best_score
-    assert model.estimator_.l2 == direct.best_params["l2"]
-
-
-def test_ctrl_c_while_tuning_ends_with_130(run, folder, tmp_path, monkeypatch):
-    pytest.importorskip("optuna")
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("onepos.tuning._Judge.score", interrupt)
-    code, said, err = run(
-        "fit", folder / "photos.csv", *COLUMNS, "--method", "logistic", "--tune", "--out", tmp_path / "m"
-    )
-    assert (code, said) == (130, "")
-    assert err.endswith("onepos: interrupted.\n")
-    assert not list(tmp_path.iterdir())
-
-
 def test_evaluate_writes_a_report(run, folder, tmp_path):
     assert run("fit", folder / "photos.csv", *COLUMNS, *FAST, "--out", tmp_path / "m")[0] == 0
     arguments = ("evaluate", tmp_path / "m", folder / "checked.csv", "--label", "tags", "--separator", ";")
@@ -176,17 +114,9 @@ FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((*FIT, "--trials", "3"), "give --tune too"),
-        ((*FIT, "--budget", "3"), "give --tune too"),
-        ((*FIT[: -len(FAST)], "--tune"), "auto chooses by itself: name a method"),
+        ((*FIT, "--budget", "3"), "'logistic' has none: leave it out"),
         ((*FIT[: -len(FAST)], "--budget", "-1"), "seconds above 0"),
-        ((*FIT, "--tune", "--budget", "0"), "seconds above 0"),
-        ((*FIT, "--tune", "--trials", "0"), "--trials"),
-        ((*FIT, "--method", "frequency", "--set", "l2=1", "--tune"), "no setting 'l2'"),
-        (
-            ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", "--method", "frequency", "--tune"),
-            "nothing to tune",
-        ),
+        ((*FIT, "--method", "frequency", "--set", "l2=1"), "no setting 'l2'"),
         ((*FIT, "--sample", "{tmp}/nosuch.csv"), "no such file"),
         ((*FIT, "--sample-label", "tags"), "give that too"),
         ((*FIT, "--sample", "{folder}/sample.csv"), "no column 'tag'"),
@@ -194,7 +124,7 @@ FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)
         ((*FIT, "--sample", "{few}", *ALL_TAGS), "at least 10 rows"),
         ((*FIT, "--report", "{folder}"), "is a folder"),
         (
-            ("complete", "{folder}/photos.csv", "--model", "{tmp}/m", "--tune", "--out", "{tmp}/c.csv"),
+            ("complete", "{folder}/photos.csv", "--model", "{tmp}/m", "--seed", "1", "--out", "{tmp}/c.csv"),
             "leave one of them",
         ),
     ],
@@ -208,10 +138,3 @@ def test_every_mistake_is_one_line_and_exit_code_2(run, folder, tmp_path, tmp_pa
     assert "Traceback" not in err
     assert words in err
     assert not list(tmp_path.iterdir())
-
-
-def test_without_optuna_one_line_names_the_extra(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    code, said, err = run("fit", folder / "photos.csv", *COLUMNS, *FAST, "--tune", "--out", tmp_path / "m")
-    assert (code, said) == (2, "")
-    assert err.splitlines()[-1] == 'onepos: --tune needs optuna, which is not installed: pip install "onepos[tune]"'
