@@ -116,7 +116,7 @@ class TestPseudoLabels:
         observed = torch.ones(100, 3, dtype=torch.int8)
         observed[:, 0], observed[:11, 1] = 0, 0
         rows = TrainingRows(torch.zeros(100, 2), observed, torch.arange(100))
-        context = Context(rows, torch.nn.Linear(2, 3), None, torch.Generator(), Schedule(max_epochs, 16, 1e-3))
+        context = Context(rows, torch.nn.Linear(2, 3), None, torch.Generator(), Schedule(max_epochs, 16, 1e-3), 3)
         objective = EntropyMaximizationObjective(context, share=share, due=range(warm_up, max_epochs))
         assert list(objective.due) == list(due)
         if due:
