@@ -266,7 +266,7 @@ class Run:
     def rises(self, n_epochs: int) -> bool:
         """Whether the later half of the last epochs scored better than the earlier half."""
         sign, half = 1.0 if higher_is_better(self.metric) else -1.0, n_epochs // 2
-        scores = [sign * score for score in self.history[f"valid_{self.metric}"][-n_epochs:]]
+        scores: list[float] = [sign * score for score in self.history[f"valid_{self.metric}"][-n_epochs:]]
         return sum(scores[len(scores) - half :]) > sum(scores[:half])
 
     def reason_to_stop(self) -> str:
