@@ -89,7 +89,7 @@ def test_demo_json(run, tiny_demo, tmp_path):
     result = json.loads(out)
     assert list(result["methods"]) == [*onepos.pages.demo.BASELINES, onepos.pages.demo.METHOD]
     assert list(result["methods"]["epr"]) == ["suggested", "precision", "recall", "average_precision"]
-    assert result["facts"]["random_state"] == 5
+    assert result["facts"]["n_train"] == TINY["n_train"]
     assert result["files"]["report"] == str(tmp_path / "report.html")
     assert "writing pages" in err
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 import onepos
 from onepos._utils.context import deadline, progress_to
 from onepos.datasets import make_known_posterior
-from onepos.exceptions import LabelWarning
+from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._softmax_path import SoftmaxProblem, linear_logits
 
 DATA = make_known_posterior(400, 6, 5, random_state=0)
@@ -105,7 +105,7 @@ def test_a_label_that_is_never_observed_is_ranked_low():
 
 
 def test_a_fit_without_time_is_the_constant_model():
-    with deadline(time.monotonic() - 1):
+    with deadline(time.monotonic() - 1), pytest.warns(TrainingWarning, match="no time to converge"):
         model = build().fit(X, Y)
     assert not model.coef_.any()
     assert np.allclose(softmax(model.intercept_), Y.mean(axis=0), atol=0.02)

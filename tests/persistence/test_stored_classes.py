@@ -140,9 +140,11 @@ def _corruptions(rule, found, place, arrays):
             if not inner.fits(value) and not (value is None and may_be_none):
                 yield f"{value!r}", value, None
         return
-    objects = [] if isinstance(inner, storage.Record) and "*" in inner.fields else [{"surprise": 1}]
+    objects = [] if _is_open(inner) else [{"surprise": 1}]
+    if not (isinstance(inner, storage.List) and _is_open(inner.rule)):
+        objects.append([{}])
     numbers = [] if isinstance(inner, storage.Length) else [7]
-    for value in (*objects, *numbers, "wrong", [{}], *([] if may_be_none else [None])):
+    for value in (*objects, *numbers, "wrong", *([] if may_be_none else [None])):
         yield f"{value!r}", value, None
     name = ".".join(map(str, place[1:]))
     if not isinstance(inner, storage.Array) or found is None:
@@ -157,6 +159,11 @@ def _corruptions(rule, found, place, arrays):
         wrong = array.copy()
         wrong.flat[0] = value
         yield f"{value}", found, (name, wrong)
+
+
+def _is_open(rule):
+    """Whether a rule takes a dict of any names, an empty one too."""
+    return isinstance(rule, storage.Record) and "*" in rule.fields
 
 
 def _refusal(path):

@@ -22,6 +22,8 @@ from onepos.training.objective import gather
 _ROWS_PER_LABEL = 10
 #: Epochs that pretrain layers for bags of features, and the rows that they may see in all.
 _PRETRAINING, _PRETRAINING_ROWS = 30, 1_000_000
+#: Larger batches call for no larger learning rate: it was best small with batches of 1,024 and of 4,096 rows, too.
+_BATCH_OF_RATE = 256
 #: Rows to look at for what kind of features they are.
 _KIND_ROWS = 1000
 
@@ -32,6 +34,18 @@ def are_bags(rows: TrainingRows) -> bool:
         return False
     sample = gather(rows.features, rows.trainable[:_KIND_ROWS])
     return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
+
+
+def auto_batch_size(n_rows: int) -> int:
+    """Power of 2 nearest to a fiftieth of the rows, from 16 to 128; of many rows to a 250th, up to 4,096.
+
+    Examples
+    --------
+    >>> [auto_batch_size(n_rows) for n_rows in (100, 2000, 40_000, 200_000, 1_000_000, 10_000_000)]
+    [16, 32, 128, 1024, 4096, 4096]
+    """
+    few, many = (math.exp2(round(math.log2(max(n_rows, 1) / share))) for share in (50, 250))
+    return int(max(16, min(few, 128), min(many, 4096)))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,10 +111,10 @@ class NetworkSettings:
     def _schedule(self, n_rows: int, *, bags: bool) -> Schedule:
         """Return the schedule for so many rows; ``bags`` says that features are bags of rare things."""
         batch, rate = self.batch_size, self.learning_rate
-        if isinstance(batch, str):  # the power of 2 nearest to a fiftieth of the rows
-            batch = min(max(16, 2 ** round(math.log2(max(n_rows, 1) / 50))), 128)
+        if isinstance(batch, str):
+            batch = auto_batch_size(n_rows)
         if isinstance(rate, str):
-            rate = (1.5e-3 if bags else 1e-3) * math.sqrt(batch / 16)
+            rate = (1.5e-3 if bags else 1e-3) * math.sqrt(min(batch, _BATCH_OF_RATE) / 16)
         factors = self.learning_rate_factors or {}
         return Schedule(
             self.max_epochs,

@@ -74,7 +74,7 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         ``{"backbone": 0.1}``; 0 freezes them. Of several keys that fit, the longest counts.
     batch_size : int or "auto"
         Size of the mini-batches, of all processes together. "auto": the power of 2 nearest to a fiftieth of the
-        labelled rows, from 16 to 128.
+        labelled rows, from 16 to 128; of many rows to a 250th, up to 4,096.
     max_epochs : int
         Number of passes over the data, at most.
     average_epochs : float

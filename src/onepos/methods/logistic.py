@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from onepos._utils import storage
-from onepos._utils.context import tell, time_left
+from onepos._utils.context import tell, time_left, warn
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, numpy_generator
+from onepos.exceptions import TrainingWarning
 from onepos.methods._base import SharesClassifier
 from onepos.methods._softmax_path import PATH_TOLERANCE, PathPoint, SoftmaxProblem, linear_logits
 from onepos.rows.scaling import FeatureScaler, fit_scaler
@@ -113,6 +114,13 @@ class LogisticClassifier(SharesClassifier):
         start = whole.constant_model()
         solution = whole.solve(best.l2, best.weights if best.weights.shape == start.shape else start, self.max_iter)
         weights = whole.complete(solution.weights)
+        if time_left() <= 0:
+            warn(
+                f"logistic had no time to converge on {len(labelled):,} rows; the model is the best so far. Give it "
+                "more time, or fewer rows.",
+                TrainingWarning,
+                stacklevel=2,
+            )
         self.coef_, self.intercept_ = weights[:-1], weights[-1]
         self.l2_, self.n_iter_ = solution.l2, max(1, solution.n_iter)
         tell(1.0)
@@ -138,8 +146,6 @@ class LogisticClassifier(SharesClassifier):
         for place, l2 in enumerate(strengths):
             starts = zip(problems, weights, strict=True)
             points = [problem.solve(l2, start, self.max_iter, PATH_TOLERANCE) for problem, start in starts]
-            if place and time_left() <= 0:
-                break  # these did not converge
             weights = [point.weights for point in points]
             likelihoods = [
                 problem.log_likelihoods(point.weights, *rows)
@@ -151,7 +157,7 @@ class LogisticClassifier(SharesClassifier):
             if worse == 0:
                 best = points[0]
             tell((place + 1) / (len(strengths) + 1))
-            if worse == PATIENCE:
+            if worse == PATIENCE or time_left() <= 0:
                 break
         return best
 

@@ -132,6 +132,7 @@ def run_demo(
         scores[METHOD] = compare(seen.Y, observed, sets, unseen.Y, model.predict_proba(new[unseen.feature_names]))
         results = pd.DataFrame.from_dict(scores, orient="index").rename_axis("method")
         facts: dict[str, Any] = {
+            "random_state": random_state,
             "n_train": n_train,
             "mean_labels": float(seen.Y.sum(axis=1).mean()),
             "hidden": int(((seen.Y == 1) & (observed == 0)).sum()),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onepos._utils import storage
 from onepos._utils.context import deadline, progress_to, quiet
 from onepos._utils.machine import apart
-from onepos.exceptions import LabelWarning
+from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import make_classifier
@@ -72,12 +72,17 @@ def compare(
     """Return how the tags of rows that training did not see are ranked; None if there are no such rows."""
     if not len(rows.held):
         own = getattr(estimator, "comparison_", None)
-        return comparison(method, own["methods"], rows=own["rows"], out_of_fold=True) if own else None
+        if not own:
+            return None
+        facts = comparison(method, own["methods"], rows=own["rows"], out_of_fold=True)
+        if not estimator.history_.facts.get("converged", True):  # nothing can be said about the columns
+            facts["barely_beats_frequency"] = False
+        return facts
     features, observed = rows.some(rows.held)
     values, recalls = rank_held_out(estimator, features, observed)
     methods = {method: values}
     train, tags = rows.to_fit(labels)
-    with apart(), progress_to(None), quiet(LabelWarning):
+    with apart(), progress_to(None), quiet(LabelWarning), quiet(TrainingWarning):
         if method != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
             methods[FREQUENCY], _ = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)

@@ -294,7 +294,7 @@ class TableWriter:
             layout: Any = {"sep": "," if self.path.suffix.lower() == ".csv" else "\t", "lineterminator": "\n"}
             layout |= {"index": False, "header": not self.rows}
             text = cells.to_csv(**layout)
-            if "\r" in text:  # Python 3.11 does not quote a cell for that, and it ends a row
+            if "\r" in text:  # Python 3.11 leaves CR without quotes, and readers end a row there
                 text = cells.to_csv(**layout, quoting=csv.QUOTE_NONNUMERIC)
             with self._part.open("a", encoding="utf-8", newline="") as stream:
                 stream.write(text)

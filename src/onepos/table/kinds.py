@@ -53,6 +53,9 @@ def holds_dates(column: "pd.Series[Any]") -> bool:
 
 def as_words(column: "pd.Series[Any]") -> NDArray[Any]:
     """Return the text of each cell (``cell_text``), None where there is none."""
+    if isinstance(column.dtype, pd.StringDtype):  # each distinct cell once
+        codes, cells = pd.factorize(column)
+        return np.array([*(cell_text(cell) or None for cell in cells), None], dtype=object)[codes]
     missing = column.isna().to_numpy()
     words = [None if gap else cell_text(value) or None for value, gap in zip(column, missing, strict=True)]
     return np.array(words, dtype=object)

@@ -53,7 +53,9 @@ class CategoryColumn(FittedColumn):
 
 def _wholes(column: "pd.Series[Any]") -> list[str | None]:
     """Return the words, whole numbers without ``.0``, which pandas writes after them if another row has a gap."""
-    return [word and re.sub(r"^(-?\d+)\.0$", r"\1", word) for word in as_words(column)]
+    codes, words = pd.factorize(as_words(column))
+    whole = [*(re.sub(r"^(-?\d+)\.0$", r"\1", word) for word in words), None]
+    return [whole[code] for code in codes]
 
 
 @dataclass(kw_only=True, eq=False)

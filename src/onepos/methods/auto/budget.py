@@ -12,6 +12,8 @@ from onepos.training import Callback, Objective
 
 #: Share of the time for round one, and share up to which candidates of the second choice are tried in it.
 _FIRST_ROUND, _AMPLE = 0.75, 0.25
+#: Share of the time for round one if it only takes a sample of the rows.
+_FIRST_ROUND_ON_SAMPLE = 0.4
 #: What every pool is compared with: tried whatever the budget is, for so many seconds if it is used up.
 BASELINES, _LEAST_SECONDS = ("frequency", "logistic"), 2.0
 #: Share of the time that a candidate may take in round one, where that is less than half of what is left of the round.
@@ -31,12 +33,14 @@ class Budget(NamedTuple):
     started: float
     end: float
     speed: float
+    first_round: float = _FIRST_ROUND
 
     @classmethod
-    def until(cls, end: float) -> "Budget":
-        """Begin now; measure the machine if there is a limit."""
+    def until(cls, end: float, *, growing: bool = False) -> "Budget":
+        """Begin now; measure the machine if there is a limit. Growth leaves less to round one."""
         started = time.monotonic()
-        return cls(started, end, 1.0 if np.isinf(end) else products_per_second())
+        speed = 1.0 if np.isinf(end) else products_per_second()
+        return cls(started, end, speed, _FIRST_ROUND_ON_SAMPLE if growing else _FIRST_ROUND)
 
     @property
     def length(self) -> float:
@@ -50,7 +54,8 @@ class Budget(NamedTuple):
         first one and the baselines are always tried.
         """
         now = time.monotonic()
-        finish = min(self.started + (2 * _AMPLE if ample else _FIRST_ROUND) * self.length, latest)
+        share = min(2 * _AMPLE, self.first_round) if ample else self.first_round
+        finish = min(self.started + share * self.length, latest)
         least = _LEAST_SECONDS if key in BASELINES else 0.0
         if place and least == 0.0 and now >= finish - (_AMPLE * self.length if ample else 0.0):
             return None

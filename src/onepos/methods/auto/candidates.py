@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from onepos.methods._base import OnePositiveClassifier
+from onepos.methods._network_settings import auto_batch_size
 from onepos.methods.registry import make_classifier
 
 #: Keys of the methods that can be members.
@@ -20,6 +21,8 @@ KINDS = ("frequency", "logistic", "forest", "kernel", *NETWORKS)
 #: Kinds by how soon they are tried: those that are strong for their cost, then those that are tried if time is ample.
 _DENSE = (("frequency", "logistic", "forest", "kernel", "capped", "wan"), ("smile", "softmax"))
 _BAGS = (("frequency", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
+#: Of more rows than this a network needs fewer epochs.
+_ALL_EPOCHS = 36_000
 #: Losses of the variants, in turn.
 _VARIANTS = ("softmax", "capped", "wan", "an")
 
@@ -94,16 +97,19 @@ def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: floa
 def _network(key: str, place: int, shape: Shape) -> dict[str, Any]:
     """Width, dropout, batches and epochs of a network."""
     factor = (1.0, 1.0, 0.5)[place % 3]
+    n = shape.n_rows
+    share = min(1.0, max(0.1, (_ALL_EPOCHS / n) ** 0.5))  # of the epochs
     common = {"selection_metric": "observed_likelihood", "patience": 6, "pretraining_epochs": 0}
     if not shape.is_bag:
-        batch = 32 if shape.n_rows <= 3000 else 64 if shape.n_rows <= 20_000 else 256
-        rate = factor * 1e-3 * (batch / 16) ** 0.5
+        batch = 32 if n <= 3000 else 64 if n <= 20_000 else max(256, auto_batch_size(n))
+        rate = factor * 1e-3 * (min(batch, 256) / 16) ** 0.5
         dropout = (0.5, 0.2)[place % 2]
-        return {**common, "dropout": dropout, "batch_size": batch, "learning_rate": rate, "max_epochs": 40}
-    batch = 64 if shape.n_rows <= 2000 else 128 if shape.n_rows <= 10_000 else 256
+        sizes: dict[str, Any] = {"dropout": dropout, "batch_size": batch, "learning_rate": rate}
+        return {**common, **sizes, "max_epochs": round(40 * share)}
+    batch = 64 if n <= 2000 else 128 if n <= 10_000 else max(256, auto_batch_size(n))
     sizes = {"network": (256,), "dropout": 0.5, "batch_size": batch, "learning_rate": factor * 5e-3}
     if key != "wan" and shape.n_rows <= 10_000 and shape.n_features <= 2000:
         # Few rows: hidden layers that know which features go together. Dropped features call for wide layers.
         drop = (0.3, 0.5)[place % 2]
         sizes |= {"network": (512,), "input_dropout": drop, "learning_rate": factor * 2e-3, "pretraining_epochs": 15}
-    return {**common, **sizes, "patience": 8 if key == "wan" else 4, "max_epochs": 30}
+    return {**common, **sizes, "patience": 8 if key == "wan" else 4, "max_epochs": round(30 * share)}

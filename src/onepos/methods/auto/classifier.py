@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -67,8 +68,9 @@ class AutoClassifier(SharesClassifier):
     n_members : int
         Most candidates to train.
     n_folds : int or None
-        Folds; 1 holds out ``validation_fraction`` of the rows once. None: 8. A completely labelled validation set
-        given to ``fit`` judges alone.
+        Folds; 1 holds out ``validation_fraction`` of the rows once. None: 8, and of more than 36,000 labelled rows one
+        held-out part: candidates then begin with a sample, and promising ones get more rows. A completely labelled
+        validation set given to ``fit`` judges alone.
     methods : "auto" or sequence of str
         Keys to choose from: frequency, logistic, forest, kernel, capped, wan, softmax, smile, an. "auto": all that
         suit the data.
@@ -93,6 +95,7 @@ class AutoClassifier(SharesClassifier):
     history_ : History
         One record per candidate: method, settings, likelihood alone, weight, folds, seconds. ``facts["stopped"]`` says
         what ended the search: "methods" (all were tried), "n_members", "time_budget", "model_size" or "interrupted".
+        ``facts["not_finished"]``: methods that had no time to learn. Of many rows a record has the number of ``rows``.
     comparison_ : dict
         How the pool and each method rank the observed labels of held-out rows: ``rows``, their number, and
         ``methods``, with mean reciprocal rank and log-likelihood by key. Empty if there are too few rows to judge.
@@ -168,8 +171,11 @@ class AutoClassifier(SharesClassifier):
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
         n_positives = _guessed_n_positives(folds, generator) if guessed else self.n_positives_
-        search = Search(folds, shape, Budget.until(end), seed)
-        first, later = first_candidates(keys, shape, self.scale, n_positives)
+        candidates = partial(first_candidates, keys, scale=self.scale, n_positives=n_positives)
+        search = Search(folds, shape, Budget.until(end, growing=folds.order is not None), seed, candidates)
+        if search.grows:
+            search.begin_with_sample()
+        first, later = search.candidates()
         more = more_candidates(keys, shape, self.scale, n_positives)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             run(search, first, later, more, self.n_members)
@@ -203,11 +209,14 @@ class AutoClassifier(SharesClassifier):
         self.sharpness_ = np.array([one.sharpness for _, one in members])
         self.links_ = [one.link for _, one in members]
         self.history_ = History()
-        for one in tried:
+        for one in [*tried, *(one for one in search.dropped if one.finished)]:
             record: dict[str, Any] = {"method": one.candidate.key, "settings": one.candidate.settings}
             record |= {"log_likelihood": one.likelihood} if n_folds else {}
             facts = {"weight": one.weight, "folds": len(one.seconds), "seconds": sum(one.seconds)}
-            self.history_.append(record | facts)
+            self.history_.append(record | facts | ({"rows": one.n_rows} if search.grows else {}))
+        unfinished = [one.candidate.key for one in [*tried, *search.dropped] if not one.finished]
+        if unfinished:
+            self.history_.facts["not_finished"] = list(dict.fromkeys(unfinished))
         self.comparison_: dict[str, Any] = {}
         self.history_.facts["folds"] = n_folds
         self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
@@ -233,7 +242,17 @@ class AutoClassifier(SharesClassifier):
             return
         gain = methods["auto"]["log_likelihood"] - methods["frequency"]["log_likelihood"]
         facts |= {"gain_over_frequency": gain, "beats_frequency": gain >= LEAST_GAIN}
-        if gain < LEAST_GAIN and not self.single_label_:
+        learnt = any(one.finished and one.candidate.key != "frequency" for one in tried)
+        if not learnt and "not_finished" in facts:
+            facts["converged"] = False
+            warn(
+                f"the time was too short: {', '.join(facts['not_finished'])} learnt nothing from "
+                f"{len(folds.observed):,} rows in that time, and labels are ranked by their frequency. Pass a larger "
+                "time_budget (--budget on the command line), or fewer rows.",
+                TrainingWarning,
+                stacklevel=4,
+            )
+        elif gain < LEAST_GAIN and not self.single_label_:
             warn(
                 "the features hardly tell the labels: on held-out rows the model is no better than ranking labels "
                 f"by their frequency (gain in mean log-likelihood {gain:.3f}). Add columns, or check that rows and "

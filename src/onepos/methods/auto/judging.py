@@ -5,8 +5,8 @@ candidates and weigh them. The only row of a label is in every training part.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from onepos import metrics
 from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.auto.candidates import Candidate
-from onepos.rows.splits import Split, first_alike, folds, hold_out
+from onepos.rows.splits import RowNumbers, Split, first_alike, folds, hold_out
 from onepos.rows.stored import take
 
 #: With fewer labelled rows than this none is held out, and members count alike.
@@ -26,6 +26,9 @@ FEWEST_TO_JUDGE = 50
 FOLDS = 8
 #: Most entries (rows × labels) of a fold that are kept to judge by.
 _MOST_JUDGED = 500_000
+#: With more labelled rows candidates are judged by one part, of ``_HELD`` rows, and begin with a sample of the others.
+MANY_ROWS = 36_000
+_HELD, _LEAST_HELD = 5000, 500
 #: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
 LEAST_WEIGHT = 0.05
 
@@ -48,9 +51,16 @@ class Folds:
     observed: NDArray[np.int8]
     parts: list[Split]
     judges: Labelled | None = None
+    #: Of many rows: those to train on, in the order in which candidates get them.
+    order: RowNumbers | None = None
 
     def __len__(self) -> int:
         return 1 if self.judges is not None else len(self.parts)
+
+    def first(self, n_rows: int) -> Self:
+        """Only so many of the ordered rows to train on, the same ones to judge by."""
+        assert self.order is not None
+        return replace(self, parts=[(np.sort(self.order[:n_rows]), self.parts[0][1])])
 
     def train(self, fold: int) -> Labelled:
         """Features and labels to train on without a fold; all of them if nothing is held out."""
@@ -89,10 +99,12 @@ def deal(
     labelled = np.flatnonzero((observed > 0).any(axis=1))
     if len(labelled) < len(observed):
         features, observed = take(features, labelled), observed[labelled]
-    if given is not None and complete:
+    if given is not None and complete and (n_folds is not None or len(observed) <= MANY_ROWS):
         return Folds(features, observed, [], given)
     if len(observed) < max(FEWEST_TO_JUDGE, 2 * int((observed > 0).any(axis=0).sum())):
         return Folds(features, observed, [])
+    if n_folds is None and len(observed) > MANY_ROWS:
+        return _deal_many(features, observed, given if complete else None, generator)
     n_folds = FOLDS if n_folds is None else n_folds
     most = max(200, _MOST_JUDGED // observed.shape[1])
     alike = first_alike(features)
@@ -101,6 +113,21 @@ def deal(
     else:
         parts = folds(observed, max(n_folds, -(-len(observed) // most)), generator, alike=alike)[:n_folds]
     return Folds(features, observed, parts)
+
+
+def _deal_many(
+    features: Any, observed: NDArray[np.int8], judges: Labelled | None, generator: np.random.Generator
+) -> Folds:
+    """Hold out some rows, unless there are ``judges``; the order of the others begins with a row of each label."""
+    train, held = np.arange(len(observed)), np.empty(0, dtype=np.intp)
+    if judges is None:
+        n_held = min(_HELD, max(_LEAST_HELD, _MOST_JUDGED * FOLDS // observed.shape[1]))
+        train, held = hold_out(observed, n_held / len(observed), generator, alike=first_alike(features))
+    order = generator.permutation(train)
+    rows, labels = np.nonzero(observed[order] > 0)
+    first = np.unique(rows[np.unique(labels, return_index=True)[1]])
+    order = np.concatenate([order[first], np.delete(order, first)])
+    return Folds(features, observed, [(train, held)], judges, order=order)
 
 
 def _below(first: Any, second: Any) -> Any:
@@ -120,6 +147,10 @@ class Contender:
     models: list[OnePositiveClassifier] = field(default_factory=list)
     #: Raw scores of the held-out rows of each fold, and seconds of each training.
     scores: list[NDArray[np.float32]] = field(default_factory=list)
+    #: Whether time was enough to learn something; with many rows only these are judged.
+    finished: bool = True
+    #: Rows that it was trained on, if these are a sample.
+    n_rows: int = 0
     seconds: list[float] = field(default_factory=list)
     link: str = "shares"
     sharpness: float = 1.0
