@@ -70,7 +70,7 @@ def test_a_classifier_restores_the_epoch_with_the_best_score(name):
 def test_auto_means_the_documented_rules():
     model = AssumeNegativeClassifier()
     schedules = [model._schedule(n, bags=False) for n in (100, 2000, 4000, 100_000)]
-    assert [schedule.batch_size for schedule in schedules] == [16, 32, 64, 128]
+    assert [schedule.batch_size for schedule in schedules] == [16, 32, 64, 512]
     assert (schedules[0].learning_rate, model._schedule(4000, bags=True).learning_rate) == (0.001, 0.003)
     assert schedules[2].learning_rate == 0.002
     assert model._metric(500, 50, complete=False) == "observed_likelihood"
