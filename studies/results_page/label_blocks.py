@@ -53,7 +53,7 @@ def bias_block(source: Source) -> str:
 
 
 def threshold_block(root: Path) -> str:
-    """Return a table a method: Hamming loss and F1 by data set and rule, the best of a row in bold."""
+    """Return one table per method: Hamming loss and F1 by data set and rule, the best of each row in bold."""
     frame = pd.read_csv(root / THRESHOLDS)
     tables = [f"`{method}`\n\n{_thresholds(rows)}" for method, rows in frame.groupby("method", sort=False)]
     trials = frame["trial"].nunique()

@@ -19,7 +19,7 @@ ALL_TAGS = ("--sample-label", "tags")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """photos.csv with one tag a row; sample.csv and checked.csv with all tags."""
+    """photos.csv with one tag per row; sample.csv and checked.csv with all tags."""
     folder = tmp_path_factory.mktemp("photos")
     photo_table().drop(columns="tags").to_csv(folder / "photos.csv", index=False)
     photo_table(60, seed=1).drop(columns="tag").to_csv(folder / "sample.csv", index=False)

@@ -155,7 +155,7 @@ def test_no_evidence():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_list_of_tags_is_no_repeated_draw(seed):
-    """Each thing lists two or three of its four labels, each once: that is what is shown, and all that is known."""
+    """Each thing lists two or three of its four labels, each once, and nothing else is known."""
     rng = RNG(seed)
     truth, listed = fixed_size(400, 4, 12, rng), rng.integers(2, 4, size=400)
     order = np.where(truth, rng.random(truth.shape), -1).argsort(axis=1)[:, ::-1]
