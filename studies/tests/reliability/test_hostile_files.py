@@ -171,7 +171,7 @@ def test_a_matlab_matrix_of_absurd_shape(tmp_path, shape, kind):
 def test_a_sparse_arff_index_beyond_any_integer(tmp_path, index, value):
     path = tmp_path / "wide.arff"
     path.write_text(f"@relation r\n@attribute a numeric\n@attribute s {{0,1}}\n@data\n{{0 1, {index} {value}}}\n")
-    with pytest.raises(DataFileError, match=r"line 5: index \w+ is outside the 2 attributes"):
+    with pytest.raises(DataFileError, match="line 5"):
         read(path, labels=1)
 
 
