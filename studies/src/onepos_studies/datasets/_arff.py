@@ -57,7 +57,10 @@ def _parse(text: str, path: Path) -> tuple[str, list[Attribute], Any]:
         content = arff.loads(text, encode_nominal=True, return_type=arff.LOD if is_sparse else arff.DENSE)
     except Exception as error:  # besides its own errors liac-arff raises those of what it calls
         raise DataFileError(f"{path.name}: not a readable ARFF file ({error}). Is it complete?") from error
-    attributes = [(name, kind if isinstance(kind, list) else None) for name, kind in content["attributes"]]
+    attributes = [
+        (name, [value or "" for value in kind] if isinstance(kind, list) else None)
+        for name, kind in content["attributes"]
+    ]
     other = [name for name, kind in content["attributes"] if kind in ("STRING", "DATE")]
     if other:
         raise DataFileError(f"{path.name}: attribute {other[0]!r} is text or a date. Turn it into numbers first.")
