@@ -12,7 +12,6 @@ import pytest
 from onepos.exceptions import DataFileError
 from onepos_studies.datasets import read
 from onepos_studies.datasets._arff import read_label_names
-from onepos_studies.datasets._fetch import locate
 from onepos_studies.exceptions import StudyError
 from onepos_studies.study import parse_study
 
@@ -180,31 +179,6 @@ def test_arff_with_an_absurd_number_of_labels(tmp_path):
     path.write_text(f"@relation 'r -C {'9' * 5000}'\n@attribute a numeric\n@attribute s {{0,1}}\n@data\n1,1\n")
     with pytest.raises(DataFileError, match="nothing says which attributes are the labels"):
         read(path)
-
-
-@pytest.mark.parametrize(
-    "name", ["../x.arff", "/etc/passwd", "a/../../x", "..\\x", "C:x", "", ".", "a\\b", "\\\\server\\share\\x"]
-)
-def test_names_that_lead_out_of_the_data_folder(tmp_path, name):
-    with pytest.raises(ValueError, match="stay inside the data folder"):
-        locate(tmp_path, name)
-
-
-def test_a_link_out_of_the_data_folder(tmp_path):
-    home, outside = tmp_path / "home", tmp_path / "outside"
-    home.mkdir()
-    outside.mkdir()
-    (outside / "secret").write_text("x")
-    (home / "folder").symlink_to(outside)
-    (home / "secret").symlink_to(outside / "secret")
-    (home / "inside").write_text("x")
-    (home / "alias").symlink_to(home / "inside")
-    for name in ("folder/secret", "folder/new", "secret"):
-        with pytest.raises(ValueError, match="a link leads out of the data folder"):
-            locate(home, name)
-    assert locate(home, "alias").is_file()
-    (tmp_path / "linked-home").symlink_to(home)
-    assert locate(tmp_path / "linked-home", "inside").is_file()
 
 
 STUDY = '[study]\nname = "s"\ntrials = 1\n{head}\n[[data]]\nsets = {sets}\n[[method]]\nkey = "an"\n{method}\n'
