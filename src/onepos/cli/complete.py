@@ -109,12 +109,16 @@ def complete(
         notes = [*notes, *completion.column_notes]
     for note in notes:
         output.print_note(note)
-    output.print_line(f"{completion.added():,} tags suggested beside the given ones; {len(completion.suggested):,} rows in {out}")
+    output.print_line(
+        f"{completion.added():,} tags suggested beside the given ones; {len(completion.suggested):,} rows in {out}"
+    )
     if review is None:
         return
     output.print_line(f"Review page: {review}")
     if trained is None:
-        output.print_prose("Next: check the tags there, save decisions.csv, and fit again with --decisions decisions.csv.")
+        output.print_prose(
+            "Next: check the tags there, save decisions.csv, and fit again with --decisions decisions.csv."
+        )
     else:
         again = options.command_line("fit", decisions=Path("decisions.csv"), out=out.with_suffix(".onepos"))
         output.print_line("Next: check the tags there, save decisions.csv, then:")

@@ -133,7 +133,10 @@ def _show_verdict(facts: dict[str, Any], *, calibrated: bool) -> None:
 
 def _show_methods(methods: dict[str, dict[str, float]]) -> None:
     """Show how each method ranks the given tags of held-out rows."""
-    _fact("held out", "mean reciprocal rank of the given tag, its log-likelihood, and how often it is in the first 1, 3, 5")
+    _fact(
+        "held out",
+        "mean reciprocal rank of the given tag, its log-likelihood, and how often it is in the first 1, 3, 5",
+    )
     for method, scores in methods.items():
         recalls = ", ".join(f"{scores[f'recall_at_{k}']:.0%}" for k in (1, 3, 5))
         _fact("", f"{method:<10} {scores['reciprocal_rank']:.3f}, {scores['log_likelihood']:.3f}, {recalls}")

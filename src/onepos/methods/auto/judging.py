@@ -215,7 +215,7 @@ def mean_likelihood(log_p: NDArray[np.float64], observed: NDArray[np.int8]) -> f
 def compare(
     pooled: NDArray[np.float64], contenders: list[Contender], folds: Folds, n_folds: int
 ) -> tuple[int, dict[str, dict[str, float]]]:
-    """Compare the pool with each method on the rows of the first folds; return their number and their measures by key."""
+    """Compare the pool with each method on the rows of the first folds; return their number and measures by key."""
     observed = folds.labels(n_folds)
     compared = {"auto": _measures(pooled[: len(observed)], observed)}
     for one in sorted(contenders, key=lambda one: -one.likelihood):
