@@ -100,7 +100,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
     started = time.monotonic()
     tell(0.0, "loading")
     from onepos._utils.validation import shorten
-    from onepos.pages.review import read_decisions
+    from onepos.pages.decisions import read_decisions
     from onepos.table import read_table
 
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
