@@ -18,8 +18,8 @@ import pandas as pd
 from onepos import TableModel
 from onepos.datasets import make_known_posterior
 from onepos.metrics import average_precision
-from onepos.pages.figures import LINES, label_axes, new_figure
 from onepos.pages.decisions import read_decisions
+from onepos.pages.figures import LINES, label_axes, new_figure
 from onepos.pages.review import write_review
 
 parser = argparse.ArgumentParser(description="The review loop.")

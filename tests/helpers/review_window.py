@@ -15,7 +15,9 @@ def name(browser):
 
 def progress(browser):
     """How many rows are decided, and how many of these complete."""
-    decided, complete = re.match(r"([\d,]+) of [\d,]+ decided, ([\d,]+) complete", text(browser, "#progress-text")).groups()
+    decided, complete = re.match(
+        r"([\d,]+) of [\d,]+ decided, ([\d,]+) complete", text(browser, "#progress-text")
+    ).groups()
     return int(decided.replace(",", "")), int(complete.replace(",", ""))
 
 

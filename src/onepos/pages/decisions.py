@@ -57,7 +57,7 @@ def _records(path: Path, text: str) -> Iterator[list[str]]:
             name, label, decision = fields[:3] if len(fields) == width else ("", "", "")
             if not name or decision not in (ABOUT_LABELS if label else ABOUT_ROWS):
                 raise DataFileError(
-                    f"{place}: expected an id, a label, and accept or reject; or an id, no label, and done or complete; "
+                    f"{place}: expected an id, a label, and accept or reject; or, without a label, done or complete; "
                     f"got {fields}"
                 )
             yield [*fields, ""][:4]

@@ -61,9 +61,15 @@ def test_a_file_without_decisions_is_an_empty_table(write):
     ("text", "message"),
     [
         ("", "line 1: expected the header id,label,decision,annotator; got an empty line or file"),
-        ("id;label;decision\n", r"line 1: expected the header id,label,decision,annotator; got \['id;label;decision'\]"),
+        (
+            "id;label;decision\n",
+            r"line 1: expected the header id,label,decision,annotator; got \['id;label;decision'\]",
+        ),
         ("a,x,accept\n", "line 1: expected the header"),
-        (HEADER + "a,x,accept\nb,x,maybe\n", r"line 3: expected an id, .*accept or reject; .*done or complete; got \['b', 'x', 'maybe'\]"),
+        (
+            HEADER + "a,x,accept\nb,x,maybe\n",
+            r"line 3: expected an id, .*without a label, done or complete; got \['b', 'x', 'maybe'\]",
+        ),
         (HEADER + "a,x,Accept\n", "line 2: expected an id, a label, and accept or reject"),
         (HEADER + "a,x,\n", "line 2: expected an id"),
         (HEADER + "a,x\n", r"line 2: expected an id.*got \['a', 'x'\]"),
@@ -92,7 +98,7 @@ def test_the_documented_example_runs(tmp_path, monkeypatch):
     for source in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         exec(compile(source, "review.md", "exec"), namespace)
     assert (tmp_path / "review.html").is_file()
-    assert namespace["Y"].loc["row-17", ["night", "city"]].tolist() == [1, -1]
+    assert namespace["model"].facts_["decisions"] == {"accepted": 1, "rejected": 1, "complete": 0, "elsewhere": 0}
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)

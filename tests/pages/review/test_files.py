@@ -98,7 +98,9 @@ def test_marks_and_names_of_annotators_are_saved_and_loaded(browser, tmp_path):
 
 
 def test_complete_rows_are_saved_as_a_table(browser, tmp_path):
-    features = pd.DataFrame({"size": [1.23456789, 2.0, np.nan], "note": ['a "b", c', "two\nlines", ""], "text": SMALL["texts"]})
+    features = pd.DataFrame(
+        {"size": [1.23456789, 2.0, np.nan], "note": ['a "b", c', "two\nlines", ""], "text": SMALL["texts"]}
+    )
     names = ("photo", "tag")
     path = write_review(tmp_path / "page.html", features=features, names=names, separator=" | ", **SMALL)
     browser.open(path)

@@ -84,7 +84,11 @@ def test_rounding_never_crosses_the_threshold(threshold, dtype):
 
 def test_only_some_rows_in_their_own_order():
     shown = payload(only=["three", "one"])
-    assert (shown["ids"], shown["texts"], shown["given"]) == (["three", "one"], ["Nothing much", "Waves at night"], [-1, 0])
+    assert (shown["ids"], shown["texts"], shown["given"]) == (
+        ["three", "one"],
+        ["Nothing much", "Waves at night"],
+        [-1, 0],
+    )
     assert shown["ordered"]
 
 

@@ -728,7 +728,8 @@ const showFiles = () => show("files", "save");
 
 function closed(dialog, action) {
   byId(dialog).close();
-  action();
+  byId("pane").focus({ preventScroll: true }); // now; browsers take the focus from a hidden field only later
+  action?.();
 }
 
 // On a phone the list lies over the row.
@@ -769,12 +770,15 @@ function digitOf(event) {
 }
 
 function onKey(event) {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || document.querySelector("dialog[open]")) return;
+  if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+  const dialog = document.querySelector("dialog[open]");
   if (event.key === "Escape") {
-    event.preventDefault(); // some browsers would empty the search field
-    leaveField();
+    event.preventDefault(); // some browsers would empty the search field, or close the dialog only after the next key
+    if (dialog) closed(dialog.id);
+    else leaveField();
     return;
   }
+  if (dialog) return;
   if (belongsToField(event)) return;
   const plain = event.key.length === 1;
   if (plain && !byId("keys-on").checked) return;
@@ -835,9 +839,9 @@ function connect() {
     previous: () => move(-1), next: () => move(1), undo, reopen, "accept-all": acceptSuggested, only: completeRow, done,
     yes: () => answer("accept"), no: () => answer("reject"), bulk: acceptListed,
     "list-open": () => showSide(true), "list-close": () => showSide(false), reset: () => { resetControls(); refilter(); },
-    "files-button": showFiles, "files-close": () => byId("files").close(), load: () => closed("files", () => byId("load-file").click()),
+    "files-button": showFiles, "files-close": () => closed("files"), load: () => closed("files", () => byId("load-file").click()),
     save: () => closed("files", saveDecisions), "save-complete": () => closed("files", saveComplete),
-    "help-button": showHelp, "help-close": () => byId("help").close(), forget: () => closed("help", forget),
+    "help-button": showHelp, "help-close": () => closed("help"), forget: () => closed("help", forget),
   };
   for (const [name, action] of Object.entries(actions)) onClick(name, action);
   byId("load-file").addEventListener("change", async () => {
