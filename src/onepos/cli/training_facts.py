@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 from onepos.cli.output import print_line, print_prose
 
 if TYPE_CHECKING:
-    from onepos.table import TableModel
+    from onepos.cli.fit import Trained
 
 _SHOWN, _SHOWN_COLUMNS = 6, 20
 
 
-def as_json(model: "TableModel", notes: list[str], seconds: float) -> dict[str, Any]:
+def as_json(trained: "Trained") -> dict[str, Any]:
     """Return what ``--json`` says about a training."""
+    model = trained.model
     facts = {name: value for name, value in model.facts_.items() if name not in ("notes", "counts")}
     if facts["method"] == "auto":
         facts["members"] = model.estimator_.history_.records
@@ -22,13 +23,15 @@ def as_json(model: "TableModel", notes: list[str], seconds: float) -> dict[str, 
         "left_out": model.encoder_.left_out_,
         "became": model.encoder_.describe(),
         "features": model.encoder_.n_features_,
-        "notes": notes,
-        "seconds": seconds,
+        "notes": trained.notes,
+        "seconds": trained.seconds,
+        "embedding_seconds": trained.embedding_seconds,
     }
 
 
-def show_training(model: "TableModel", name: str, notes: list[str], seconds: float) -> None:
+def show_training(trained: "Trained", name: str) -> None:
     """Print the result for people; ``name`` is that of the table."""
+    model = trained.model
     facts, encoder = model.facts_, model.encoder_
     _fact(name, f"{facts['rows']:,} rows")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in Counter(encoder.kinds_.values()).items())
@@ -36,9 +39,11 @@ def show_training(model: "TableModel", name: str, notes: list[str], seconds: flo
     for embedder in encoder.embedders_:
         print_line(f"{'embedder':<11} {embedder}")  # a path, to be copied
     _first("", [f"{column!r} {became}" for column, became in encoder.describe().items()], _SHOWN_COLUMNS)
-    _first("note", notes)
+    _first("note", trained.notes)
     _show_labels(facts)
-    _fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {seconds:.1f} s")
+    _fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {trained.seconds:.1f} s")
+    if encoder.embedders_:
+        _fact("", f"and {trained.embedding_seconds:.1f} s for embedding")
     if facts["method"] == "auto":
         _show_members(model.estimator_.history_)
     _show_comparison(facts["held_out"], calibrated=facts["calibration"] is not None)
