@@ -72,8 +72,8 @@ for name, probabilities in found.items():
 # %%
 # The same from a table of files. `image` names the column of pictures, and `embed` turns them into vectors: the path of
 # an ONNX file, or any object with `encode`. Without it, a small network that was trained on ImageNet does this. The
-# embedder here is the network that `an` has just trained, without its last layer. A file that is no picture does not end
-# the run: a note names its row.
+# embedder here is the network that `an` has just trained, without its last layer. A file that is no picture does not
+# end the run: a note names its row.
 
 folder = Path(tempfile.mkdtemp())
 files = {
