@@ -15,7 +15,7 @@ import pytest
 import onepos
 from onepos.cli import main
 from onepos.cli.options import TrainingOptions
-from onepos.metrics import METRICS
+from onepos.metrics import LABEL_METRICS, METRICS
 from onepos.table import TableModel, read_table
 from photo_table import photo_table
 
@@ -89,6 +89,7 @@ def test_evaluate_with_complete_labels(run, folder):
     scores = onepos.load(folder / "model.onepos").predict_proba(table)
     expected = onepos.metrics.evaluate(table["tags"].str.get_dummies(";"), scores)
     assert precision["mean"] == pytest.approx(expected["average_precision"])
+    assert result["over_labels"] == pytest.approx({name: expected[name] for name in LABEL_METRICS})
 
 
 def test_evaluate_with_indicator_columns(run, folder, tmp_path):
