@@ -718,7 +718,10 @@ def test_pictures_of_a_review_page_in_another_folder(run, tmp_path):
     table = pd.DataFrame({"photo": [f"pictures/{i}.jpg" for i in range(40)], "x": range(40), "tag": ["a", "b"] * 20})
     table.to_csv(tmp_path / "data" / "a.csv", index=False)
     page = tmp_path / "pages" / "today" / "review.html"
-    columns = ("--label", "tag", "--image", "photo", "--method", "frequency", "--out", tmp_path / "out.csv")
+    model = tmp_path / "m.onepos"
+    fit = ("--label", "tag", "--drop", "photo", "--method", "frequency", "--out", model)
+    assert run("fit", tmp_path / "data" / "a.csv", *fit)[0] == 0
+    columns = ("--model", model, "--image", "photo", "--out", tmp_path / "out.csv")
     assert run("complete", tmp_path / "data" / "a.csv", *columns, "--review", page)[0] == 0
     assert "../../data/pictures/7.jpg" in page.read_text()
     table["photo"] = "../secret.jpg"
