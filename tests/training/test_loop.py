@@ -186,6 +186,37 @@ def test_patience_ends_training():
     assert history.facts["stopped"] == "early"
 
 
+def test_patience_counts_from_the_best_trained_epoch_and_waits_while_the_score_rises_again():
+    scores = iter([0.9, 0.5, 0.1, 0.2, 0.3, 0.4, 0.35, 0.3])
+    schedule = Schedule(25, 16, 0.01, patience=2)
+    history = train(LeastSquares(_linear()), _rows(), schedule, _generator(), scorer=lambda network: next(scores))
+    # Two epochs after the first one it rises, until the sixth.
+    assert (len(history), history.facts["stopped"], history.facts["best_epoch"]) == (6, "early", 0)
+
+
+def test_an_average_of_the_weights_is_scored_and_kept():
+    """The first step is taken over; later ones move the average by 9/(10 + steps), or more."""
+    weights, scored = [], []
+
+    class Step(Callback):
+        def on_batch_end(self, done, total):
+            weights.append(objective.network[0].weight.detach().clone())
+
+    def scorer(network):
+        scored.append(network[0].weight.detach().clone())
+        return float(len(scored))
+
+    objective = LeastSquares(_linear())
+    schedule = Schedule(2, 16, 0.01, average=10.0)
+    train(objective, _rows(), schedule, _generator(), scorer=scorer, callbacks=[Step()])
+    expected = weights[0]
+    for n_before, weight in enumerate(weights[1:], start=1):
+        expected = torch.lerp(expected, weight, max(9 / (10 + n_before), 1 - math.exp(-1 / 40)))
+    assert torch.allclose(scored[-1], expected)
+    assert torch.equal(objective.network[0].weight, scored[-1])
+    assert not torch.equal(weights[-1], scored[-1])
+
+
 def test_equal_seeds_give_equal_bits_whatever_the_global_seed():
     results = []
     for global_seed in (1, 2):

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 
 from onepos import metrics
 from onepos._utils import storage
@@ -156,7 +158,7 @@ def train(
         Shuffles the rows. The objective draws from it too.
     scorer : callable, optional
         ``scorer(network)`` returns the value of ``selection``. It is called before the first epoch, which counts as
-        epoch 0, and after each.
+        epoch 0, and after each. The start is kept only if no epoch is better at the end; patience does not count it.
     selection : str
         The one of ``SELECTION_METRICS`` that chooses the epoch.
     callbacks : sequence of Callback
@@ -165,6 +167,9 @@ def train(
 
     Notes
     -----
+    With ``schedule.average``, a moving average of the network's weights is what is scored and kept. Patience waits
+    while the score rises again, as it does after losses that first pull the network away from a good start.
+
     Ctrl-C ends training after the current batch and keeps a usable model. If a loss stops being finite, the last finite
     epoch is restored. Both warn. Training also ends when ``time_left`` is used up: after the current batch, which is
     scored as if the epoch were complete and is not written to a checkpoint.
@@ -174,7 +179,7 @@ def train(
     """
     start = copy.deepcopy(objective.state_dict())
     heard = callbacks if rows.processes.rank == 0 else ()
-    run = Run(Steps(objective, rows, schedule, generator), scorer, selection, heard, checkpoint, start, start)
+    run = Run(Steps(objective, rows, schedule, generator), scorer, selection, heard, checkpoint, start)
     for callback in heard:
         callback.on_train_begin(objective, schedule.n_epochs)
     with flushed_denormals():
@@ -191,6 +196,7 @@ def train(
             if rows.processes.size > 1:
                 raise  # the others may have seen it in another batch
             reason = "interrupted"
+            run.kept_state = run.averaged_state()
             warn(
                 f"training was interrupted in epoch {len(run.history) + 1}; the model is usable as it stands.",
                 TrainingWarning,
@@ -204,6 +210,16 @@ def train(
     return run.history
 
 
+def _move_average(share: float, averages: Sequence[Tensor], values: Sequence[Tensor], n_averaged: Tensor) -> None:
+    """Move averages towards values by a share, a larger one in the first steps; counts are taken over."""
+    share = max(share, 9.0 / (10.0 + float(n_averaged)))
+    for average, value in zip(averages, values, strict=True):
+        if average.is_floating_point():
+            average.lerp_(value, share)
+        else:
+            average.copy_(value)
+
+
 @dataclass
 class Run:
     """One call of ``train``: how far it has come, the weights of its last and of its best epoch."""
@@ -213,20 +229,52 @@ class Run:
     metric: str
     callbacks: Sequence[Callback]
     checkpoint: "Checkpoint | None"
-    last_state: dict[str, Tensor]
-    best_state: dict[str, Tensor]
+    start_state: dict[str, Tensor]
+    #: After the last epoch: what training goes on from, and what is scored, with the average of the network's weights.
+    last_state: dict[str, Tensor] = field(init=False)
+    kept_state: dict[str, Tensor] = field(init=False)
+    best_state: dict[str, Tensor] = field(init=False)
+    average: AveragedModel | None = field(init=False)
     #: Larger is better, whatever the metric.
+    start_score: float = -math.inf
     best_score: float = -math.inf
     best_epoch: int = -1
     #: The last epoch after which the best network was put back, to be trained on.
     restart: int = -1
     history: History = field(default_factory=History)
 
+    def __post_init__(self) -> None:
+        self.last_state = self.kept_state = self.best_state = self.start_state
+        self.average = self.new_average()
+
+    def new_average(self) -> AveragedModel | None:
+        """Return an average of the network's weights that begins with what they are, if one is wanted."""
+        schedule, n_rows = self.steps.schedule, len(self.steps.rows.trainable)
+        if not schedule.average:
+            return None
+        n_steps = schedule.average * math.ceil(n_rows / schedule.batch_size)
+        update = partial(_move_average, -math.expm1(-1.0 / n_steps))
+        return AveragedModel(self.steps.objective.network, multi_avg_fn=update, use_buffers=True)
+
+    def averaged_state(self) -> dict[str, Tensor]:
+        """Return a copy of the objective's state with the averaged weights of its network."""
+        state = copy.deepcopy(self.steps.objective.state_dict())
+        if self.average is not None:
+            state |= {f"network.{name}": value.clone() for name, value in self.average.module.state_dict().items()}
+        return state
+
+    def rises(self, n_epochs: int) -> bool:
+        """Whether the later half of the last epochs scored better than the earlier half."""
+        sign, half = 1.0 if higher_is_better(self.metric) else -1.0, n_epochs // 2
+        scores: list[float] = [sign * score for score in self.history[f"valid_{self.metric}"][-n_epochs:]]
+        return sum(scores[len(scores) - half :]) > sum(scores[:half])
+
     def reason_to_stop(self) -> str:
         """Return why no further epoch is needed or possible, "" if there is no reason."""
         schedule, n_done = self.steps.schedule, len(self.history.records)
         waited = n_done - 1 - max(self.best_epoch, self.restart)
-        if self.scorer is not None and schedule.patience is not None and waited >= schedule.patience:
+        patience = schedule.patience
+        if self.scorer is not None and patience is not None and waited >= patience and not self.rises(patience):
             return "early"
         if n_done >= schedule.n_epochs:
             return "max_epochs"
@@ -248,7 +296,7 @@ class Run:
                 stacklevel=5,
             )
             return "diverged"
-        self.last_state = copy.deepcopy(objective.state_dict())
+        self.last_state, self.kept_state = copy.deepcopy(objective.state_dict()), self.averaged_state()
         objective.eval()
         record |= objective.describe_epoch() | self.score(epoch)
         self.history.append({"epoch": epoch + 1, **record, "seconds": time.perf_counter() - started})
@@ -257,8 +305,9 @@ class Run:
         if objective.end_epoch(None if self.scorer is None else epoch - max(self.best_epoch, self.restart)):
             # The best epoch's network with what else the objective trains; the best epoch is then sought anew.
             best = {name: value for name, value in self.best_state.items() if name.startswith("network.")}
-            self.last_state = self.last_state | best
+            self.last_state = self.kept_state = self.last_state | best
             objective.load_state_dict(self.last_state)
+            self.average = self.new_average()
             self.restart, self.best_score = epoch, -math.inf
         if self.checkpoint is not None and processes.rank == 0:
             self.checkpoint.save(self)
@@ -284,6 +333,8 @@ class Run:
                 value = self.steps.take(name, loss) * len(index)
                 sums[name] = sums[name].add_(value) if name in sums else value
                 last = name
+            if self.average is not None:
+                self.average.update_parameters(self.steps.objective.network)
             n_seen += len(index)
             for callback in self.callbacks:
                 callback.on_batch_end(position + 1, len(batches))
@@ -308,26 +359,36 @@ class Run:
                 (everyone,) = rows.processes.sum([written])
                 state[rows.trainable] = everyone[rows.trainable]
         rows.processes.same_state(objective)
+        if self.average is not None:
+            rows.processes.same_state(self.average)
 
     def score(self, epoch: int) -> dict[str, float]:
-        """Score the network as it is and keep it if it is the best so far; epoch −1 is the start."""
+        """Score what would be kept, and keep it if it is the best epoch so far; epoch −1 is the start."""
         if self.scorer is None:
             return {}
-        processes = self.steps.rows.processes
-        value = processes.agree(self.scorer(self.steps.objective.network) if processes.rank == 0 else 0.0)
+        objective, processes = self.steps.objective, self.steps.rows.processes
+        objective.load_state_dict(self.kept_state)
+        value = processes.agree(self.scorer(objective.network) if processes.rank == 0 else 0.0)
+        objective.load_state_dict(self.last_state)
         score = value if higher_is_better(self.metric) else -value
-        if score > self.best_score:
-            self.best_score, self.best_epoch, self.best_state = score, epoch, self.last_state
+        if epoch < 0:
+            self.start_score = score
+        elif score > self.best_score:
+            self.best_score, self.best_epoch, self.best_state = score, epoch, self.kept_state
         return {f"valid_{self.metric}": value}
 
     def restore_best(self) -> None:
-        """Put the best epoch back into the objective, if epochs were scored."""
+        """Put what is to be kept into the objective: the best epoch, or the start if none is better, else the last."""
+        self.steps.objective.load_state_dict(self.kept_state)
         if self.scorer is None:
             return
         facts = self.history.facts
+        not_trained_since = self.best_score == -math.inf and self.restart >= 0
+        if self.best_score <= self.start_score and not not_trained_since:
+            self.best_score, self.best_epoch, self.best_state = self.start_score, -1, self.start_state
         if math.isfinite(self.best_score):
             self.steps.objective.load_state_dict(self.best_state)
             facts["best_epoch"] = self.best_epoch + 1
             facts[f"best_{self.metric}"] = self.best_score if higher_is_better(self.metric) else -self.best_score
-        elif self.best_score == -math.inf and self.restart >= 0:  # restarted from it, and not trained since
+        elif not_trained_since:
             facts["best_epoch"] = self.best_epoch + 1

@@ -23,7 +23,8 @@ from onepos.training.objective import Batch, Groups, Objective, TrainingRows
 class Schedule:
     """How long and how fast to train; names as in ``NeuralClassifier``.
 
-    ``accumulation`` is the number of portions that a batch is computed in.
+    ``accumulation`` is the number of portions that a batch is computed in, ``average`` the number of epochs over which
+    weights are averaged (0: they are not).
     """
 
     n_epochs: int
@@ -33,6 +34,7 @@ class Schedule:
     patience: int | None = None
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     accumulation: int = 1
+    average: float = 0.0
 
 
 def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:

@@ -237,8 +237,11 @@ class SMILEReleasedClassifier(GraphClassifier):
         "year": 2022,
         "assumptions": "near rows share labels; an unknown label is present with probability p0",
         "needs": "three constants chosen by data set",
-        "revision": 1,
+        "revision": 2,
     }
+    # As released.
+    pretraining_epochs: int | str = 0
+    average_epochs: float = 0.0
     unobserved_target: float = 0.01
     enhancement_share: float = 0.01
     unobserved_weight: float | str = 0.1
