@@ -80,8 +80,9 @@ def test_auto_means_the_documented_rules():
     smile = SMILEClassifier()  # does not learn the likelihood, which judges it on few rows only
     assert smile._metric(500, 50, complete=False) == "average_precision"
     assert smile._metric(100, 50, complete=False) == "observed_likelihood"
-    assert [model._n_before(n, bags=True) for n in (100, 50_000)] == [30, 20]
-    assert model._n_before(100, bags=False) == AssumeNegativeClassifier(network=())._n_before(100, bags=True) == 0
+    assert [model._schedule(n, bags=True).n_pretraining for n in (100, 50_000)] == [30, 20]
+    linear = AssumeNegativeClassifier(network=())
+    assert model._schedule(100, bags=False).n_pretraining == linear._schedule(100, bags=True).n_pretraining == 0
 
 
 def test_logits_that_know_the_labels_are_clearly_more_likely_than_a_constant():

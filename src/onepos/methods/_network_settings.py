@@ -44,7 +44,8 @@ def auto_batch_size(n_rows: int) -> int:
     >>> [auto_batch_size(n_rows) for n_rows in (100, 2000, 40_000, 200_000, 1_000_000, 10_000_000)]
     [16, 32, 128, 1024, 4096, 4096]
     """
-    few, many = (math.exp2(round(math.log2(max(n_rows, 1) / share))) for share in (50, 250))
+    exponent = math.log2(max(n_rows, 1))
+    few, many = 2 ** round(exponent - math.log2(50)), 2 ** round(exponent - math.log2(250))
     return int(max(16, min(few, 128), min(many, 4096)))
 
 
@@ -110,11 +111,14 @@ class NetworkSettings:
 
     def _schedule(self, n_rows: int, *, bags: bool) -> Schedule:
         """Return the schedule for so many rows; ``bags`` says that features are bags of rare things."""
-        batch, rate = self.batch_size, self.learning_rate
+        batch, rate, pretraining = self.batch_size, self.learning_rate, self.pretraining_epochs
         if isinstance(batch, str):
             batch = auto_batch_size(n_rows)
         if isinstance(rate, str):
             rate = (1.5e-3 if bags else 1e-3) * math.sqrt(min(batch, _BATCH_OF_RATE) / 16)
+        if isinstance(pretraining, str):
+            own = callable(self.network) or (not isinstance(self.network, str) and len(self.network) == 0)
+            pretraining = min(_PRETRAINING, _PRETRAINING_ROWS // max(n_rows, 1)) if bags and not own else 0
         factors = self.learning_rate_factors or {}
         return Schedule(
             self.max_epochs,
@@ -125,15 +129,8 @@ class NetworkSettings:
             factors,
             self.gradient_accumulation,
             self.average_epochs,
+            pretraining,
         )
-
-    def _n_before(self, n_rows: int, *, bags: bool) -> int:
-        """Return the number of epochs that pretrain the hidden layers."""
-        n_epochs = self.pretraining_epochs
-        if not isinstance(n_epochs, str):
-            return n_epochs
-        own = callable(self.network) or (not isinstance(self.network, str) and len(self.network) == 0)
-        return min(_PRETRAINING, _PRETRAINING_ROWS // max(n_rows, 1)) if bags and not own else 0
 
     def _metric(self, n_judging: int, n_labels: int, *, complete: bool) -> str:
         """Return what chooses the epoch: by complete labels average precision, by single positives the likelihood."""

@@ -65,8 +65,8 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         Epochs in which the hidden layers first learn to reconstruct a row's features from half of them. Only for the
         library's own networks. "auto": 30 for bags of rare features, fewer above 33,000 rows; 0 for other features.
     learning_rate : float or "auto"
-        Adam's step size. "auto": 1e-3 · √(batch size / 16), half as much again for bags of rare features (none negative,
-        fewer than a quarter not zero).
+        Adam's step size. "auto": 1e-3 · √(batch size / 16), half as much again for bags of rare features (none
+        negative, fewer than a quarter not zero).
     weight_decay : float
         Decoupled weight decay (AdamW).
     learning_rate_factors : dict of str to float, or None

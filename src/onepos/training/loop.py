@@ -157,8 +157,8 @@ def train(
     generator : torch.Generator
         Shuffles the rows. The objective draws from it too.
     scorer : callable, optional
-        ``scorer(network)`` returns the value of ``selection``. It is called before the first epoch, which counts as
-        epoch 0, and after each. The start is kept only if no epoch is better at the end; patience does not count it.
+        ``scorer(network)`` returns the value of ``selection``. It is called after each epoch and, at the end, for the
+        start, epoch 0, which is kept if no epoch is better. Patience does not count the start.
     selection : str
         The one of ``SELECTION_METRICS`` that chooses the epoch.
     callbacks : sequence of Callback
@@ -183,8 +183,6 @@ def train(
     for callback in heard:
         callback.on_train_begin(objective, schedule.n_epochs)
     with flushed_denormals():
-        objective.eval()
-        run.score(-1)
         if checkpoint is not None:
             checkpoint.resume(run)
         try:
@@ -202,9 +200,9 @@ def train(
                 TrainingWarning,
                 stacklevel=4,
             )
+        objective.eval()
+        run.restore_best()
     run.history.facts["stopped"] = reason
-    run.restore_best()
-    objective.eval()
     for callback in heard:
         callback.on_train_end(objective)
     return run.history
@@ -235,8 +233,7 @@ class Run:
     kept_state: dict[str, Tensor] = field(init=False)
     best_state: dict[str, Tensor] = field(init=False)
     average: AveragedModel | None = field(init=False)
-    #: Larger is better, whatever the metric.
-    start_score: float = -math.inf
+    #: The best value of the metric, times ``sign``.
     best_score: float = -math.inf
     best_epoch: int = -1
     #: The last epoch after which the best network was put back, to be trained on.
@@ -246,6 +243,11 @@ class Run:
     def __post_init__(self) -> None:
         self.last_state = self.kept_state = self.best_state = self.start_state
         self.average = self.new_average()
+
+    @property
+    def sign(self) -> float:
+        """Factor on the metric that makes a larger value the better one."""
+        return 1.0 if higher_is_better(self.metric) else -1.0
 
     def new_average(self) -> AveragedModel | None:
         """Return an average of the network's weights that begins with what they are, if one is wanted."""
@@ -265,9 +267,8 @@ class Run:
 
     def rises(self, n_epochs: int) -> bool:
         """Whether the later half of the last epochs scored better than the earlier half."""
-        sign, half = 1.0 if higher_is_better(self.metric) else -1.0, n_epochs // 2
-        scores: list[float] = [sign * score for score in self.history[f"valid_{self.metric}"][-n_epochs:]]
-        return sum(scores[len(scores) - half :]) > sum(scores[:half])
+        scores, half = self.history[f"valid_{self.metric}"][-n_epochs:], n_epochs // 2
+        return bool(self.sign * sum(scores[len(scores) - half :]) > self.sign * sum(scores[:half]))
 
     def reason_to_stop(self) -> str:
         """Return why no further epoch is needed or possible, "" if there is no reason."""
@@ -298,7 +299,12 @@ class Run:
             return "diverged"
         self.last_state, self.kept_state = copy.deepcopy(objective.state_dict()), self.averaged_state()
         objective.eval()
-        record |= objective.describe_epoch() | self.score(epoch)
+        record |= objective.describe_epoch()
+        if self.scorer is not None:
+            value = self.score(self.kept_state)
+            record[f"valid_{self.metric}"] = value
+            if self.sign * value > self.best_score:
+                self.best_score, self.best_epoch, self.best_state = self.sign * value, epoch, self.kept_state
         self.history.append({"epoch": epoch + 1, **record, "seconds": time.perf_counter() - started})
         if not complete:
             return "time"
@@ -362,33 +368,26 @@ class Run:
         if self.average is not None:
             rows.processes.same_state(self.average)
 
-    def score(self, epoch: int) -> dict[str, float]:
-        """Score what would be kept, and keep it if it is the best epoch so far; epoch −1 is the start."""
-        if self.scorer is None:
-            return {}
+    def score(self, state: dict[str, Tensor]) -> float:
+        """Return the selection metric of a state; process 0 computes it for all."""
+        assert self.scorer is not None
         objective, processes = self.steps.objective, self.steps.rows.processes
-        objective.load_state_dict(self.kept_state)
-        value = processes.agree(self.scorer(objective.network) if processes.rank == 0 else 0.0)
+        objective.load_state_dict(state)
+        value: float = processes.agree(self.scorer(objective.network) if processes.rank == 0 else 0.0)
         objective.load_state_dict(self.last_state)
-        score = value if higher_is_better(self.metric) else -value
-        if epoch < 0:
-            self.start_score = score
-        elif score > self.best_score:
-            self.best_score, self.best_epoch, self.best_state = score, epoch, self.kept_state
-        return {f"valid_{self.metric}": value}
+        return value
 
     def restore_best(self) -> None:
         """Put what is to be kept into the objective: the best epoch, or the start if none is better, else the last."""
-        self.steps.objective.load_state_dict(self.kept_state)
-        if self.scorer is None:
-            return
-        facts = self.history.facts
-        not_trained_since = self.best_score == -math.inf and self.restart >= 0
-        if self.best_score <= self.start_score and not not_trained_since:
-            self.best_score, self.best_epoch, self.best_state = self.start_score, -1, self.start_state
-        if math.isfinite(self.best_score):
-            self.steps.objective.load_state_dict(self.best_state)
+        kept, facts = self.kept_state, self.history.facts
+        if self.best_score == -math.inf and self.restart >= 0:  # nothing was trained after the best network came back
             facts["best_epoch"] = self.best_epoch + 1
-            facts[f"best_{self.metric}"] = self.best_score if higher_is_better(self.metric) else -self.best_score
-        elif not_trained_since:
-            facts["best_epoch"] = self.best_epoch + 1
+        elif self.scorer is not None:
+            start_score = self.sign * self.score(self.start_state)
+            if self.best_score <= start_score:
+                self.best_score, self.best_epoch, self.best_state = start_score, -1, self.start_state
+            if math.isfinite(self.best_score):
+                kept = self.best_state
+                facts["best_epoch"] = self.best_epoch + 1
+                facts[f"best_{self.metric}"] = self.sign * self.best_score
+        self.steps.objective.load_state_dict(kept)
