@@ -167,8 +167,9 @@ def train(
 
     Notes
     -----
-    With ``schedule.average``, a moving average of the network's weights is what is scored and kept. Patience waits
-    while the score rises again, as it does after losses that first pull the network away from a good start.
+    With ``schedule.average``, a moving average of the network's weights is what is scored, shown to callbacks after an
+    epoch, and kept. Patience waits while the score rises again, as it does after losses that first pull the network
+    away from a good start.
 
     Ctrl-C ends training after the current batch and keeps a usable model. If a loss stops being finite, the last finite
     epoch is restored. Both warn. Training also ends when ``time_left`` is used up: after the current batch, which is
@@ -298,10 +299,11 @@ class Run:
             )
             return "diverged"
         self.last_state, self.kept_state = copy.deepcopy(objective.state_dict()), self.averaged_state()
+        objective.load_state_dict(self.kept_state)
         objective.eval()
         record |= objective.describe_epoch()
         if self.scorer is not None:
-            value = self.score(self.kept_state)
+            value = self.score()
             record[f"valid_{self.metric}"] = value
             if self.sign * value > self.best_score:
                 self.best_score, self.best_epoch, self.best_state = self.sign * value, epoch, self.kept_state
@@ -319,6 +321,7 @@ class Run:
             self.checkpoint.save(self)
         # Every callback sees every epoch, whatever an earlier one wants.
         wishes = [callback.on_epoch_end(objective, self.history[-1]) for callback in self.callbacks]
+        objective.load_state_dict(self.last_state)
         return "callback" if processes.agree(any(wishes)) else ""
 
     def run_epoch(self, epoch: int) -> tuple[dict[str, float], bool]:
@@ -368,13 +371,11 @@ class Run:
         if self.average is not None:
             rows.processes.same_state(self.average)
 
-    def score(self, state: dict[str, Tensor]) -> float:
-        """Return the selection metric of a state; process 0 computes it for all."""
+    def score(self) -> float:
+        """Return the selection metric of the network as it is; process 0 computes it for all."""
         assert self.scorer is not None
-        objective, processes = self.steps.objective, self.steps.rows.processes
-        objective.load_state_dict(state)
-        value: float = processes.agree(self.scorer(objective.network) if processes.rank == 0 else 0.0)
-        objective.load_state_dict(self.last_state)
+        processes = self.steps.rows.processes
+        value: float = processes.agree(self.scorer(self.steps.objective.network) if processes.rank == 0 else 0.0)
         return value
 
     def restore_best(self) -> None:
@@ -383,7 +384,8 @@ class Run:
         if self.best_score == -math.inf and self.restart >= 0:  # nothing was trained after the best network came back
             facts["best_epoch"] = self.best_epoch + 1
         elif self.scorer is not None:
-            start_score = self.sign * self.score(self.start_state)
+            self.steps.objective.load_state_dict(self.start_state)
+            start_score = self.sign * self.score()
             if self.best_score <= start_score:
                 self.best_score, self.best_epoch, self.best_state = start_score, -1, self.start_state
             if math.isfinite(self.best_score):
