@@ -192,9 +192,7 @@ def joined_with(
         tags.columns = [str(getattr(y, "name", None) or "tag")]
     tags = named(tags.set_axis(frame.index))
     if held := [name for name in tags if name in frame.columns]:
-        raise ValueError(
-            f"the table has a column {held[0]!r}, as y has. Drop it there: it gives the tag away."
-        )
+        raise ValueError(f"the table has a column {held[0]!r}, as y has. Drop it there: it gives the tag away.")
     names = [str(name) for name in tags]
     joined = pd.concat([frame, tags], axis=1)
     return (joined, names[0], None) if np.ndim(y) == 1 else (joined, None, names)

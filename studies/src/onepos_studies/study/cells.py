@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.files import sha256_of
+from onepos._utils.files import known_suffix, sha256_of
 from onepos.datasets import make_digit_scenes, make_known_posterior, make_single_positive, split
 from onepos.methods.registry import get_method, make_classifier
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.files import PARQUET, SEPARATED, read_table
 from onepos.table.tags import LabelColumns
 from onepos_studies.datasets import list_datasets, load_dataset, read
-from onepos_studies.datasets._load import find_reader
+from onepos_studies.datasets._load import FORMATS
 from onepos_studies.exceptions import StudyError
 from onepos_studies.study.spec import Parameters, Rule, Study, accepted_parameters, counted, digest, settings_of
 
@@ -122,7 +122,7 @@ def check_options(file: str, options: Parameters) -> None:
     """Raise ValueError or DataFileError, before anything is read, if a file is not readable with these options."""
     path = Path(file)
     is_table = path.suffix.lower() in (*SEPARATED, *PARQUET)
-    known = set(signature(_read_columns if is_table else find_reader(path)).parameters) - {"path"}
+    known = set(signature(_read_columns if is_table else FORMATS[known_suffix(path, FORMATS)]).parameters) - {"path"}
     strange = sorted(set(options) - known)
     if strange:
         raise ValueError(
