@@ -15,9 +15,9 @@ from onepos_studies.methods._classical import (
     CONSTANT,
     ClassicalClassifier,
     Matrix,
+    StoredMatrix,
     with_constant,
 )
-from onepos_studies.methods._stored_matrix import StoredMatrix
 
 #: XᵀX is formed and factorised; above this many features that no longer fits.
 _MAX_FEATURES = 8192

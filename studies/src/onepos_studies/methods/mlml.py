@@ -11,8 +11,7 @@ from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constrai
 from onepos.graph.neighbors import Metric, usable_neighbors
 from onepos.training import History
 from onepos_studies.methods import _mlml_solver as solver
-from onepos_studies.methods._classical import ClassicalClassifier, Matrix
-from onepos_studies.methods._stored_matrix import StoredMatrix
+from onepos_studies.methods._classical import ClassicalClassifier, Matrix, StoredMatrix
 
 
 class _RowGraph(NamedTuple):
