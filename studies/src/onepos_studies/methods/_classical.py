@@ -10,7 +10,7 @@ from scipy import sparse
 from onepos import metrics
 from onepos._utils import storage
 from onepos._utils.context import recall
-from onepos._utils.validation import all_or_nothing, seed_from
+from onepos._utils.validation import all_or_nothing, seed_from, to_dense
 from onepos.methods._base import OnePositiveClassifier
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import hold_out
@@ -144,11 +144,6 @@ def with_constant(features: Any) -> Any:
     return np.column_stack([features.astype(np.float64), np.full(features.shape[0], CONSTANT)])
 
 
-def as_dense(matrix: Any) -> Matrix:
-    """Return a product, which is sparse if both factors were, as an array."""
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
-
-
 @dataclass(frozen=True)
 class WeightedLabels:
     """J and Y of ½ Σ_ij J_ij (Y_ij − F_ij)²: listed entries have J = 1 and Y = ±1, all others J = w and Y = −1."""
@@ -183,7 +178,7 @@ class WeightedLabels:
 
     def transposed_times(self, matrix: Any) -> Matrix:
         """Return (J∘Y)ᵀ B for B of shape (n_samples, k), dense or CSR."""
-        return as_dense(self._excess.T @ matrix) - self.weight * np.asarray(matrix.sum(axis=0)).ravel()
+        return to_dense(self._excess.T @ matrix) - self.weight * np.asarray(matrix.sum(axis=0)).ravel()
 
     def loss(self, scores: Matrix) -> float:
         """½ Σ_ij J_ij (Y_ij − F_ij)² for F given in full."""
