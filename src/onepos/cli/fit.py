@@ -159,6 +159,8 @@ def _check(options: TrainingOptions) -> None:
         _check_sample(options, options.sample)
     elif options.sample_label is not None:
         raise InputError("--sample-label names a column of the file given with --sample; give that too.")
+    elif options.precision is not None or options.recall is not None:
+        raise InputError("--precision and --recall are kept by rows with all their tags: give these with --sample.")
 
 
 def _check_tags(tags: "pd.Series[Any]", separator: str | None) -> None:
@@ -219,7 +221,7 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
     data = read_as_trained(model, options.sample, label)
     separator = (options.separator or _BETWEEN_TAGS) if label else None
     known = known_labels(model, data, label=label, separator=separator, labels=labels)
-    model.calibrate(data.frame, known.table)
+    model.calibrate(data.frame, known.table, precision=options.precision, recall=options.recall)
     return [f"{options.sample.name}: {note}" for note in known.notes]
 
 
