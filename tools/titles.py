@@ -1,7 +1,7 @@
 """Write the table of the demo, src/onepos/datasets/titles.csv.gz, from the table that it is a part of.
 
-``python tools/titles.py netflix_titles.csv`` keeps 1,500 random titles that have at least two of the eight most frequent
-genres, and of these genres all. The source is data/netflix_titles.csv of github.com/Victoriapm/dbt-basics-workshop at
+``python tools/titles.py netflix_titles.csv`` keeps 1,500 random titles that have at least two of the eight most
+frequent genres, and of these genres all. The source is data/netflix_titles.csv of github.com/Victoriapm/dbt-basics-workshop at
 commit bcf10d9880e3a97505a02e3b0bff5be598bbb2fb; its author put it into the public domain (CC0).
 """
 
@@ -29,6 +29,7 @@ def main() -> None:
     genres = genres.map(lambda names: [name for name in names if name in kept])
     rows = table[genres.map(len) >= 2].sample(N_ROWS, random_state=0).index
     part = table.loc[rows, ["show_id", *COLUMNS]].rename(columns={"show_id": "id"})
+    part["title"] = part["title"].str.strip()
     lines = part.assign(genres=genres[rows].map(";".join)).to_csv(index=False, lineterminator="\n")
     PLACE.write_bytes(gzip.compress(lines.encode("utf-8"), mtime=0))
 

@@ -52,14 +52,16 @@ def _show(result: "DemoResult") -> None:
     facts, files = result.facts, {name: str(path) for name, path in result.files.items()}
     own = result.scores.loc[METHOD]
     print_line(f"Table: {facts['rows']:,} films and series. Each shows one of its {facts['mean_labels']:.2f} genres.\n")
+    shown = result.rows[:_SHOWN]
+    columns_of = (shown[name].tolist() for name in ("title", "given", "suggested", "true"))
     rows = [
-        (row.title, row.given, _joined(set(row.suggested) - {row.given}), _joined(set(row.true) - {row.given}))
-        for row in result.rows[:_SHOWN].itertuples()
+        (title, given, _joined(set(suggested) - {given}), _joined(set(true) - {given}))
+        for title, given, suggested, true in zip(*columns_of, strict=True)
     ]
     show_table(("title", "given genre", "suggested", "hidden until now"), rows)
     print_line(
-        f"\n{facts['suggested']:,} genres suggested: {own['precision']:.0%} are true, and they are {own['recall']:.0%} of "
-        f"the {facts['hidden']:,} hidden ones.\nAs many suggestions by other methods, the most probable ones:\n"
+        f"\n{facts['suggested']:,} genres suggested: {own['precision']:.0%} are true, and they are "
+        f"{own['recall']:.0%} of the {facts['hidden']:,} hidden ones.\nAs many suggestions by other methods, the most probable ones:\n"
     )
     shares = [(str(name), f"{row['precision']:.0%}", f"{row['recall']:.0%}") for name, row in result.scores.iterrows()]
     show_table(("method", "true", "hidden genres found"), shares, ("true", "hidden genres found"))

@@ -1,4 +1,4 @@
-"""The journey of a user on a real table: one tag per row, doctor, fit, completed tags, review page, the hidden truth."""
+"""The journey of a user on a real table: one tag per row, doctor, fit, completed tags, review page, the truth."""
 
 import time
 from collections.abc import Mapping
@@ -44,8 +44,8 @@ OTHERS = {
 class DemoResult:
     """What the demo found.
 
-    ``scores`` has a row per method: of as many suggestions as ``METHOD`` makes, the most probable ones, ``precision`` is
-    the share that is true, and ``recall`` the share of the hidden genres among them. ``rows`` has the title, the given,
+    ``scores`` has a row per method: of as many suggestions as ``METHOD`` makes, the most probable ones, ``precision``
+    is the share that is true, and ``recall`` the share of the hidden genres among them. ``rows`` has the title, the given,
     suggested and true genres of every row. ``facts`` are sizes, ``files`` the paths of what was written.
     """
 
