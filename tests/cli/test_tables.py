@@ -164,10 +164,42 @@ def test_complete_keeps_the_table_and_the_observed_tag(run, folder, tmp_path):
     page = (tmp_path / "review.html").read_text(encoding="utf-8")
     shown = json.loads(re.search(r'id="review-data">(.*?)</script>', page)[1])
     assert shown["ids"][-1] == "p089"
-    assert shown["titles"] == before["camera"].tolist()
+    columns = shown["features"]["names"]
+    assert columns == [name for name in before.columns if name not in ("id", "tag")]
+    assert columns[shown["titles"]] == "camera"
+    assert shown["features"]["rows"] == before[columns].to_numpy().tolist()  # as they stand in the file
     # What the page marks as in the set is what the file suggests beside the observed tag.
     marked = [{shown["labels"][j] for j in labels} for labels in shown["sets"]]
     assert marked == [set(row.suggested.split(";")) - {row.tag} for row in after.itertuples()]
+
+
+def test_a_review_page_of_some_rows_in_their_order(run, folder, tmp_path):
+    (tmp_path / "asked.csv").write_text("why,id\nrare,p007\nrandom,p003\n")
+    (tmp_path / "wrong.csv").write_text("row\nnobody\n")
+    arguments = ("complete", folder / "photos.csv", "--model", folder / "model.onepos", "--out", tmp_path / "c.csv")
+    review = ("--review", tmp_path / "review.html", "--only")
+    assert run(*arguments, *review, tmp_path / "asked.csv")[0] == 0
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    assert json.loads(re.search(r'id="review-data">(.*?)</script>', page)[1])["ids"] == ["p007", "p003"]
+    code, _, err = run(*arguments, *review, tmp_path / "wrong.csv")
+    assert code == 2
+    assert "'nobody', which is none of them" in err
+
+
+@pytest.mark.parametrize(("tool", "beside"), [("label-studio", "tasks.xml"), ("argilla", "tasks.settings.json")])
+def test_tasks_for_tools_of_teams(run, folder, tmp_path, tool, beside):
+    out = tmp_path / "tasks.json"
+    arguments = ("complete", folder / "photos.csv", "--model", folder / "model.onepos", "--format", tool, "--out")
+    code, said, _ = run(*arguments, out, "--title", "camera")
+    assert code == 0
+    assert beside in said
+    assert (tmp_path / beside).is_file()
+    tasks = json.loads(out.read_text())
+    assert len(tasks) == 90
+    assert next(iter(tasks[0].get("data", tasks[0].get("fields", {})).get("text", "").split(":"))) == "camera"
+    code, _, err = run(*arguments, tmp_path / "tasks.csv")
+    assert code == 2
+    assert "to a file that ends in .json" in err
 
 
 def test_complete_json_and_parquet(run, folder, tmp_path):
@@ -258,6 +290,7 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
         ((*COMPLETE, "{tmp}/c.csv", "--review", "{tmp}/r.txt"), "ends in .html"),
         ((*COMPLETE, "{tmp}/c.csv", "--image", "camera"), "give --review too"),
         ((*COMPLETE, "{tmp}/c.csv", "--title", "camera"), "--title is for the review page"),
+        ((*COMPLETE, "{tmp}/c.csv", "--only", "camera"), "--only is for the review page"),
         ((*COMPLETE, "{tmp}/c.csv", "--method", "an"), "--method is for training"),
         ((*COMPLETE, "{tmp}/c.csv", "--drop", "camera"), "--drop is for training"),
         ((*COMPLETE, "{tmp}/c.csv", "--label", "camera"), "--label is for training"),
