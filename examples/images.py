@@ -38,10 +38,10 @@ print(f"digits per picture: {train.Y.sum(axis=1).mean():.2f}, of which one is kn
 
 # %%
 # The network can be any torch module that takes features and returns one logit per label, or a function that makes one.
-# This one finds digits anywhere in the picture. It reads pictures from a torch `Dataset`. The first three models see the
-# pixels as vectors. The others are one network with the losses of several methods, which tells apart what the network
-# gives and what the loss gives: `softmax` is the plain cross-entropy of a classifier, and `an` counts every digit that is
-# not the tag as absent. `bce` sees all labels: it is the ceiling.
+# This one finds digits anywhere in the picture. It reads pictures from a torch `Dataset`. The first three models see
+# the pixels as vectors. The others are one network with the losses of several methods, which tells apart what the
+# network gives and what the loss gives: `softmax` is the plain cross-entropy of a classifier, and `an` counts every
+# digit that is not the tag as absent. `bce` sees all labels: it is the ceiling.
 
 
 def small_cnn(n_features: int, n_labels: int) -> nn.Module:

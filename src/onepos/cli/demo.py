@@ -61,7 +61,8 @@ def _show(result: "DemoResult") -> None:
     show_table(("title", "given genre", "suggested", "hidden until now"), rows)
     print_line(
         f"\n{facts['suggested']:,} genres suggested: {own['precision']:.0%} are true, and they are "
-        f"{own['recall']:.0%} of the {facts['hidden']:,} hidden ones.\nAs many suggestions by other methods, the most probable ones:\n"
+        f"{own['recall']:.0%} of the {facts['hidden']:,} hidden ones.\n"
+        "As many suggestions by other methods, the most probable ones:\n"
     )
     shares = [(str(name), f"{row['precision']:.0%}", f"{row['recall']:.0%}") for name, row in result.scores.iterrows()]
     show_table(("method", "true", "hidden genres found"), shares, ("true", "hidden genres found"))

@@ -45,8 +45,8 @@ class DemoResult:
     """What the demo found.
 
     ``scores`` has a row per method: of as many suggestions as ``METHOD`` makes, the most probable ones, ``precision``
-    is the share that is true, and ``recall`` the share of the hidden genres among them. ``rows`` has the title, the given,
-    suggested and true genres of every row. ``facts`` are sizes, ``files`` the paths of what was written.
+    is the share that is true, and ``recall`` the share of the hidden genres among them. ``rows`` has the title, the
+    given, suggested and true genres of every row. ``facts`` are sizes, ``files`` the paths of what was written.
     """
 
     scores: pd.DataFrame
