@@ -57,7 +57,7 @@ def calibrate(
     People do not choose evenly which tag they write down. Twenty complete rows show much of it; fifty are better. They
     must not be rows of the training table. A correction that the model has is replaced.
     """
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     place = out or model
     output.check_apart({"the sample": sample}, {"--out": place})

@@ -46,7 +46,7 @@ def complete(
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.table.files import check_output
+    from onepos.table.writing import check_output
 
     options = TrainingOptions(**training)
     opt.check_limits(threshold, top)

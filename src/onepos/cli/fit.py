@@ -48,10 +48,10 @@ def fit(
 
     One tag per row does not tell how many are true. Give --n-positives or, better, --sample: rows with all their tags.
 
-    A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
-    train one model.
+    A file, or a folder of files with the same columns, may be larger than memory: of its rows a random sample is used.
+    Under torchrun several processes train one model.
     """
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     options = TrainingOptions(**training)
     read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample}
@@ -59,15 +59,13 @@ def fit(
     check_place(out)
     if report is not None:
         output.check_page("--report", report)
-        if options.data.is_dir():
-            raise InputError(f"--report looks at the rows of one table; {options.data} is a folder: leave it out.")
     with progress_shown(keep=False):
         trained = train(options)
         if launched_rank():
             return  # the model is the same in every process; the first one writes it
         tell(0.99, "writing")
         trained.model.save(out)
-        if report is not None and trained.data is not None:
+        if report is not None:
             from onepos.pages.model_page import table_report
             from onepos.table import known_labels
 
@@ -81,16 +79,15 @@ def fit(
     if report is not None:
         output.print_line(f"Report: {report}")
     output.print_line(f"Model:  {out} ({out.stat().st_size / 1e6:.1f} MB)")
-    table = min(options.data.glob("*.p*q*"), default=options.data) if options.data.is_dir() else options.data
-    output.print_line(f"Next: onepos predict {out} {table} --out predictions.csv")
+    output.print_line(f"Next: onepos predict {out} {options.data} --out predictions{'' if options.data.is_dir() else '.csv'}")
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, the table it comes from (None: a folder of shards), and notes for the user."""
+    """A model, the table it comes from, and notes for the user."""
 
     model: "TableModel"
-    data: "TableData | None"
+    data: "TableData"
     notes: list[str]
     seconds: float
 
@@ -101,7 +98,6 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
     tell(0.0, "loading")
     from onepos._utils.validation import shorten
     from onepos.pages.review import read_decisions
-    from onepos.table import read_table
 
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -112,25 +108,20 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         decisions = None if options.decisions is None else read_decisions(options.decisions)
         how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
         how |= {"checkpoint": options.checkpoint, "estimator": estimator}
-        data = None
         # Loading and reading count against the budget of auto.
         with deadline(started + (getattr(estimator, "time_budget", None) or math.inf)):
-            if options.data.is_dir():
-                model.fit(options.data, decisions=decisions, cache_folder=options.cache, **how)
-            else:
-                tell(0.02, "reading")
-                plain = [*filter(None, (options.label, options.id, options.group, options.image)), *names(options.text)]
-                data = read_table(options.data, words=names(options.categories), plain=plain)
-                if not (options.label or options.labels):
-                    columns = shorten(data.frame.columns)
-                    raise InputError(
-                        f"say which column of {options.data.name} holds the tags: --label COL. It has: {columns}."
-                    )
-                if check_table is not None:
-                    check_table(data.frame)
-                if options.label in data.frame and not options.force:
-                    _check_tags(data.frame[options.label], options.separator)
-                model.fit(data.frame, decisions=decisions, **how)
+            tell(0.02, "reading")
+            data = model.read(options.data, options.label, sheet=options.sheet)
+            if not (options.label or options.labels):
+                columns = shorten(data.frame.columns)
+                raise InputError(
+                    f"say which column of {options.data.name} holds the tags: --label COL. It has: {columns}."
+                )
+            if check_table is not None:
+                check_table(data.frame)
+            if options.label in data.frame and not options.force:
+                _check_tags(data.frame[options.label], options.separator)
+            model.fit(data, decisions=decisions, **how)
         about_sample = _calibrate(model, options)
     if _interrupted(model):
         raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
@@ -140,8 +131,6 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
 
 def _check(options: TrainingOptions) -> None:
     """Raise if options contradict each other that the library does not know."""
-    if not options.data.is_dir() and options.cache is not None:
-        raise InputError("--cache is for a folder of shards, whose features are kept on disk: leave it out.")
     if options.budget is not None and not options.budget > 0:
         raise InputError(f"--budget is a number of seconds above 0; got {options.budget:g}.")
     if options.budget is not None and options.method != "auto":

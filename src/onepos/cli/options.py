@@ -25,7 +25,9 @@ def flag(name: str, text: str, **more: Any) -> Any:
     return typer.Option(name, help=text, **more)
 
 
-Data = Annotated[Path, typer.Argument(help="CSV, TSV or parquet.", show_default=False)]
+_DATA = "CSV, TSV, parquet, JSON lines or Excel; or a folder of such files."
+Data = Annotated[Path, typer.Argument(help=_DATA, show_default=False)]
+Sheet = Annotated[str | None, option("NAME", "Sheet of an Excel file (default: the first).")]
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
 Out = Annotated[Path, option("FILE", ".csv, .tsv or .parquet.")]
 Label = Annotated[str | None, option("COL", "Column holding one tag per row; cells may be blank.")]
@@ -90,9 +92,7 @@ class TrainingOptions:
     checkpoint: Annotated[
         Path | None, option("DIR", "Save the run here after each epoch; the same command resumes it.")
     ] = None
-    cache: Annotated[
-        Path | None, option("DIR", "Folder for temporary features, if the data is a folder of shards.")
-    ] = None
+    sheet: Sheet = None
 
     def model(self) -> "TableModel":
         """Return the untrained model that the options describe."""

@@ -36,7 +36,7 @@ def predict(
     Large files are read and written piece by piece, in constant memory. The output appears when it is whole; its rows
     are those of the input, in the same order, with the id column if the model has one.
     """
-    from onepos.table.files import check_output
+    from onepos.table.writing import check_output
 
     if sets and probabilities:
         raise InputError("--sets and --probabilities each ask for one thing alone: leave both out to get both.")

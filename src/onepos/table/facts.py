@@ -78,7 +78,7 @@ def compare(
         if not estimator.history_.facts.get("converged", True):  # nothing can be said about the columns
             facts["barely_beats_frequency"] = False
         return facts
-    features, observed = rows.some(rows.held)
+    features, observed = rows.features[rows.held], rows.observed[rows.held]
     values, recalls = rank_held_out(estimator, features, observed)
     methods = {method: values}
     train, tags = rows.to_fit(labels)
@@ -86,7 +86,7 @@ def compare(
         if method != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
             methods[FREQUENCY], _ = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)
-        if method != BASELINE and rows.most is None:
+        if method != BASELINE:
             with deadline(time.monotonic() + _MOST_SECONDS):
                 fitted = make_classifier(BASELINE, random_state=random_state).fit(train, tags)
             methods[BASELINE], _ = rank_held_out(fitted, features, observed)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onepos._utils.context import tell
 from onepos._utils.labels import cell_text
 from onepos._utils.validation import shorten
-from onepos.table.files import CHUNK_ROWS, TableData, TableWriter, read_chunks, read_table
+from onepos.table.files import CHUNK_ROWS, TableData, read_chunks, read_table
 from onepos.table.kinds import IMAGE, NUMBER, SUGGESTED, TEXT, Tally, is_suggestion, named
 from onepos.table.model import TableModel
 from onepos.table.tags import (
@@ -25,6 +25,7 @@ from onepos.table.tags import (
     row_ids,
     split_tags,
 )
+from onepos.table.writing import TableWriter
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,7 @@ def reading_options(model: TableModel) -> dict[str, Any]:
     kinds = model.encoder_.kinds_
     plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
-    return {
-        "words": model.encoder_.words_,
-        "plain": plain,
-        "numbers": [name for name in kinds if kinds[name] == NUMBER],
-    }
+    return {"plain": plain, "numbers": [name for name in kinds if kinds[name] == NUMBER]}
 
 
 def read_as_trained(model: TableModel, path: str | Path, label: str | None = None) -> TableData:
