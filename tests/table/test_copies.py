@@ -10,9 +10,9 @@ import pytest
 
 from onepos.exceptions import DataFileError
 from onepos.table import TableModel, read_chunks
-from onepos.table.writing import TableWriter
 from onepos.table.prediction import reading_options
 from onepos.table.tags import row_ids, split_tags
+from onepos.table.writing import TableWriter
 
 LARGE = 1 << 53
 WORDS = ["red", "blue", "dark green", "=sum", "-two", "Straße", 'say "hi"', "a;b", "a,b", "a\tb"]

@@ -3,7 +3,6 @@
 Columns of text become numbers if all cells are; the cells are also kept as they stand.
 """
 
-import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -56,7 +55,9 @@ class TableData:
         """What the user should know."""
         if len(self.frame) >= self.n_rows:
             return []
-        return [f"{len(self.frame):,} of {self.n_rows:,} rows are used, drawn at random: more would not fit into memory"]
+        return [
+            f"{len(self.frame):,} of {self.n_rows:,} rows are used, drawn at random: more would not fit into memory"
+        ]
 
 
 def read_table(
@@ -169,7 +170,9 @@ class _Sample:
         try:
             cells = pa.concat_tables([part for _, part in self._kept], promote_options="permissive")
         except pa.ArrowException as error:
-            raise DataFileError(f"the rows hold values of several types in one column: {error}. Make them alike.") from error
+            raise DataFileError(
+                f"the rows hold values of several types in one column: {error}. Make them alike."
+            ) from error
         return numbers, cells
 
     def _drawn(self, rows: NDArray[np.int64], cells: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
@@ -182,9 +185,7 @@ class _Sample:
         return rows[kept], cells.filter(pa.array(kept))
 
 
-def _typed(
-    piece: Piece, words: Collection[str], plain: Collection[str], numbers: Collection[str] | None
-) -> TableData:
+def _typed(piece: Piece, words: Collection[str], plain: Collection[str], numbers: Collection[str] | None) -> TableData:
     """Return the columns of a piece; those of text become numbers if all cells are, as far as they may."""
     cells = piece.cells
     if piece.separator is None:

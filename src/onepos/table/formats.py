@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -115,9 +115,7 @@ def _open_csv(stream: Any, names: list[str], separator: str, blank: int, n_read:
         true_values=[],
         false_values=[],
     )
-    reader = pa.csv.ReadOptions(
-        column_names=names, skip_rows=blank, skip_rows_after_names=1 + n_read, block_size=block
-    )
+    reader = pa.csv.ReadOptions(column_names=names, skip_rows=blank, skip_rows_after_names=1 + n_read, block_size=block)
     return pa.csv.open_csv(
         stream,
         read_options=reader,
@@ -208,7 +206,9 @@ def _read_parquet(path: Path) -> Iterator[Piece]:
             if batch is None:
                 break
             n_read += batch.num_rows
-            cells = pa.Table.from_batches([batch]).replace_schema_metadata(None)  # pandas' notes may contradict the types
+            cells = pa.Table.from_batches([batch]).replace_schema_metadata(
+                None
+            )  # pandas' notes may contradict the types
             yield Piece(cells.drop_columns([name for name in names if _INDEX.fullmatch(name)]), n_read / max(1, n_rows))
         if not n_read:
             yield Piece(file.schema_arrow.empty_table())

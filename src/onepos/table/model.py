@@ -18,12 +18,13 @@ from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import StoredEstimator
+from onepos.metrics import average_precision
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.facts import FACTS, compare
 from onepos.table.files import SAMPLE_BYTES, TableData, read_table
 from onepos.table.kinds import Tally, as_list, named
-from onepos.table.tags import LabelColumns, apply_decisions, join_things, row_ids
+from onepos.table.tags import LabelColumns, apply_decisions, join_things, joined_with, row_ids, split_tags
 from onepos.table.training import EncodedRows, fit_in_time, make_estimator, split_rows
 
 _SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
@@ -124,6 +125,7 @@ class TableModel(BaseEstimator):
     def fit(
         self,
         table: pd.DataFrame | TableData | str | Path,
+        y: Any = None,
         *,
         label: str | None = None,
         labels: Sequence[str] | None = None,
@@ -138,6 +140,8 @@ class TableModel(BaseEstimator):
         table : DataFrame, TableData, or path of a file or a folder
             The files of a folder have one format and the same columns. If the cells of a file or a folder have more
             than a gigabyte, a random half, quarter, … of the rows is used, which is the same in each run.
+        y : Series or array of tags, or DataFrame of 0/1 columns; optional
+            The tags, if they are no columns of the table, as scikit-learn passes them.
         label : str
             The column with one tag per row; an empty cell is a row without observation.
         labels : list of str
@@ -153,6 +157,8 @@ class TableModel(BaseEstimator):
             started = time.monotonic()
             if estimator is None:
                 estimator = self.check_settings(checkpoint)
+            if y is not None:
+                table, label, labels = joined_with(table, y, label, labels)
             columns = LabelColumns(label, labels, self.id, self.separator)
             columns.check(as_list(self.text))
             self.label_, before = label, seconds_not_counted()
@@ -191,9 +197,7 @@ class TableModel(BaseEstimator):
     def read(self, path: str | Path, label: str | None, *, sheet: str | None = None) -> TableData:
         """Read a file or a folder to train on, in bounded memory."""
         plain = [*filter(None, (label, self.id, self.group, self.image)), *as_list(self.text)]
-        return read_table(
-            path, words=as_list(self.categories), plain=plain, sheet=sheet, most_bytes=SAMPLE_BYTES
-        )
+        return read_table(path, words=as_list(self.categories), plain=plain, sheet=sheet, most_bytes=SAMPLE_BYTES)
 
     def _new_encoder(self, columns: LabelColumns) -> ColumnEncoder:
         return ColumnEncoder(
@@ -254,6 +258,38 @@ class TableModel(BaseEstimator):
     def predict(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return label sets as a 0/1 table: 1 where the probability reaches ``thresholds_``."""
         return pd.DataFrame(self._sets(self.predict_proba(table)), columns=self.labels_, index=table.index)
+
+    def score(self, table: pd.DataFrame, y: Any) -> float:
+        """Return the average precision of the ranking; against one tag per row, that is the mean reciprocal rank.
+
+        ``y`` is as for ``fit``, one tag per row or 0/1 columns. Rows without a label that the model knows do not count.
+        """
+        probabilities = self.predict_proba(table)
+        known = pd.DataFrame(y) if np.ndim(y) == 2 else split_tags(pd.Series(y), self.separator_, self.labels_)
+        return average_precision(known.reindex(columns=self.labels_, fill_value=0), probabilities)
+
+    def choose_thresholds(
+        self,
+        table: pd.DataFrame,
+        *,
+        n_positives: float | None = None,
+        rates: Any = None,
+        labels: Any = None,
+        measure: Literal["f1", "hamming"] = "f1",
+        at_least_one: bool = True,
+    ) -> Self:
+        """Choose from which probability on a label is in the sets of ``predict``; see the classifiers' method.
+
+        ``table`` has rows like those to be predicted, best not those of ``fit``.
+        """
+        self._check_trained()
+        features = self.encoder_.transform(table)
+        how: dict[str, Any] = {"n_positives": n_positives, "rates": rates, "labels": labels, "measure": measure}
+        self.estimator_.choose_thresholds(features, at_least_one=at_least_one, **how)
+        self.at_least_one_ = at_least_one
+        size = float(self.predict(table).to_numpy().sum(axis=1).mean())
+        self.facts_["sets"] = {"mean_size": size, "n_positives": n_positives, "guessed": False}
+        return self
 
     def _sets(self, probabilities: Any) -> NDArray[np.int64]:
         return label_sets(np.asarray(probabilities), self.thresholds_, at_least_one=self.at_least_one_)

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.context import deadline, limit_lifted, time_left
+from onepos._utils.validation import similar
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import METHODS, make_classifier
 from onepos.rows.splits import Split, can_hold_out, first_equal, hold_out
@@ -42,7 +43,6 @@ class EncodedRows:
         return self.features[self.train], pd.DataFrame(self.observed[self.train], columns=labels)
 
 
-
 def split_rows(
     observed: NDArray[np.int8],
     method: str,
@@ -73,7 +73,8 @@ def make_estimator(
     if unknown:
         with_it = [key for key in METHODS if unknown[0] in METHODS[key].load_class()._get_param_names()]
         elsewhere = f" (a setting of {', '.join(with_it)})" if with_it else ""
-        raise ValueError(f"method {method!r} has no setting {unknown[0]!r}{elsewhere}; it has: {', '.join(known)}.")
+        has = similar(unknown[0], known) or f"It has: {', '.join(known)}."
+        raise ValueError(f"method {method!r} has no setting {unknown[0]!r}{elsewhere}. {has}")
     if n_positives is not None and "n_positives" in params:
         raise ValueError("n_positives is given twice, as a setting of the method and beside it. Leave one of them out.")
     beside: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}

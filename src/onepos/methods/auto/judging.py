@@ -215,7 +215,7 @@ def mean_likelihood(log_p: NDArray[np.float64], observed: NDArray[np.int8]) -> f
 def compare(
     pooled: NDArray[np.float64], contenders: list[Contender], folds: Folds, n_folds: int
 ) -> tuple[int, dict[str, dict[str, float]]]:
-    """Compare the pool with each method on the rows of the first folds; return their number and two measures by key."""
+    """Compare the pool with each method on the rows of the first folds; return their number and measures by key."""
     observed = folds.labels(n_folds)
     compared = {"auto": _measures(pooled[: len(observed)], observed)}
     for one in sorted(contenders, key=lambda one: -one.likelihood):
@@ -225,9 +225,7 @@ def compare(
 
 
 def _measures(log_probabilities: NDArray[np.float64], observed: NDArray[np.int8]) -> dict[str, float]:
-    """Mean reciprocal rank of the observed labels, and their mean log-likelihood."""
-    return {
-        # Against one observed label, average precision is the reciprocal of its rank.
-        "reciprocal_rank": metrics.average_precision(observed, log_probabilities),
-        "log_likelihood": mean_likelihood(at_observed(log_probabilities, observed), observed),
-    }
+    """Ranks of the observed labels, and their mean log-likelihood."""
+    values = metrics.single_positive_values(observed, log_probabilities)
+    likelihood = mean_likelihood(at_observed(log_probabilities, observed), observed)
+    return {name: float(np.nanmean(value)) for name, value in values.items()} | {"log_likelihood": likelihood}
