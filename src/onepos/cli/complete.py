@@ -24,9 +24,9 @@ EXAMPLES = (
     "onepos complete photos.csv --model photos.onepos --out completed.csv --top 3",
 )
 #: Options of ``fit`` that this command does not have: they are about data other than one table with a column of tags.
-WITHOUT = ("labels", "cache")
+WITHOUT = ("labels",)
 #: Options that have an effect with --model, too.
-_WITH_MODEL = ("data", "image", "embed", "allow_empty", "decisions", "separator", *WITHOUT)
+_WITH_MODEL = ("data", "image", "embed", "allow_empty", "decisions", "separator", "sheet", *WITHOUT)
 
 
 @training_command(without=WITHOUT)
@@ -154,7 +154,7 @@ def _open(options: TrainingOptions, path: Path) -> "tuple[TableModel, TableData]
             written = field.name.replace("_", "-")
             raise InputError(f"--{written} is for training, and --model trains nothing: leave one of them out.")
     model = opt.open_model(path, options.data, options.embed)
-    return model, read_as_trained(model, options.data)
+    return model, read_as_trained(model, options.data, sheet=options.sheet)
 
 
 def _as_json(completion: "Completion", trained: Trained | None, out: Path, review: Path | None) -> dict[str, Any]:

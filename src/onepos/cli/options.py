@@ -159,10 +159,8 @@ def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] 
 def open_model(path: Path, data: Path, embed: list[str] | None) -> "TableModel":
     """Load a model of tables for the rows of a file, with the embedders of this machine."""
     from onepos.table import TableModel
-    from onepos.table.files import PARQUET, SEPARATED
 
-    tables = (*SEPARATED, *PARQUET)
-    if path.suffix.lower() in tables and data.suffix.lower() not in tables:
+    if path.suffix.lower() in READABLE and data.is_file() and data.suffix.lower() not in READABLE:
         raise InputError(f"the model comes first, then the table; {path.name} looks like a table: swap the two.")
     return TableModel.load(path, embed=embed or None, image_folder=data.parent)
 

@@ -26,6 +26,7 @@ def predict(
     threshold: options.Threshold = None,
     top: options.Top = None,
     embed: options.Embed = None,
+    sheet: options.Sheet = None,
     separator: Annotated[str | None, options.option("SIGN", "Sign between the tags of a set (default: ;).")] = None,
     allow_empty: options.AllowEmpty = False,
     escape_formulas: options.EscapeFormulas = True,
@@ -49,7 +50,7 @@ def predict(
 
         with_sets = sets or not probabilities
         wanted = Output(with_sets, probabilities or not sets, threshold, top, separator, allow_empty, escape_formulas)
-        done = predict_file(options.open_model(model, data, embed), data, out, wanted)
+        done = predict_file(options.open_model(model, data, embed), data, out, wanted, sheet=sheet)
     if json:
         output.print_json({"out": str(out)} | asdict(done))
         return

@@ -129,7 +129,7 @@ def files_of(path: str | Path) -> list[Path]:
 
 def _pieces(path: str | Path, sheet: str | None) -> Iterator[Piece]:
     """Yield the rows of a file, or of all files of a folder, which must have the same columns."""
-    files, n_read, names = files_of(path), 0, []
+    files, n_read, names = files_of(path), 0, list[str]()
     for number, file in enumerate(files):
         for piece in pieces_of(file, sheet):
             names = names or piece.cells.column_names
@@ -225,7 +225,7 @@ def _numbers(texts: pa.ChunkedArray, separator: str, *, known: bool) -> Any:
     present: NDArray[Any] = values.drop_null().to_numpy()
     if np.isnan(present).any():  # written as Nan, say, which is none of the words for a gap
         return None
-    if (present % 1 == 0).all():
+    if (np.floor(present) == present).all():
         whole = _whole_numbers(texts.drop_null())
         if whole is None and pc.any(pc.match_substring_regex(texts, r"^[+-]?\d{19,}$")).as_py():
             return None  # whole numbers of more than 64 bits are identifiers
@@ -243,7 +243,7 @@ def _whole_numbers(texts: pa.ChunkedArray) -> NDArray[Any] | None:
     """Return numbers that are written as integers of 64 bits, exactly; None if one is not."""
     for kind in (pa.int64(), pa.uint64()):
         with suppress(pa.ArrowInvalid):
-            return pc.cast(texts, kind).to_numpy()
+            return np.asarray(pc.cast(texts, kind))
     return None
 
 
@@ -267,4 +267,5 @@ def _frame(cells: pa.Table) -> pd.DataFrame:
     if any(pa.types.is_integer(column.type) and column.null_count for column in cells.columns):
         names = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
         types = {getattr(pa, name.lower())(): pd.api.types.pandas_dtype(name) for name in names}
-    return cells.to_pandas(types_mapper=types.get)
+    frame: pd.DataFrame = cells.to_pandas(types_mapper=types.get)
+    return frame

@@ -148,9 +148,14 @@ def _ends_within_quotes(stream: Any, cell: str, separator: str) -> bool:
     """Whether the file ends inside the quotes of its last cell. Arrow accepts that."""
     quoted = b'"' + cell.replace('"', '""').encode()
     size = stream.seek(0, os.SEEK_END)
-    stream.seek(-min(size, len(quoted) + 1), os.SEEK_END)
+    stream.seek(-min(size, len(quoted) + 100), os.SEEK_END)
     end = stream.read()
-    return end.endswith(quoted) and end[: -len(quoted)] in (b"", b"\n", b"\r", separator.encode())
+    before = (b"", b"\n", b"\r", separator.encode())  # what a cell may stand behind
+
+    def is_last(cell: bytes, end: bytes) -> bool:
+        return end.endswith(cell) and end[: -len(cell)][-1:] in before
+
+    return is_last(quoted, end) and not is_last(quoted + b'"', end.rstrip(b"\r\n"))
 
 
 @contextmanager

@@ -1,18 +1,20 @@
 """Tables written to files: whole or not at all, and without formulas in their cells."""
 
-import csv
 import os
 import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from onepos._utils.files import check_regular, explained, replaced_when_done
 from onepos.exceptions import DataFileError
+from onepos.table.kinds import distinct_cells
 
 SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
 
@@ -29,6 +31,7 @@ class TableWriter:
         self.escape = escape_formulas
         self.rows = 0
         self.is_text = self.path.suffix.lower() in SEPARATED
+        self._separator = "," if self.path.suffix.lower() == ".csv" else "\t"
 
     def __enter__(self) -> Self:
         self._stack = ExitStack()
@@ -43,13 +46,10 @@ class TableWriter:
         """Append the rows of a frame."""
         if self.is_text:
             cells = with_escapes(frame) if self.escape else frame
-            layout: Any = {"sep": "," if self.path.suffix.lower() == ".csv" else "\t", "lineterminator": "\n"}
-            layout |= {"index": False, "header": not self.rows}
-            text = cells.to_csv(**layout)
-            if "\r" in text:  # Python 3.11 leaves CR without quotes, and readers end a row there
-                text = cells.to_csv(**layout, quoting=csv.QUOTE_NONNUMERIC)
             with self._part.open("a", encoding="utf-8", newline="") as stream:
-                stream.write(text)
+                if not self.rows:
+                    stream.write(_lines([pa.array([name]) for name in cells.columns], self._separator))
+                stream.write(_lines([_texts(cells.iloc[:, place]) for place in range(cells.shape[1])], self._separator))
         else:
             schema = None if self._parquet is None else self._parquet.schema
             table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
@@ -60,6 +60,30 @@ class TableWriter:
 
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
+
+
+def _texts(column: "pd.Series[Any]") -> pa.Array:
+    """Return the cells of a column as they stand in a file of text."""
+    if column.dtype.kind in "fiu" or isinstance(column.dtype, pd.StringDtype):
+        cells = pa.array(column, from_pandas=True)
+        return cells.cast(pa.string()) if isinstance(cells, pa.Array) else cells.cast(pa.string()).combine_chunks()
+    missing = column.isna()
+    texts = [None if gap else str(cell) for cell, gap in zip(column, missing, strict=True)]
+    return pa.array(texts, pa.string())
+
+
+def _lines(columns: list[pa.Array], separator: str) -> str:
+    """Return the lines of a file of text; cells that hold a separator, a quotation mark or a line break are quoted."""
+    quoted = []
+    for column in columns:
+        special = pc.match_substring_regex(column, f'["\r\n{separator}]')
+        if pc.any(special).as_py():
+            doubled = pc.replace_substring(column, '"', '""')
+            column = pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), column)
+        quoted.append(column)
+    gap = "" if len(columns) > 1 else '""'  # readers skip an empty line
+    lines = pc.binary_join_element_wise(*quoted, separator, null_handling="replace", null_replacement=gap)
+    return "".join(f"{line}\n" for line in lines.to_pylist())
 
 
 # What a spreadsheet takes for the beginning of a formula, perhaps behind apostrophes and blanks; and numbers, which may
@@ -84,7 +108,9 @@ def with_escapes(frame: pd.DataFrame) -> pd.DataFrame:
     escaped = frame.rename(columns=escape_formula)
     for place, dtype in enumerate(frame.dtypes):
         if dtype.kind == "O":  # objects, strings and categories
-            escaped.isetitem(place, frame.iloc[:, place].astype(object).map(escape_formula, na_action="ignore").array)
+            codes, cells = distinct_cells(frame.iloc[:, place])
+            safe = np.array([*map(escape_formula, cells), None], dtype=object)
+            escaped.isetitem(place, safe[codes])
     return escaped
 
 
