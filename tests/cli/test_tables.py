@@ -15,7 +15,7 @@ import pytest
 import onepos
 from onepos.cli import main
 from onepos.cli.options import TrainingOptions
-from onepos.metrics import METRICS
+from onepos.metrics import LABEL_METRICS, METRICS
 from onepos.table import TableModel, read_table
 from photo_table import photo_table
 
@@ -89,6 +89,7 @@ def test_evaluate_with_complete_labels(run, folder):
     scores = onepos.load(folder / "model.onepos").predict_proba(table)
     expected = onepos.metrics.evaluate(table["tags"].str.get_dummies(";"), scores)
     assert precision["mean"] == pytest.approx(expected["average_precision"])
+    assert result["over_labels"] == pytest.approx({name: expected[name] for name in LABEL_METRICS})
 
 
 def test_evaluate_with_indicator_columns(run, folder, tmp_path):
@@ -700,7 +701,10 @@ def test_pictures_of_a_review_page_in_another_folder(run, tmp_path):
     table = pd.DataFrame({"photo": [f"pictures/{i}.jpg" for i in range(40)], "x": range(40), "tag": ["a", "b"] * 20})
     table.to_csv(tmp_path / "data" / "a.csv", index=False)
     page = tmp_path / "pages" / "today" / "review.html"
-    columns = ("--label", "tag", "--image", "photo", "--method", "frequency", "--out", tmp_path / "out.csv")
+    model = tmp_path / "m.onepos"
+    fit = ("--label", "tag", "--drop", "photo", "--method", "frequency", "--out", model)
+    assert run("fit", tmp_path / "data" / "a.csv", *fit)[0] == 0
+    columns = ("--model", model, "--image", "photo", "--out", tmp_path / "out.csv")
     assert run("complete", tmp_path / "data" / "a.csv", *columns, "--review", page)[0] == 0
     assert "../../data/pictures/7.jpg" in page.read_text()
     table["photo"] = "../secret.jpg"

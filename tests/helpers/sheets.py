@@ -1,23 +1,25 @@
 """Excel files, written by hand: the smallest that readers take."""
 
+import datetime
 import zipfile
 from xml.sax.saxutils import escape
 
-_TYPES = """<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
+_KIND = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
+_TYPES = f"""<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
 <Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
 <Default Extension="xml" ContentType="application/xml"/>
-<Override PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>
+<Override PartName="/xl/workbook.xml" ContentType="{_KIND}"/>
 </Types>"""
-_RELATION = (
-    '<Relationship Id="{}" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/{}" Target="{}"/>'
-)
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_RELATION = f'<Relationship Id="{{}}" Type="{_OFFICE}/{{}}" Target="{{}}"/>'
 _RELATIONS = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
 _MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 _BOOK = f"""<workbook {_MAIN} xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">
 <sheets>{{}}</sheets></workbook>"""
 #: Style 1 is a date with a time.
 _STYLES = f"""<styleSheet {_MAIN}><fonts><font/></fonts><fills><fill/></fills><borders><border/></borders>
-<cellStyleXfs><xf/></cellStyleXfs><cellXfs><xf numFmtId="0"/><xf numFmtId="22" applyNumberFormat="1"/></cellXfs></styleSheet>"""
+<cellStyleXfs><xf/></cellStyleXfs>
+<cellXfs><xf numFmtId="0"/><xf numFmtId="22" applyNumberFormat="1"/></cellXfs></styleSheet>"""
 
 
 def write_sheet(path, rows, names=("Sheet1",)):
@@ -57,8 +59,6 @@ def _cell(value, row, column):
     if isinstance(value, bool):
         return f'<c {place} t="b"><v>{int(value)}</v></c>'
     if hasattr(value, "hour"):
-        import datetime
-
         days = (value - datetime.datetime(1899, 12, 30)) / datetime.timedelta(days=1)
         return f'<c {place} s="1"><v>{days!r}</v></c>'
     if isinstance(value, str):

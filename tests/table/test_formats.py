@@ -60,11 +60,6 @@ def test_types_of_json_lines(tmp_path):
     ]
     (tmp_path / "a.jsonl").write_text("\n\n".join(map(json.dumps, rows)) + "\n")
     made = read_table(tmp_path / "a.jsonl").frame
-    assert made["i"].tolist() == [str((1 << 53) + 1), None, str(1 << 70)] or made["i"].isna().tolist() == [
-        False,
-        True,
-        False,
-    ]
     assert made["i"].dropna().tolist() == [str((1 << 53) + 1), str(1 << 70)]
     assert made["s"].tolist()[0] == "07"
     assert made["f"].tolist()[::2] == [1.0, 2.5]
@@ -98,8 +93,8 @@ def test_sheets(tmp_path):
     assert read_table(path, sheet="other").frame.shape == (2, 2)
     with pytest.raises(DataFileError, match=r"no sheet 'third'; it has: first, other"):
         read_table(path, sheet="third")
+    (tmp_path / "b.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DataFileError, match=r"b\.csv is no Excel file"):
-        (tmp_path / "b.csv").write_text("a,b\n1,2\n")
         read_table(tmp_path / "b.csv", sheet="first")
     write_sheet(path, [["id"], [(1 << 53) + 1]])
     with pytest.raises(DataFileError, match="Excel keeps 15 digits"):

@@ -93,9 +93,9 @@ def ranked():
 
 def test_row_values_average_to_the_metrics(ranked):
     truth, scores = ranked
-    values = complete_values(truth, scores)
-    for name, expected in evaluate(truth, scores).items():
-        assert np.nanmean(values[name]) == pytest.approx(expected, abs=1e-12)
+    expected = evaluate(truth, scores)
+    for name, values in complete_values(truth, scores).items():
+        assert np.nanmean(values) == pytest.approx(expected[name], abs=1e-12)
 
 
 def test_reciprocal_rank_is_the_average_precision_of_single_positives(ranked):

@@ -1,7 +1,7 @@
 """``onepos complete``: train as ``onepos fit`` does, or open a model; then write the table with its tags completed."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ from onepos._utils.progress import progress_shown
 from onepos.cli import options as opt
 from onepos.cli import output
 from onepos.cli.fit import Trained, train
-from onepos.cli.options import TrainingOptions, names, option, training_command
+from onepos.cli.options import TrainingOptions, option, training_command
 from onepos.cli.output import InputError
 from onepos.cli.training_facts import as_json, show_training
 
@@ -60,12 +60,12 @@ def complete(
         output.check_page("--review", review)
     elif title:
         raise InputError("--title is for the review page: give --review too, or leave it out.")
-    elif options.image and not options.embed:
-        raise InputError("--image shows pictures on the review page, or embeds them: give --review too, or --embed.")
+    elif options.image and model is not None:
+        raise InputError("the model knows its pictures, and --image shows them on the review page: give --review too.")
     shown = [("title", title), ("image", options.image), ("id", options.id)] if review is not None else []
     with progress_shown(keep=False):
         if model is None:
-            trained = train(_only_shown(options), lambda frame: _check_columns(frame, shown))
+            trained = train(options, lambda frame: _check_columns(frame, shown))
             table = trained.data
             assert table is not None  # it is no folder
             used = trained.model
@@ -104,7 +104,7 @@ def complete(
         return
     notes = completion.notes
     if trained is not None:
-        show_training(trained.model, options.data.name, trained.notes, trained.seconds, verbose=verbose)
+        show_training(trained, options.data.name, verbose=verbose)
     else:  # training already printed which values it filled in
         notes = [*notes, *completion.column_notes]
     for note in notes:
@@ -123,15 +123,6 @@ def complete(
         again = options.command_line("fit", decisions=Path("decisions.csv"), out=out.with_suffix(".onepos"))
         output.print_line("Next: check the tags there, save decisions.csv, then:")
         output.print_line(again)
-
-
-def _only_shown(options: TrainingOptions) -> TrainingOptions:
-    """Leave pictures out of training if nothing embeds them: the review page shows them."""
-    from onepos.table.embedding import for_pictures
-
-    if not options.image or any(for_pictures(one, text=options.text or "") for one in options.embed or ()):
-        return options
-    return replace(options, image=None, drop=",".join([*names(options.drop), options.image]))
 
 
 def _check_columns(frame: "pd.DataFrame", shown: Sequence[tuple[str, str | None]]) -> None:
@@ -161,5 +152,5 @@ def _as_json(completion: "Completion", trained: Trained | None, out: Path, revie
     """Return what ``--json`` says about a completed table."""
     facts = {"rows": len(completion.suggested), "suggested": completion.added(), "out": out, "review": review}
     facts["notes"] = [*completion.notes, *completion.column_notes]
-    facts["training"] = trained and as_json(trained.model, trained.notes, trained.seconds)
+    facts["training"] = trained and as_json(trained)
     return {name: value for name, value in facts.items() if value is not None}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from onepos._utils.context import deadline, tell
+from onepos._utils.context import deadline, seconds_not_counted, tell
 from onepos._utils.machine import launched_rank
 from onepos._utils.progress import progress_shown
 from onepos.cli import output
@@ -75,9 +75,9 @@ def fit(
             known = known._replace(complete=False)  # one tag per row, also in 0/1 columns
             table_report(trained.model, trained.data, known, report, measured=trained.model.held_out_)
     if json:
-        output.print_json(as_json(trained.model, trained.notes, trained.seconds) | {"model": out, "report": report})
+        output.print_json(as_json(trained) | {"model": out, "report": report})
         return
-    show_training(trained.model, options.data.name, trained.notes, trained.seconds, verbose=verbose)
+    show_training(trained, options.data.name, verbose=verbose)
     if report is not None:
         output.print_line(f"Report: {report}")
     output.print_line(f"Model:  {out} ({out.stat().st_size / 1e6:.1f} MB)")
@@ -90,17 +90,18 @@ def fit(
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, the table it comes from, and notes for the user."""
+    """A model, the table it comes from, notes for the user, and what took how long."""
 
     model: "TableModel"
     data: "TableData"
     notes: list[str]
     seconds: float
+    embedding_seconds: float
 
 
 def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None] | None" = None) -> Trained:
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
-    started = time.monotonic()
+    started, before = time.monotonic(), seconds_not_counted()
     tell(0.0, "loading")
     from onepos._utils.validation import shorten
     from onepos.pages.review import read_decisions
@@ -132,7 +133,9 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
     if _interrupted(model):
         raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
     said = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
-    return Trained(model, data, [*model.facts_["notes"], *about_sample, *said], time.monotonic() - started)
+    embedding = seconds_not_counted() - before
+    seconds = time.monotonic() - started - embedding
+    return Trained(model, data, [*model.facts_["notes"], *about_sample, *said], seconds, embedding)
 
 
 def _check(options: TrainingOptions) -> None:

@@ -36,8 +36,8 @@ Text = Annotated[str | None, option("COL,…", "Text columns; use their words.")
 Id = Annotated[str | None, option("COL", "Column that identifies a row (default: row number).")]
 Drop = Annotated[str | None, option("COL,…", "Columns to leave out.")]
 Separator = Annotated[str | None, option("SIGN", "Sign between the tags of a cell (default: a cell is one tag).")]
-Image = Annotated[str | None, option("COL", "Column of picture files, relative to the table's folder.")]
-_EMBED = "Embed text with this sentence-transformers model, pictures with timm:MODEL (name or path); repeatable."
+Image = Annotated[str | None, option("COL", "Column of picture files in the table's folder; embed them.")]
+_EMBED = "Embed text with this sentence-transformers model, pictures with this .onnx file; or module:Class; repeatable."
 Embed = Annotated[list[str] | None, option("MODEL", _EMBED)]
 AllowEmpty = Annotated[bool, flag("--allow-empty", "Leave a set empty if no label reaches the threshold.")]
 EscapeFormulas = Annotated[
@@ -159,8 +159,9 @@ def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] 
 def open_model(path: Path, data: Path, embed: list[str] | None) -> "TableModel":
     """Load a model of tables for the rows of a file, with the embedders of this machine."""
     from onepos.table import TableModel
+    from onepos.table.formats import READABLE
 
-    if path.suffix.lower() in READABLE and data.is_file() and data.suffix.lower() not in READABLE:
+    if path.suffix.lower() in READABLE and not data.is_dir() and data.suffix.lower() not in READABLE:
         raise InputError(f"the model comes first, then the table; {path.name} looks like a table: swap the two.")
     return TableModel.load(path, embed=embed or None, image_folder=data.parent)
 

@@ -313,8 +313,8 @@ def _settings(estimator: Any) -> dict[str, str]:
     if hasattr(estimator, "calibration_"):
         found = estimator.calibration_
         settings["calibration"] = (
-            f"on {found.n_rows:,} rows with complete labels: slopes {found.slopes.min():.3g} to "
-            f"{found.slopes.max():.3g}, offsets {found.offsets.min():.3g} to {found.offsets.max():.3g}"
+            f"on {found.n_rows:,} rows with complete labels: slope {found.slope:.3g}, offsets "
+            f"{found.offsets.min():.3g} to {found.offsets.max():.3g}, {len(found.weights)} components"
         )
     return settings
 

@@ -313,7 +313,7 @@ class TableModel(BaseEstimator):
             "expected_before": float(before),
             "expected_after": float(after.sum(axis=1).mean()),
             "set_size": float(self._sets(after).sum(axis=1).mean()),
-            "slope": float(estimator.calibration_.slopes.mean()),
+            "slope": estimator.calibration_.slope,
         }
         return self
 

@@ -17,18 +17,21 @@ from onepos._utils.context import remember_work
 from onepos._utils.machine import versions
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import get_method, make_classifier
-from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
+from onepos.metrics import LABEL_METRICS, METRICS, average_precision, evaluate, higher_is_better
 from onepos.rows.scaling import fit_scaler
 from onepos.training import Callback, Objective
 from onepos.training.machine import limited_threads
 from onepos.training.objective import as_features
 from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, Trial, matches_paper
+from onepos_studies.study.folder import ResultsFolder
 from onepos_studies.study.machine import machine, peak_megabytes, reset_peak_memory
 from onepos_studies.study.provenance import PROTOCOL, commit, data_version, full_setting, revision_of
 from onepos_studies.study.spec import Parameters, accepted_parameters
 
 Row = dict[str, Any]
+#: Cells from ``run_together``, and the setting that each takes over, or None for a cell that chooses itself.
+Task = tuple[list[Cell], list[Parameters | None]]
 
 
 class _Fit(NamedTuple):
@@ -38,8 +41,16 @@ class _Fit(NamedTuple):
     watchers: Mapping[str, Any]
 
 
+def run_noted(task: Task, folder: ResultsFolder) -> list[Row]:
+    """In a worker process, leave notes in the folder, if it is within reach, and return the rows of a task."""
+    if folder.is_within_reach():
+        for cell in task[0]:
+            folder.note_start(cell)
+    return run_cells(*task)
+
+
 def run_cells(cells: list[Cell], choices: list[Parameters | None]) -> list[Row]:
-    """Return the rows of cells from ``run_together``; later cells reuse the fits of earlier ones.
+    """Return the rows of a task; later cells reuse the fits of earlier ones.
 
     One thread computes: results do not depend on the machine, and processes side by side do not compete for cores. A
     method that stops by the clock has its usual threads, as its rows depend on the machine anyway.
@@ -104,7 +115,7 @@ def _identity(cell: Cell) -> Row:
         "tried": "[]",
         "validation": np.nan,
         "best_epoch": np.nan,
-        **dict.fromkeys(METRICS, np.nan),
+        **dict.fromkeys((*METRICS, *LABEL_METRICS), np.nan),
         "curve": "{}",
         "extra": "{}",
         "seconds": np.nan,
@@ -133,8 +144,8 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
     history = getattr(best.model, "history_", None)
     facts = history.facts if history is not None else {}
     scores = evaluate(trial.Y_test, best.model.predict_proba(trial.X_test))
-    if trial.one_tag:  # the other measures are about the rank of the held-out tag; this one needs the absent tags too
-        scores["hamming_loss"] = np.nan
+    if trial.one_tag:  # the other measures are about the rank of the held-out tag; these need the absent tags too
+        scores |= dict.fromkeys(("hamming_loss", *LABEL_METRICS), np.nan)
     extra: dict[str, Any] = {name: watcher.values for name, watcher in best.watchers.items()}
     if hasattr(best.model, "soft_labels_") and not trial.one_tag:
         extra["calibration"] = calibration_bins(best.model.soft_labels_, trial.Y_train, trial.observed)

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import TypedDict
 
 import pandas as pd
 
-from onepos.metrics import METRICS, higher_is_better
+from onepos.metrics import LABEL_METRICS, METRIC_TITLES, higher_is_better
 from onepos_studies.study.spec import is_full_supervision
 from onepos_studies.study.statistics import average_ranks
 from onepos_studies.study.tables.grid import DIGITS, Cell, Grid, mean_std, metric_title, rank_cells
@@ -123,32 +122,23 @@ def main_table(
     Parameters
     ----------
     results : DataFrame
-        One row per cell, see the package's text. Finished rows must have a finite metric. Only the Hamming loss may be
-        nan, for data with one tag per row; such rows are left out.
+        One row per cell, see the package's text. Finished rows must have a finite metric. Only the Hamming loss and
+        the measures over labels may be nan, for data with one tag per row; such rows are left out.
     metric : str
-        One of :data:`onepos.metrics.METRICS`.
+        One of :data:`onepos.metrics.METRICS` or :data:`onepos.metrics.LABEL_METRICS`.
     selection : {"clean", "single-positive"}, default="clean"
     datasets, methods : sequence of str, optional
         Which to take, in which order; by default all in order of first appearance. One that has no rows yet
         gives an empty line: a study may be half done.
     expected_trials : int, optional
         By default the number of different trials under this selection rule.
-
-    Examples
-    --------
-    >>> from onepos_studies.study.tables import example_results
-    >>> table = main_table(example_results(), "average_precision")
-    >>> [method for method in table.methods if table.cells["scene", method].best]
-    ['smile']
-    >>> table.cells["yeast", "an"].complete, table.failed, table.average_ranks
-    (False, 1, {'smile': 1.0, 'an': 2.0})
     """
     _check(results, metric)
     rows = results[results["selection"] == selection]
     if rows.empty:
         there = ", ".join(map(repr, results["selection"].unique())) or "none, the frame is empty"
         raise ValueError(f"expected rows with selection {selection!r}; there are: {there}. Run that selection first")
-    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric != "hamming_loss"))]
+    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric not in ("hamming_loss", *LABEL_METRICS)))]
     if not ok[metric].abs().lt(math.inf).all():
         raise ValueError(f"expected a finite {metric} in every row with status 'ok': a cell without has failed")
     expected = int(rows["trial"].nunique()) if expected_trials is None else expected_trials
@@ -179,8 +169,8 @@ def main_table(
 
 def _check(results: pd.DataFrame, metric: str) -> None:
     """Raise ValueError unless the frame has one row per cell, each with the columns that tables need."""
-    if metric not in METRICS:
-        raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
+    if metric not in METRIC_TITLES:
+        raise ValueError(f"expected a metric among {', '.join(METRIC_TITLES)}; got {metric!r}: choose one of these")
     needed = [*_KEY, "features", "status", metric]
     missing = [name for name in needed if name not in results.columns]
     if missing:
@@ -204,22 +194,3 @@ def _order(present: "pd.Series[str]", asked: Sequence[str] | None) -> tuple[str,
     if not set(asked) & set(known):
         raise ValueError(f"expected {present.name}s among {', '.join(known)}; got {', '.join(asked) or 'none'}")
     return tuple(dict.fromkeys(asked))
-
-
-def example_results() -> pd.DataFrame:
-    """Return made-up results in the form that every function of this package takes.
-
-    Examples
-    --------
-    >>> example_results().groupby("status").size().to_dict()
-    {'failed': 2, 'ok': 22}
-    """
-    values = {"smile": (0.82, 0.84, 0.75, 0.76), "an": (0.80, 0.81, 0.74, None), "bce": (0.87, 0.88, 0.77, 0.78)}
-    rows = []
-    for selection, number, method in product(SELECTIONS, range(4), values):
-        value = values[method][number]
-        key = {"dataset": ("scene", "yeast")[number // 2], "features": "paper", "method": method, "trial": number % 2}
-        precision = math.nan if value is None else value - 0.01 * (selection != "clean")
-        state = {"selection": selection, "status": "failed" if value is None else "ok"}
-        rows.append(key | state | dict.fromkeys(METRICS, 1 - precision) | {"average_precision": precision})
-    return pd.DataFrame(rows)
