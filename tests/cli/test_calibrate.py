@@ -17,7 +17,9 @@ def folder(tmp_path, run):
     folder = tmp_path / "photos"
     folder.mkdir()
     photo_table().drop(columns="tags").to_csv(folder / "photos.csv", index=False)
-    photo_table(60, seed=1).drop(columns="tag").to_csv(folder / "sample.csv", index=False)
+    photo_table(60, seed=1).drop(columns="tag").assign(id=lambda rows: "new " + rows["id"]).to_csv(
+        folder / "sample.csv", index=False
+    )
     assert run("fit", folder / "photos.csv", *COLUMNS, "--out", folder / "m")[0] == 0
     return folder
 
@@ -60,6 +62,24 @@ def test_a_number_of_labels_that_was_given_wins(run, folder, tmp_path):
     found = json.loads(run("check-tags", tmp_path / "m", *sample, "--json")[1])
     plain = json.loads(run("check-tags", folder / "m", *sample, "--json")[1])
     assert found["after"]["recall"]["mean"] > plain["after"]["recall"]["mean"]
+
+
+def test_sets_with_a_promise(run, folder, tmp_path):
+    sample = (folder / "sample.csv", "--label", "tags")
+    code, said, _ = run("calibrate", folder / "m", *sample, "--precision", "0.6", "--out", tmp_path / "n")
+    assert code == 0
+    assert "at least 60% of the suggested tags are right" in said
+    model = onepos.load(tmp_path / "n")
+    assert not model.at_least_one_
+    rows = ("--sample", folder / "sample.csv", "--sample-label", "tags", "--precision", "0.6")
+    assert run("fit", folder / "photos.csv", *COLUMNS, *rows, "--out", tmp_path / "at_once")[0] == 0
+    assert onepos.load(tmp_path / "at_once").thresholds_ == model.thresholds_
+    code, _, err = run("calibrate", folder / "m", *sample, "--recall", "0.999", "--out", tmp_path / "n")
+    assert code == 2
+    assert "too few to promise a recall of 0.999" in err
+    code, _, err = run("fit", folder / "photos.csv", *COLUMNS, "--recall", "0.9", "--out", tmp_path / "n")
+    assert code == 2
+    assert "--sample" in err
 
 
 def test_clear_errors(run, folder, tmp_path):

@@ -50,7 +50,7 @@ def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
     for words in (
         "90 rows",
         "1 text, 2 number, 1 category, 1 boolean",
-        "'light', 'size' each number → 1 feature, standardised",
+        "'width', 'light' each number → 1 feature, standardised",
         "'light': 1 missing, filled with the median",
         "rows without a tag: 1",
         "an on 81 rows",
@@ -164,10 +164,26 @@ def test_complete_keeps_the_table_and_the_observed_tag(run, folder, tmp_path):
     page = (tmp_path / "review.html").read_text(encoding="utf-8")
     shown = json.loads(re.search(r'id="review-data">(.*?)</script>', page)[1])
     assert shown["ids"][-1] == "p089"
-    assert shown["titles"] == before["camera"].tolist()
+    columns = shown["features"]["names"]
+    assert columns == [name for name in before.columns if name not in ("id", "tag")]
+    assert columns[shown["titles"]] == "camera"
+    assert shown["features"]["rows"] == before[columns].to_numpy().tolist()  # as they stand in the file
     # What the page marks as in the set is what the file suggests beside the observed tag.
     marked = [{shown["labels"][j] for j in labels} for labels in shown["sets"]]
     assert marked == [set(row.suggested.split(";")) - {row.tag} for row in after.itertuples()]
+
+
+def test_a_review_page_of_some_rows_in_their_order(run, folder, tmp_path):
+    (tmp_path / "asked.csv").write_text("why,id\nrare,p007\nrandom,p003\n")
+    (tmp_path / "wrong.csv").write_text("row\nnobody\n")
+    arguments = ("complete", folder / "photos.csv", "--model", folder / "model.onepos", "--out", tmp_path / "c.csv")
+    review = ("--review", tmp_path / "review.html", "--only")
+    assert run(*arguments, *review, tmp_path / "asked.csv")[0] == 0
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    assert json.loads(re.search(r'id="review-data">(.*?)</script>', page)[1])["ids"] == ["p007", "p003"]
+    code, _, err = run(*arguments, *review, tmp_path / "wrong.csv")
+    assert code == 2
+    assert "'nobody', which is none of them" in err
 
 
 def test_complete_json_and_parquet(run, folder, tmp_path):
@@ -258,6 +274,7 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
         ((*COMPLETE, "{tmp}/c.csv", "--review", "{tmp}/r.txt"), "ends in .html"),
         ((*COMPLETE, "{tmp}/c.csv", "--image", "camera"), "give --review too"),
         ((*COMPLETE, "{tmp}/c.csv", "--title", "camera"), "--title is for the review page"),
+        ((*COMPLETE, "{tmp}/c.csv", "--only", "camera"), "--only is for the review page"),
         ((*COMPLETE, "{tmp}/c.csv", "--method", "an"), "--method is for training"),
         ((*COMPLETE, "{tmp}/c.csv", "--drop", "camera"), "--drop is for training"),
         ((*COMPLETE, "{tmp}/c.csv", "--label", "camera"), "--label is for training"),

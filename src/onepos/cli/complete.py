@@ -37,6 +37,9 @@ def complete(
     top: opt.Top = None,
     review: Annotated[Path | None, option("HTML", "Also write a page on which a person checks the tags.")] = None,
     title: Annotated[str | None, option("COL", "Column to show as the heading of each row on that page.")] = None,
+    only: Annotated[
+        Path | None, option("CSV", "Show only these rows on that page, in this order: a file that holds their ids.")
+    ] = None,
     escape_formulas: opt.EscapeFormulas = True,
     verbose: opt.Verbose = False,
     json: output.JsonOption = False,
@@ -52,14 +55,16 @@ def complete(
     options = TrainingOptions(**training)
     opt.check_limits(threshold, top)
     read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample, "--model": model}
+    read["--only"] = only
     output.check_apart(read, {"--out": out, "--review": review})
     check_output(out)
     if options.data.is_dir():
         raise InputError(f"tags are completed in one table; {options.data} is a folder: `onepos fit` trains on it.")
     if review is not None:
         output.check_page("--review", review)
-    elif title:
-        raise InputError("--title is for the review page: give --review too, or leave it out.")
+    elif title or only:
+        name = "--title" if title else "--only"
+        raise InputError(f"{name} is for the review page: give --review too, or leave it out.")
     elif options.image and model is not None:
         raise InputError("the model knows its pictures, and --image shows them on the review page: give --review too.")
     shown = [("title", title), ("image", options.image), ("id", options.id)] if review is not None else []
@@ -74,7 +79,7 @@ def complete(
             used, table = _open(options, model)
         tell(0.95, "completing")
         with output.input_errors():
-            from onepos.pages.review import read_decisions
+            from onepos.pages.decisions import read_decisions
             from onepos.table import complete_table
 
             completion = complete_table(
@@ -98,6 +103,7 @@ def complete(
                     image_folder=options.data.parent,
                     title=title,
                     threshold=threshold,
+                    only=None if only is None else _ids(only, used.id_),
                 )
     if json:
         output.print_json(_as_json(completion, trained, out, review))
@@ -123,6 +129,16 @@ def complete(
         again = options.command_line("fit", decisions=Path("decisions.csv"), out=out.with_suffix(".onepos"))
         output.print_line("Next: check the tags there, save decisions.csv, then:")
         output.print_line(again)
+
+
+def _ids(path: Path, name: str | None) -> list[str]:
+    """Return the cells of the id column of a file; of its first column if it has none of that name."""
+    from onepos.table.files import column_names, read_table
+    from onepos.table.tags import row_ids
+
+    columns = column_names(path)
+    column = name if name in columns else columns[0]
+    return list(row_ids(read_table(path, plain=[column]).frame, column))
 
 
 def _check_columns(frame: "pd.DataFrame", shown: Sequence[tuple[str, str | None]]) -> None:

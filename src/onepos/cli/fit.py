@@ -5,7 +5,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,7 +104,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
     started, before = time.monotonic(), seconds_not_counted()
     tell(0.0, "loading")
     from onepos._utils.validation import shorten
-    from onepos.pages.review import read_decisions
+    from onepos.pages.decisions import read_decisions
 
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -128,8 +128,9 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
                 check_table(data.frame)
             if options.label in data.frame and not options.force:
                 _check_tags(data.frame[options.label], options.separator)
-            model.fit(data, decisions=decisions, **how)
-        about_sample = _calibrate(model, options)
+            frame, about_sample = _without_tags_of_sample(data.frame, options)
+            model.fit(replace(data, frame=frame), decisions=decisions, **how)
+        about_sample += _calibrate(model, options)
     if _interrupted(model):
         raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
     said = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
@@ -148,6 +149,8 @@ def _check(options: TrainingOptions) -> None:
         _check_sample(options, options.sample)
     elif options.sample_label is not None:
         raise InputError("--sample-label names a column of the file given with --sample; give that too.")
+    elif options.precision is not None or options.recall is not None:
+        raise InputError("--precision and --recall are kept by rows with all their tags: give these with --sample.")
 
 
 def _check_tags(tags: "pd.Series[Any]", separator: str | None) -> None:
@@ -177,6 +180,26 @@ def _check_sample(options: TrainingOptions, sample: Path) -> None:
         raise InputError(f"{sample.name} {has}; its columns are: {shorten(columns)}. {need}")
 
 
+def _without_tags_of_sample(frame: "pd.DataFrame", options: TrainingOptions) -> "tuple[pd.DataFrame, list[str]]":
+    """Hide the tags of rows that the sample has, too: a correction is learnt from rows whose tag the model did not see.
+
+    The rows stay, so that their numbers do. Also returns a note.
+    """
+    from onepos.table.files import column_names, read_table
+    from onepos.table.tags import row_ids
+
+    if options.sample is None or options.id is None or options.id not in column_names(options.sample):
+        return frame, []
+    ids = row_ids(read_table(options.sample, plain=[options.id]).frame, options.id)
+    inside = row_ids(frame, options.id).isin(ids)
+    if not inside.any():
+        return frame, []
+    blank = {options.label: frame[options.label].mask(inside)} if options.label else {}
+    blank |= {name: frame[name].mask(inside, 0) for name in names(options.labels)}
+    note = f"tags of {inside.sum():,} rows are left out of training, as {options.sample.name} has these rows"
+    return frame.assign(**blank), [note]
+
+
 def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
     """Calibrate the model on the sample, if there is one; returns notes."""
     if options.sample is None:
@@ -188,7 +211,7 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
     data = read_as_trained(model, options.sample, label)
     separator = (options.separator or _BETWEEN_TAGS) if label else None
     known = known_labels(model, data, label=label, separator=separator, labels=labels)
-    model.calibrate(data.frame, known.table)
+    model.calibrate(data.frame, known.table, precision=options.precision, recall=options.recall)
     return [f"{options.sample.name}: {note}" for note in known.notes]
 
 

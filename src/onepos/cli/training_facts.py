@@ -91,7 +91,8 @@ def _show_labels(facts: dict[str, Any]) -> None:
     _fact("labels", f"{len(ranked):,}, from {ends[0]} to {ends[1]}{without}")
     if (decided := facts["decisions"]) is not None:
         elsewhere = f"; {decided['elsewhere']:,} about rows that are not here" if decided["elsewhere"] else ""
-        _fact("decisions", f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected{elsewhere}")
+        complete = f"; complete rows: {decided['complete']:,}" if decided["complete"] else ""
+        _fact("decisions", f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected{complete}{elsewhere}")
 
 
 def _show_members(history: Any, *, verbose: bool) -> None:
