@@ -82,6 +82,26 @@ def test_sets_with_a_promise(run, folder, tmp_path):
     assert "--sample" in err
 
 
+def test_rows_to_complete(run, folder, tmp_path):
+    new, out = folder / "sample.csv", tmp_path / "ask.csv"
+    code, said, _ = run("ask", folder / "m", new, "--n", "25", "--out", out)
+    assert code == 0
+    assert "25 of 60 rows" in said
+    drawn, table = pd.read_csv(out), pd.read_csv(new)
+    assert drawn["all_tags"].isna().all()
+    pd.testing.assert_frame_equal(
+        drawn.drop(columns="all_tags"), table[table["id"].isin(drawn["id"])].reset_index(drop=True)
+    )
+    drawn.assign(all_tags=drawn["tags"]).to_csv(out, index=False)
+    assert run("check-tags", folder / "m", out, "--label", "all_tags")[0] == 0
+    again = tmp_path / "again.csv"
+    run("ask", folder / "m", new, "--n", "25", "--seed", "1", "--out", again)
+    assert set(pd.read_csv(again)["id"]) != set(drawn["id"])
+    code, _, err = run("ask", folder / "m", new, "--n", "61", "--out", again)
+    assert code == 2
+    assert "60 rows, fewer than --n 61" in err
+
+
 def test_clear_errors(run, folder, tmp_path):
     code, _, err = run("calibrate", folder / "m", folder / "sample.csv")
     assert code == 2

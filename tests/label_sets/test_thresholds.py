@@ -116,6 +116,8 @@ def test_rows_are_not_left_empty():
     ("call", "message"),
     [
         (lambda: cardinality_threshold([[0.5, 0.5]], 3), "above 0 and up to 2"),
+        (lambda: cardinality_threshold([[0.5, 0.5]], "2"), "must be a number above 0 .* got '2'"),
+        (lambda: cardinality_threshold([[0.5, 0.5]], True), "must be a number above 0 .* got True"),
         (lambda: cardinality_threshold([0.5], 1), "shape"),
         (lambda: cardinality_threshold([[np.nan]], 1), "finite"),
         (lambda: rate_thresholds([[0.5, 0.5]], [0.5]), "one per label"),

@@ -62,7 +62,7 @@ def fit(
     if report is not None:
         output.check_page("--report", report)
     with progress_shown(keep=False):
-        trained = train(options)
+        trained = train(options, is_stored=True)
         if launched_rank():
             return  # the model is the same in every process; the first one writes it
         tell(0.99, "writing")
@@ -99,7 +99,12 @@ class Trained:
     embedding_seconds: float
 
 
-def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None] | None" = None) -> Trained:
+def train(
+    options: TrainingOptions,
+    check_table: "Callable[[pd.DataFrame], None] | None" = None,
+    *,
+    is_stored: bool = False,
+) -> Trained:
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
     started, before = time.monotonic(), seconds_not_counted()
     tell(0.0, "loading")
@@ -112,6 +117,10 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         _check(options)
         model = options.model()
         estimator = model.check_settings(options.checkpoint)
+        if is_stored and (why := getattr(estimator, "not_stored", "")):
+            raise InputError(
+                f"fit writes a model file, and none can hold {options.method}: {why}. `onepos complete` needs no file."
+            )
         decisions = None if options.decisions is None else read_decisions(options.decisions)
         how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
         how |= {"checkpoint": options.checkpoint, "estimator": estimator}

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from onepos._utils.parameters import Number
+from onepos._utils.validation import expected
 from onepos.graph.neighbors import nearest_neighbors
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -41,15 +43,19 @@ def cardinality_threshold(probabilities: ArrayLike, n_positives: float, *, at_le
     0.7
     """
     scores = _scores(probabilities)
-    if not 0 < n_positives <= scores.shape[1]:
-        most = f"{scores.shape[1]}, the number of labels"
-        raise ValueError(f"n_positives, the mean number per row, must be above 0 and up to {most}; got {n_positives}.")
+    _check_n_positives(n_positives, scores.shape[1])
     wanted = n_positives * len(scores)
     if at_least_one:
         scores = scores.copy()
         np.put_along_axis(scores, scores.argmax(axis=1)[:, None], max(1.0, float(scores.max())), axis=1)
         wanted = max(wanted, len(scores))
     return float(_kth_gap(scores.reshape(-1, 1), np.array([float(wanted)]))[0])
+
+
+def _check_n_positives(given: Any, n_labels: int) -> None:
+    if not Number(0, n_labels, open_low=True).holds(given):
+        what = f"n_positives, the mean number per row, must be a number above 0 and up to {n_labels}"
+        raise ValueError(expected(f"{what}, the number of labels", given))
 
 
 def rate_thresholds(probabilities: ArrayLike, rates: ArrayLike) -> Scores:
@@ -83,8 +89,7 @@ def label_rates(observed: ArrayLike, n_positives: float) -> Scores:
     """
     counts = (np.asarray(observed) > 0).sum(axis=0).astype(np.float64)
     n_labels = len(counts)
-    if not 0 < n_positives <= n_labels:
-        raise ValueError(f"n_positives must be above 0 and up to {n_labels}, the number of labels; got {n_positives}.")
+    _check_n_positives(n_positives, n_labels)
     if not counts.any():
         raise ValueError("no label was observed in any row; rates cannot be estimated.")
     rates: Scores = n_positives * counts / counts.sum()

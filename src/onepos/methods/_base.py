@@ -305,3 +305,9 @@ class SharesClassifier(OnePositiveClassifier):
         if self.single_label_:
             return log_shares
         return marginal_logits(log_shares, min(self.n_positives_, len(self.classes_) - 0.5))
+
+
+def tag_weights(observed: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Share a row's weight among its given tags; a row without any has zeros."""
+    positive = (observed > 0).astype(np.float64)
+    return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1.0))

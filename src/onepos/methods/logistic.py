@@ -12,7 +12,7 @@ from onepos._utils.context import tell, time_left, warn
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, numpy_generator
 from onepos.exceptions import TrainingWarning
-from onepos.methods._base import SharesClassifier
+from onepos.methods._base import SharesClassifier, tag_weights
 from onepos.methods._softmax_path import PATH_TOLERANCE, PathPoint, SoftmaxProblem, linear_logits
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import first_alike, splits
@@ -92,14 +92,14 @@ class LogisticClassifier(SharesClassifier):
         self.scaler_ = fit_scaler(X, self.scale)
         labelled = np.flatnonzero(labels.labelled)
         features, observed = self.scaler_.transform(X)[labelled], labels.observed[labelled]
-        targets = _shares(observed)
+        targets = tag_weights(observed)
         whole = SoftmaxProblem(features, targets)
         strengths = self._strengths(whole)
         self.validation_scores_ = {}
         best, cut_on, rows = PathPoint(whole.constant_model(), strengths[0], 0), features, "training rows"
         logits: Any = None  # of held-out rows, from the model that did not see them
         if given is not None:
-            truth = _shares(given[1])
+            truth = tag_weights(given[1])
             cut_on, rows, seen = self.scaler_.transform(given[0]), "validation rows", truth.any(axis=1)
             if len(strengths) > 1:
                 best = self._choose([whole], [(cut_on[seen], truth[seen])], strengths)
@@ -172,9 +172,3 @@ class LogisticClassifier(SharesClassifier):
 
     def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
         return super()._marginal(log_shares if self.single_label_ else log_softmax(log_shares, axis=1))
-
-
-def _shares(observed: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Share a row's weight among its observed labels; a row without any has zeros."""
-    positive = (observed > 0).astype(np.float64)
-    return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1.0))
