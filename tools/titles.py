@@ -1,8 +1,8 @@
 """Write the table of the demo, src/onepos/datasets/titles.csv.gz, from the table that it is a part of.
 
 ``python tools/titles.py netflix_titles.csv`` keeps 1,500 random titles that have at least two of the eight most
-frequent genres, and of these genres all. The source is data/netflix_titles.csv of
-github.com/Victoriapm/dbt-basics-workshop at commit bcf10d9880e3a97505a02e3b0bff5be598bbb2fb; its author put it into the public domain (CC0).
+frequent genres, and of these genres all. The source is data/netflix_titles.csv of Victoriapm/dbt-basics-workshop
+on GitHub at commit bcf10d9880e3a97505a02e3b0bff5be598bbb2fb. Its author put it into the public domain (CC0).
 """
 
 import gzip
