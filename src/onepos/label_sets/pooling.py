@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit, logsumexp
+
+from onepos._utils.validation import cases
 
 #: Rows that each member is taken to have explained beforehand: with few held-out rows weights stay alike.
 PRIOR_ROWS = 1.0
@@ -124,12 +127,11 @@ def pool(log_probabilities: NDArray[np.float64], weights: NDArray[np.float64]) -
 
 
 def _cases(observed: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-    """Return row, label and share of every observed label; the labels of a row share its weight."""
-    positives = np.asarray(observed) > 0
-    rows, labels = np.nonzero(positives)
+    """Return ``cases``, at least one."""
+    rows, labels, share = cases(observed if sparse.issparse(observed) else np.asarray(observed))
     if not len(rows):
         raise ValueError("no row has an observed label, so members cannot be weighted; pass rows with labels.")
-    return rows, labels, 1.0 / positives.sum(axis=1)[rows]
+    return rows, labels, share
 
 
 def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[np.float64]:

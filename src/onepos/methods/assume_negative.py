@@ -45,6 +45,8 @@ class AssumeNegativeClassifier(NeuralClassifier):
         "label_smoothing": [below(0.5)],
     }
 
+    _takes_sparse_labels: ClassVar[bool] = True
+
     def _make_objective(self, context: Context) -> Objective:
         weight = self.unobserved_weight
         if isinstance(weight, str):
