@@ -17,7 +17,7 @@ from onepos._utils import storage
 from onepos.exceptions import DataFileError
 from onepos.rows.scaling import single_precision
 from onepos.rows.stored import LARGEST
-from onepos.table.kinds import BOOLEAN, DATE, NUMBER, READABLE, THOUSANDS, TRUTH, Tally, as_words, holds_dates
+from onepos.table.kinds import BOOLEAN, DATE, NUMBER, READABLE, THOUSANDS, TRUTH, Tally, distinct_cells, holds_dates, words_of
 
 if TYPE_CHECKING:
     from onepos.table.encoder import ColumnEncoder
@@ -142,19 +142,19 @@ class FlagColumn(NumberColumn):
 def as_numbers(column: "pd.Series[Any]", holds: str) -> NDArray[np.float64]:
     """Return the values as float64 (yes as 1, durations in seconds), NaN in gaps; other cells are an error."""
     dtype, missing = column.dtype, column.isna().to_numpy(dtype=bool)
-    seen: bool | list[bool] = True
+    seen = True
     if holds == FLAGS:
-        words = as_words(column)
-        missing = pd.isna(words)
-        values = np.array([TRUTH.get(str(word).lower(), np.nan) for word in words])
+        words = words_of(column)
+        missing = words.missing
+        values = words.rows([TRUTH.get(word.lower(), np.nan) for word in words.distinct], np.nan)
+    elif types.is_timedelta64_dtype(dtype):
+        seen, values = holds == DURATIONS, column.dt.total_seconds().to_numpy(dtype=np.float64, na_value=np.nan)
+    elif types.is_numeric_dtype(dtype) and not (types.is_bool_dtype(dtype) or types.is_complex_dtype(dtype)):
+        seen, values = holds != DURATIONS, column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
-        if holds == DURATIONS or types.is_bool_dtype(dtype) or not types.is_numeric_dtype(dtype):
-            seen = [_is_number(cell, holds) for cell in column]
-        if isinstance(dtype, pd.CategoricalDtype):
-            column = column.astype(object)
-        cells = column.dt.total_seconds() if types.is_timedelta64_dtype(dtype) else column
-        values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = (np.isnan(values) | np.logical_not(seen)) & ~missing
+        codes, cells = distinct_cells(column)
+        values = np.append(_numbers_of(cells, holds), np.nan)[codes]
+    wrong = (np.isnan(values) | (not seen)) & ~missing
     dotted = holds == WHOLE and any(re.fullmatch(THOUSANDS, str(cell).strip()) for cell in column[wrong].head(1))
     advice = "Write thousands without dots." if dotted else _CORRECT
     _refuse(column, wrong, f"{DECIMAL if holds == WHOLE else holds} as in training", advice)
@@ -163,12 +163,18 @@ def as_numbers(column: "pd.Series[Any]", holds: str) -> NDArray[np.float64]:
     return values
 
 
+def _numbers_of(cells: list[Any], holds: str) -> NDArray[np.float64]:
+    """Return the numbers of cells, NaN for cells that are none or of a type that training did not see."""
+    if holds == DURATIONS:
+        return np.array([cell.total_seconds() if isinstance(cell, datetime.timedelta) else np.nan for cell in cells])
+    legal = pd.Series([cell if _is_number(cell, holds) else None for cell in cells], dtype=object)
+    return pd.to_numeric(legal, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
 def _is_number(cell: Any, holds: str) -> bool:
     """Whether training saw such cells. A text that is no number at all is found later."""
-    if holds == DURATIONS:
-        return isinstance(cell, datetime.timedelta)
     if isinstance(cell, str):
-        return holds != WHOLE or re.fullmatch(THOUSANDS, cell.strip()) is None
+        return holds != WHOLE or "." not in cell or re.fullmatch(THOUSANDS, cell.strip()) is None
     return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
 
 
@@ -211,7 +217,7 @@ class DateColumn(FittedColumn):
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Choose the formats and learn the range; None if the cells are no dates, or all the same."""
-        formats = [ISO] if holds_dates(column) else _find_formats(as_words(column))
+        formats = [ISO] if holds_dates(column) else _find_formats(words_of(column).distinct)
         days, missing = _days_of(column, formats)
         known = days[~np.isnan(days)]
         if len(known) < max(1.0, READABLE * (~missing).sum()) or known.min() == known.max():
@@ -249,26 +255,18 @@ def _days_of(column: "pd.Series[Any]", formats: list[str]) -> tuple[NDArray[np.f
     """Return days since 1970, NaN where there is no date in one of the formats; and which cells are empty."""
     if types.is_datetime64_any_dtype(column.dtype):
         return _parsed(column, None), column.isna().to_numpy(dtype=bool)
-    words = as_words(column)
-    days = _read(words, formats)
-    are_dates = np.array([isinstance(cell, datetime.date) for cell in column], dtype=bool)
-    days[are_dates] = _read(words[are_dates], [ISO])
-    return days, pd.isna(words)
+    words = words_of(column)
+    cells, days = pd.Series(words.distinct, dtype=object), np.full(len(words.distinct), np.nan)
+    are_texts, are_dates = ([issubclass(kind, legal) for kind in words.types] for legal in (str, datetime.date))
+    for way, legal in ((ISO, are_dates), *((way, are_texts) for way in formats)):
+        unread = np.flatnonzero(np.isnan(days) & np.array(legal, dtype=bool))
+        days[unread] = _parsed(cells.iloc[unread], way)
+    return words.rows(days, np.nan), words.missing
 
 
-def _read(cells: NDArray[Any], formats: list[str]) -> NDArray[np.float64]:
-    """Return days since 1970 by the first format that reads a cell, NaN if none does."""
-    codes, words = pd.factorize(cells)
-    days = np.full(len(words) + 1, np.nan)  # the last one is that of gaps
-    for way in formats:
-        unread = np.flatnonzero(np.isnan(days[:-1]))
-        days[unread] = _parsed(pd.Series(words[unread], dtype=object), way)
-    return days[codes]
-
-
-def _find_formats(cells: NDArray[Any]) -> list[str]:
-    """Return the formats of the cells, the most frequent one first; empty if the cells are no dates."""
-    words = pd.Series(pd.unique(cells), dtype=object).dropna()
+def _find_formats(distinct: list[str]) -> list[str]:
+    """Return the formats of distinct words, the most frequent one first; empty if these are no dates."""
+    words = pd.Series(distinct, dtype=object)
     if words.empty or words.str.contains(_DATE_LIKE).mean() < READABLE:
         return []
     ways, chosen = list(FORMATS), []

@@ -19,6 +19,7 @@ from onepos.table.kinds import (
     TEXT,
     WRITTEN,
     YES_NO,
+    distinct_cells,
     holds_dates,
     is_suggestion,
 )
@@ -64,9 +65,9 @@ def kind_of(column: "pd.Series[Any]") -> str:
     if holds_dates(column):
         return DATE
     words = types.is_object_dtype(dtype) or types.is_string_dtype(dtype) or categorical
-    if not words or _odd_value(column) is not None:
+    _, present = distinct_cells(column)
+    if not words or _odd_value(present) is not None:
         return OTHER
-    present = list(column.dropna().unique())
     if not present:
         return CATEGORY
     are_flags = [isinstance(value, bool | np.bool_) for value in present]
@@ -81,10 +82,10 @@ def kind_of(column: "pd.Series[Any]") -> str:
     return TEXT if is_text and np.mean([len(value.split()) for value in some]) >= _TEXT_WORDS else CATEGORY
 
 
-def _odd_value(column: "pd.Series[Any]") -> Any:
-    """Return the first value that is neither a string nor a real number; None if there is none."""
+def _odd_value(cells: list[Any]) -> Any:
+    """Return the first cell that is neither a string nor a real number; None if there is none."""
     legal = (str, np.bool_, *_NUMBERS)
-    return next((value for value in column.dropna() if not isinstance(value, legal)), None)
+    return next((cell for cell in cells if not isinstance(cell, legal)), None)
 
 
 def judge(column: "pd.Series[Any]", wanted: "ColumnEncoder") -> ColumnChoice:
@@ -103,7 +104,7 @@ def judge(column: "pd.Series[Any]", wanted: "ColumnEncoder") -> ColumnChoice:
             return ColumnChoice(reason=_CONSTANT)
         return ColumnChoice(reason=_INDEX) if kind == NUMBER and _is_index(column) else ColumnChoice(kind)
     if kind == OTHER:
-        odd = _odd_value(column) if column.dtype == object else None
+        odd = _odd_value(distinct_cells(column)[1]) if column.dtype == object else None
         held = column.dtype if odd is None else f"values of type {type(odd).__name__}"
         return ColumnChoice(reason=f"holds {held}, which is neither numbers nor words")
     measured = None if asked else DateColumn.fit(column, wanted) or MeasureColumn.fit(column, wanted)

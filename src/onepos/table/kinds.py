@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -47,18 +47,61 @@ def holds_dates(column: "pd.Series[Any]") -> bool:
     """Whether all cells are dates or times already, not words."""
     if types.is_datetime64_any_dtype(column.dtype):
         return True
-    present = column.dropna() if column.dtype == object else ()
+    present = distinct_cells(column)[1] if column.dtype == object else ()
     return len(present) > 0 and all(isinstance(value, datetime.date) for value in present)
 
 
+def distinct_cells(column: "pd.Series[Any]") -> tuple[NDArray[np.intp], list[Any]]:
+    """Return the place of each row's cell in a list of cells, −1 for a gap; only rows with the same cell share a place.
+
+    Cells of several types are all listed: True is 1 to Python, but not here.
+    """
+    if column.dtype == object and types.infer_dtype(column, skipna=True) not in ("string", "empty"):
+        present = column.notna().to_numpy()
+        return np.where(present, present.cumsum() - 1, -1), column[present].tolist()
+    codes, cells = pd.factorize(column)
+    return codes, cells.tolist()
+
+
+class Words(NamedTuple):
+    """The cells of a column as text (``cell_text``): each distinct word once, with the types of its cells.
+
+    ``codes`` are the places of the rows' words, −1 where there is none. What is computed for each distinct word is what
+    it is for each row: no row depends on others, and a column with few distinct words costs little.
+    """
+
+    codes: NDArray[np.intp]
+    distinct: list[str]
+    types: list[type]
+
+    def rows(self, values: Any, gap: Any) -> NDArray[Any]:
+        """Return the value of each row from those of the distinct words, ``gap`` where there is none."""
+        return np.array([*values, gap], dtype=object if gap is None else type(gap))[self.codes]
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which rows have no word."""
+        return self.codes < 0
+
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """In how many rows each distinct word is."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.distinct))
+
+
+def words_of(column: "pd.Series[Any]") -> Words:
+    """Return the words of a column."""
+    codes, cells = distinct_cells(column)
+    places: dict[tuple[str, type], int] = {}
+    keys = [(cell_text(cell), type(cell)) for cell in cells]
+    word_of = [places.setdefault(key, len(places)) if key[0] else -1 for key in keys]
+    return Words(np.array([*word_of, -1])[codes], [word for word, _ in places], [kind for _, kind in places])
+
+
 def as_words(column: "pd.Series[Any]") -> NDArray[Any]:
-    """Return the text of each cell (``cell_text``), None where there is none."""
-    if isinstance(column.dtype, pd.StringDtype):  # each distinct cell once
-        codes, cells = pd.factorize(column)
-        return np.array([*(cell_text(cell) or None for cell in cells), None], dtype=object)[codes]
-    missing = column.isna().to_numpy()
-    words = [None if gap else cell_text(value) or None for value, gap in zip(column, missing, strict=True)]
-    return np.array(words, dtype=object)
+    """Return the text of each cell, None where there is none."""
+    words = words_of(column)
+    return words.rows(words.distinct, None)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onepos._utils import storage
 from onepos.table.columns import FittedColumn
-from onepos.table.kinds import MEASURE, READABLE, Tally, as_words
+from onepos.table.kinds import MEASURE, READABLE, Tally, Words, words_of
 
 if TYPE_CHECKING:
     from onepos.table.encoder import ColumnEncoder
@@ -53,18 +53,23 @@ class MeasureColumn(FittedColumn):
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Find the units, and mean and spread of their numbers; None if the cells are no numbers with units."""
-        words = [word for word in as_words(column) if word is not None]
-        if len(set(words)) < _LEAST_VALUES or any(_CODE.match(word) for word in words):
+        words = words_of(column)
+        if len(words.distinct) < _LEAST_VALUES or any(map(_CODE.match, words.distinct)):
             return None
-        decimal = _find_decimal_sign([cell[4] for cell in map(_MEASURE.fullmatch, words) if cell is not None])
-        measures = [measure for measure in _read(column, decimal) if measure is not None]
-        seen = {unit for _, unit in measures}
+        cells = list(zip(map(_MEASURE.fullmatch, words.distinct), words.counts.tolist(), strict=True))
+        if sum(n for cell, n in cells if cell is not None) < READABLE * words.counts.sum():
+            return None
+        decimal = _find_decimal_sign([cell[4] for cell, n in cells if cell is not None for _ in range(n)])
+        measures = _read(words, decimal)
+        seen = {measure[1] for measure in measures if measure is not None}
         numbers: dict[str, list[float]] = {}
-        for number, unit in measures:
-            numbers.setdefault(_singular(unit) if _singular(unit) in seen else unit, []).append(number)
+        for measure, (_, n) in zip(measures, cells, strict=True):
+            if measure is not None:
+                number, unit = measure
+                numbers.setdefault(_singular(unit) if _singular(unit) in seen else unit, []).extend([number] * n)
         numbers = {unit: values for unit, values in numbers.items() if len(values) >= _LEAST_ROWS}
         units = sorted(numbers, key=lambda unit: -len(numbers[unit]))
-        if not 0 < len(units) <= _MOST_UNITS or sum(map(len, numbers.values())) < READABLE * len(words):
+        if not 0 < len(units) <= _MOST_UNITS or sum(map(len, numbers.values())) < READABLE * words.counts.sum():
             return None
         means = [float(np.mean(numbers[unit])) for unit in units]
         spreads = [float(np.std(numbers[unit])) or 1.0 for unit in units]
@@ -72,17 +77,17 @@ class MeasureColumn(FittedColumn):
 
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return the numbers of each unit, then which unit it is."""
-        values = np.zeros((len(column), 2, len(self.units)))
-        missing = np.array([word is None for word in as_words(column)])
-        strange = ~missing
-        for row, measure in enumerate(_read(column, self.decimal)):
+        words = words_of(column)
+        values = np.zeros((len(words.distinct) + 1, 2, len(self.units)))  # the last one is that of gaps
+        strange = np.ones(len(words.distinct), dtype=bool)
+        for row, measure in enumerate(_read(words, self.decimal)):
             place = None if measure is None else _place(measure[1], self.units)
             if measure is not None and place is not None:
                 values[row, :, place] = (measure[0] - self.means[place]) / self.spreads[place], 1.0
                 strange[row] = False
-        tally.count(self.name, missing, "missing, taken as no number")
-        tally.count(self.name, strange, "no number with a unit that training saw, taken as gaps")
-        return np.clip(values, -5.0, 5.0).reshape(len(column), -1).astype(np.float32)
+        tally.count(self.name, words.missing, "missing, taken as no number")
+        tally.count(self.name, words.rows(strange, False), "no number with a unit that training saw, taken as gaps")
+        return np.clip(values, -5.0, 5.0).reshape(len(values), -1).astype(np.float32)[words.codes]
 
     def describe(self) -> str:
         """Return the units."""
@@ -93,11 +98,10 @@ class MeasureColumn(FittedColumn):
         return f"number with unit: {units}{commas} → {self.n_features} features (number for each unit, which unit)"
 
 
-def _read(column: "pd.Series[Any]", decimal: str) -> list[tuple[float, str] | None]:
-    """Return number and unit of each cell. Only texts have a decimal sign to mistake."""
-    signs = [decimal if isinstance(cell, str) else "." for cell in column]
-    words = zip(as_words(column), signs, strict=True)
-    return [None if word is None else _measure(word, sign) for word, sign in words]
+def _read(words: Words, decimal: str) -> list[tuple[float, str] | None]:
+    """Return number and unit of each distinct word. Only texts have a decimal sign to mistake."""
+    signs = [decimal if issubclass(kind, str) else "." for kind in words.types]
+    return list(map(_measure, words.distinct, signs))
 
 
 def _singular(unit: str) -> str:

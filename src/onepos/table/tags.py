@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onepos._utils.context import warn
 from onepos._utils.labels import cell_text, distinct_labels, mark_labels, normal_tag
 from onepos.exceptions import DataFileError, LabelWarning
-from onepos.table.kinds import SUGGESTED, as_words, require_columns
+from onepos.table.kinds import SUGGESTED, as_words, require_columns, words_of
 
 _DECIDED = {"accept": 1, "reject": -1}  # What a reviewer's decision makes of a label
 _LISTS = (list, tuple, set, frozenset, np.ndarray)  # What a cell with several tags may be
@@ -45,24 +45,34 @@ def split_tags(
 ) -> pd.DataFrame:
     """Turn sets of tags, joined by ``separator``, into an int8 indicator; only tags in ``classes`` count."""
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
-    sets = [[tag for tag in map(normal_tag, cell) if tag] for cell in cells_of_tags(tags, separator)]
-    rows = np.repeat(np.arange(len(sets)), [len(tags_of_row) for tags_of_row in sets])
-    values, _ = mark_labels(list(chain.from_iterable(sets)), pd.Index(classes, dtype=object), rows, len(sets))
-    return pd.DataFrame(values, columns=classes, index=tags.index)
+    cells, of_row = _distinct_cells_of_tags(tags, separator)
+    sets = [[tag for tag in map(normal_tag, cell) if tag] for cell in [*cells, []]]  # the last one is that of gaps
+    places = np.repeat(np.arange(len(sets)), [len(tags_of_cell) for tags_of_cell in sets])
+    values, _ = mark_labels(list(chain.from_iterable(sets)), pd.Index(classes, dtype=object), places, len(sets))
+    return pd.DataFrame(values[of_row], columns=classes, index=tags.index)
 
 
 def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
     """Return the distinct tags of a column, sorted; warn if several spellings are one tag."""
-    cells = cells_of_tags(tags, separator)
+    cells, _ = _distinct_cells_of_tags(tags, separator)
     return [tag for tag in distinct_labels(chain.from_iterable(cells), stacklevel=3) if tag]
 
 
 def cells_of_tags(tags: "pd.Series[Any]", separator: str | None) -> list[list[str]]:
     """Return the tags of each cell as they are written. A cell may be a list of tags, as in parquet files."""
+    cells, of_row = _distinct_cells_of_tags(tags, separator)
+    cells.append([])  # a gap
+    return [cells[place] for place in of_row]
+
+
+def _distinct_cells_of_tags(tags: "pd.Series[Any]", separator: str | None) -> tuple[list[list[str]], NDArray[np.intp]]:
+    """Return the tags of each distinct cell, and the place of each row's cell among them, −1 for a gap."""
     if not holds_lists(tags):
-        return [_split(word, separator) for word in as_words(tags)]
+        words = words_of(tags)
+        return [_split(word, separator) for word in words.distinct], words.codes
     lists = [list(cell) if isinstance(cell, _LISTS) else [cell] for cell in tags]
-    return [[text for tag in cell if not pd.isna(tag) and (text := cell_text(tag))] for cell in lists]
+    cells = [[text for tag in cell if not pd.isna(tag) and (text := cell_text(tag))] for cell in lists]
+    return cells, np.arange(len(cells))
 
 
 def holds_lists(tags: "pd.Series[Any]") -> bool:
@@ -71,10 +81,8 @@ def holds_lists(tags: "pd.Series[Any]") -> bool:
     return may and any(isinstance(cell, _LISTS) for cell in tags)
 
 
-def _split(word: str | None, separator: str | None) -> list[str]:
+def _split(word: str, separator: str | None) -> list[str]:
     """Return the tags of a cell as they are written, without blanks around them; one tag without ``separator``."""
-    if word is None:
-        return []
     return [tag.strip() for tag in word.split(separator.strip() or separator) if tag.strip()] if separator else [word]
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from onepos._utils import storage
 from onepos.exceptions import DataFileError
 from onepos.table.columns import FittedColumn
-from onepos.table.kinds import CATEGORY, LIST, TEXT, VALUES, Tally, as_words
+from onepos.table.kinds import CATEGORY, LIST, TEXT, VALUES, Tally, Words, as_words, words_of
 
 if TYPE_CHECKING:
     from onepos.table.encoder import ColumnEncoder
@@ -36,12 +36,12 @@ class CategoryColumn(FittedColumn):
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self:
         """Find the distinct values, however many there are."""
-        return cls(name=str(column.name), values=sorted({word for word in _wholes(column) if word is not None}))
+        return cls(name=str(column.name), values=sorted(set(_wholes(words_of(column)))))
 
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> NDArray[np.float32]:
         """Return one column for each value."""
-        position: dict[str | None, int] = {None: -1} | {value: j for j, value in enumerate(self.values)}
-        codes = np.array([position.get(word, -2) for word in _wholes(column)], dtype=np.int64)
+        words, position = words_of(column), {value: j for j, value in enumerate(self.values)}
+        codes = words.rows([position.get(word, -2) for word in _wholes(words)], -1)
         tally.count(self.name, codes == -1, "missing, taken as none of the categories")
         tally.count(self.name, codes == -2, "of a category that training never saw, taken as none of the categories")
         return np.asarray(codes[:, None] == np.arange(len(self.values)), dtype=np.float32)
@@ -51,11 +51,9 @@ class CategoryColumn(FittedColumn):
         return f"category: {len(self.values):,} values → {self.n_features:,} features"
 
 
-def _wholes(column: "pd.Series[Any]") -> list[str | None]:
-    """Return the words, whole numbers without ``.0``, which pandas writes after them if another row has a gap."""
-    codes, words = pd.factorize(as_words(column))
-    whole = [*(re.sub(r"^(-?\d+)\.0$", r"\1", word) for word in words), None]
-    return [whole[code] for code in codes]
+def _wholes(words: Words) -> list[str]:
+    """Return distinct words, whole numbers without ``.0``, which pandas writes after them if another row has a gap."""
+    return [re.sub(r"^(-?\d+)\.0$", r"\1", word) for word in words.distinct]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -87,15 +85,20 @@ class BagColumn(FittedColumn):
     @classmethod
     def fit(cls, column: "pd.Series[Any]", wanted: "ColumnEncoder") -> Self | None:
         """Choose frequent values, of cells or of their parts, whichever cover more rows; None if they cover too few."""
-        words = [word for word in _wholes(column) if word is not None]
-        signs = ["", *(sign for sign in _SIGNS if sum(sign in word for word in words) >= _LISTS * len(words))]
-        most, best = max(1.0, _LEAST_SHARE * len(words)), None
-        for sign in signs:
-            cells = [_parts(word, sign) for word in words]
-            counts = Counter(part for cell in cells for part in cell)
+        words = words_of(column)
+        wholes, rows_of = _wholes(words), words.counts.tolist()
+        n_rows = sum(rows_of)
+        shares = {sign: sum(n for word, n in zip(wholes, rows_of, strict=True) if sign in word) for sign in _SIGNS}
+        most, best = max(1.0, _LEAST_SHARE * n_rows), None
+        for sign in ["", *(sign for sign in _SIGNS if shares[sign] >= _LISTS * n_rows)]:
+            cells = [_parts(word, sign) for word in wholes]
+            counts: Counter[str] = Counter()
+            for cell, n in zip(cells, rows_of, strict=True):
+                counts.update(dict.fromkeys(cell, n))
             frequent = [part for part, n in counts.items() if n >= LEAST_ROWS]
             values = sorted(frequent, key=lambda part: (-counts[part], part))[: wanted.max_values]
-            covered = sum(not cell.isdisjoint(values) for cell in cells)
+            used = set(values)
+            covered = sum(n for cell, n in zip(cells, rows_of, strict=True) if not cell.isdisjoint(used))
             if covered >= most:
                 most = covered + 1.0
                 rest = sum(counts.values()) - sum(counts[value] for value in values)
@@ -104,7 +107,7 @@ class BagColumn(FittedColumn):
                     values=values,
                     sign=sign,
                     n_found=len(counts),
-                    n_hashed=HASHED if rest >= _REST * len(cells) and len(cells) >= _ENOUGH_ROWS else 0,
+                    n_hashed=HASHED if rest >= _REST * n_rows and n_rows >= _ENOUGH_ROWS else 0,
                     length=float(np.mean([len(part.split()) for part in counts])),
                 )
         return best
@@ -122,24 +125,23 @@ class BagColumn(FittedColumn):
     def transform(self, column: "pd.Series[Any]", tally: Tally) -> Any:
         """Return CSR, one column for each value, one for all others, one for gaps, and the hashed ones."""
         position = {value: j for j, value in enumerate(self.values)}
-        other, words = len(position), _wholes(column)
-        cells = [set() if word is None else _parts(word, self.sign) for word in words]
-        places = [sorted({position.get(part, other) for part in cell}) for cell in cells]
-        rows = [[other + 1] if word is None else row for word, row in zip(words, places, strict=True)]
-        tally.count(self.name, [word is None for word in words], "missing, taken as a value of its own")
+        other, words = len(position), words_of(column)
+        cells = [_parts(word, self.sign) for word in _wholes(words)]
+        rows = [sorted({position.get(part, other) for part in cell}) for cell in cells] + [[other + 1]]  # last: a gap
+        tally.count(self.name, words.missing, "missing, taken as a value of its own")
         sizes = np.array([len(row) for row in rows])
         indices = np.array([j for row in rows for j in row], dtype=np.int32)
         weights = np.repeat(1.0 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
         bag = sparse.csr_array((weights, indices, np.cumsum([0, *sizes])), shape=(len(rows), other + 2))
         if not self.n_hashed:
-            return bag
+            return bag[words.codes]
         from sklearn.feature_extraction.text import HashingVectorizer
 
         ngrams = HashingVectorizer(
             analyzer="char_wb", ngram_range=(3, 4), n_features=self.n_hashed, alternate_sign=False, dtype=np.float32
         )
-        rest = [" ".join(sorted(part for part in cell if part not in position)) for cell in cells]
-        return sparse.hstack([bag, sparse.csr_array(ngrams.transform(rest))], format="csr")
+        rest = [" ".join(sorted(part for part in cell if part not in position)) for cell in [*cells, set[str]()]]
+        return sparse.hstack([bag, sparse.csr_array(ngrams.transform(rest))], format="csr")[words.codes]
 
     def describe(self) -> str:
         """Return how many values there are, and how many have a column."""
