@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 
 from onepos._utils.context import deadline, limit_lifted, tell, time_left
+from onepos._utils.validation import to_dense
 from onepos.exceptions import DataFileError
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import METHODS, make_classifier
@@ -26,6 +28,7 @@ from onepos.training import Processes
 #: Methods that predict every training row out of fold and keep the result as ``comparison_``: nothing is held out.
 COMPARE_THEMSELVES = frozenset({"auto"})
 FOLDER_ROWS = 50_000  # Rows of a folder's files by which columns are judged, and which are in memory at a time
+_MOST_COMPARED = 20_000_000  # Rows × labels from which a model is compared with others
 _HELD_OUT = 0.1  # Share of the tagged rows held out, unless the method compares itself
 _LEAST_SECONDS = 1.0  # Seconds that auto gets at least, if reading and encoding took all of its time budget
 
@@ -39,7 +42,7 @@ class EncodedRows:
     """
 
     features: Any
-    observed: NDArray[np.int8]
+    observed: Any  # int8, an array or a CSR array
     train: NDArray[np.intp]
     held: NDArray[np.intp]
     most: int | None = None
@@ -53,17 +56,18 @@ class EncodedRows:
     def to_fit(self, labels: list[str]) -> tuple[Any, pd.DataFrame]:
         """Return features and tags for ``fit``."""
         if self.most is None:
-            return self.features[self.train], pd.DataFrame(self.observed[self.train], columns=labels)
+            tags = self.observed[self.train]
+            return self.features[self.train], tags if sparse.issparse(tags) else pd.DataFrame(tags, columns=labels)
         seen = self.observed.copy()
         seen[self.held] = 0
         return self.features, pd.DataFrame(seen, columns=labels)
 
     def some(self, rows: NDArray[np.intp], most: int | None = None) -> tuple[Any, NDArray[np.int8]]:
         """Return features and tags of rows from all over the given ones, as many as may be read."""
-        most = most or self.most or max(1, len(rows))
+        most = min(most or self.most or len(rows), max(100, _MOST_COMPARED // self.observed.shape[1])) or 1
         chosen = np.sort(rows)[:: max(1, len(rows) // most)]
         features = self.features[chosen]
-        return features if self.most is None else np.asarray(features), self.observed[chosen]
+        return features if self.most is None else np.asarray(features), to_dense(self.observed[chosen])
 
 
 def read_folder(
@@ -142,7 +146,7 @@ def _shared_array(shape: tuple[int, int], folder: str | Path | None, processes: 
 
 
 def split_rows(
-    observed: NDArray[np.int8],
+    observed: Any,
     method: str,
     fraction: float | None,
     random_state: int | None,
@@ -155,7 +159,7 @@ def split_rows(
     if fraction is None:
         fraction = 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
     if fraction == 0 or not can_hold_out(observed):
-        return np.arange(len(observed)), np.empty(0, dtype=np.intp)
+        return np.arange(observed.shape[0]), np.empty(0, dtype=np.intp)
     marks = None if features is None else row_marks(features)
     alike = None if marks is None else first_equal(marks)
     return hold_out(observed, fraction, np.random.default_rng(random_state), alike=alike)
