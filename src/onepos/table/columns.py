@@ -17,7 +17,18 @@ from onepos._utils import storage
 from onepos.exceptions import DataFileError
 from onepos.rows.scaling import single_precision
 from onepos.rows.stored import LARGEST
-from onepos.table.kinds import BOOLEAN, DATE, NUMBER, READABLE, THOUSANDS, TRUTH, Tally, distinct_cells, holds_dates, words_of
+from onepos.table.kinds import (
+    BOOLEAN,
+    DATE,
+    NUMBER,
+    READABLE,
+    THOUSANDS,
+    TRUTH,
+    Tally,
+    distinct_cells,
+    holds_dates,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from onepos.table.encoder import ColumnEncoder
