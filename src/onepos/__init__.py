@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
     from onepos.methods.assume_negative import FullySupervisedClassifier as FullySupervisedClassifier
     from onepos.methods.auto.classifier import AutoClassifier as AutoClassifier
+    from onepos.methods.centroid import CentroidClassifier as CentroidClassifier
     from onepos.methods.crisp import CRISPClassifier as CRISPClassifier
     from onepos.methods.entropy_maximization import EntropyMaximizationClassifier as EntropyMaximizationClassifier
-    from onepos.methods.centroid import CentroidClassifier as CentroidClassifier
     from onepos.methods.forest import ForestClassifier as ForestClassifier
     from onepos.methods.frequency import FrequencyClassifier as FrequencyClassifier
     from onepos.methods.generalized_robust import GeneralizedRobustClassifier as GeneralizedRobustClassifier

@@ -98,8 +98,8 @@ def stacked(parts: Sequence[Any]) -> Any:
 class Labels:
     """Observed labels in the one form that the library works with."""
 
-    #: The paper's L, int8 of shape (n_samples, n_labels): 1 observed, 0 unknown, −1 known to be absent. A CSR array if it
-    #: came as one and has more than ``DENSE_LABELS`` entries.
+    #: The paper's L, int8 of shape (n_samples, n_labels): 1 observed, 0 unknown, −1 known to be absent. An array, or a
+    #: CSR array if it came as one and has more than ``DENSE_LABELS`` entries.
     observed: Any
     #: Names of the labels: column names, class values, or 0 … c−1.
     classes: NDArray[Any]
@@ -220,7 +220,7 @@ def _check_sparse_indicator(y: Any) -> Labels:
     return Labels(observed, np.arange(observed.shape[1]))
 
 
-def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
+def check_validation_labels(y: Any, classes: NDArray[Any]) -> Any:
     """Validation labels as an int8 indicator whose columns are those of training, in the same order."""
     if _is_vector(y):
         vector = to_dense(y).ravel()

@@ -47,7 +47,8 @@ EscapeFormulas = Annotated[
 ]
 _THRESHOLD = "Probability from which a label is in the set (default: the model's thresholds)."
 Threshold = Annotated[float | None, option("P", _THRESHOLD, min=0.0, max=1.0)]
-Top = Annotated[int | None, option("K", "Write sets of the K best labels instead.", min=1)]
+_TOP = "Write sets of the K best labels instead (default with more than 200 labels: 20)."
+Top = Annotated[int | None, option("K", _TOP, min=1)]
 Report = Annotated[Path | None, option("HTML", "Also write a page about the model.")]
 _SEED = "Random seed; equal seeds give equal results (auto: if time suffices)."
 _METHOD = typer.Option(help="Key from `onepos methods`; auto combines several.")

@@ -130,7 +130,7 @@ class OnePositiveClassifier(_Fitted):
         if sparse.issparse(labels.observed) and not self._takes_sparse_labels:
             if n_rows * n_labels > _MOST_LABELS:
                 raise ValueError(
-                    f"{type(self).__name__} needs the labels as a dense matrix, and {n_rows:,} rows × {n_labels:,} labels "
+                    f"{type(self).__name__} needs labels as a dense matrix, and {n_rows:,} rows × {n_labels:,} labels "
                     "are too many: take auto, centroid or capped, or fewer rows."
                 )
             labels = replace(labels, observed=labels.observed.toarray())

@@ -89,8 +89,8 @@ class Context:
         if isinstance(self.rows.features, DatasetRows):
             raise ValueError(
                 "this method looks for similar rows, which needs features as a matrix, and X is a Dataset: pass an "
-                f"array of {self.rows.observed.shape[0]} rows as graph_features in fit, such as the outputs of a trained "
-                "network."
+                f"array of {self.rows.observed.shape[0]} rows as graph_features in fit, such as the outputs of a "
+                "trained network."
             )
         return GraphFeatures(self.rows.features, apart=False)
 

@@ -22,6 +22,9 @@ from onepos.label_sets.thresholds import (
 if TYPE_CHECKING:
     from onepos.training import History
 
+#: Most scores (rows × labels) that are returned at once, 8 bytes each.
+_MOST_SCORES = 1 << 29
+
 
 class LabelSetsMixin:
     """What every classifier does with its logits: it calibrates them and cuts label sets."""
@@ -57,6 +60,12 @@ class LabelSetsMixin:
     def _final_logits(self, X: Any) -> Scores:
         """Return the logits, calibrated if ``calibrate`` was called."""
         features = self._check_features(X)
+        n_rows, n_labels = features.shape[0], len(self.classes_)
+        if n_rows * n_labels > _MOST_SCORES:
+            raise ValueError(
+                f"scores of {n_rows:,} rows × {n_labels:,} labels would take {8e-9 * n_rows * n_labels:.0f} GB: pass "
+                f"at most {_MOST_SCORES // n_labels:,} rows at a time. `onepos predict` writes the best labels."
+            )
         return (
             self.calibration_.apply(self._ranking(features))
             if hasattr(self, "calibration_")

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.special import log_softmax, logsumexp
 
 from onepos._utils.context import time_left
+from onepos._utils.validation import csr
 
 #: What a step promises per row when a strength is solved: well enough to choose between strengths, and to keep.
 PATH_TOLERANCE, _FINAL_TOLERANCE = 3e-4, 3e-6
@@ -35,12 +36,12 @@ class PathPoint(NamedTuple):
 class SoftmaxProblem:
     """min over W, b of Σ_i CE(softmax(x_i W + b), t_i) + ½·l2·‖W‖², for a series of ``l2``.
 
-    The targets, a CSR array (n_samples, n_labels), of a row sum to one. Labels that no row has take no part; ``complete`` adds them. Weights have the
+    The targets of a row sum to one. Labels that no row has take no part; ``complete`` adds them. Weights have the
     precision of the features.
     """
 
     def __init__(self, features: Any, targets: Any) -> None:
-        self.features = features
+        self.features, targets = features, csr(targets)
         counts = np.asarray(targets.sum(axis=0))
         #: Labels that some row has, (c,).
         self.seen: NDArray[np.bool_] = counts > 0

@@ -98,7 +98,8 @@ class CentroidClassifier(SharesClassifier):
             evidence, truth, where = [self._evidence(self._rows(given[0]))], [given[1]], "validation rows"
         else:
             evidence, truth, where = [], [], "held-out rows"
-            pairs = splits(labels.observed, self.validation_fraction, generator, keep_labels=False, alike=first_alike(X))
+            alike, fraction = first_alike(X), self.validation_fraction
+            pairs = splits(labels.observed, fraction, generator, keep_labels=False, alike=alike)
             for train, held in pairs:
                 some = generator.permutation(held)[: max(50, _MOST_JUDGED // (len(labels.classes) * len(pairs)))]
                 self._add_up(rows[train], labels.observed[train])

@@ -154,10 +154,8 @@ class LogisticClassifier(SharesClassifier):
             raise ValueError(f"l2 must be one or several numbers, finite and >= 0; got {self.l2!r}.")
         return strengths
 
-    def _choose(
-        self, problems: list[SoftmaxProblem], held: list[tuple[Any, Any]], strengths: list[float]
-    ) -> PathPoint:
-        """Follow the path of all problems in step; return the best strength, and the first one's weights of all labels."""
+    def _choose(self, problems: list[SoftmaxProblem], held: list[tuple[Any, Any]], strengths: list[float]) -> PathPoint:
+        """Follow the path of all problems in step; return the best strength, with the first one's weights."""
         weights = [problem.constant_model() for problem in problems]
         best, worse = PathPoint(problems[0].complete(weights[0]), strengths[0], 0), 0
         for place, l2 in enumerate(strengths):

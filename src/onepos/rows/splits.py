@@ -1,7 +1,8 @@
 """Rows to train on and rows to judge by: a part held out at random, or folds.
 
-Labels are an indicator, dense or CSR. All functions draw among ``rows``, by default those with an observed positive, and return pairs (to train on, held out)
-of sorted row numbers. All rows that are not held out are there to train on, those without a label among them.
+Labels are an indicator, dense or CSR. All functions draw among ``rows``, by default those with an observed positive.
+They return pairs (to train on, held out) of sorted row numbers. All rows that are not held out are there to train on,
+those without a label among them.
 
 Rows with the same features describe one thing, as far as a model can tell. With ``alike``, from ``first_alike``, they
 stay together: a model that has seen one of them would know the others.

@@ -141,6 +141,22 @@ def join_tags(
     return [separator.join(labels_of_row[:top]) for labels_of_row in sets]
 
 
+def best_tags(
+    probabilities: pd.DataFrame, top: int, separator: str, threshold: float = 0.0
+) -> tuple[list[str], list[str]]:
+    """Return each row's ``top`` labels that reach ``threshold``, best first, and their probabilities, both joined."""
+    labels, values = [str(name) for name in probabilities.columns], probabilities.to_numpy(dtype=np.float64)
+    top = min(top, len(labels))
+    best = np.sort(np.argpartition(-values, top - 1, axis=1)[:, :top], axis=1)
+    shares = np.take_along_axis(values, best, axis=1)
+    order = np.argsort(-shares, axis=1, kind="stable")
+    best, shares = (np.take_along_axis(part, order, axis=1) for part in (best, shares))
+    sizes = (shares >= threshold).sum(axis=1)
+    sets = [separator.join([labels[j] for j in row[:size]]) for row, size in zip(best, sizes, strict=True)]
+    written = [separator.join([f"{share:.6g}" for share in row[:n]]) for row, n in zip(shares, sizes, strict=True)]
+    return sets, written
+
+
 def joining_sign(labels: Sequence[str]) -> str:
     """Return what joins the tags of a set in an output: ``;``, or another sign if a label holds it."""
     signs = (JOINED_BY, *_OTHER_SIGNS)
@@ -184,7 +200,8 @@ class LabelColumns(NamedTuple):
         if self.label is None:
             made = self.indicator(frame)
             return [str(name) for name in made.columns], made.to_numpy(dtype=np.int8)
-        require_columns(frame, [name for name in (self.id, self.label) if name is not None], "id or label")
+        require_columns(frame, [self.id] if self.id is not None else [], "id")
+        require_columns(frame, [self.label], "label")
         labels = training_labels(frame[self.label], self.separator)
         matrix = tag_matrix(frame[self.label], self.separator, labels)
         return labels, matrix if np.prod(matrix.shape, dtype=np.int64) > DENSE_LABELS else matrix.toarray()

@@ -249,8 +249,8 @@ class AutoClassifier(SharesClassifier):
             facts["converged"] = False
             warn(
                 f"the time was too short: {', '.join(facts['not_finished'])} learnt nothing from "
-                f"{folds.observed.shape[0]:,} rows in that time, and labels are ranked by their frequency. Pass a larger "
-                "time_budget (--budget on the command line), or fewer rows.",
+                f"{folds.observed.shape[0]:,} rows in that time, and labels are ranked by their frequency. Pass a "
+                "larger time_budget (--budget on the command line), or fewer rows.",
                 TrainingWarning,
                 stacklevel=4,
             )

@@ -116,9 +116,7 @@ def deal(
     return Folds(features, observed, parts)
 
 
-def _deal_many(
-    features: Any, observed: Any, judges: Labelled | None, generator: np.random.Generator
-) -> Folds:
+def _deal_many(features: Any, observed: Any, judges: Labelled | None, generator: np.random.Generator) -> Folds:
     """Hold out some rows, unless there are ``judges``; the order of the others begins with a row of each label."""
     n_rows, n_labels = observed.shape
     train, held = np.arange(n_rows), np.empty(0, dtype=np.intp)
