@@ -37,7 +37,7 @@ from scipy import sparse
 from onepos._utils.validation import IntArray, MatrixLike
 
 __all__ = ["METRICS", "METRIC_TITLES", "average_precision", "coverage", "evaluate", "hamming_loss"]
-__all__ += ["higher_is_better", "one_error", "ranking_loss", "row_values"]
+__all__ += ["higher_is_better", "one_error", "ranking_loss", "row_values", "single_positive_values"]
 
 #: Titles of the five measures by name.
 METRIC_TITLES: Mapping[str, str] = {
@@ -189,6 +189,20 @@ def row_values(
         for name in names:
             values[name][rows] = measured[name]
     return values
+
+
+def single_positive_values(observed: NDArray[Any], scores: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+    """Return what one known tag per row tells: its reciprocal rank, and whether it is among the first 1, 3 and 5.
+
+    A row's other tags are unknown, so a high-ranked label may well be right: these numbers compare models, they do not
+    say how good one is. Ties count against the tag. Of several known tags the best ranked counts. Rows without a known
+    tag give NaN.
+    """
+    known = np.asarray(observed) > 0
+    best = np.where(known, scores, -np.inf).max(axis=1)
+    ranks = np.where(known.any(axis=1), (np.asarray(scores) >= best[:, None]).sum(axis=1), np.nan).astype(np.float64)
+    recalls = {f"recall_at_{k}": np.where(np.isnan(ranks), np.nan, ranks <= k).astype(np.float64) for k in (1, 3, 5)}
+    return {"reciprocal_rank": 1.0 / ranks} | recalls
 
 
 def _means(Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...], threshold: float = 0.5) -> dict[str, float]:

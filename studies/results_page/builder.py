@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onepos.metrics import METRICS
-from onepos_studies.study.figures import figure_svg, save_figure
+from onepos.pages.figures import figure_svg
+from onepos_studies.study.figures import save_figure
 from results_page import best_blocks, label_blocks, main_blocks
 from results_page.cost_block import cost_block, provenance_block
 from results_page.drawings import Drawing, draw

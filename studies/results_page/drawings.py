@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onepos.pages.figures import FAINT, INK, PAPER, TEXT, label_axes, new_figure
 from onepos_studies.study import figures
-from onepos_studies.study.figures import read_json
+from onepos_studies.study.figures import recorded
 from onepos_studies.study.spec import is_full_supervision
 from onepos_studies.study.tables import ALPHA, metric_ranks
 from results_page.label_blocks import equal_labels
 from results_page.source import Source
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -38,7 +37,7 @@ def draw(sources: Mapping[str, Source]) -> list[Drawing]:
     reliable = (
         "Share of unobserved labels of yeast that are truly present, by the soft label D; below, how many there are"
     )
-    traced, moved = _recorded(paper.of("scene"), "curve", "test"), paper.of("delicious")
+    traced, moved = recorded(paper.of("scene"), "curve", "test"), paper.of("delicious")
     pairs = [
         ("sufficiency-tmc2007", figures.sufficiency(sizes.of("tmc2007")), sizes, by_size),
         ("equal-labels", _equal_labels(sizes), sizes, _EQUAL_LABELS),
@@ -52,10 +51,6 @@ def draw(sources: Mapping[str, Source]) -> list[Drawing]:
         Drawing(name, figure, f"{caption}. Study `{source.study.name}`, {source.study.trials} trials.")
         for name, figure, source, caption in pairs
     ]
-
-
-def _recorded(rows: "pd.DataFrame", column: str, name: str) -> "pd.DataFrame":
-    return rows[[bool((read_json(text) or {}).get(name)) for text in rows[column]]]
 
 
 _EQUAL_LABELS = (

@@ -39,6 +39,7 @@ def test_version(run):
 def test_help(run):
     code, out, err = run("--help")
     assert (code, err) == (0, "")
+    assert run() == (code, out, err)
     for command in ("demo", "methods", "fit"):
         assert command in out
     assert "--json" in run("methods", "--help")[1]
@@ -47,7 +48,6 @@ def test_help(run):
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
         ("nosuch",),
         ("--nosuch",),
         ("demo", "--seed", "-1"),

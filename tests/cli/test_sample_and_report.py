@@ -1,6 +1,7 @@
 """``fit --sample``, ``--budget``, ``--report`` end to end, and what goes wrong with them in one line."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -33,9 +34,9 @@ def test_a_sample_calibrates(run, folder, tmp_path):
     sample = ("--sample", folder / "sample.csv", *ALL_TAGS)
     code, said, _ = run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--out", better)
     assert code == 0
-    assert "on 60 rows with" in said
+    assert "On 60 rows with" in said
     mean = pd.read_csv(folder / "sample.csv")["tags"].str.count(";").add(1).mean()
-    assert f"sets have {mean:.2f}" in said
+    assert f"Sets have {mean:.2f}" in said
     checked = pd.read_csv(folder / "checked.csv")
     truth = checked["tags"].str.get_dummies(";").to_numpy()
     losses = []
@@ -48,7 +49,7 @@ def test_a_sample_calibrates(run, folder, tmp_path):
     by_hand.calibrate(rows, rows["tags"].str.get_dummies(";"))
     assert np.array_equal(by_hand.predict_proba(checked), onepos.load(better).predict_proba(checked))
     said = run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--n-positives", 1.5, "--out", plain)[1]
-    assert "sets have 1.50; 1.5 were asked for" in said
+    assert "Sets have 1.50; 1.5 were asked for" in said
     facts = json.loads(run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--out", better, "--json")[1])
     assert facts["calibration"]["expected_after"] == pytest.approx(facts["calibration"]["labels_per_row"], abs=0.05)
 
@@ -64,7 +65,7 @@ def test_a_sample_of_0_1_columns(run, folder, tmp_path):
         "--sample", tmp_path / "full.pq", "--out", tmp_path / "m", "--report", tmp_path / "m.html",
     )  # fmt: skip
     assert code == 0
-    assert "on 60 rows" in said
+    assert "On 60 rows" in said
     assert (tmp_path / "m.html").is_file()
 
 
@@ -103,9 +104,8 @@ def test_a_budget_that_runs_out_at_once_leaves_auto_its_two_baselines(run, folde
     assert code == 0, err
     assert left[0] > 0  # else it would be a constant model, and the features would seem to say nothing
     assert "trained     auto" in said
-    assert said.count("of the weight") == 2
-    assert all(f"member      {key}" in said for key in ("frequency", "logistic"))
-    assert "time was up after 2 members;" in said
+    assert re.search(r"weights: (frequency|logistic) \d+%", said)
+    assert "time was up after 2 members." in said
 
 
 FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)

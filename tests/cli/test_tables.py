@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 import sys
 
 import numpy as np
@@ -49,12 +50,12 @@ def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
     for words in (
         "90 rows",
         "1 text, 2 number, 1 category, 1 boolean",
-        "'light' number → 1 feature, standardised",
+        "'light', 'size' each number → 1 feature, standardised",
         "'light': 1 missing, filled with the median",
         "rows without a tag: 1",
         "an on 81 rows",
-        "mean reciprocal rank",
-        f"Next: onepos predict {out}",
+        "held-out rows, the given tag is the first suggestion in",
+        f"Next: onepos complete {folder / 'photos.csv'} --model {out} --out {folder / 'photos-completed.csv'}",
     ):
         assert words in said
     assert "training" in err
@@ -152,7 +153,7 @@ def test_complete_keeps_the_table_and_the_observed_tag(run, folder, tmp_path):
         "--review", tmp_path / "review.html", "--title", "camera",
     )  # fmt: skip
     assert code == 0
-    assert "tags suggested beside those observed" in said
+    assert "tags suggested beside the given ones" in said
     before = pd.read_csv(folder / "photos.csv", dtype=str, keep_default_na=False)
     after = pd.read_csv(tmp_path / "c.csv", dtype=str, keep_default_na=False)
     pd.testing.assert_frame_equal(after[before.columns], before)
@@ -321,8 +322,11 @@ def test_fit_compares_with_frequency_and_a_linear_model(run, folder, tmp_path):
     assert list(result["methods"])[:2] == ["an", "frequency"]
     assert len(result["methods"]) == 3
     for method, scores in result["methods"].items():
-        assert f"{method:<10} {scores['reciprocal_rank']:.3f}" in said
-    assert f"the tag is first in {result['recall_at_1']:.0%}" in said
+        assert f"{method:<10} {scores['reciprocal_rank']:.3f}" not in said
+    first = {method: f"{scores['recall_at_1']:.0%}" for method, scores in result["methods"].items()}
+    beside = f"(by frequency alone: {first['frequency']}, logistic regression: {first['logistic']})"
+    assert f"the given tag is the first suggestion in {first['an']} of cases {beside}." in said
+    assert f"an         {result['reciprocal_rank']:.3f}, " in run(*arguments, "--out", tmp_path / "m", "--verbose")[1]
     assert "This number is a guess: give the true mean with --n-positives M" in " ".join(said.split())
 
 
@@ -726,3 +730,56 @@ def test_a_closed_stream_is_no_error(monkeypatch, name):
         main(["methods"])
     assert ended.value.code == 0
     getattr(sys, name).close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("fit", "photos.csv", "--label", "tagg", *FAST, "--out", "m"), "Did you mean 'tag'? The columns are:"),
+        (("fit", "photos.csv", "--label", "tag", "--method", "simle", "--out", "m"), "Did you mean 'smile'?"),
+        (
+            ("fit", "photos.csv", "--label", "tag", "--method", "an", "--set", "max_epoch=3", "--out", "m"),
+            "method 'an' has no setting 'max_epoch'. Did you mean 'max_epochs'?",
+        ),
+        (("predict", "photos.csv", "model.onepos", "--out", "p.csv"), "photos.csv looks like a table: swap the two."),
+        (("fot", "photos.csv"), "Did you mean 'fit'?"),
+        (("fit", "photos.csv", "--label", "id", *FAST, "--out", "m"), "train all the same with --force."),
+    ],
+)
+def test_a_mistake_is_answered_with_what_was_probably_meant(run, folder, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    arguments = [folder / one if one in ("photos.csv", "model.onepos") else one for one in arguments]
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert is_one_line(err)
+    assert said in err
+    assert len(err.splitlines()[-1]) < 400
+
+
+def test_what_is_printed_next_can_be_pasted(run, folder, tmp_path, monkeypatch):
+    """The names of files need quotes, and options are those that were typed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my photos.csv").write_bytes((folder / "photos.csv").read_bytes())
+    code, said, _ = run("fit", "my photos.csv", *COLUMNS, *FAST, "--out", "my model.onepos")
+    assert code == 0
+    completing = shlex.split(said.splitlines()[-1].removeprefix("Next: onepos "))
+    assert run(*completing)[0] == 0
+    assert (tmp_path / "my photos-completed.csv").is_file()
+    code, said, _ = run("complete", "my photos.csv", *COLUMNS, *FAST, "--out", "c.csv", "--review", "r.html")
+    (tmp_path / "decisions.csv").write_text("id,label,decision\np000,night,accept\n")
+    again = shlex.split(said.splitlines()[-1].removeprefix("onepos "))
+    assert again[:2] == ["fit", "my photos.csv"]
+    code, said, _ = run(*again)
+    assert code == 0
+    assert "1 accepted" in said
+
+
+def test_columns_that_became_the_same_share_a_line(run, tmp_path):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.random((60, 30)), columns=[f"pixel_{number}" for number in range(30)])
+    table.assign(tag=["sea", "sky"] * 30).to_csv(tmp_path / "t.csv", index=False)
+    arguments = ("fit", tmp_path / "t.csv", "--label", "tag", *FAST, "--out", tmp_path / "m")
+    said = run(*arguments)[1]
+    assert said.count("pixel_") == 4
+    assert "(30 in all) each number → 1 feature, standardised" in said
+    assert run(*arguments, "--verbose")[1].count("pixel_") == 30

@@ -6,10 +6,9 @@ import pytest
 
 import onepos
 from onepos.exceptions import DataFileError, LabelWarning
-from onepos.metrics import average_precision, evaluate
+from onepos.metrics import average_precision, evaluate, single_positive_values
 from onepos.table import ColumnEncoder, read_table
 from onepos.table.evaluation import bootstrap_intervals, complete_values
-from onepos.table.facts import single_positive_values
 from onepos.table.tags import apply_decisions, cells_of_tags, join_tags, joined_tags, row_ids, split_tags, tag_indicator
 from onepos.table.words import CategoryColumn
 

@@ -19,7 +19,7 @@ from onepos.exceptions import LostProcessError, OneposError
 
 __all__ = ["main"]
 
-_HELP = "Multi-label classification when every training example carries one positive label and nothing else."
+_HELP = "Complete the tags of a table in which every row has one tag although several apply. Start: onepos demo"
 SUCCESS, INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 #: Commands of the distribution onepos-studies. Any package can register a typer app as an entry point
@@ -32,7 +32,7 @@ _FIRST_SPEAKS = 5.0
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 success, 1 internal error, 2 bad usage or input, 130 Ctrl-C, 143 SIGTERM."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    arguments = (sys.argv[1:] if arguments is None else list(arguments)) or ["--help"]
     # A stream that the shell closed is None.
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with one_line_errors():
         from typer.main import get_command  # not at the top: a plain install has neither typer nor rich
 
-        command = next(iter(arguments), "")
+        command = arguments[0]
         if launched() and command != "fit":
             raise OneposError("torchrun starts several processes, and only `onepos fit` shares work among them.")
         if command in _IN_STUDIES and not entry_points(group="onepos.commands", name=command):

@@ -38,6 +38,7 @@ def complete(
     review: Annotated[Path | None, option("HTML", "Also write a page on which a person checks the tags.")] = None,
     title: Annotated[str | None, option("COL", "Column to show as the heading of each row on that page.")] = None,
     escape_formulas: opt.EscapeFormulas = True,
+    verbose: opt.Verbose = False,
     json: output.JsonOption = False,
     **training: Any,
 ) -> None:
@@ -98,7 +99,30 @@ def complete(
                     title=title,
                     threshold=threshold,
                 )
-    _report(completion, trained, options.data, out, review, json)
+    if json:
+        output.print_json(_as_json(completion, trained, out, review))
+        return
+    notes = completion.notes
+    if trained is not None:
+        show_training(trained.model, options.data.name, trained.notes, trained.seconds, verbose=verbose)
+    else:  # training already printed which values it filled in
+        notes = [*notes, *completion.column_notes]
+    for note in notes:
+        output.print_note(note)
+    output.print_line(
+        f"{completion.added():,} tags suggested beside the given ones; {len(completion.suggested):,} rows in {out}"
+    )
+    if review is None:
+        return
+    output.print_line(f"Review page: {review}")
+    if trained is None:
+        output.print_prose(
+            "Next: check the tags there, save decisions.csv, and fit again with --decisions decisions.csv."
+        )
+    else:
+        again = options.command_line("fit", decisions=Path("decisions.csv"), out=out.with_suffix(".onepos"))
+        output.print_line("Next: check the tags there, save decisions.csv, then:")
+        output.print_line(again)
 
 
 def _only_shown(options: TrainingOptions) -> TrainingOptions:
@@ -133,24 +157,9 @@ def _open(options: TrainingOptions, path: Path) -> "tuple[TableModel, TableData]
     return model, read_as_trained(model, options.data)
 
 
-def _report(
-    completion: "Completion", trained: Trained | None, data: Path, out: Path, review: Path | None, json: bool
-) -> None:
-    added, rows = completion.added(), len(completion.suggested)
-    if json:
-        facts = {"rows": rows, "suggested": added, "out": out, "review": review}
-        facts["notes"] = [*completion.notes, *completion.column_notes]
-        facts["training"] = trained and as_json(trained.model, trained.notes, trained.seconds)
-        output.print_json({name: value for name, value in facts.items() if value is not None})
-        return
-    notes = completion.notes
-    if trained is not None:
-        show_training(trained.model, data.name, trained.notes, trained.seconds)
-    else:  # training already printed which values it filled in
-        notes = [*notes, *completion.column_notes]
-    for note in notes:
-        output.print_note(note)
-    output.print_line(f"{added:,} tags suggested beside those observed; {rows:,} rows in {out}")
-    if review is not None:
-        output.print_line(f"Review page: {review}")
-        output.print_line(f"Next: check them, save decisions.csv, then: onepos fit {data} … --decisions decisions.csv")
+def _as_json(completion: "Completion", trained: Trained | None, out: Path, review: Path | None) -> dict[str, Any]:
+    """Return what ``--json`` says about a completed table."""
+    facts = {"rows": len(completion.suggested), "suggested": completion.added(), "out": out, "review": review}
+    facts["notes"] = [*completion.notes, *completion.column_notes]
+    facts["training"] = trained and as_json(trained.model, trained.notes, trained.seconds)
+    return {name: value for name, value in facts.items() if value is not None}

@@ -1,6 +1,7 @@
 """``onepos fit``: from the options to a trained model, shared with ``complete``."""
 
 import math
+import shlex
 import time
 import warnings
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from onepos._utils.context import deadline, tell
 from onepos._utils.machine import launched_rank
 from onepos._utils.progress import progress_shown
 from onepos.cli import output
-from onepos.cli.options import Report, TrainingOptions, names, option, training_command
+from onepos.cli.options import Report, TrainingOptions, Verbose, names, option, training_command
 from onepos.cli.output import InputError
 from onepos.cli.training_facts import as_json, show_training
 
@@ -38,6 +39,7 @@ _BETWEEN_TAGS = ";"
 def fit(
     out: Annotated[Path, option("MODEL", "The model file.")],
     report: Report = None,
+    verbose: Verbose = False,
     json: output.JsonOption = False,
     **training: Any,
 ) -> None:
@@ -77,12 +79,15 @@ def fit(
     if json:
         output.print_json(as_json(trained.model, trained.notes, trained.seconds) | {"model": out, "report": report})
         return
-    show_training(trained.model, options.data.name, trained.notes, trained.seconds)
+    show_training(trained.model, options.data.name, trained.notes, trained.seconds, verbose=verbose)
     if report is not None:
         output.print_line(f"Report: {report}")
     output.print_line(f"Model:  {out} ({out.stat().st_size / 1e6:.1f} MB)")
-    table = min(options.data.glob("*.p*q*"), default=options.data) if options.data.is_dir() else options.data
-    output.print_line(f"Next: onepos predict {out} {table} --out predictions.csv")
+    if options.data.is_file():
+        completed = options.data.with_name(f"{options.data.stem}-completed.csv")
+        page = completed.with_suffix(".html")
+        words = ["onepos", "complete", options.data, "--model", out, "--out", completed, "--review", page]
+        output.print_line(f"Next: {shlex.join(map(str, words))}")
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """The options of the commands on tables, each declared once, and how their text becomes values."""
 
 import inspect
+import shlex
 from ast import literal_eval
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +50,7 @@ _THRESHOLD = "Probability from which a label is in the set (default: the model's
 Threshold = Annotated[float | None, option("P", _THRESHOLD, min=0.0, max=1.0)]
 _TOP = "Write sets of the K best labels instead (default with more than 200 labels: 20)."
 Top = Annotated[int | None, option("K", _TOP, min=1)]
+Verbose = Annotated[bool, flag("--verbose", "Also print every column, the members of auto, likelihoods.")]
 Report = Annotated[Path | None, option("HTML", "Also write a page about the model.")]
 _SEED = "Random seed; equal seeds give equal results (auto: if time suffices)."
 _METHOD = typer.Option(help="Key from `onepos methods`; auto combines several.")
@@ -94,6 +96,18 @@ class TrainingOptions:
     cache: Annotated[
         Path | None, option("DIR", "Folder for temporary features, if the data is a folder of shards.")
     ] = None
+
+    def command_line(self, command: str, **more: Path) -> str:
+        """Return a command with these options, as it can be pasted; ``more`` are further ones."""
+        words = ["onepos", command, str(self.data)]
+        given = {one.name: (getattr(self, one.name), one.default) for one in fields(self) if one.name != "data"}
+        for name, (value, default) in {**given, **{name: (value, None) for name, value in more.items()}}.items():
+            if value == default:
+                continue
+            flag_name = f"--{name.replace('_', '-')}"
+            for one in value if isinstance(value, list) else [value]:
+                words += [flag_name] if one is True else [flag_name, str(one)]
+        return shlex.join(words)
 
     def model(self) -> "TableModel":
         """Return the untrained model that the options describe."""
@@ -146,7 +160,11 @@ def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] 
 def open_model(path: Path, data: Path, embed: list[str] | None) -> "TableModel":
     """Load a model of tables for the rows of a file, with the embedders of this machine."""
     from onepos.table import TableModel
+    from onepos.table.files import PARQUET, SEPARATED
 
+    tables = (*SEPARATED, *PARQUET)
+    if path.suffix.lower() in tables and data.suffix.lower() not in tables:
+        raise InputError(f"the model comes first, then the table; {path.name} looks like a table: swap the two.")
     return TableModel.load(path, embed=embed or None, image_folder=data.parent)
 
 

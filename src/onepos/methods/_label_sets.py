@@ -145,8 +145,8 @@ class LabelSetsMixin:
         """Correct ranking and probabilities by a small sample with complete labels; ``fit`` discards the correction.
 
         People do not choose evenly which true label they write down. The sample shows how often each label is true:
-        see ``onepos.label_sets.calibration``. The order of rows by one label stays; that of labels within a row
-        changes as far as the sample gives reason to. A second call starts from the uncalibrated model.
+        see ``onepos.label_sets.calibration``. Ranking and probabilities change as far as the sample gives reason to.
+        A second call starts from the uncalibrated model.
 
         Parameters
         ----------

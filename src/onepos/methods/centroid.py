@@ -23,6 +23,8 @@ _MOST_JUDGED = 3_000_000
 _BLOCK = 1 << 22
 #: What the observed frequency adds to a vote, so that its logarithm exists; most that a feature says of one label.
 _PRIOR, _SUREST = 1e-3, 0.999
+#: Least weight of the logarithm: without words that it knows, a row is ranked by frequency.
+_LEAST = 0.01
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -31,8 +33,8 @@ class CentroidClassifier(SharesClassifier):
 
     The log-score of label j is a·cos(x, m_j) + b·v_j(x) + d·log v_j(x). m_j is the sum of the rows that show the label,
     each of length 1. v_j(x) = −Σ_w x_w log(1 − p_wj) are the votes of the features for the label, as in complement
-    naive Bayes; p_wj is the share of label j in the sum of feature w. The three weights, at least 0, maximise the
-    likelihood of held-out observed labels. Training is one product of sparse matrices. The method is for bags of words,
+    naive Bayes; p_wj is the share of label j in the sum of feature w. The weights, at least 0, maximise the likelihood
+    of held-out observed labels. Training is one product of sparse matrices. The method is for bags of words,
     with thousands of labels too.
 
     Parameters
@@ -158,7 +160,7 @@ class CentroidClassifier(SharesClassifier):
 
 
 def _likeliest_weights(evidence: NDArray[np.float32], observed: Any) -> NDArray[np.float64]:
-    """Weights of the evidence, at least 0, that make the observed labels most likely under a softmax."""
+    """Weights of the evidence that make the observed labels most likely under a softmax."""
     rows, labels, share = cases(observed)
     chosen = share @ evidence[rows, labels].astype(np.float64) / share.sum()
     weight = np.bincount(rows, share, len(evidence)) / share.sum()
@@ -168,5 +170,5 @@ def _likeliest_weights(evidence: NDArray[np.float32], observed: Any) -> NDArray[
         mean = np.einsum("i,ij,ijk->k", weight, np.exp(log_p), evidence, optimize=True)
         return float(-(share @ log_p[rows, labels]) / share.sum()), mean - chosen
 
-    found = minimize(loss, np.array([10.0, 1.0, 0.5]), jac=True, method="L-BFGS-B", bounds=[(0.0, 1e4)] * 3)
+    found = minimize(loss, np.array([10.0, 1.0, 0.5]), jac=True, method="L-BFGS-B", bounds=[(0.0, 1e4), (0.0, 1e4), (_LEAST, 1e4)])
     return np.asarray(found.x)

@@ -122,8 +122,8 @@ def get_method(key: str) -> Method:
         if key in _IN_STUDIES:
             raise ValueError(f"the method {key!r} is in another package: pip install onepos-studies.")
         raise ValueError(
-            f"unknown method {key!r}; known: {', '.join(known)}. {similar(key, known)} "
-            "A class of one's own is given as package.module:Class."
+            f"unknown method {key!r}. {similar(key, known) or 'Known: ' + ', '.join(known) + '.'} "
+            "For your own class, use package.module:Class."
         )
     return known[key]
 

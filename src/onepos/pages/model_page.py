@@ -12,11 +12,11 @@ from onepos._utils.machine import versions
 from onepos._utils.validation import check_validation_labels
 from onepos.doctor import Diagnosis, diagnose
 from onepos.methods.registry import METHODS, key_of
-from onepos.metrics import METRIC_TITLES, higher_is_better
+from onepos.metrics import METRIC_TITLES, higher_is_better, single_positive_values
 from onepos.pages.figures import figure_svg, model_figures
 from onepos.pages.style import embed_svg, render_page, require_report
 from onepos.table.evaluation import bootstrap_intervals, complete_values
-from onepos.table.facts import BARELY, SINGLE_POSITIVE_TITLES, single_positive_values
+from onepos.table.facts import BARELY, SINGLE_POSITIVE_TITLES
 from onepos.table.kinds import as_words, named
 
 if TYPE_CHECKING:
@@ -313,8 +313,8 @@ def _settings(estimator: Any) -> dict[str, str]:
     if hasattr(estimator, "calibration_"):
         found = estimator.calibration_
         settings["calibration"] = (
-            f"on {found.n_rows:,} rows with complete labels: slopes {found.slopes.min():.3g} to "
-            f"{found.slopes.max():.3g}, offsets {found.offsets.min():.3g} to {found.offsets.max():.3g}"
+            f"on {found.n_rows:,} rows with complete labels: slope {found.slope:.3g}, offsets "
+            f"{found.offsets.min():.3g} to {found.offsets.max():.3g}, {len(found.weights)} components"
         )
     return settings
 

@@ -174,8 +174,10 @@ def export_onnx(model: OnePositiveClassifier, path: str | Path, *, precision: Pr
         probabilities = graph.apply("Softmax", logits, axis=1)
     else:
         if hasattr(model, "calibration_"):
-            scaled = graph.apply("Mul", logits, graph.numbers("slopes", model.calibration_.slopes))
-            logits = graph.apply("Add", scaled, graph.numbers("offsets", model.calibration_.offsets))
+            found = model.calibration_
+            scaled = graph.apply("Mul", logits, graph.numbers("slope", np.array(found.slope)))
+            components = graph.apply("MatMul", logits, graph.numbers("components", found.components))
+            logits = graph.apply("Add", scaled, graph.affine(components, "calibration", found.weights, found.offsets))
         probabilities = graph.apply("Sigmoid", logits)
     _add_sets(graph, model, logits, probabilities)
     graph.cast(probabilities, np.float32, output="probabilities")

@@ -12,8 +12,7 @@ from onepos._utils.context import other_warnings
 from onepos._utils.validation import shorten
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
-from onepos.metrics import METRICS, row_values
-from onepos.table.facts import single_positive_values
+from onepos.metrics import METRICS, row_values, single_positive_values
 from onepos.table.files import TableData
 from onepos.table.kinds import Tally, require_columns
 from onepos.table.model import TableModel

@@ -16,6 +16,7 @@ from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import make_classifier
+from onepos.metrics import single_positive_values
 from onepos.table.training import EncodedRows
 
 FREQUENCY, BASELINE = "frequency", "logistic"
@@ -24,7 +25,6 @@ BARELY = (
     "The model barely beats a ranking by frequency alone: the columns say little about the tags, or something is wrong "
     "with them. The doctor looks for reasons."
 )
-RECALL_AT = (1, 3, 5)  # k of recall at k
 SINGLE_POSITIVE_TITLES = {  # of the measures for one known tag per row
     "reciprocal_rank": "Mean reciprocal rank",
     "recall_at_1": "Tag is the first",
@@ -79,46 +79,28 @@ def compare(
             facts["barely_beats_frequency"] = False
         return facts
     features, observed = rows.some(rows.held)
-    values, recalls = rank_held_out(estimator, features, observed)
-    methods = {method: values}
+    methods = {method: rank_held_out(estimator, features, observed)}
     train, tags = rows.to_fit(labels)
     with apart(), progress_to(None), quiet(LabelWarning), quiet(TrainingWarning):
         if method != FREQUENCY:
-            fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
-            methods[FREQUENCY], _ = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)
+            fitted = make_classifier(FREQUENCY).fit(np.zeros((tags.shape[0], 1)), tags)
+            methods[FREQUENCY] = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)
         if method != BASELINE and rows.most is None:
             with deadline(time.monotonic() + _MOST_SECONDS):
                 fitted = make_classifier(BASELINE, random_state=random_state).fit(train, tags)
-            methods[BASELINE], _ = rank_held_out(fitted, features, observed)
-    return comparison(method, methods, rows=len(observed), out_of_fold=False) | recalls
+            methods[BASELINE] = rank_held_out(fitted, features, observed)
+    return comparison(method, methods, rows=len(observed), out_of_fold=False)
 
 
-def single_positive_values(observed: NDArray[Any], scores: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
-    """Return what one known tag per row tells: its reciprocal rank, and whether it is among the first k.
-
-    A row's other tags are unknown, so a high-ranked label may well be right: these numbers compare models, they do not
-    say how good one is. Ties count against the tag. Of several known tags the best ranked counts. Rows without a known
-    tag give NaN.
-    """
-    known = np.asarray(observed) > 0
-    best = np.where(known, scores, -np.inf).max(axis=1)
-    ranks = np.where(known.any(axis=1), (np.asarray(scores) >= best[:, None]).sum(axis=1), np.nan).astype(np.float64)
-    values = {"reciprocal_rank": 1.0 / ranks}
-    for k in RECALL_AT:
-        values[f"recall_at_{k}"] = np.where(np.isnan(ranks), np.nan, ranks <= k).astype(np.float64)
-    return values
-
-
-def rank_held_out(estimator: Any, features: Any, observed: NDArray[np.int8]) -> tuple[Scores, Scores]:
-    """Return how an estimator ranks the tags of rows: for the comparison, and recall at k.
+def rank_held_out(estimator: Any, features: Any, observed: NDArray[np.int8]) -> Scores:
+    """Return how an estimator ranks the tags of rows.
 
     The log-likelihood is that of softmax(τ·logits), with τ fitted on the same rows: methods differ in the scale of
     their logits, and not every method means probabilities.
     """
     logits = np.asarray(estimator.decision_function(features))
     means = {name: float(np.nanmean(value)) for name, value in single_positive_values(observed, logits).items()}
-    _, likelihood = inverse_temperature(standardize_rows(logits), observed)
-    return {"reciprocal_rank": means.pop("reciprocal_rank"), "log_likelihood": likelihood}, means
+    return means | {"log_likelihood": inverse_temperature(standardize_rows(logits), observed)[1]}
 
 
 def comparison(method: str, methods: dict[str, Scores], *, rows: int, out_of_fold: bool) -> dict[str, Any]:

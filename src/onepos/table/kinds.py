@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from onepos._utils.labels import cell_text, check_distinct
-from onepos._utils.validation import shorten
+from onepos._utils.validation import shorten, similar
 from onepos.exceptions import DataFileError
 
 #: The kinds of a column. VALUES are words with many distinct values, LIST are cells that hold several words.
@@ -150,5 +150,6 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> Non
             separated = len(frame.columns) == 1 and any(sign in str(frame.columns[0]) for sign in ";\t")
             hint = f" {OTHER_SEPARATOR}" if separated else ""
             raise DataFileError(
-                f"there is no column {name!r} (named as {what}); the columns are: {shorten(frame.columns)}.{hint}"
+                f"there is no column {name!r} (named as {what}). {similar(name, frame.columns)} "
+                f"The columns are: {shorten(frame.columns)}.{hint}"
             )

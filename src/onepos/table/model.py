@@ -18,11 +18,12 @@ from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import StoredEstimator
+from onepos.metrics import average_precision
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.facts import FACTS, compare
 from onepos.table.kinds import Tally, as_list, named
-from onepos.table.tags import LabelColumns, apply_decisions, join_things, row_ids
+from onepos.table.tags import LabelColumns, apply_decisions, join_things, joined_with, row_ids, split_tags
 from onepos.table.training import FOLDER_ROWS, EncodedRows, fit_in_time, make_estimator, read_folder, split_rows
 
 _SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
@@ -123,6 +124,7 @@ class TableModel(BaseEstimator):
     def fit(
         self,
         table: pd.DataFrame | str | Path,
+        y: Any = None,
         *,
         label: str | None = None,
         labels: Sequence[str] | None = None,
@@ -138,6 +140,8 @@ class TableModel(BaseEstimator):
         table : DataFrame, or path of a folder
             The parquet files of a folder have the same columns and together may be larger than memory. Of them, texts
             are not used, and columns of words only if they have few distinct values.
+        y : Series or array of tags, or DataFrame of 0/1 columns; optional
+            The tags, if they are no columns of the table, as scikit-learn passes them.
         label : str
             The column with one tag per row; an empty cell is a row without observation.
         labels : list of str
@@ -156,6 +160,8 @@ class TableModel(BaseEstimator):
             started = time.monotonic()
             if estimator is None:
                 estimator = self.check_settings(checkpoint)
+            if y is not None:
+                table, label, labels = joined_with(table, y, label, labels)
             columns = LabelColumns(label, labels, self.id, self.separator)
             columns.check(as_list(self.text))
             self.label_, decided, before = label, None, seconds_not_counted()
@@ -272,6 +278,38 @@ class TableModel(BaseEstimator):
         """Return label sets as a 0/1 table: 1 where the probability reaches ``thresholds_``."""
         return pd.DataFrame(self._sets(self.predict_proba(table)), columns=self.labels_, index=table.index)
 
+    def score(self, table: pd.DataFrame, y: Any) -> float:
+        """Return the average precision of the ranking; against one tag per row, that is the mean reciprocal rank.
+
+        ``y`` is as for ``fit``, one tag per row or 0/1 columns. Rows without a label that the model knows do not count.
+        """
+        probabilities = self.predict_proba(table)
+        known = pd.DataFrame(y) if np.ndim(y) == 2 else split_tags(pd.Series(y), self.separator_, self.labels_)
+        return average_precision(known.reindex(columns=self.labels_, fill_value=0), probabilities)
+
+    def choose_thresholds(
+        self,
+        table: pd.DataFrame,
+        *,
+        n_positives: float | None = None,
+        rates: Any = None,
+        labels: Any = None,
+        measure: Literal["f1", "hamming"] = "f1",
+        at_least_one: bool = True,
+    ) -> Self:
+        """Choose from which probability on a label is in the sets of ``predict``; see the classifiers' method.
+
+        ``table`` has rows like those to be predicted, best not those of ``fit``.
+        """
+        self._check_trained()
+        features = self.encoder_.transform(table)
+        how: dict[str, Any] = {"n_positives": n_positives, "rates": rates, "labels": labels, "measure": measure}
+        self.estimator_.choose_thresholds(features, at_least_one=at_least_one, **how)
+        self.at_least_one_ = at_least_one
+        size = float(self.predict(table).to_numpy().sum(axis=1).mean())
+        self.facts_["sets"] = {"mean_size": size, "n_positives": n_positives, "guessed": False}
+        return self
+
     def _sets(self, probabilities: Any) -> NDArray[np.int64]:
         return label_sets(np.asarray(probabilities), self.thresholds_, at_least_one=self.at_least_one_)
 
@@ -294,7 +332,7 @@ class TableModel(BaseEstimator):
             "expected_before": float(before),
             "expected_after": float(after.sum(axis=1).mean()),
             "set_size": float(self._sets(after).sum(axis=1).mean()),
-            "slope": float(estimator.calibration_.slopes.mean()),
+            "slope": estimator.calibration_.slope,
         }
         return self
 

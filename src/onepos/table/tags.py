@@ -13,7 +13,7 @@ from onepos._utils.context import warn
 from onepos._utils.labels import cell_text, distinct_labels, label_codes, normal_tag
 from onepos._utils.validation import DENSE_LABELS, csr
 from onepos.exceptions import DataFileError, LabelWarning
-from onepos.table.kinds import SUGGESTED, as_words, require_columns, words_of
+from onepos.table.kinds import SUGGESTED, as_words, named, require_columns, words_of
 
 _DECIDED = {"accept": 1, "reject": -1}  # What a reviewer's decision makes of a label
 _LISTS = (list, tuple, set, frozenset, np.ndarray)  # What a cell with several tags may be
@@ -217,6 +217,26 @@ class LabelColumns(NamedTuple):
         if made.shape[1] < 2:
             raise DataFileError("at least two labels are needed to learn anything; got one.")
         return made
+
+
+def joined_with(
+    table: Any, y: Any, label: str | None, labels: Sequence[str] | None
+) -> tuple[pd.DataFrame, str | None, list[str] | None]:
+    """Return a table with its tags as further columns, and the names of those: a label column, or 0/1 columns."""
+    if label is not None or labels is not None:
+        raise ValueError("the tags are given twice, as y and by the name of their column. Leave one of them out.")
+    frame = named(table)
+    if np.ndim(y) not in (1, 2) or len(y) != len(frame):
+        raise ValueError(f"y must have one tag, or one row of 0/1 columns, for each of {len(frame):,} rows.")
+    tags = pd.DataFrame(y)
+    if np.ndim(y) == 1:
+        tags.columns = [str(getattr(y, "name", None) or "tag")]
+    tags = named(tags.set_axis(frame.index))
+    if held := [name for name in tags if name in frame.columns]:
+        raise ValueError(f"the table has a column {held[0]!r}, as y has. Drop it there: it gives the tag away.")
+    names = [str(name) for name in tags]
+    joined = pd.concat([frame, tags], axis=1)
+    return (joined, names[0], None) if np.ndim(y) == 1 else (joined, None, names)
 
 
 class Things(NamedTuple):

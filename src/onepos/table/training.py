@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos._utils.context import deadline, limit_lifted, tell, time_left
-from onepos._utils.validation import to_dense
+from onepos._utils.validation import similar, to_dense
 from onepos.exceptions import DataFileError
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.registry import METHODS, make_classifier
@@ -175,7 +175,8 @@ def make_estimator(
     if unknown:
         with_it = [key for key in METHODS if unknown[0] in METHODS[key].load_class()._get_param_names()]
         elsewhere = f" (a setting of {', '.join(with_it)})" if with_it else ""
-        raise ValueError(f"method {method!r} has no setting {unknown[0]!r}{elsewhere}; it has: {', '.join(known)}.")
+        has = similar(unknown[0], known) or f"It has: {', '.join(known)}."
+        raise ValueError(f"method {method!r} has no setting {unknown[0]!r}{elsewhere}. {has}")
     if n_positives is not None and "n_positives" in params:
         raise ValueError("n_positives is given twice, as a setting of the method and beside it. Leave one of them out.")
     beside: dict[str, Any] = {} if n_positives is None else {"n_positives": n_positives}

@@ -7,6 +7,7 @@ from scipy.io import loadmat, savemat
 
 from onepos.exceptions import DataFileError
 from onepos_studies.datasets import read
+from onepos_studies.datasets._catalogue import registry
 
 
 @pytest.fixture
@@ -18,10 +19,9 @@ def arrays():
 # --- MATLAB ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("names", [("X", "Y"), ("data", "target"), ("X_all", "Y_all"), ("features", "labels")])
-def test_usual_variable_names_are_found(tmp_path, arrays, names):
+def test_dense_matrices(tmp_path, arrays):
     X, Y = arrays
-    savemat(tmp_path / "m.mat", {names[0]: X, names[1]: Y, "filename": "x.arff"})
+    savemat(tmp_path / "m.mat", {"X": X, "Y": Y, "filename": "x.arff"})
     table = read(tmp_path / "m.mat")
     np.testing.assert_array_equal(table.X, X)
     np.testing.assert_array_equal(table.Y, Y)
@@ -33,7 +33,7 @@ def test_parts_are_stacked_and_sparse_stays_sparse(tmp_path, arrays):
     X, Y = arrays
     parts = {"X": X[:4], "Xt": X[4:], "Y": Y[:4], "Yt": Y[4:]}
     savemat(tmp_path / "m.mat", {key: sparse.csc_matrix(value.astype(float)) for key, value in parts.items()})
-    table = read(tmp_path / "m.mat")
+    table = read(tmp_path / "m.mat", features=["X", "Xt"], labels=["Y", "Yt"])
     assert sparse.issparse(table.X)
     assert table.X.format == "csr"
     np.testing.assert_array_equal(table.X.toarray(), X)
@@ -43,33 +43,22 @@ def test_parts_are_stacked_and_sparse_stays_sparse(tmp_path, arrays):
 def test_labels_lying_in_columns_with_minus_one(tmp_path, arrays):
     X, Y = arrays
     savemat(tmp_path / "m.mat", {"data": X, "target": 2 * Y.T.astype(np.int16) - 1})
-    np.testing.assert_array_equal(read(tmp_path / "m.mat").Y, Y)
-    np.testing.assert_array_equal(
-        read(tmp_path / "m.mat", orientation="columns", features="data", labels="target").Y, Y
-    )
+    names = {"features": "data", "labels": "target"}
+    np.testing.assert_array_equal(read(tmp_path / "m.mat", orientation="columns", **names).Y, Y)
     with pytest.raises(DataFileError, match="no side of length 7"):
-        read(tmp_path / "m.mat", orientation="rows")
-
-
-def test_square_labels_are_read_as_rows_unless_told(tmp_path):
-    Y = np.triu(np.ones((4, 4)))
-    savemat(tmp_path / "m.mat", {"X": np.ones((4, 2)), "Y": Y})
-    np.testing.assert_array_equal(read(tmp_path / "m.mat").Y, Y)
-    np.testing.assert_array_equal(read(tmp_path / "m.mat", orientation="columns").Y, Y.T)
+        read(tmp_path / "m.mat", **names)
 
 
 def test_matlab_trouble(tmp_path, arrays):
     X, Y = arrays
     path = tmp_path / "m.mat"
     savemat(path, {"P": X, "Q": Y * 3})
-    with pytest.raises(DataFileError, match=r"usual pairs.*\['P', 'Q'\]"):
+    with pytest.raises(DataFileError, match=r"no variable \['X', 'Y'\]; it holds \['P', 'Q'\]"):
         read(path)
     with pytest.raises(DataFileError, match=r"no variable \['R'\]"):
         read(path, features="P", labels="R")
     with pytest.raises(DataFileError, match="must be 0/1 or -1/1; got 3"):
         read(path, features="P", labels="Q")
-    with pytest.raises(ValueError, match="both features= and labels="):
-        read(path, features="P")
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], b"", b"nothing of the kind" * 20, whole[:128]):
         path.write_bytes(content)
@@ -120,10 +109,10 @@ def test_damaged_matlab_files_raise_and_never_crash(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["rcv1-s1", "iaprtc12-hue", "tmc2007", "corel16k-s1"])
-def test_guess_fits_the_real_files(data_folder, name):
+def test_the_options_of_the_catalogue_fit_the_real_files(data_folder, name):
     (path,) = (data_folder / name).glob("*.mat")
     raw = loadmat(path)
-    table = read(path)
+    table = read(path, **registry()[name].options)
     key = next(key for key in ("X_all", "data", "X") if key in raw)
     X = sparse.vstack([raw["X"], raw["Xt"]]) if "Xt" in raw else raw[key]
     assert (sparse.csr_array(table.X) != sparse.csr_array(X)).nnz == 0

@@ -84,12 +84,13 @@ def test_a_data_cache_on_a_full_disk(make_disk):
             port = int(server.stdout.readline())
             urls = [f"http://127.0.0.1:{port}/{name}" for name in ("first", "second")]
             file = RemoteFile("set.arff", len(content), sha256(content).hexdigest(), mirrors=tuple(urls))
-            options = {"offline": False, "progress": False, "force": False}
-            with pytest.raises(DownloadError, match=r"no space is left in .* Free some, or set ONEPOS_DATA"):
-                _fetch._fetch(file, None, disk.path, **options)
+            path = disk.path / file.file
+            with pytest.raises(OSError, match="no space is left on this disk"):
+                _fetch._download(file, path, "", offline=False, progress=False)
             assert not [entry for entry in disk.path.iterdir() if entry.name.startswith(("set", "tmp"))]
             disk.empty()
-            assert _fetch._fetch(file, None, disk.path, **options).read_bytes() == content
+            _fetch._download(file, path, "", offline=False, progress=False)
+            assert path.read_bytes() == content
         finally:
             server.kill()
         asked = server.stdout.read().split()
@@ -119,12 +120,6 @@ def test_a_read_only_disk(run, photos, model, make_disk):
         code, _, err = run("bench", "run", disk.path / "tiny.toml", "--out", disk.path / out)
         assert code == 2
         assert err.splitlines()[-1] == f"onepos: {disk.path / out / '.lock'}: {READ_ONLY}"
+    file = RemoteFile("set.arff", 1, "0" * 64, mirrors=("http://127.0.0.1:9/x",))
     with pytest.raises(DownloadError, match=r"that folder is read-only\. Set ONEPOS_DATA"):
-        _fetch._fetch(
-            RemoteFile("set.arff", 1, "0" * 64, mirrors=("http://127.0.0.1:9/x",)),
-            None,
-            disk.path,
-            offline=False,
-            progress=False,
-            force=False,
-        )
+        _fetch._download(file, disk.path / file.file, "", offline=False, progress=False)

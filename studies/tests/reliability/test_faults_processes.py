@@ -13,7 +13,7 @@ from joblib.externals.loky import get_reusable_executor
 
 import onepos
 from onepos_studies.exceptions import StudyError
-from onepos_studies.study import Observer, ResultsFolder, load_results, parse_study, run_study
+from onepos_studies.study import ResultsFolder, load_results, parse_study, run_study
 from tiny_study import stable, study_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX")
@@ -46,15 +46,6 @@ class OnceClassifier(FrequencyClassifier):
 """
 
 
-class _Notices(Observer):
-    def __init__(self):
-        self.under_way = []
-
-    def on_notice(self, text):
-        if "worker process was killed; under way" in text:
-            self.under_way.append(text)
-
-
 @posix
 def test_a_worker_killed_once_costs_nothing_but_its_time(tmp_path, monkeypatch):
     (tmp_path / "deadly.py").write_text(DEADLY)
@@ -62,10 +53,10 @@ def test_a_worker_killed_once_costs_nothing_but_its_time(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     get_reusable_executor().shutdown(wait=True)  # workers of other tests do not have this path
     text = study_text("frequency", "an") + '[[method]]\nkey = "deadly:OnceClassifier"\nname = "deadly"\n'
-    folder, observer = ResultsFolder(tmp_path / "out"), _Notices()
-    assert run_study(parse_study(text), text, folder, jobs=2, observer=observer) == (6, 0)
+    folder, lines = ResultsFolder(tmp_path / "out"), []
+    assert run_study(parse_study(text), text, folder, jobs=2, log=lines.append) == (6, 0)
     assert (tmp_path / "killed").exists()
-    assert len(observer.under_way) == 1
+    assert sum("worker process was killed; under way" in line for line in lines) == 1
     again = ResultsFolder(tmp_path / "again")
     run_study(parse_study(text), text, again, jobs=1)
     pd.testing.assert_frame_equal(stable(folder.frame()), stable(again.frame()))

@@ -2,14 +2,13 @@
 
 import io
 import json
-import re
 
 import pandas as pd
 import pytest
 
 from onepos.metrics import METRICS
-from onepos_studies.cli.study_view import Lines
 from onepos_studies.study import cells_of, load_results, read_study
+from onepos_studies.study.runner import duration, outcome
 
 
 def test_status_counts_what_there_is(run, smoke_results):
@@ -21,16 +20,14 @@ def test_status_counts_what_there_is(run, smoke_results):
     assert f"{total} of {total} cells done, 0 failed" in out
 
 
-def test_a_line_per_cell_shows_the_outcome_and_the_time_left(capsys):
-    study, view = read_study("smoke")[0], Lines()
-    view.on_begin(study, 1, 0, 56)
+def test_a_line_per_cell_shows_the_outcome_and_the_time_left():
     good = {"dataset": "d", "method": "m", "selection": "clean", "trial": 0, "status": "ok"}
-    view.on_cell(good | {"average_precision": 0.5, "seconds": 2.0}, 2, 0, 56)
-    view.on_cell(good | {"status": "failed", "error": "ValueError: [no]"}, 2, 1, 56)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"study smoke ({study.content_hash}): 1 of 56 cells done"
-    assert re.fullmatch(r"\[2/56, \d+:\d\d left\] d m clean trial 0: average precision 0.5000, 2.0 s", lines[1])
-    assert lines[2].endswith("d m clean trial 0: FAILED ValueError: [no]")
+    assert outcome(good | {"average_precision": 0.5, "seconds": 2.0}) == (
+        "d m clean trial 0: average precision 0.5000, 2.0 s"
+    )
+    failed = outcome(good | {"status": "failed", "error": "ValueError: [no]"})
+    assert failed == "d m clean trial 0: FAILED ValueError: [no]"
+    assert [duration(seconds) for seconds in (7, 187, 3600)] == ["0:07", "3:07", "1:00:00"]
 
 
 @pytest.mark.parametrize("metric", METRICS)

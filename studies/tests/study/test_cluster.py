@@ -104,7 +104,7 @@ def start(study, out, *options):
 def test_a_killed_worker_loses_nothing_and_a_new_one_finds_work(cluster, local, tmp_path):
     (tmp_path / "tiny.toml").write_text(TEXT)
     out = tmp_path / "out"
-    process = start(tmp_path / "tiny.toml", out, "--backend", "dask", "--address", cluster.address)
+    process = start(tmp_path / "tiny.toml", out, "--cluster", cluster.address)
     victims = []
     while not victims and process.poll() is None:
         notes = ResultsFolder(out).running() if out.exists() else []
@@ -123,7 +123,7 @@ def test_a_killed_worker_loses_nothing_and_a_new_one_finds_work(cluster, local, 
 def test_a_cell_whose_worker_lacks_the_data_is_stored_with_the_reason(cluster, tmp_path):
     (tmp_path / "cal.toml").write_text(TEXT.replace("known-posterior", "CAL500"))
     out = tmp_path / "out"
-    options = ("--backend", "dask", "--address", cluster.address, "--methods", "frequency")
+    options = ("--cluster", cluster.address, "--methods", "frequency")
     process = start(tmp_path / "cal.toml", out, *options)
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
@@ -132,28 +132,12 @@ def test_a_cell_whose_worker_lacks_the_data_is_stored_with_the_reason(cluster, t
     assert frame["error"].str.contains(f"downloaded into {cluster.folder / 'empty'}", regex=False).all()
 
 
-@pytest.mark.slow
-def test_without_an_address_a_cluster_is_started_here_and_ended(local, tmp_path):
-    pytest.importorskip("distributed", reason="onepos-studies[dask] is not installed")
-    (tmp_path / "tiny.toml").write_text(TEXT)
-    out = tmp_path / "out"
-    process = start(tmp_path / "tiny.toml", out, "--backend", "dask", "--jobs", 1, "--methods", "frequency")
-    _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, err
-    pd.testing.assert_frame_equal(
-        stable(load_results(out)), local.query("method == 'frequency'").reset_index(drop=True)
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--address", "tcp://127.0.0.1:9"), "--address needs --backend dask"),
-        (("--backend", "slurm"), "--backend must be one of local, dask; got 'slurm'"),
-        (("--backend", "dask", "--address", "tcp://127.0.0.1:9", "--jobs", 2), "--jobs counts processes"),
-        (("--backend", "dask", "--address", "tcp://127.0.0.1:9"), "nothing answers at tcp://127.0.0.1:9"),
-        (("--backend", "dask", "--address", "127.0.0.1:9"), "nothing answers at 127.0.0.1:9"),
-        (("--backend", "dask", "--address", "tcp://"), "nothing answers at tcp:// (it names no host)"),
+        (("--cluster", "tcp://127.0.0.1:9", "--jobs", 2), "--jobs counts processes"),
+        (("--cluster", "tcp://127.0.0.1:9"), "no Dask scheduler answers at tcp://127.0.0.1:9"),
+        (("--cluster", "tcp://"), "no Dask scheduler answers at tcp:// (it names no host)"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(run, tmp_path, options, message):
@@ -162,8 +146,8 @@ def test_mistakes_are_one_line_and_leave_nothing(run, tmp_path, options, message
 
 def test_a_missing_extra_is_named(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    message = '--backend dask needs distributed, which is not installed: pip install "onepos-studies[dask]"'
-    _check_mistake(run, tmp_path, ("--backend", "dask"), message)
+    message = '--cluster needs distributed, which is not installed: pip install "onepos-studies[dask]"'
+    _check_mistake(run, tmp_path, ("--cluster", "tcp://127.0.0.1:9"), message)
 
 
 def _check_mistake(run, folder, options, message):

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 import onepos_studies.study.figures
 from onepos.exceptions import MissingDependencyError
 from onepos.methods.registry import installed_methods
-from onepos.pages.figures import PAPER, VARIABLES, WIDTH
+from onepos.pages.figures import PAPER, VARIABLES, WIDTH, figure_svg
 from onepos_studies.study.figures import (
     calibration,
     convergence,
@@ -260,7 +260,7 @@ def test_text_is_large_enough_inside_the_figure_and_apart(drawn):
 
 def test_every_two_lines_differ_without_colour():
     style = looks([*METHODS, "mine", "yours"])
-    markers = {(look.marker, look.filled) for look in style.values()}
+    markers = {(look["marker"], look["markerfacecolor"] == PAPER) for look in style.values()}
     assert len(markers) == len(METHODS) + 2
     # A method looks the same whatever stands beside it.
     assert looks(["role"])["role"] == style["role"]
@@ -273,7 +273,7 @@ def test_every_line_stands_out_from_the_paper():
         return np.dot(linear, (0.2126, 0.7152, 0.0722))
 
     for look in looks([*METHODS, "mine"]).values():
-        assert (luminance(PAPER) + 0.05) / (luminance(look.colour) + 0.05) >= 3
+        assert (luminance(PAPER) + 0.05) / (luminance(look["color"]) + 0.05) >= 3
 
 
 def test_every_colour_of_a_figure_can_follow_the_page(drawn, tmp_path):
@@ -304,16 +304,16 @@ def test_a_figure_drawn_again_is_the_same_text():
         [result("scene", method, level=level, curve=json.dumps(curve(level, 14))) for method, level in levels.items()]
     )
     figure = epochs(frame)
-    first = onepos_studies.study.figures.figure_svg(figure)
-    assert onepos_studies.study.figures.figure_svg(figure) == first
-    assert onepos_studies.study.figures.figure_svg(epochs(frame)) == first
+    first = figure_svg(figure)
+    assert figure_svg(figure) == first
+    assert figure_svg(epochs(frame)) == first
 
 
 def test_a_name_is_shown_as_it_stands():
     frame = pd.DataFrame([result(method="cost $1$ & <b>", level=0.5, trial=trial) for trial in range(2)])
     figure = epochs(frame)
     assert figure.legends[0].get_texts()[0].get_text() == r"cost \$1\$ & <b>"
-    assert "cost $1$ &amp; &lt;b&gt;" in onepos_studies.study.figures.figure_svg(figure)
+    assert "cost $1$ &amp; &lt;b&gt;" in figure_svg(figure)
 
 
 def test_no_global_state_is_touched():

@@ -12,31 +12,28 @@ import psutil
 import pytest
 
 from onepos_studies.exceptions import StudyError
-from onepos_studies.study import Observer, ResultsFolder, cells_of, load_results, parse_study, run_study
+from onepos_studies.study import ResultsFolder, cells_of, load_results, parse_study, run_study
 from onepos_studies.study.folder import export_results
 from tiny_study import stable, study_text
 
 TEXT = study_text("frequency", "an")
 
 
-class Log(Observer):
-    def __init__(self):
-        self.cells = []
-
-    def on_cell(self, row, done, failed, total):
-        self.cells.append(row["cell"])
-
-
 def run(folder, text=TEXT, **options):
-    log = Log()
-    counts = run_study(parse_study(text), text, ResultsFolder(folder), jobs=1, observer=log, **options)
-    return counts, log.cells
+    """Return the counts of a run, and what its lines call the cells that it ran."""
+    lines = []
+    counts = run_study(parse_study(text), text, ResultsFolder(folder), jobs=1, log=lines.append, **options)
+    return counts, [line.partition("left] ")[2].partition(":")[0] for line in lines if line.startswith("[")]
+
+
+def called(cells):
+    return sorted(f"{cell.dataset} {cell.method} {cell.rule} trial {cell.trial}" for cell in cells)
 
 
 def test_runs_once_and_only_once(tmp_path):
     counts, ran = run(tmp_path)
     assert counts == (4, 0)
-    assert sorted(ran) == sorted(cell.id for cell in cells_of(parse_study(TEXT)))
+    assert sorted(ran) == called(cells_of(parse_study(TEXT)))
     frame = load_results(tmp_path)
     assert frame["cell"].tolist() == [cell.id for cell in cells_of(parse_study(TEXT))]
     assert run(tmp_path) == ((4, 0), [])
@@ -47,12 +44,12 @@ def test_what_is_added_runs_and_nothing_else(tmp_path):
     run(tmp_path, methods=("frequency",))
     _, ran = run(tmp_path)
     assert len(ran) == 2
-    assert all("--an--" in name for name in ran)
+    assert all(" an " in name for name in ran)
     more = TEXT + '[[method]]\nkey = "wan"\n'
     counts, ran = run(tmp_path, more)
     assert counts == (6, 0)
     assert len(ran) == 2
-    assert all("--wan--" in name for name in ran)
+    assert all(" wan " in name for name in ran)
 
 
 def test_cells_that_two_studies_share_are_run_once(tmp_path):
@@ -108,7 +105,7 @@ def test_rows_cut_off_anywhere_say_what_to_do(tmp_path):
     with pytest.raises(StudyError, match="is damaged"):
         run(tmp_path, methods=("frequency",))
     victim.unlink()
-    assert run(tmp_path, methods=("frequency",)) == ((2, 0), [victim.stem])
+    assert run(tmp_path, methods=("frequency",)) == ((2, 0), ["known-posterior frequency clean trial 0"])
 
 
 def test_an_exported_file_cut_off_anywhere_is_refused(tmp_path):
@@ -145,12 +142,11 @@ import onepos_studies.study.runner as runner
 from onepos_studies.study import ResultsFolder, parse_study, run_study
 TEXT = {TEXT!r}
 
-def work(cells, choices, folder, _):
-    for cell in cells:
-        folder.note_start(cell)
-    if cells[0].method == "an":
+def work(task, folder, _):
+    if task[0][0].method == "an":
+        folder.note_start(task[0][0])
         os.kill(os.getpid(), signal.SIGKILL)
-    return runner.run_cells(cells, choices)
+    return runner.run_noted(task, folder)
 
 if __name__ == "__main__":
     runner._work = work
@@ -187,13 +183,12 @@ import time
 import onepos_studies.study.runner as runner
 from onepos_studies.study import ResultsFolder, parse_study, run_study
 
-def work(cells, choices, folder, parent):
-    if cells[0].method != "wan":
+def work(task, folder, parent):
+    if task[0][0].method != "wan":
         time.sleep(0.5)  # joblib puts faster cells into one batch, and wan among them
-        return before(cells, choices, folder, parent)
+        return before(task, folder, parent)
     runner.end_with_runner(parent)
-    for cell in cells:
-        folder.note_start(cell)
+    folder.note_start(task[0][0])
     time.sleep(600)
 
 before, runner._work = runner._work, work
@@ -217,7 +212,7 @@ if __name__ == "__main__":
     done = {path: path.stat().st_mtime_ns for path in rows.glob("*.parquet")}
     counts, ran = run(out, text)
     assert counts == (6, 0)
-    assert sorted(ran) == sorted(cell.id for cell in cells_of(parse_study(text)) if cell.method == "wan")
+    assert sorted(ran) == called(cell for cell in cells_of(parse_study(text)) if cell.method == "wan")
     assert {path: path.stat().st_mtime_ns for path in done} == done
     assert not part.exists()
     run(undisturbed, text)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax, logsumexp
 
 from onepos import metrics
-from onepos._utils.validation import cases, has_label, stacked
+from onepos._utils.validation import cases, has_label, stacked, to_dense
 from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.auto.candidates import Candidate
@@ -206,7 +206,7 @@ def mean_likelihood(log_p: NDArray[np.float64], observed: Any) -> float:
 def compare(
     pooled: NDArray[np.float64], contenders: list[Contender], folds: Folds, n_folds: int
 ) -> tuple[int, dict[str, dict[str, float]]]:
-    """Compare the pool with each method on the rows of the first folds; return their number and two measures by key."""
+    """Compare the pool with each method on the rows of the first folds; return their number and measures by key."""
     observed = folds.labels(n_folds)
     compared = {"auto": _measures(pooled[: observed.shape[0]], observed)}
     for one in sorted(contenders, key=lambda one: -one.likelihood):
@@ -216,9 +216,7 @@ def compare(
 
 
 def _measures(log_probabilities: NDArray[np.float64], observed: Any) -> dict[str, float]:
-    """Mean reciprocal rank of the observed labels, and their mean log-likelihood."""
-    return {
-        # Against one observed label, average precision is the reciprocal of its rank.
-        "reciprocal_rank": metrics.average_precision(observed, log_probabilities),
-        "log_likelihood": mean_likelihood(at_observed(log_probabilities, observed), observed),
-    }
+    """Ranks of the observed labels, and their mean log-likelihood."""
+    values = metrics.single_positive_values(to_dense(observed), log_probabilities)
+    likelihood = mean_likelihood(at_observed(log_probabilities, observed), observed)
+    return {name: float(np.nanmean(value)) for name, value in values.items()} | {"log_likelihood": likelihood}

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
@@ -44,12 +45,8 @@ def run(
     study: Annotated[str, typer.Argument(help="A shipped study or a TOML file.", show_default=False)],
     out: Out,
     jobs: Annotated[int, typer.Option(min=0, help="Number of parallel processes; 0 is one per core.")] = 0,
-    backend: Annotated[
-        str, typer.Option(help="local: processes on this machine. dask: workers of a cluster.")
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(help="Address of the cluster, as in tcp://host:8786 (default: start one on this machine)."),
+    cluster: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells: tcp://host:8786.")
     ] = None,
     datasets: Names = "",
     methods: Names = "",
@@ -62,7 +59,6 @@ def run(
     """Run the missing cells of a study. You can stop it at any time; the same command continues."""
     with input_errors():
         # Imported in the functions: a study needs torch, and `onepos --help` must not wait for it.
-        from onepos_studies.cli.study_view import Lines
         from onepos_studies.study import ResultsFolder, load_results, read_study, run_study
 
         plan, text = read_study(study)
@@ -77,12 +73,11 @@ def run(
                 text,
                 ResultsFolder(out),
                 jobs=jobs or None,
-                backend=backend,
-                address=address,
+                cluster=cluster,
                 **wanted,
                 reuse=load_results(reuse) if reuse else None,
                 recompute=recompute,
-                observer=Lines(),
+                log=partial(typer.echo, err=True),
             )
     except (KeyboardInterrupt, Terminated):
         sys.stderr.write(f"stopped: finished cells are in {out}; the same command runs the rest.\n")
@@ -139,7 +134,6 @@ def verify(
         float | None,
         typer.Option(help="Largest difference of a metric (default: 1e-9 on one machine, else 0.005)."),
     ] = None,
-    log: Annotated[Path | None, typer.Option(help="Keep each comparison here; the same command goes on.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Run a sample of finished cells again, spread over methods and data sets, and compare their metrics.
@@ -160,7 +154,7 @@ def verify(
         names = set(frame["study"]) - {study.name for study in own}
         plans = {study.name: cells_of(study) for study in [*own, *(read_study(name)[0] for name in sorted(names))]}
         rows = sample(frame, cells, seed=seed, most_seconds=seconds)
-        found = repeat_rows(rows, plans, tolerance=tolerance, log=log)
+        found = repeat_rows(rows, plans, tolerance=tolerance)
         other = int((~is_current(frame)).sum())
     wrong = [one for one in found if not one.holds]
     if json:

@@ -1,10 +1,7 @@
 """Mulan's data format: an ARFF file, dense or sparse, whose labels are named in an XML file."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 from xml.parsers import expat
@@ -18,17 +15,15 @@ from onepos._utils.validation import csr, to_dense
 from onepos.exceptions import DataFileError
 from onepos_studies.datasets._table import Table, as_features, first_illegal, stack_matrices
 
-_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
-_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{}}]+)(?:\s+|(?=\{{))(.+)$", re.IGNORECASE)
-_VALUES = re.compile(rf"\s*(?:({_QUOTED})\s*|([^,]*))(?:,|$)")
-_VALUE = rf"""(?:{_QUOTED}|[^\s,{{}}'"]+)"""
-_PAIR = re.compile(rf"(\d+)\s+({_VALUE})")
-_SPARSE_ROW = re.compile(rf"\{{\s*(?:\d+\s+{_VALUE}\s*(?:,\s*\d+\s+{_VALUE}\s*)*)?\}}")
 #: MEKA writes the number of labels into the name of the relation: ``-C 3`` the first three, ``-C -3`` the last.
 _MEKA = re.compile(r"-C\s+(-?\d{1,9})\b")
+_SPARSE = re.compile(r"^\s*@data\s+(?:%.*\s+)*\{", re.IGNORECASE | re.MULTILINE)
 _POSITIVE = {"1", "true", "yes", "t", "y"}
 _NEGATIVE = {"0", "-1", "false", "no", "f", "n"}
 _PART_SUFFIXES = ("-train", "-test", "-sparse")
+
+#: Name of an attribute, and its values in order if it is nominal, else None.
+Attribute = tuple[str, list[str] | None]
 
 
 def read_arff(path: Path, *, labels: int | Sequence[str] | None = None, xml: Path | str | None = None) -> Table:
@@ -46,116 +41,41 @@ def read_arff(path: Path, *, labels: int | Sequence[str] | None = None, xml: Pat
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")  # older Weka wrote the platform's encoding
-    # Only these end a line in ARFF; str.splitlines would also split at characters inside quoted names.
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    relation, attributes, start = _parse_header(lines, path)
-    is_label = _label_mask(relation, [attribute.name for attribute in attributes], path, labels, xml)
-    codes, numbers = _parse_rows(lines, start, path, attributes)
+    relation, attributes, codes = _parse(text, path)
+    is_label = _label_mask(relation, [name for name, _ in attributes], path, labels, xml)
     X, names = _features(codes[:, ~is_label], [attributes[j] for j in np.flatnonzero(~is_label)])
     chosen = [attributes[j] for j in np.flatnonzero(is_label)]
-    Y = _labels(codes[:, is_label], chosen, path, numbers)
-    return Table(as_features(X), Y, names, tuple(attribute.name for attribute in chosen))
+    return Table(as_features(X), _labels(codes[:, is_label], chosen, path), names, tuple(name for name, _ in chosen))
 
 
-@dataclass(frozen=True)
-class _Attribute:
-    """One column: its name and, if nominal, its declared values in order (else None)."""
+def _parse(text: str, path: Path) -> tuple[str, list[Attribute], Any]:
+    """Return relation, attributes, and numbers or codes of nominal values, dense or CSR as the file is."""
+    import arff
 
-    name: str
-    values: tuple[str, ...] | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Numeric, or nominal with exactly 0 and 1 in this order, so that token, code and value coincide."""
-        return self.values is None or self.values == ("0", "1")
-
-    @cached_property
-    def _position(self) -> dict[str, float]:
-        return {value: float(code) for code, value in enumerate(self.values or ())}
-
-    def code(self, token: str) -> float:
-        """Return the code of a token: a number is itself, a nominal value its position, a missing one NaN."""
-        if token == "?":
-            return float("nan")
-        try:
-            return float(token) if self.values is None else self._position[token]
-        except (ValueError, KeyError) as error:
-            kind = "is numeric" if self.values is None else f"takes {{{', '.join(self.values[:6])}}}"
-            raise ValueError(f"attribute {self.name!r} {kind}; got {token[:60]!r}.") from error
-
-
-def _parse_header(lines: list[str], path: Path) -> tuple[str, tuple[_Attribute, ...], int]:
-    """Return relation, attributes and the number of lines up to ``@data``; keywords come in any case."""
-    relation = ""
-    attributes: list[_Attribute] = []
-    for number, line in enumerate(map(str.strip, lines), start=1):
-        if not line or line.startswith("%"):
-            continue
-        keyword = line.split(None, 1)[0].lower()
-        if keyword == "@relation":
-            relation = _unquote(line[len(keyword) :].strip())
-        elif keyword == "@attribute":
-            try:
-                attributes.append(_parse_attribute(line))
-            except ValueError as error:
-                raise DataFileError(f"{path.name}, line {number}: {error}") from error
-        elif keyword == "@data":
-            if not attributes:
-                raise DataFileError(f"{path.name}: declares no attribute.")
-            check_distinct([attribute.name for attribute in attributes], path.name, "attribute")
-            return relation, tuple(attributes), number
-        else:
-            raise DataFileError(
-                f"{path.name}, line {number}: @relation, @attribute or @data expected; got {line[:60]!r}. "
-                "Is this an ARFF file?"
-            )
-    raise DataFileError(f"{path.name}: no @data line in {len(lines)} lines. Is the file complete, and ARFF?")
-
-
-def _parse_attribute(line: str) -> _Attribute:
-    found = _ATTRIBUTE.match(line)
-    if found is None:
-        raise ValueError(f"'@attribute name type' expected; got {line[:60]!r}. Names with spaces need quotes.")
-    name, kind = _unquote(found[1]), found[2].strip()
-    if kind.startswith("{"):
-        body, brace, rest = kind[1:].rpartition("}")
-        if not brace or rest.strip()[:1] not in ("", "%"):
-            raise ValueError(f"the values of {name!r} have no closing brace.")
-        values = tuple(_split_values(body.strip()))
-        if len(set(values)) != len(values):
-            raise ValueError(f"the values of {name!r} must be distinct.")
-        return _Attribute(name, values)
-    kind = kind.split(None, 1)[0].lower()
-    if kind not in ("numeric", "real", "integer"):
-        raise ValueError(
-            f"attribute {name!r} has type {kind!r}; numeric, real, integer or nominal {{...}} expected. Turn string, "
-            "date and relational attributes into numbers first."
-        )
-    return _Attribute(name)
-
-
-def _unquote(token: str) -> str:
-    """Take off single or double quotes and resolve backslash escapes inside them."""
-    if len(token) >= 2 and token[0] in "'\"" and token[-1] == token[0]:
-        return re.sub(r"\\(.)", r"\1", token[1:-1])
-    return token
-
-
-def _split_values(text: str) -> list[str]:
-    """Split at commas outside quotes; each part is stripped and unquoted."""
-    if "'" not in text and '"' not in text:
-        return [part.strip() for part in text.split(",")]
-    parts: list[str] = []
-    position = 0
-    while position <= len(text):
-        found = _VALUES.match(text, position)
-        if found is None:  # something behind a closing quote: not a list of values
-            raise ValueError(f"cannot split {text[position : position + 40]!r} into values.")
-        parts.append(_unquote(found[1]) if found[1] else found[2].rstrip())
-        if not found[0].endswith(","):
-            break
-        position = found.end()
-    return parts
+    is_sparse = _SPARSE.search(text) is not None
+    try:
+        content = arff.loads(text, encode_nominal=True, return_type=arff.LOD if is_sparse else arff.DENSE)
+    except Exception as error:  # besides its own errors liac-arff raises those of what it calls
+        raise DataFileError(f"{path.name}: not a readable ARFF file ({error}). Is it complete?") from error
+    attributes = [
+        (name, [value or "" for value in kind] if isinstance(kind, list) else None)
+        for name, kind in content["attributes"]
+    ]
+    other = [name for name, kind in content["attributes"] if kind in ("STRING", "DATE")]
+    if other:
+        raise DataFileError(f"{path.name}: attribute {other[0]!r} is text or a date. Turn it into numbers first.")
+    rows = content["data"]
+    if not rows:
+        raise DataFileError(f"{path.name}: no row follows @data. Is the file complete?")
+    if not is_sparse:
+        return content["relation"], attributes, np.array(rows, dtype=np.float64)
+    columns = [column for row in rows for column in sorted(row)]
+    values = [row[column] for row in rows for column in sorted(row)]
+    starts = np.cumsum([0, *map(len, rows)])
+    # A missing value is None, which NumPy takes for NaN.
+    codes = csr((np.array(values, dtype=np.float64), columns, starts), shape=(len(rows), len(attributes)))
+    codes.eliminate_zeros()
+    return content["relation"], attributes, codes
 
 
 def _label_mask(
@@ -231,93 +151,49 @@ def read_label_names(path: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _parse_rows(lines: list[str], start: int, path: Path, attributes: Sequence[_Attribute]) -> tuple[Any, list[int]]:
-    """Return the codes of all rows, dense or CSR as the file is (left out: 0), and the number of each row's line."""
-    numbered = enumerate(map(str.strip, lines[start:]), start=start + 1)
-    rows = [(number, line) for number, line in numbered if line and line[0] != "%"]
-    if not rows:
-        raise DataFileError(f"{path.name}: no row follows @data. Is the file complete?")
-    is_thin = rows[0][1].startswith("{")
-    columns: list[int] = []
-    values: list[float] = []
-    starts = [0]
-    for number, line in rows:
-        try:
-            if line.startswith("{") != is_thin:
-                raise ValueError("a file must be all dense or all sparse ({index value, ...}); this one mixes them.")
-            for column, token in (_sparse_cells if is_thin else _dense_cells)(line, len(attributes)):
-                columns.append(column)
-                values.append(attributes[column].code(token))
-        except ValueError as error:
-            raise DataFileError(f"{path.name}, line {number}: {error}") from error
-        starts.append(len(columns))
-    shape, numbers = (len(rows), len(attributes)), [number for number, _ in rows]
-    if not is_thin:
-        return np.array(values).reshape(shape), numbers
-    codes = csr((np.array(values), np.array(columns, dtype=np.int64), starts), shape=shape)
-    codes.sort_indices()
-    codes.eliminate_zeros()
-    return codes, numbers
+def _is_plain(attribute: Attribute) -> bool:
+    """Numeric, or nominal with exactly 0 and 1 in this order, so that code and value coincide."""
+    return attribute[1] is None or attribute[1] == ["0", "1"]
 
 
-def _dense_cells(line: str, width: int) -> list[tuple[int, str]]:
-    tokens = _split_values(line)
-    if len(tokens) != width:
-        raise ValueError(f"{width} values expected, one per attribute; got {len(tokens)}. Is the file complete?")
-    return list(enumerate(tokens))
-
-
-def _sparse_cells(line: str, width: int) -> list[tuple[int, str]]:
-    if _SPARSE_ROW.fullmatch(line) is None:
-        raise ValueError(f"'{{index value, ...}}' expected; got {line[:60]!r}. Is the file complete?")
-    # Python refuses to convert thousands of digits.
-    cells = [(int(index[:20]), _unquote(token)) for index, token in _PAIR.findall(line)]
-    for column, count in Counter(column for column, _ in cells).items():
-        if column >= width:
-            raise ValueError(f"index {column} is outside the {width} attributes (counted from 0).")
-        if count > 1:
-            raise ValueError(f"index {column} comes twice in the row.")
-    return cells
-
-
-def _features(codes: Any, attributes: Sequence[_Attribute]) -> tuple[Any, tuple[str, ...]]:
-    if all(attribute.plain for attribute in attributes):
-        return codes, tuple(attribute.name for attribute in attributes)
+def _features(codes: Any, attributes: Sequence[Attribute]) -> tuple[Any, tuple[str, ...]]:
+    if all(map(_is_plain, attributes)):
+        return codes, tuple(name for name, _ in attributes)
     names: list[str] = []
     # Columns of a sparse file are compressed one by one: all of them dense at once may not fit in memory.
     keep: Any = sparse.csc_array if sparse.issparse(codes) else np.asarray
     blocks: list[Any] = []
-    for j, attribute in enumerate(attributes):
-        column, values = np.asarray(to_dense(codes[:, [j]]), dtype=np.float64), attribute.values
+    for j, (name, values) in enumerate(attributes):
+        column = np.asarray(to_dense(codes[:, [j]]), dtype=np.float64)
         if values is not None and not set(values) <= {"0", "1"}:
             column = np.where(np.isnan(column), np.nan, column == np.arange(len(values)))
-            names.extend(f"{attribute.name}={value}" for value in values)
+            names.extend(f"{name}={value}" for value in values)
         else:
-            if not attribute.plain:
+            if not _is_plain((name, values)):
                 column = _map(column, [float(value) for value in values or ()])
-            names.append(attribute.name)
+            names.append(name)
         blocks.append(keep(column))
     return stack_matrices(blocks, axis=1), tuple(names)
 
 
-def _labels(codes: Any, attributes: Sequence[_Attribute], path: Path, numbers: list[int]) -> NDArray[np.uint8]:
-    if sparse.issparse(codes) and all(attribute.plain for attribute in attributes) and (codes.data == 1).all():
+def _labels(codes: Any, attributes: Sequence[Attribute], path: Path) -> NDArray[np.uint8]:
+    if sparse.issparse(codes) and all(map(_is_plain, attributes)) and (codes.data == 1).all():
         return np.asarray(codes.astype(np.uint8).toarray(), dtype=np.uint8)  # many labels: no dense float64
     values = np.array(to_dense(codes))
-    for k, attribute in enumerate(attributes):
-        if attribute.values is None or attribute.plain:
+    for k, (name, declared) in enumerate(attributes):
+        if declared is None or _is_plain((name, declared)):
             continue
-        strange = [value for value in attribute.values if value.lower() not in _POSITIVE | _NEGATIVE]
+        strange = [value for value in declared if value.lower() not in _POSITIVE | _NEGATIVE]
         if strange:
             raise DataFileError(
-                f"{path.name}: label {attribute.name!r} must take the values 0/1, -1/1, false/true or no/yes; "
-                f"it declares {strange[0]!r}. Is it really a label?"
+                f"{path.name}: label {name!r} must take the values 0/1, -1/1, false/true or no/yes; it declares "
+                f"{strange[0]!r}. Is it really a label?"
             )
-        values[:, k] = _map(values[:, k], [float(value.lower() in _POSITIVE) for value in attribute.values])
+        values[:, k] = _map(values[:, k], [float(value.lower() in _POSITIVE) for value in declared])
     place = first_illegal(values)
     if place is not None:
         raise DataFileError(
-            f"{path.name}, line {numbers[place[0]]}: label {attributes[place[1]].name!r} must be 0/1 or -1/1; got "
+            f"{path.name}, row {place[0] + 1}: label {attributes[place[1]][0]!r} must be 0/1 or -1/1; got "
             f"{values[place]}. Is it really a label?"
         )
     return (values > 0).astype(np.uint8)

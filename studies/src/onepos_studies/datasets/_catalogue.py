@@ -12,14 +12,14 @@ from urllib.parse import quote
 class RemoteFile:
     """One file of a data set, pinned to a commit and a checksum."""
 
-    file: str  # path below the cache folder and below a mirror, with "/"
+    file: str  # path below the cache folder, with "/"
     bytes: int  # a download that grows beyond this size is cut off
     sha256: str
     # Where GitHub keeps it; None for a file without a public source.
     repository: str | None = None
     commit: str | None = None
     path: str | None = None
-    mirrors: tuple[str, ...] = ()  # further complete URLs, tried after the repository
+    mirrors: tuple[str, ...] = ()  # complete URLs, tried after the repository
 
     @property
     def urls(self) -> tuple[str, ...]:

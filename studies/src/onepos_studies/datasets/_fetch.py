@@ -1,12 +1,11 @@
-"""The folder that holds data files, and the downloads into it: mirrors, checksums, no half-written file."""
+"""The folder that holds data files, and the downloads into it: several sources, checksums, no half-written file."""
 
 import errno
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from onepos._utils.files import is_writable, sha256_of, user_cache
+from onepos._utils.files import explained, is_writable, sha256_of, user_cache
 from onepos_studies.datasets._catalogue import DataSetEntry, RemoteFile, get_entry
 from onepos_studies.exceptions import ChecksumError, DownloadError
 
@@ -46,16 +45,26 @@ def fetch_dataset(
     entry = get_entry(name)
     home = data_folder(data_home)
     if entry.supplied:
-        found = [locate(home, file) for file in entry.supplied if locate(home, file).is_file()]
-        if not found:
+        present = [home / file for file in entry.supplied if (home / file).is_file()]
+        if not present:
             raise DownloadError(
                 f"{entry.name} has no public direct source. {entry.obtain} Put it into {home} as "
                 f"{' or '.join(entry.supplied)}."
             )
-        return found[:1]
+        return present[:1]
     if offline is None:
         offline = os.environ.get("ONEPOS_OFFLINE", "").strip().lower() not in ("", "0", "false", "no")
-    return [_fetch(file, entry, home, offline=offline, progress=progress, force=force) for file in entry.files]
+    paths = [home / file.file for file in entry.files]
+    for path, file in zip(paths, entry.files, strict=True):
+        if force or not path.is_file():
+            _download(file, path, "" if file.urls else entry.obtain, offline, progress)
+        elif (checksum := sha256_of(path)) != file.sha256:
+            raise ChecksumError(
+                f"{path} is not the file that the registry describes: sha256 {file.sha256} and {file.bytes} bytes "
+                f"expected; got {checksum} and {path.stat().st_size} bytes. Delete it, or fetch it again with "
+                "fetch_dataset(name, force=True)."
+            )
+    return paths
 
 
 def data_folder(data_home: str | Path | None = None) -> Path:
@@ -66,76 +75,43 @@ def data_folder(data_home: str | Path | None = None) -> Path:
 
 def is_available(entry: DataSetEntry, home: Path) -> bool:
     """Return whether the files of a data set are in the folder."""
-    here = [locate(home, file).is_file() for file in entry.supplied or [file.file for file in entry.files]]
+    here = [(home / file).is_file() for file in entry.supplied or [file.file for file in entry.files]]
     return any(here) if entry.supplied else all(here)
 
 
-def locate(home: Path, file: str) -> Path:
-    """Return the place below the folder of a file of the registry; a name that leads out of it is refused."""
-    relative = PurePosixPath(file)
-    if relative.is_absolute() or ".." in relative.parts or "\\" in file or ":" in file or not relative.parts:
-        raise ValueError(f"a data file's name must be relative and stay inside the data folder; got {file!r}.")
-    path = home.joinpath(*relative.parts)
-    # Links inside the folder may lead anywhere in it; the folder itself may be a link.
-    if not path.resolve().is_relative_to(home.resolve()):
-        raise ValueError(f"{file}: a link leads out of the data folder {home}, to {path.resolve()}. Remove it.")
-    return path
-
-
-def check_intact(path: Path, file: RemoteFile) -> None:
-    """Raise ChecksumError unless the file is what the registry describes."""
-    found = sha256_of(path)
-    if found != file.sha256:
-        raise ChecksumError(
-            f"{path} is not the file that the registry describes: sha256 {file.sha256} and {file.bytes} "
-            f"bytes expected; got {found} and {path.stat().st_size} bytes. Delete it, or fetch it again with "
-            "fetch_dataset(name, force=True)."
-        )
-
-
-def _fetch(file: RemoteFile, entry: DataSetEntry, home: Path, *, offline: bool, progress: bool, force: bool) -> Path:
-    path = locate(home, file.file)
-    if path.is_file() and not force:
-        check_intact(path, file)
-        return path
+def _download(file: RemoteFile, path: Path, obtain: str, offline: bool, progress: bool) -> None:
+    """Fetch a file from the first source that has it."""
+    where = f"{file.file} is not in {path.parent}"
     if offline:
         raise DownloadError(
-            f"{file.file} would have to be downloaded into {home}, and offline mode forbids it. "
-            "Unset ONEPOS_OFFLINE (or pass offline=False), or put the file there."
+            f"{where} and would have to be downloaded, which offline mode forbids. Unset ONEPOS_OFFLINE (or pass "
+            "offline=False), or put the file there."
         )
-    urls = _urls(file)
-    if not urls:
-        raise DownloadError(
-            f"{file.file} is not in {home} and has no public source. {entry.obtain} Put it there, "
-            "or name a mirror that has it in ONEPOS_MIRRORS."
-        )
+    if not file.urls:
+        raise DownloadError(f"{where} and has no public source. {obtain} Put it there.")
     if not is_writable(path.parent):
         raise DownloadError(
-            f"{file.file} is not in {home}, and that folder is read-only. Set ONEPOS_DATA (or data_home=) "
-            "to a folder that may be written."
+            f"{where}, and that folder is read-only. Set ONEPOS_DATA (or data_home=) to a folder that may be written."
         )
-    problems: list[DownloadError | ChecksumError] = []
-    for url in urls:
+    problems: list[str] = []
+    tampered = False
+    for url in file.urls:
         try:
-            _retrieve(url, path, file, progress)
-            return path
-        except NoRoomError:
-            raise  # no other source would help
-        except (DownloadError, ChecksumError) as error:
-            problems.append(error)
-    kind = ChecksumError if any(isinstance(problem, ChecksumError) for problem in problems) else DownloadError
-    raise kind(
-        f"{file.file} could not be fetched. {' '.join(map(str, problems))} Try again later, or name another source in "
-        "ONEPOS_MIRRORS."
-    ) from problems[-1]
+            _retrieve(url, path, file.sha256, progress)
+            return
+        except OSError as error:  # also those of requests
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):  # no other source would help
+                with explained(path):
+                    raise
+            problems.append(f"{url}: {type(error).__name__}: {error}.")
+        except ValueError:
+            tampered = True
+            problems.append(f"{url}: the sha256 is not {file.sha256}: it is another file.")
+    kind = ChecksumError if tampered else DownloadError
+    raise kind(f"{file.file} could not be fetched. {' '.join(problems)} Try again later.")
 
 
-def _urls(file: RemoteFile) -> list[str]:
-    bases = [base.strip().rstrip("/") for base in os.environ.get("ONEPOS_MIRRORS", "").split(",")]
-    return [*(f"{base}/{quote(file.file)}" for base in bases if base), *file.urls]
-
-
-def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
+def _retrieve(url: str, path: Path, sha256: str, progress: bool) -> None:
     """Download beside ``path``, check the hash and move the file to its name in one step."""
     import pooch  # not at the top: files that are here load without it
 
@@ -148,20 +124,7 @@ def _retrieve(url: str, path: Path, file: RemoteFile, progress: bool) -> None:
     headers = {"User-Agent": "onepos", "Accept-Encoding": "identity"}
     downloader = pooch.HTTPDownloader(timeout=TIMEOUT, headers=headers, hooks={"response": remember})
     try:
-        pooch.retrieve(url, f"sha256:{file.sha256}", path.name, path.parent, downloader=downloader)
-    except OSError as error:  # also those of requests
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise NoRoomError(
-                f"no space is left in {path.parent} for {file.file} ({file.bytes:,} bytes). Free some, or set "
-                "ONEPOS_DATA (or data_home=) to a folder with room; then fetch it again."
-            ) from error
-        raise DownloadError(f"{url}: {type(error).__name__}: {error}.") from error
-    except ValueError as error:
-        raise ChecksumError(f"{url}: the sha256 is not {file.sha256}: it is another file.") from error
+        pooch.retrieve(url, f"sha256:{sha256}", path.name, path.parent, downloader=downloader)
     finally:
         for response in responses:
             response.close()
-
-
-class NoRoomError(DownloadError):
-    """The disk is full."""

@@ -139,49 +139,30 @@ def _unpack(code: str, buffer: memoryview, at: int) -> int:
     return int(struct.unpack_from(code, buffer, at)[0])
 
 
-#: Names of variables in use, most specific first: features and labels, stacked in this order.
-KNOWN_NAMES = (
-    (("X", "Xt"), ("Y", "Yt")),
-    (("train_data", "test_data"), ("train_target", "test_target")),
-    (("X_train", "X_test"), ("Y_train", "Y_test")),
-    *(((x,), (y,)) for x, y in (("X_all", "Y_all"), ("X", "Y"), ("data", "target"), ("data", "targets"))),
-    *(((x,), ("labels",)) for x in ("data", "features")),
-)
-
-
 def read_matlab(
     path: Path,
     *,
-    features: str | Sequence[str] | None = None,
-    labels: str | Sequence[str] | None = None,
-    orientation: Literal["auto", "rows", "columns"] = "auto",
+    features: str | Sequence[str] = "X",
+    labels: str | Sequence[str] = "Y",
+    orientation: Literal["rows", "columns"] = "rows",
 ) -> Table:
     """Read features and labels from a MATLAB file of version 5 to 7, whose matrices may be sparse.
 
-    ``features`` and ``labels`` are names of variables; several are stacked as rows in the order given. Without them the
-    first pair of ``KNOWN_NAMES`` is taken. ``orientation`` says how the label matrix lies: "rows" has one row per
-    example, "columns" one column per example, as ML-kNN's MATLAB code stores targets. "auto" means rows if there are as
-    many as rows of features, else columns. Features always have one row per example.
+    ``features`` and ``labels`` are names of variables; several are stacked as rows in the order given. ``orientation``
+    says how the label matrix lies: "rows" has one row per example, "columns" one column per example, as ML-kNN's MATLAB
+    code stores targets. Features always have one row per example.
     """
-    if orientation not in ("auto", "rows", "columns"):
-        raise ValueError(f"orientation must be 'auto', 'rows' or 'columns'; got {orientation!r}.")
-    if (features is None) != (labels is None):
-        raise ValueError("give both features= and labels= (variable names), or neither to have them guessed.")
+    if orientation not in ("rows", "columns"):
+        raise ValueError(f"orientation must be 'rows' or 'columns'; got {orientation!r}.")
     variables = scan(path)
-    if features is None or labels is None:
-        usual = (pair for pair in KNOWN_NAMES if variables.keys() >= {*pair[0], *pair[1]})
-        features, labels = next(usual, ((), ()))
-        if not features:
-            raise DataFileError(
-                f"{path.name}: none of the usual pairs of names (X/Y, data/target, …) among its variables "
-                f"{sorted(variables)}. Give features= and labels=."
-            )
     features, labels = ((names,) if isinstance(names, str) else tuple(names) for names in (features, labels))
     if len(features) != len(labels):
         raise ValueError(f"as many label as feature variables expected; got {features} and {labels}.")
     missing = [name for name in (*features, *labels) if name not in variables]
     if missing:
-        raise DataFileError(f"{path.name}: has no variable {missing}; it holds {sorted(variables)}.")
+        raise DataFileError(
+            f"{path.name}: has no variable {missing}; it holds {sorted(variables)}. Give features= and labels=."
+        )
     decoded = {}
     for name in (*features, *labels):
         try:
@@ -199,8 +180,7 @@ def read_matlab(
 
 def _labels(matrix: Any, n: int, path: Path, name: str, orientation: str) -> NDArray[np.uint8]:
     """Return the labels of n rows of features."""
-    guessed = orientation == "auto" and matrix.shape[0] != n and matrix.shape[1] == n
-    if orientation == "columns" or guessed:
+    if orientation == "columns":
         matrix = matrix.T
     if matrix.shape[0] != n:
         raise DataFileError(

@@ -24,11 +24,14 @@ from onepos.training.machine import limited_threads
 from onepos.training.objective import as_features
 from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, Trial, matches_paper
+from onepos_studies.study.folder import ResultsFolder
 from onepos_studies.study.machine import machine, peak_megabytes, reset_peak_memory
 from onepos_studies.study.provenance import PROTOCOL, commit, data_version, full_setting, revision_of
 from onepos_studies.study.spec import Parameters, accepted_parameters
 
 Row = dict[str, Any]
+#: Cells from ``run_together``, and the setting that each takes over, or None for a cell that chooses itself.
+Task = tuple[list[Cell], list[Parameters | None]]
 
 
 class _Fit(NamedTuple):
@@ -38,8 +41,16 @@ class _Fit(NamedTuple):
     watchers: Mapping[str, Any]
 
 
+def run_noted(task: Task, folder: ResultsFolder) -> list[Row]:
+    """In a worker process, leave notes in the folder, if it is within reach, and return the rows of a task."""
+    if folder.is_within_reach():
+        for cell in task[0]:
+            folder.note_start(cell)
+    return run_cells(*task)
+
+
 def run_cells(cells: list[Cell], choices: list[Parameters | None]) -> list[Row]:
-    """Return the rows of cells from ``run_together``; later cells reuse the fits of earlier ones.
+    """Return the rows of a task; later cells reuse the fits of earlier ones.
 
     One thread computes: results do not depend on the machine, and processes side by side do not compete for cores. A
     method that stops by the clock has its usual threads, as its rows depend on the machine anyway.

@@ -6,7 +6,6 @@ Each function takes rows of results, of one data set and one selection rule, and
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,17 +32,6 @@ from onepos.pages.figures import (
     use_log_scale,
 )
 
-__all__ = [
-    "calibration",
-    "convergence",
-    "critical_difference",
-    "epochs",
-    "figure_svg",
-    "looks",
-    "save_figure",
-    "sufficiency",
-]
-
 #: By method, the values of each trial, by the place on the horizontal axis.
 Runs: TypeAlias = "dict[str, list[pd.Series[float]]]"
 
@@ -51,6 +39,11 @@ Runs: TypeAlias = "dict[str, list[pd.Series[float]]]"
 def read_json(value: Any) -> Any:
     """Return what a JSON column holds, or None where it holds nothing (None, NaN or an empty text)."""
     return json.loads(value) if isinstance(value, str) and value.strip() else None
+
+
+def recorded(rows: pd.DataFrame, column: str, name: str) -> pd.DataFrame:
+    """Return the rows whose JSON column holds a measurement of this name."""
+    return rows[[bool((read_json(text) or {}).get(name)) for text in rows[column]]]
 
 
 def method_name(key: str) -> str:
@@ -65,49 +58,30 @@ def order_methods(keys: Iterable[str]) -> list[str]:
     return [key for key in known if key in wanted] + sorted(wanted - known.keys())
 
 
-@dataclass(frozen=True)
-class Look:
-    """A line: its colour, its dashes (empty: solid) and its marker, filled or open."""
-
-    colour: str
-    dashes: tuple[float, ...]
-    marker: str
-    filled: bool = True
-
-    def line(self) -> dict[str, Any]:
-        """Return the keyword arguments of ``Axes.plot``."""
-        return {
-            "color": self.colour,
-            "dashes": self.dashes or (None, None),
-            "marker": self.marker,
-            "markerfacecolor": self.colour if self.filled else PAPER,
-            "markersize": 5.5 if self.marker == "*" else 3.6,
-            "markeredgewidth": 0.8,
-            "linewidth": 1.2,
-        }
-
-
 _DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.6), (8.0, 2.0), (1.0, 1.4), (6.0, 1.5, 1.0, 1.5))
 _MARKERS = "os^vD<>PXphdH*8"
 
 
-def looks(methods: Sequence[str]) -> dict[str, Look]:
-    """Return the look of each method: registered ones keep theirs in every figure, others follow in order.
+def looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the arguments of ``Axes.plot`` for each method: registered ones keep theirs, others follow in order.
 
     Marker and filling tell every two lines apart, so the hue may be lost in print.
     """
     known, hues = list(installed_methods()), list(HUES.values())
     order = [*known, *(method for method in methods if method not in known)]
-    places = {method: place for place, method in enumerate(order) if method in methods}
-    return {
-        method: Look(
-            hues[place % len(hues)],
-            _DASHES[place % len(_DASHES)],
-            _MARKERS[place % len(_MARKERS)],
-            filled=place // len(_MARKERS) % 2 == 0,
-        )
-        for method, place in places.items()
-    }
+    lines = {}
+    for place, method in enumerate(order):
+        colour, marker = hues[place % len(hues)], _MARKERS[place % len(_MARKERS)]
+        lines[method] = {
+            "color": colour,
+            "dashes": _DASHES[place % len(_DASHES)] or (None, None),
+            "marker": marker,
+            "markerfacecolor": colour if place // len(_MARKERS) % 2 == 0 else PAPER,
+            "markersize": 5.5 if marker == "*" else 3.6,
+            "markeredgewidth": 0.8,
+            "linewidth": 1.2,
+        }
+    return {method: lines[method] for method in order if method in methods}
 
 
 def save_figure(figure: Figure, path: str | Path) -> tuple[Path, Path]:
@@ -219,10 +193,10 @@ def _draw(height: float, runs: Runs, x_title: str, y_title: str) -> tuple[Figure
         # Markers at other places for each line, so that lines that coincide still show theirs.
         step = max(1, round(x.size / 6))
         shift = (place * step) // len(methods) if step > 1 else 0
-        handles += axes.plot(x, mean, markevery=(shift, step), zorder=3, **look_of[method].line())
+        handles += axes.plot(x, mean, markevery=(shift, step), zorder=3, **look_of[method])
         if len(runs[method]) > 1 and len(methods) <= _MOST_BANDS:
             spread = common.std(axis=1, ddof=1).to_numpy()
-            band = {"color": look_of[method].colour, "alpha": 0.18, "linewidth": 0, "zorder": 2}
+            band = {"color": look_of[method]["color"], "alpha": 0.18, "linewidth": 0, "zorder": 2}
             axes.fill_between(x, mean - spread, mean + spread, **band)
         means.append(mean)
     add_legend(figure, handles, [method_name(method) for method in methods])
@@ -238,7 +212,7 @@ def calibration(frame: pd.DataFrame) -> Figure:
     """
     bins = _recorded(_finished(frame), "calibration")
     look_of = looks(order_methods(bins))
-    lines = [(pool_bins(bins[method]), look.line()) for method, look in look_of.items()]
+    lines = [(pool_bins(bins[method]), look) for method, look in look_of.items()]
     figure = draw_reliability(lines, "confidence in the label, D")
     add_legend(figure, figure.axes[0].lines[1:], [method_name(method) for method in look_of])
     return figure

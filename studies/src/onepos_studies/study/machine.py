@@ -2,6 +2,8 @@
 
 import os
 import platform
+import re
+import resource
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -12,16 +14,8 @@ _STATUS = Path("/proc/self/status")
 @cache
 def machine() -> dict[str, str | int | None]:
     """Return what kind of machine this is, without its name."""
-    return {"system": platform.system(), "processor": _processor(), "cores": os.cpu_count()}
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    model = _first(Path("/proc/cpuinfo"), r"^model name\s*: (.+)$")
+    return {"system": platform.system(), "processor": model or platform.machine(), "cores": os.cpu_count()}
 
 
 def reset_peak_memory() -> None:
@@ -32,11 +26,13 @@ def reset_peak_memory() -> None:
 
 def peak_megabytes() -> float:
     """Return the most resident memory since the last reset."""
-    lines = _STATUS.read_text().splitlines() if _STATUS.exists() else []
-    for line in lines:  # some sandboxes have the file without this line
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    import resource
-
+    if kilobytes := _first(_STATUS, r"^VmHWM:\s+(\d+)"):  # some sandboxes have no such line
+        return int(kilobytes) / 1024
     unit = 1024 * 1024 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def _first(file: Path, pattern: str) -> str:
+    """Return what a line of a file of the kernel says, or nothing."""
+    line = re.search(pattern, file.read_text(), re.MULTILINE) if file.exists() else None
+    return line[1].strip() if line else ""

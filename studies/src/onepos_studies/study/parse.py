@@ -1,19 +1,23 @@
 """From TOML to a study: fields are checked by their declaration in ``spec``, the whole is checked here."""
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from onepos._utils.files import sha256_of
 from onepos.exceptions import DataFileError
 from onepos.methods.registry import get_method
 from onepos_studies.exceptions import StudyError
-from onepos_studies.study import spec
 from onepos_studies.study.cells import check_options, known_datasets
-from onepos_studies.study.spec import DataGroup, MethodEntry, Study, accepted_parameters
+from onepos_studies.study.spec import DataGroup, Grid, MethodEntry, Study, StudyFile, accepted_parameters
+
+_FILE: TypeAdapter[StudyFile] = TypeAdapter(StudyFile)
+_GRID: TypeAdapter[Grid] = TypeAdapter(Grid)
 
 #: The file of a data set: where it is, and its sha256.
 Place = tuple[str, str]
@@ -68,36 +72,31 @@ def parse_study(text: str, *, folder: Path | None = None, places: Mapping[str, P
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # besides TOML's own: numbers of thousands of digits, deep nesting
         raise StudyError(f"the study is not valid TOML: {error}.") from error
-    _check_plain(content)
-    spec.check_names(content, {"study", "data", "common", "tuning", "method", "record"}, "the study file")
-    tables = {
-        name: spec.settings(content.get(name, {}), f"[{name}]") for name in ("study", "common", "tuning", "record")
-    }
-    common = tables["common"]
-    study: Study = spec.build(
-        Study,
-        tables["study"],
-        "[study]",
-        data=tuple(_group(entry, folder or Path(), places or {}) for entry in _list_of_tables(content, "data")),
-        methods=tuple(_method(entry) for entry in _list_of_tables(content, "method")),
-        common_grid=spec.grid(common.pop("grid", {}), "[common.grid]"),
+    try:
+        # As JSON: there a list stands for a tuple, and dates, which are no setting, have no form.
+        file = _FILE.validate_json(json.dumps(content))
+        common = dict(file.common)
+        common_grid = _GRID.validate_python(common.pop("grid", {}))
+    except TypeError as error:
+        raise StudyError(f"a study holds numbers, texts, lists and tables: {error}.") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "common.grid"
+        raise StudyError(f"{place}: {first['msg']}; got {first['input']!r}. See docs/study-file.md.") from error
+    study = Study(
+        **vars(file.study),
+        data=tuple(_group(group, folder or Path(), places or {}) for group in file.data),
+        methods=tuple(_method(entry) for entry in file.method),
         common=common,
-        tuning=spec.build(spec.Tuning, tables["tuning"], "[tuning]"),
-        record=spec.build(spec.Record, tables["record"], "[record]"),
+        common_grid=common_grid,
+        tuning=file.tuning,
+        record=file.record,
     )
     _check_whole(study)
     return study
 
 
-def _list_of_tables(content: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    value = content.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise StudyError(f"{name} must be given as [[{name}]] tables.")
-    return value
-
-
-def _group(entry: Any, folder: Path, places: Mapping[str, Place]) -> DataGroup:
-    group: DataGroup = spec.build(DataGroup, entry, "[[data]]")
+def _group(group: DataGroup, folder: Path, places: Mapping[str, Place]) -> DataGroup:
     if not group.file:
         if group.name or group.read or group.sha256:
             raise StudyError("[[data]] name, read and sha256 describe a file; this group has none.")
@@ -128,10 +127,8 @@ def _group(entry: Any, folder: Path, places: Mapping[str, Place]) -> DataGroup:
     return replace(group, name=name, file=path, sha256=checksum)
 
 
-def _method(entry: Any) -> MethodEntry:
-    key = entry.get("key")
-    name = f"{key}-full" if entry.get("complete") and isinstance(key, str) else key
-    method: MethodEntry = spec.build(MethodEntry, {"name": name, **entry}, "[[method]]")
+def _method(entry: MethodEntry) -> MethodEntry:
+    method = entry if entry.name else replace(entry, name=f"{entry.key}-full" if entry.complete else entry.key)
     if method.complete != method.name.endswith("-full"):
         raise StudyError(
             f'[[method]] {method.name!r}: names that end with "-full" are those of methods with complete = true, and '
@@ -147,15 +144,6 @@ def _method(entry: Any) -> MethodEntry:
         known = ", ".join(sorted(accepted_parameters(method.key)))
         raise StudyError(f"method {method.key!r} has no parameter {', '.join(strange)}; it has: {known}.")
     return method
-
-
-def _check_plain(value: Any) -> None:
-    """Refuse dates and times: TOML has them, but no setting is one, and they cannot be hashed with the rest."""
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_plain(item)
-    elif not isinstance(value, str | int | float):
-        raise StudyError(f"a study holds numbers, texts, lists and tables; got the {type(value).__name__} {value}.")
 
 
 def _check_whole(study: Study) -> None:

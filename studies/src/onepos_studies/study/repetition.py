@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
@@ -56,25 +55,14 @@ def sample(frame: pd.DataFrame, n: int, *, seed: int = 0, most_seconds: float = 
     return cast("pd.DataFrame", good.loc[chosen].sort_values("seconds"))
 
 
-def repeat_rows(
-    rows: pd.DataFrame, plans: dict[str, list[Cell]], *, tolerance: float | None = None, log: Path | None = None
-) -> list[Repeated]:
+def repeat_rows(rows: pd.DataFrame, plans: dict[str, list[Cell]], *, tolerance: float | None = None) -> list[Repeated]:
     """Run rows again and compare; rows that stop by the clock are left out.
 
     ``plans`` are the cells by name of the study. ``tolerance`` is by default ``SAME_MACHINE`` or ``OTHER_MACHINE``.
-    ``log`` keeps each comparison as a line of JSON, and the same call goes on after the last.
     """
-    lines = log.read_text(encoding="utf-8").splitlines() if log is not None and log.is_file() else []
-    finished = [Repeated(**json.loads(line)) for line in lines]
     known = {(name, cell.id): cell for name, cells in plans.items() for cell in cells}
-    for row in rows[~rows["cell"].isin([one.cell for one in finished])].to_dict("records"):
-        cell = known.get((row["study"], row["cell"]))
-        if cell is not None and not cell.stops_by_clock:
-            finished.append(_repeat(row, cell, tolerance))
-            if log is not None:
-                with log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(vars(finished[-1])) + "\n")
-    return finished
+    pairs = [(row, known.get((row["study"], row["cell"]))) for row in rows.to_dict("records")]
+    return [_repeat(row, cell, tolerance) for row, cell in pairs if cell is not None and not cell.stops_by_clock]
 
 
 def _repeat(row: dict[Any, Any], cell: Cell, tolerance: float | None) -> Repeated:

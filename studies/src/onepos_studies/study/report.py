@@ -9,10 +9,11 @@ import pandas as pd
 
 from onepos._utils.files import write_durably
 from onepos.metrics import METRICS
+from onepos.pages.figures import figure_svg
 from onepos.pages.style import embed_svg, load_templates
 from onepos_studies.study import ResultsFolder, load_results
 from onepos_studies.study import figures as draw
-from onepos_studies.study.figures import method_name, read_json
+from onepos_studies.study.figures import method_name, read_json, recorded
 from onepos_studies.study.tables import ALPHA, SELECTIONS, Grid, main_table, metric_ranks
 
 if TYPE_CHECKING:
@@ -49,23 +50,18 @@ def study_figures(frame: pd.DataFrame) -> Iterator[StudyFigure]:
                 caption = f"Average precision on {name} by number of training examples{chosen}."
                 yield StudyFigure(f"sufficiency-{name}{by_rule}", caption, draw.sufficiency(part))
         for name, part in whole.groupby("dataset", sort=False):
-            if len(traced := _recorded(part, "curve", "test")):
+            if len(traced := recorded(part, "curve", "test")):
                 caption = f"Test average precision on {name} by epoch{chosen}. Nothing was chosen by this curve."
                 yield StudyFigure(f"epochs-{name}{by_rule}", caption, draw.epochs(traced))
-            if len(settled := _recorded(part, "extra", "soft_label_change")):
+            if len(settled := recorded(part, "extra", "soft_label_change")):
                 caption = f"How much the recovered soft labels D change from epoch to epoch on {name}{chosen}."
                 yield StudyFigure(f"convergence-{name}{by_rule}", caption, draw.convergence(settled))
-            if len(recovered := _recorded(part, "extra", "calibration")):
+            if len(recovered := recorded(part, "extra", "calibration")):
                 caption = (
                     f"Calibration of the recovered soft labels D on {name}: how often an unobserved label is there, by "
                     f"how sure the method is of it{chosen}."
                 )
                 yield StudyFigure(f"calibration-{name}{by_rule}", caption, draw.calibration(recovered))
-
-
-def _recorded(rows: pd.DataFrame, column: str, name: str) -> pd.DataFrame:
-    """The rows whose JSON column holds a measurement of this name."""
-    return rows[[bool((read_json(text) or {}).get(name)) for text in rows[column]]]
 
 
 def report_study(results: str | Path, out: str | Path | None = None, figures: str | Path | None = None) -> Path:
@@ -116,7 +112,7 @@ def render_study_report(
         tables=study_tables(frame),
         failed=[_failure(row) for row in failed.to_dict("records")],
         figures=[
-            {"caption": one.caption, "svg": embed_svg(draw.figure_svg(one.figure), f"figure-{number}", one.caption)}
+            {"caption": one.caption, "svg": embed_svg(figure_svg(one.figure), f"figure-{number}", one.caption)}
             for number, one in enumerate(shown[:_ON_PAGE], start=1)
         ],
         reproduce=f"onepos bench run {name} --out results\nonepos bench report results",

@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import socket
 import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
@@ -16,30 +15,14 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from onepos_studies.exceptions import StudyError
 from onepos_studies.study.cells import Cell, cells_of, run_together
-from onepos_studies.study.cluster import Task, open_cluster, run_on_cluster
-from onepos_studies.study.execute import Row, failed_row, run_cells
+from onepos_studies.study.cluster import open_cluster, run_on_cluster
+from onepos_studies.study.execute import Row, Task, failed_row, run_noted
 from onepos_studies.study.folder import ResultsFolder
 from onepos_studies.study.provenance import data_version, is_current
 from onepos_studies.study.spec import Parameters, Study
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: The names that ``--backend`` takes.
-BACKENDS = ("local", "dask")
-
-
-class Observer:
-    """Callbacks of a run; the base class does nothing."""
-
-    def on_begin(self, study: Study, done: int, failed: int, total: int) -> None:
-        """Run once with the numbers of cells: done, failed before (they are tried again), and all."""
-
-    def on_cell(self, row: Row, done: int, failed: int, total: int) -> None:
-        """Run after each finished cell, with its row and the present counts."""
-
-    def on_notice(self, text: str) -> None:
-        """Run when a worker process was killed, or when a cluster has none."""
 
 
 def run_study(
@@ -48,13 +31,12 @@ def run_study(
     folder: ResultsFolder,
     *,
     jobs: int | None = None,
-    backend: str = "local",
-    address: str | None = None,
+    cluster: str | None = None,
     datasets: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     reuse: "pd.DataFrame | None" = None,
     recompute: bool = False,
-    observer: Observer | None = None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> tuple[int, int]:
     """Run every cell that has no good row yet.
 
@@ -62,21 +44,21 @@ def run_study(
     ----------
     study, text : from ``read_study``
     folder : ResultsFolder
-    jobs : processes side by side, each with one thread; None for one per core
-    backend : "local" for processes of this machine, "dask" for the workers of a cluster
-    address : of the cluster's scheduler; None starts a cluster on this machine
+    jobs : processes of this machine side by side, each with one thread; None for one per core
+    cluster : address of a Dask scheduler, whose workers run the cells
     datasets, methods : run only the cells of these; all when empty
     reuse : results from ``load_results``; cells with the same protocol are taken from there
     recompute : also run cells again whose rows belong to another revision of their method
-    observer : Observer
+    log : called with a line per finished cell, and with notices
 
     Returns
     -------
     done, failed : int
         How many of the selected cells now have a good row, and how many a failed one.
     """
-    observer = observer or Observer()
-    with _open_backend(backend, address, jobs) as cluster, folder.locked():
+    if cluster is not None and jobs is not None:
+        raise StudyError("--jobs counts processes of this machine; a --cluster has the workers that it was given.")
+    with nullcontext() if cluster is None else open_cluster(cluster) as client, folder.locked():
         folder.prepare(study, text)  # under the lock: another run may be using the folder's study file
         cells = cells_of(study)
         if reuse is not None:
@@ -88,43 +70,25 @@ def run_study(
         current = is_current(frame)
         state = _State(frame[current] if recompute else frame, wanted)
         _check_data(frame, state.ready(), folder)
-        observer.on_begin(study, *state.counts)
+        again = f", {len(state.failed)} failed before and are tried again" if state.failed else ""
+        log(f"study {study.name} ({study.content_hash}): {len(state.done)} of {len(wanted)} cells done{again}")
         if not all(current) and not recompute:
-            observer.on_notice(
+            log(
                 f"{len(frame) - sum(current)} rows in {folder.path} belong to other revisions of their methods and are "
                 "kept; --recompute runs their cells again."
             )
         while groups := run_together(state.ready()):
-            # With each cell the setting that it takes over; None for a cell that chooses itself.
             tasks: list[Task] = [(group, [state.choices.get(cell.chooser) for cell in group]) for group in groups]
-            if cluster is not None:
-                rows = run_on_cluster(cluster, tasks, folder, observer.on_notice)
+            if client is not None:
+                rows = run_on_cluster(client, tasks, folder, log)
             else:
-                rows = _run_here(tasks, folder, jobs or os.cpu_count() or 1, observer.on_notice)
+                rows = _run_here(tasks, folder, jobs or os.cpu_count() or 1, log)
             # Closed at once on an error or a stop: workers end before the lock is released.
             with closing(rows):
                 for row in rows:
                     folder.add(row)
-                    state.note(row)
-                    observer.on_cell(row, *state.counts)
+                    log(state.note(row))
     return len(state.done), len(state.failed)
-
-
-@contextmanager
-def _open_backend(backend: str, address: str | None, jobs: int | None) -> Iterator[Any]:
-    if backend not in BACKENDS:
-        raise StudyError(f"--backend must be one of {', '.join(BACKENDS)}; got {backend!r}.")
-    if backend == "local":
-        if address is not None:
-            raise StudyError("--address needs --backend dask; the local backend uses this machine only.")
-        yield None
-        return
-    if address is not None and jobs is not None:
-        raise StudyError(
-            "--jobs counts processes on this machine; a cluster at an --address has the workers that it was given."
-        )
-    with open_cluster(address, jobs) as client:
-        yield client
 
 
 def _take_over(reuse: "pd.DataFrame", cells: list[Cell], folder: ResultsFolder) -> None:
@@ -163,11 +127,7 @@ class _State:
         self.attempted: set[str] = set()
         for row in frame.to_dict("records"):
             self._learn(row)
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """The numbers of cells done, failed, and wanted."""
-        return len(self.done), len(self.failed), len(self.wanted)
+        self.started, self.before = time.monotonic(), len(self.done)
 
     def ready(self) -> list[Cell]:
         """Return the cells that are neither done nor tried in this run, and whose setting is known if they need one."""
@@ -177,11 +137,15 @@ class _State:
             if cell.id not in self.done | self.attempted and (cell.takes_over is None or cell.chooser in self.choices)
         ]
 
-    def note(self, row: Row) -> None:
-        """Take a finished cell into account."""
+    def note(self, row: Row) -> str:
+        """Take a finished cell into account, and return a line on it; cells of this run give the time left."""
         self.attempted.add(row["cell"])
         self.failed.discard(row["cell"])
         self._learn(row)
+        known = len(self.done) + len(self.failed)
+        here = known - self.before
+        left = duration((time.monotonic() - self.started) / here * (len(self.wanted) - known)) if here else "?"
+        return f"[{known}/{len(self.wanted)}, {left} left] {outcome(row)}"
 
     def _learn(self, row: Any) -> None:
         ok = row["status"] == "ok"
@@ -192,11 +156,26 @@ class _State:
             (self.done if ok else self.failed).add(row["cell"])
 
 
+def duration(seconds: float) -> str:
+    """Return ``3:07`` for 187 seconds, ``1:00:00`` for an hour."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def outcome(row: Row) -> str:
+    """One line about a finished cell."""
+    name = f"{row['dataset']} {row['method']} {row['selection']} trial {row['trial']}"
+    if row["status"] != "ok":
+        return f"{name}: FAILED {row['error']}"
+    return f"{name}: average precision {row['average_precision']:.4f}, {row['seconds']:.1f} s"
+
+
 # Processes of this machine.
 
 
 def _run_here(
-    tasks: list[Task], folder: ResultsFolder, jobs: int, notice: Callable[[str], None]
+    tasks: list[Task], folder: ResultsFolder, jobs: int, log: Callable[[str], None]
 ) -> Generator[Row, None, None]:
     """Yield rows as they come. When a worker is killed, and all others with it, running tasks are tried one by one."""
     left = tasks
@@ -209,7 +188,7 @@ def _run_here(
             running = {note["cell"] for note in folder.running()}
             suspects = [task for task in left if task[0][0].id in running] or left[:1]
             under_way = ", ".join(cell.id for cells, _ in suspects for cell in cells)
-            notice(f"a worker process was killed; under way: {under_way}; starting it again")
+            log(f"a worker process was killed; under way: {under_way}; starting it again")
             left = [task for task in left if task not in suspects]
             for task in suspects:
                 try:
@@ -222,7 +201,6 @@ def _run_here(
 
 
 def _pool(tasks: list[Task], folder: ResultsFolder, jobs: int) -> Iterator[list[Row]]:
-    runner = (socket.gethostname(), os.getpid())
     threads = max(1, cpu_count() // jobs)  # for cells that stop by the clock; the others limit themselves
     with (
         parallel_config("loky", n_jobs=jobs, inner_max_num_threads=threads, idle_worker_timeout=60),
@@ -230,27 +208,22 @@ def _pool(tasks: list[Task], folder: ResultsFolder, jobs: int) -> Iterator[list[
     ):
         # joblib replaces a worker whose memory has grown; no cell is lost.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-        work = (delayed(_work)(cells, choices, folder, runner) for cells, choices in tasks)
+        work = (delayed(_work)(task, folder, os.getpid()) for task in tasks)
         yield from Parallel(return_as="generator_unordered", pre_dispatch="n_jobs")(work)
 
 
-def _work(
-    cells: list[Cell], choices: list[Parameters | None], folder: ResultsFolder, runner: tuple[str, int]
-) -> list[Row]:
+def _work(task: Task, folder: ResultsFolder, runner: int) -> list[Row]:
     end_with_runner(runner)
-    for cell in cells:
-        folder.note_start(cell)
-    return run_cells(cells, choices)
+    return run_noted(task, folder)
 
 
 _watched = False
 
 
-def end_with_runner(runner: tuple[str, int], every: float = 1.0) -> None:
-    """In a worker process, watch the runner (host, process id) and exit as soon as it is gone."""
+def end_with_runner(runner: int, every: float = 1.0) -> None:
+    """In a worker process, watch the runner, its parent, and exit as soon as it is gone."""
     global _watched
-    host, process = runner
-    if _watched or process == os.getpid() or host != socket.gethostname():
+    if _watched or os.getppid() != runner:  # one job runs in the runner itself
         return
     _watched = True
     # A terminal or service manager signals the runner and its workers alike. The runner ends its workers; a worker that
@@ -258,23 +231,10 @@ def end_with_runner(runner: tuple[str, int], every: float = 1.0) -> None:
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-    is_child = os.getppid() == process
 
     def watch() -> None:
-        # A child gets another parent as soon as its own ends, even while the parent's process id is still taken.
-        while os.getppid() == process if is_child else _is_alive(process):
+        while os.getppid() == runner:
             time.sleep(every)
         os._exit(1)  # nobody is left to take a result
 
     threading.Thread(target=watch, name="end-with-runner", daemon=True).start()
-
-
-def _is_alive(process: int) -> bool:
-    """Return whether a process of this id runs on this machine."""
-    try:
-        os.kill(process, 0)  # signal 0 only asks whether the process exists
-    except PermissionError:
-        return True
-    except ProcessLookupError:
-        return False
-    return True

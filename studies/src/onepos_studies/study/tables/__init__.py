@@ -3,7 +3,7 @@
 The results are a DataFrame with one row per cell of the study: ``dataset``, ``features`` ("paper" or
 "substitute"), ``method`` (a key), ``trial``, ``selection`` ("clean" or "single-positive": which validation labels
 chose the setting), ``status`` ("ok" or "failed") and the five measures; other columns are not looked at. Failed
-rows are left out and counted. See :func:`example_results`.
+rows are left out and counted.
 
 A mean is compared with another only if both cells have all their trials: a method that failed on the hard ones
 must not gain by it. Incomplete cells are shown with a mark, but are neither ranked, tested nor set in bold.
@@ -22,7 +22,7 @@ from onepos_studies.study.tables.beside import (
     selection_table,
 )
 from onepos_studies.study.tables.grid import FORMATS, Cell, Grid, render, to_markdown
-from onepos_studies.study.tables.main_table import SELECTIONS, MainTable, Summary, example_results, main_table
+from onepos_studies.study.tables.main_table import SELECTIONS, MainTable, Summary, main_table
 from onepos_studies.study.tables.significance import ALPHA, MetricRanks, metric_ranks, rank_table, significance
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "MetricRanks",
     "Summary",
     "compare",
-    "example_results",
     "in_stds",
     "load_published",
     "main_table",

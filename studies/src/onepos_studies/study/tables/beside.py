@@ -66,15 +66,7 @@ _PAIR = ["metric", "dataset", "method", "mean", "std", "count", "paper_mean", "p
 
 
 def compare(results: pd.DataFrame, *, metrics: Sequence[str] = METRICS, **which: Unpack[Which]) -> Grid:
-    """Set our means beside the paper's, wherever both exist; ``which`` are parameters of ``main_table``.
-
-    Examples
-    --------
-    >>> from onepos_studies.study.tables import example_results
-    >>> first = compare(example_results(), metrics=["average_precision"]).data.iloc[0]
-    >>> first["method"], f"{first['difference']:.3f}"
-    ('smile', '-0.011')
-    """
+    """Set our means beside the paper's, wherever both exist; ``which`` are parameters of ``main_table``."""
     rows, numbers, trials = [], [], 0
     for metric in metrics:
         values = main_table(results, metric, **which)
@@ -128,12 +120,6 @@ def selection_table(results: pd.DataFrame, metric: str = "average_precision", **
 
     Settings selected on single positives are those of real use. The last lines are means over the data sets on which
     both rules have all their trials.
-
-    Examples
-    --------
-    >>> from onepos_studies.study.tables import example_results
-    >>> [cell.text for cell in selection_table(example_results()).rows[0]]
-    ['scene', 'smile', '.830±.014', '.820±.014', '-.010']
     """
     if "trial" in results and which.get("expected_trials") is None:
         # One number of trials for both: a rule that has run fewer must not pass as complete.

@@ -88,22 +88,7 @@ def rank_cells(ranks: Sequence[float | None]) -> list[Cell]:
 def render(
     grid: Grid, form: str = "markdown", *, names: Mapping[str, str] | None = None, width: int | None = None
 ) -> str:
-    """Write a table in one of ``FORMATS``, with ``names`` in place of the keys of methods except in CSV.
-
-    Examples
-    --------
-    >>> from onepos_studies.study.tables import example_results, main_table
-    >>> print(render(main_table(example_results(), "average_precision").grid(), "terminal").partition("Mean")[0])
-    Average precision ↑
-    <BLANKLINE>
-                       smile         an        bce
-    data set
-    scene         .830±.014*  .805±.007  .875±.007
-    yeast         .755±.007*     .740†1  .775±.007
-    average rank       1.00*       2.00          –
-    <BLANKLINE>
-    <BLANKLINE>
-    """
+    """Write a table in one of ``FORMATS``, with ``names`` in place of the keys of methods except in CSV."""
     if form == "csv":
         return str(grid.data.to_csv(index=False, lineterminator="\n"))
     named = grid.named(names or {})

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import TypedDict
 
 import pandas as pd
@@ -133,15 +132,6 @@ def main_table(
         gives an empty line: a study may be half done.
     expected_trials : int, optional
         By default the number of different trials under this selection rule.
-
-    Examples
-    --------
-    >>> from onepos_studies.study.tables import example_results
-    >>> table = main_table(example_results(), "average_precision")
-    >>> [method for method in table.methods if table.cells["scene", method].best]
-    ['smile']
-    >>> table.cells["yeast", "an"].complete, table.failed, table.average_ranks
-    (False, 1, {'smile': 1.0, 'an': 2.0})
     """
     _check(results, metric)
     rows = results[results["selection"] == selection]
@@ -204,22 +194,3 @@ def _order(present: "pd.Series[str]", asked: Sequence[str] | None) -> tuple[str,
     if not set(asked) & set(known):
         raise ValueError(f"expected {present.name}s among {', '.join(known)}; got {', '.join(asked) or 'none'}")
     return tuple(dict.fromkeys(asked))
-
-
-def example_results() -> pd.DataFrame:
-    """Return made-up results in the form that every function of this package takes.
-
-    Examples
-    --------
-    >>> example_results().groupby("status").size().to_dict()
-    {'failed': 2, 'ok': 22}
-    """
-    values = {"smile": (0.82, 0.84, 0.75, 0.76), "an": (0.80, 0.81, 0.74, None), "bce": (0.87, 0.88, 0.77, 0.78)}
-    rows = []
-    for selection, number, method in product(SELECTIONS, range(4), values):
-        value = values[method][number]
-        key = {"dataset": ("scene", "yeast")[number // 2], "features": "paper", "method": method, "trial": number % 2}
-        precision = math.nan if value is None else value - 0.01 * (selection != "clean")
-        state = {"selection": selection, "status": "failed" if value is None else "ok"}
-        rows.append(key | state | dict.fromkeys(METRICS, 1 - precision) | {"average_precision": precision})
-    return pd.DataFrame(rows)

@@ -31,12 +31,6 @@ def metric_ranks(results: pd.DataFrame, metric: str, **which: Unpack[Which]) -> 
 
     ``which`` are parameters of :func:`main_table`. By default ``methods`` are all but full supervision. Only data sets
     on which all of them are complete count: leave out a method that has many holes.
-
-    Examples
-    --------
-    >>> from onepos_studies.study.tables import example_results
-    >>> metric_ranks(example_results(), "average_precision", methods=("smile", "bce")).average_ranks
-    {'smile': 2.0, 'bce': 1.0}
     """
     values = main_table(results, metric, **which)
     chosen = [key for key in values.methods if which.get("methods") or not is_full_supervision(key)]
@@ -96,12 +90,6 @@ def significance(
 
     ``method`` is the one whose wins and losses are counted. ``rivals`` are by default all other methods but full
     supervision. ``which`` are parameters of :func:`main_table`. Outcomes are None where data sets are too few.
-
-    Examples
-    --------
-    >>> from onepos_studies.study.tables import example_results
-    >>> significance(example_results()).data.loc[0, ["rival", "datasets", "outcome"]].tolist()
-    ['an', 1, None]
     """
     numbers: list[dict[str, Any]] = []
     chosen: tuple[str, ...] = ()
