@@ -70,9 +70,10 @@ for name, probabilities in found.items():
     print(f"{name:8} " + "  ".join(f"{metric} {value:.3f}" for metric, value in scores.items()))
 
 # %%
-# The same from a table of files. `image` names the column of pictures, and `embed` turns them into vectors. `embed`
-# takes `timm:NAME`, a model of timm, or any object with `encode`. This embedder is the network that `an` has just
-# trained, without its last layer. A file that is no picture does not end the run: a note names its row.
+# The same from a table of files. `image` names the column of pictures, and `embed` turns them into vectors: the path of
+# an ONNX file, or any object with `encode`. Without it, a small network that was trained on ImageNet does this. The
+# embedder here is the network that `an` has just trained, without its last layer. A file that is no picture does not
+# end the run: a note names its row.
 
 folder = Path(tempfile.mkdtemp())
 files = {

@@ -18,8 +18,9 @@ import pandas as pd
 from onepos import TableModel
 from onepos.datasets import make_known_posterior
 from onepos.metrics import average_precision
+from onepos.pages.decisions import read_decisions
 from onepos.pages.figures import LINES, label_axes, new_figure
-from onepos.pages.review import read_decisions, write_review
+from onepos.pages.review import write_review
 
 parser = argparse.ArgumentParser(description="The review loop.")
 parser.add_argument("--out", type=Path, default=Path(), help="folder for the picture")
@@ -47,8 +48,15 @@ model = trained(None)
 print(f"average precision on new rows, tags only: {average_precision(new_truth, model.predict_proba(new)):.3f}")
 
 # %%
-# The page for the reviewer. `limit=50` keeps the fifty most informative rows. The same on the command line:
+# The page for the reviewer, with the fifty rows on which the model is least sure. On the command line, of all rows:
 # `onepos complete table.csv --model model.onepos --out completed.csv --review review.html`.
+
+
+def uncertain(count: int) -> list[str]:
+    """Return the rows that have a label closest to its threshold."""
+    distance = (model.predict_proba(table) - model.thresholds_).abs().min(axis=1)
+    return list(table["id"].iloc[distance.argsort()[:count]])
+
 
 folder = TemporaryDirectory()
 page = write_review(
@@ -59,7 +67,7 @@ page = write_review(
     probabilities=model.predict_proba(table),
     features=table.drop(columns=["id", "tag"]),
     threshold=model.thresholds_,
-    limit=50,
+    only=uncertain(50),
 )
 print(f"{page.name}: {page.stat().st_size // 1000} kB, no other file needed")
 
@@ -77,12 +85,6 @@ def decide(ids: list[str], file: Path) -> None:
         if label != table.loc[table["id"] == name, "tag"].item()
     ]
     pd.DataFrame(rows).to_csv(file, index=False)
-
-
-def uncertain(count: int) -> list[str]:
-    """Return the rows that have a label closest to its threshold."""
-    distance = (model.predict_proba(table) - model.thresholds_).abs().min(axis=1)
-    return list(table["id"].iloc[distance.argsort()[:count]])
 
 
 file = Path(folder.name) / "decisions.csv"

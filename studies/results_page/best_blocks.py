@@ -77,23 +77,6 @@ def best_block(sources: Mapping[str, Source]) -> str:
     return write(header, lines, *notes)
 
 
-def longer(sources: Mapping[str, Source]) -> pd.DataFrame:
-    """Mean average precision by data set over the trials of ``auto-300``: of the best single method, 60 s and 300 s."""
-    source = sources["auto-300"]
-    others = means(sources, source.study.trials)
-    return pd.DataFrame.from_dict(
-        {
-            dataset: {
-                "single": best(others[dataset])[1],
-                "auto": others[dataset]["auto"],
-                "auto-300": source.of(dataset, "single-positive")["average_precision"].mean(),
-            }
-            for dataset in source.datasets
-        },
-        orient="index",
-    )
-
-
 def overview_block(sources: Mapping[str, Source]) -> str:
     """Average rank of every method by average precision over the paper's sets, and seconds of a fit."""
     rows = rows_of(sources)

@@ -9,7 +9,6 @@ from onepos.metrics import METRICS
 from onepos.pages.figures import figure_svg
 from onepos_studies.study.figures import save_figure
 from results_page import best_blocks, label_blocks, main_blocks
-from results_page.cost_block import cost_block, provenance_block
 from results_page.drawings import Drawing, draw
 from results_page.source import Source, load_sources
 
@@ -43,7 +42,7 @@ def page_blocks(root: Path, sources: Mapping[str, Source], drawings: list[Drawin
     blocks = {
         METHODS: {"average-precision": main_blocks.methods_table(paper)},
         RESULTS: {
-            "provenance": provenance_block(sources),
+            "provenance": main_blocks.provenance_block(sources),
             "overview": best_blocks.overview_block(sources),
             "best": best_blocks.best_block(sources),
             "bias": label_blocks.bias_block(sources["bias"]),
@@ -55,7 +54,7 @@ def page_blocks(root: Path, sources: Mapping[str, Source], drawings: list[Drawin
             "smile-paper published": main_blocks.published_block(paper),
             "smile-paper significance": main_blocks.significance_block(paper),
             "smile-paper selection": main_blocks.selection_block(paper),
-            "smile-paper cost": cost_block(paper),
+            "smile-paper cost": main_blocks.cost_block(paper),
         },
         ABLATION: {
             **{f"ablation {name}": main_blocks.narrow_block(ablation, metric) for metric, name in dashed.items()},

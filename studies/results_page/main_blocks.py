@@ -1,10 +1,14 @@
-"""Blocks of the paper's evaluation: main tables, ranks, tests, ours beside the paper, both selection rules."""
+"""Blocks of the paper's evaluation: main tables, ranks, tests, ours beside the paper, both selection rules, costs."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from math import fsum
 from statistics import fmean
 from typing import Any
 
+from onepos_studies.study.provenance import is_current
 from onepos_studies.study.spec import is_full_supervision
 from onepos_studies.study.tables import (
     PAPER_METHODS,
@@ -88,6 +92,36 @@ def selection_block(source: Source) -> str:
             "over all pairs of method and data set, full supervision apart."
         )
     return write(("method", "data sets", "clean", "single-positive", "difference", "kept"), lines, notes)
+
+
+def provenance_block(sources: Mapping[str, Source]) -> str:
+    """Days and versions of onepos of all rows, and whether they belong to earlier revisions of their methods."""
+    frames = [source.rows for source in sources.values()]
+    days = sorted(str(day)[:10] for frame in frames for day in frame["finished"])
+    versions = sorted({json.loads(text)["onepos"] for frame in frames for text in frame["versions"]})
+    when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
+    text = f"The {len(days):,} rows behind this page were computed {when} with onepos {' and '.join(versions)}"
+    stale = sum(int((~is_current(frame)).sum()) for frame in frames)
+    return f"{text}: **{stale:,} of them belong to earlier revisions of their methods.**" if stale else f"{text}."
+
+
+def cost_block(source: Source) -> str:
+    """Hours by method, versions and kinds of machine."""
+    rows = source.rows
+    head = (
+        f"The {len(rows):,} cells took {fsum(rows['seconds']) / 3600:,.2f} hours of "
+        f"computing, one thread per cell; the largest peak of memory was {rows['peak_megabytes'].max() / 1000:.1f} GB."
+    )
+    costs = rows.groupby("method")["seconds"].agg(["size", "sum"])
+    lines: list[tuple[str | Cell, ...]] = [
+        (str(method), f"{costs['size'][method]:,}", f"{costs['sum'][method] / 3600:,.2f}") for method in source.methods
+    ]
+    words = [
+        f"{title} ({count:,} cells): {', '.join(f'{name} {value}' for name, value in json.loads(str(text)).items())}."
+        for column, title in (("versions", "Versions"), ("machine", "Machine"))
+        for text, count in rows[column].value_counts().items()
+    ]
+    return "\n\n".join([head, write(("method", "cells", "hours"), lines), *words])
 
 
 def _which(source: Source) -> Any:

@@ -17,7 +17,9 @@ def folder(tmp_path, run):
     folder = tmp_path / "photos"
     folder.mkdir()
     photo_table().drop(columns="tags").to_csv(folder / "photos.csv", index=False)
-    photo_table(60, seed=1).drop(columns="tag").to_csv(folder / "sample.csv", index=False)
+    photo_table(60, seed=1).drop(columns="tag").assign(id=lambda rows: "new " + rows["id"]).to_csv(
+        folder / "sample.csv", index=False
+    )
     assert run("fit", folder / "photos.csv", *COLUMNS, "--out", folder / "m")[0] == 0
     return folder
 

@@ -23,7 +23,9 @@ def folder(tmp_path_factory):
     """photos.csv with one tag per row; sample.csv and checked.csv with all tags."""
     folder = tmp_path_factory.mktemp("photos")
     photo_table().drop(columns="tags").to_csv(folder / "photos.csv", index=False)
-    photo_table(60, seed=1).drop(columns="tag").to_csv(folder / "sample.csv", index=False)
+    photo_table(60, seed=1).drop(columns="tag").assign(id=lambda rows: "new " + rows["id"]).to_csv(
+        folder / "sample.csv", index=False
+    )
     photo_table(80, seed=2).drop(columns="tag").to_csv(folder / "checked.csv", index=False)
     return folder
 
@@ -52,6 +54,24 @@ def test_a_sample_calibrates(run, folder, tmp_path):
     assert "Sets have 1.50; 1.5 were asked for" in said
     facts = json.loads(run("fit", folder / "photos.csv", *COLUMNS, *FAST, *sample, "--out", better, "--json")[1])
     assert facts["calibration"]["expected_after"] == pytest.approx(facts["calibration"]["labels_per_row"], abs=0.05)
+
+
+def test_tags_of_rows_of_the_sample_are_not_trained_on(run, folder, tmp_path):
+    photos, sample = pd.read_csv(folder / "photos.csv"), pd.read_csv(folder / "sample.csv")
+    inside = photos.index[photos["tag"].notna()][:30]
+    both = photos.loc[inside].drop(columns="tag").assign(tags="beach;night")
+    pd.concat([sample, both]).to_csv(tmp_path / "both.csv", index=False)
+    photos.assign(tag=photos["tag"].mask(photos.index.isin(inside))).to_csv(tmp_path / "fewer.csv", index=False)
+    models = []
+    for table in (folder / "photos.csv", tmp_path / "fewer.csv"):
+        models.append(tmp_path / f"{table.stem}.onepos")
+        code, said, _ = run(
+            "fit", table, *COLUMNS, *FAST, "--sample", tmp_path / "both.csv", *ALL_TAGS, "--out", models[-1]
+        )
+        assert code == 0
+        assert "tags of 30 rows are left out of training, as both.csv has these rows" in " ".join(said.split())
+    first, second = (onepos.load(path).predict_proba(photos) for path in models)
+    assert np.array_equal(first, second)
 
 
 def test_a_sample_of_0_1_columns(run, folder, tmp_path):

@@ -15,7 +15,7 @@ import pytest
 import onepos
 from onepos.cli import main
 from onepos.cli.options import TrainingOptions
-from onepos.metrics import METRICS
+from onepos.metrics import LABEL_METRICS, METRICS
 from onepos.table import TableModel, read_table
 from photo_table import photo_table
 
@@ -89,6 +89,7 @@ def test_evaluate_with_complete_labels(run, folder):
     scores = onepos.load(folder / "model.onepos").predict_proba(table)
     expected = onepos.metrics.evaluate(table["tags"].str.get_dummies(";"), scores)
     assert precision["mean"] == pytest.approx(expected["average_precision"])
+    assert result["over_labels"] == pytest.approx({name: expected[name] for name in LABEL_METRICS})
 
 
 def test_evaluate_with_indicator_columns(run, folder, tmp_path):
@@ -163,10 +164,26 @@ def test_complete_keeps_the_table_and_the_observed_tag(run, folder, tmp_path):
     page = (tmp_path / "review.html").read_text(encoding="utf-8")
     shown = json.loads(re.search(r'id="review-data">(.*?)</script>', page)[1])
     assert shown["ids"][-1] == "p089"
-    assert shown["titles"] == before["camera"].tolist()
+    columns = shown["features"]["names"]
+    assert columns == [name for name in before.columns if name not in ("id", "tag")]
+    assert columns[shown["titles"]] == "camera"
+    assert shown["features"]["rows"] == before[columns].to_numpy().tolist()  # as they stand in the file
     # What the page marks as in the set is what the file suggests beside the observed tag.
     marked = [{shown["labels"][j] for j in labels} for labels in shown["sets"]]
     assert marked == [set(row.suggested.split(";")) - {row.tag} for row in after.itertuples()]
+
+
+def test_a_review_page_of_some_rows_in_their_order(run, folder, tmp_path):
+    (tmp_path / "asked.csv").write_text("why,id\nrare,p007\nrandom,p003\n")
+    (tmp_path / "wrong.csv").write_text("row\nnobody\n")
+    arguments = ("complete", folder / "photos.csv", "--model", folder / "model.onepos", "--out", tmp_path / "c.csv")
+    review = ("--review", tmp_path / "review.html", "--only")
+    assert run(*arguments, *review, tmp_path / "asked.csv")[0] == 0
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    assert json.loads(re.search(r'id="review-data">(.*?)</script>', page)[1])["ids"] == ["p007", "p003"]
+    code, _, err = run(*arguments, *review, tmp_path / "wrong.csv")
+    assert code == 2
+    assert "'nobody', which is none of them" in err
 
 
 def test_complete_json_and_parquet(run, folder, tmp_path):
@@ -257,6 +274,7 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
         ((*COMPLETE, "{tmp}/c.csv", "--review", "{tmp}/r.txt"), "ends in .html"),
         ((*COMPLETE, "{tmp}/c.csv", "--image", "camera"), "give --review too"),
         ((*COMPLETE, "{tmp}/c.csv", "--title", "camera"), "--title is for the review page"),
+        ((*COMPLETE, "{tmp}/c.csv", "--only", "camera"), "--only is for the review page"),
         ((*COMPLETE, "{tmp}/c.csv", "--method", "an"), "--method is for training"),
         ((*COMPLETE, "{tmp}/c.csv", "--drop", "camera"), "--drop is for training"),
         ((*COMPLETE, "{tmp}/c.csv", "--label", "camera"), "--label is for training"),
@@ -700,7 +718,10 @@ def test_pictures_of_a_review_page_in_another_folder(run, tmp_path):
     table = pd.DataFrame({"photo": [f"pictures/{i}.jpg" for i in range(40)], "x": range(40), "tag": ["a", "b"] * 20})
     table.to_csv(tmp_path / "data" / "a.csv", index=False)
     page = tmp_path / "pages" / "today" / "review.html"
-    columns = ("--label", "tag", "--image", "photo", "--method", "frequency", "--out", tmp_path / "out.csv")
+    model = tmp_path / "m.onepos"
+    fit = ("--label", "tag", "--drop", "photo", "--method", "frequency", "--out", model)
+    assert run("fit", tmp_path / "data" / "a.csv", *fit)[0] == 0
+    columns = ("--model", model, "--image", "photo", "--out", tmp_path / "out.csv")
     assert run("complete", tmp_path / "data" / "a.csv", *columns, "--review", page)[0] == 0
     assert "../../data/pictures/7.jpg" in page.read_text()
     table["photo"] = "../secret.jpg"

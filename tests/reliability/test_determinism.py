@@ -10,7 +10,7 @@ import pytest
 
 import onepos
 import seeded_fits
-from onepos.methods.registry import METHODS
+from method_kinds import KINDS
 from onepos.training.machine import limited_threads
 
 #: Probabilities of fits with one and with two threads differ by no more; see docs/reliability.md.
@@ -26,9 +26,9 @@ def _run(folder, threads, keys, hash_seed):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Return folders of what every method says, from three processes."""
+    """Return folders of what every kind of method says, from three processes."""
     root = tmp_path_factory.mktemp("fits")
-    keys = list(METHODS)
+    keys = list(KINDS)
     # Another order as well: nothing of one fit may reach into the next.
     running = {
         "one": _run(root / "one", 1, keys, "1"),
@@ -41,7 +41,7 @@ def results(tmp_path_factory):
     return {name: root / name for name in running}
 
 
-@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("key", KINDS)
 def test_another_process_gives_the_same_bits(results, key):
     first, again = (np.load(results[name] / f"{key}.npz") for name in ("one", "again"))
     assert set(first) == set(again)
@@ -50,14 +50,14 @@ def test_another_process_gives_the_same_bits(results, key):
         assert np.array_equal(first[name], again[name]), name
 
 
-@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("key", KINDS)
 def test_a_file_from_another_process_gives_the_same_bits(results, key):
     with limited_threads(1):
         found = onepos.load(results["one"] / f"{key}.onepos").decision_function(seeded_fits.data()[0])
     assert np.array_equal(found, np.load(results["one"] / f"{key}.npz")["logits"])
 
 
-@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("key", KINDS)
 def test_another_number_of_threads_changes_little(results, key):
     first, second = (np.load(results[name] / f"{key}.npz")["logits"] for name in ("one", "two threads"))
     assert np.abs(_sigmoid(first) - _sigmoid(second)).max() <= TOLERANCE

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
+from method_kinds import long_for_others
 from onepos import AssumeNegativeClassifier, SMILEClassifier
 from onepos.datasets import make_known_posterior
 from onepos.methods.registry import METHODS, make_classifier
@@ -65,7 +66,7 @@ def neural():
 
 class TestSameBitsAsTheArray:
     @pytest.mark.parametrize("held_out", [True, False])
-    @pytest.mark.parametrize("key", neural())
+    @pytest.mark.parametrize("key", long_for_others(neural()))
     def test_every_neural_method_with_and_without_rows_held_out(self, key, held_out, data):
         Y = data.Y if key == "bce" else data.observed
         settings = {"max_epochs": 3, "batch_size": 32, "random_state": 0, "scale": "none", "early_stopping": held_out}

@@ -57,14 +57,24 @@ def test_decisions_add_positives_and_negatives_and_overrule_tags():
     rows = [("x", "b", "accept"), ("y", "b", "reject"), ("y", "c", "accept"), ("z", "a", "accept")]
     made, counts = apply_decisions(OBSERVED, pd.Index(["x", "y"]), decided(*rows))
     assert made.to_numpy().tolist() == [[1, 1, 0], [0, -1, 1]]
-    assert counts == {"accepted": 2, "rejected": 1, "elsewhere": 1}
+    assert counts == {"accepted": 2, "rejected": 1, "complete": 0, "elsewhere": 1}
     assert OBSERVED.to_numpy().tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_a_complete_row_has_no_other_labels_wherever_the_mark_stands():
+    rows = [("x", "", "complete"), ("x", "c", "accept"), ("y", "", "done"), ("z", "", "complete")]
+    for order in (rows, rows[::-1]):
+        made, counts = apply_decisions(OBSERVED, pd.Index(["x", "y"]), decided(*order))
+        assert made.to_numpy().tolist() == [[1, -1, 1], [0, 1, 0]]
+        assert counts == {"accepted": 1, "rejected": 0, "complete": 1, "elsewhere": 1}
+    made, _ = apply_decisions(OBSERVED, pd.Index(["x", "y"]), decided(("x", "a", "reject"), ("x", None, "complete")))
+    assert made.to_numpy().tolist() == [[-1, -1, -1], [0, 1, 0]]
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (("x", "b", "maybe"), "accept or reject; got 'maybe'"),
+        (("x", "b", "maybe"), "a decision is accept, reject, done or complete; got 'maybe'"),
         (("x", "d", "accept"), "must name labels of the table; got 'd'"),
         (("q", "b", "accept"), "no decision is about a row of the table"),
     ],
@@ -93,9 +103,9 @@ def ranked():
 
 def test_row_values_average_to_the_metrics(ranked):
     truth, scores = ranked
-    values = complete_values(truth, scores)
-    for name, expected in evaluate(truth, scores).items():
-        assert np.nanmean(values[name]) == pytest.approx(expected, abs=1e-12)
+    expected = evaluate(truth, scores)
+    for name, values in complete_values(truth, scores).items():
+        assert np.nanmean(values) == pytest.approx(expected[name], abs=1e-12)
 
 
 def test_reciprocal_rank_is_the_average_precision_of_single_positives(ranked):

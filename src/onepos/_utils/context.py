@@ -28,6 +28,7 @@ _NOT_COUNTED: ContextVar[float] = ContextVar("onepos_not_counted", default=0.0)
 _QUIET: ContextVar[tuple[tuple[type[Warning], str], ...]] = ContextVar("onepos_quiet", default=())
 _FILTERS = threading.RLock()
 _LISTENER: ContextVar[Listener | None] = ContextVar("onepos_listener", default=None)
+_COMMAND_LINE: ContextVar[bool] = ContextVar("onepos_command_line", default=False)
 
 
 @contextmanager
@@ -59,6 +60,24 @@ def not_counted() -> Iterator[None]:
         yield
     finally:
         _NOT_COUNTED.set(_NOT_COUNTED.get() + time.monotonic() - begun)
+
+
+def on_command_line() -> AbstractContextManager[None]:
+    """Let messages of the body name the options of the command line."""
+    return setting(_COMMAND_LINE, True)
+
+
+def option(name: str, value: str = "") -> str:
+    """Return how the user gives an option, for a message: ``--embed VALUE`` in a command, ``embed="VALUE"`` in Python.
+
+    Examples
+    --------
+    >>> option("embed", "small")
+    'embed="small"'
+    """
+    if _COMMAND_LINE.get():
+        return f"--{name.replace('_', '-')} {value}".strip()
+    return f'{name}="{value}"' if value else name
 
 
 @contextmanager

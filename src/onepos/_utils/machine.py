@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import platform
+import sys
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
@@ -10,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from onepos._utils.context import setting
 from onepos.exceptions import MissingDependencyError, NotEnoughMemoryError
@@ -29,6 +31,19 @@ def require(module: str, *, extra: str, purpose: str, package: str = "onepos") -
         name = module.partition(".")[0]
         raise MissingDependencyError(
             f'{purpose} needs {name}, which is not installed: pip install "{package}[{extra}]"'
+        ) from error
+
+
+def import_named(target: str) -> Any:
+    """Return what ``package.module:Class`` names; modules of the working folder are found, too."""
+    module, _, name = target.partition(":")
+    if (folder := str(Path.cwd())) not in sys.path:
+        sys.path.append(folder)  # at the end: no file there takes the place of an installed module
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"cannot import {target}: {error}. Expected package.module:Class, installed or in the working folder."
         ) from error
 
 

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from onepos import __version__
+from onepos._utils.context import on_command_line
 from onepos._utils.machine import launched, launched_rank
 from onepos.exceptions import LostProcessError, OneposError
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise OneposError("torchrun starts several processes, and only `onepos fit` shares work among them.")
         if command in _IN_STUDIES and not entry_points(group="onepos.commands", name=command):
             raise OneposError(f"`onepos {command}` is in another package: pip install onepos-studies")
-        with orderly_end():
+        with orderly_end(), on_command_line():
             if command == "--version":
                 sys.stdout.write(f"onepos {__version__}\n")
                 sys.exit(SUCCESS)

@@ -1,7 +1,7 @@
 """``onepos complete``: train as ``onepos fit`` does, or open a model; then write the table with its tags completed."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ from onepos._utils.progress import progress_shown
 from onepos.cli import options as opt
 from onepos.cli import output
 from onepos.cli.fit import Trained, train
-from onepos.cli.options import TrainingOptions, names, option, training_command
+from onepos.cli.options import TrainingOptions, option, training_command
 from onepos.cli.output import InputError
 from onepos.cli.training_facts import as_json, show_training
 
@@ -37,6 +37,9 @@ def complete(
     top: opt.Top = None,
     review: Annotated[Path | None, option("HTML", "Also write a page on which a person checks the tags.")] = None,
     title: Annotated[str | None, option("COL", "Column to show as the heading of each row on that page.")] = None,
+    only: Annotated[
+        Path | None, option("CSV", "Show only these rows on that page, in this order: a file that holds their ids.")
+    ] = None,
     escape_formulas: opt.EscapeFormulas = True,
     verbose: opt.Verbose = False,
     json: output.JsonOption = False,
@@ -52,20 +55,22 @@ def complete(
     options = TrainingOptions(**training)
     opt.check_limits(threshold, top)
     read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample, "--model": model}
+    read["--only"] = only
     output.check_apart(read, {"--out": out, "--review": review})
     check_output(out)
     if options.data.is_dir():
         raise InputError(f"tags are completed in one table; {options.data} is a folder: `onepos fit` trains on it.")
     if review is not None:
         output.check_page("--review", review)
-    elif title:
-        raise InputError("--title is for the review page: give --review too, or leave it out.")
-    elif options.image and not options.embed:
-        raise InputError("--image shows pictures on the review page, or embeds them: give --review too, or --embed.")
+    elif title or only:
+        name = "--title" if title else "--only"
+        raise InputError(f"{name} is for the review page: give --review too, or leave it out.")
+    elif options.image and model is not None:
+        raise InputError("the model knows its pictures, and --image shows them on the review page: give --review too.")
     shown = [("title", title), ("image", options.image), ("id", options.id)] if review is not None else []
     with progress_shown(keep=False):
         if model is None:
-            trained = train(_only_shown(options), lambda frame: _check_columns(frame, shown))
+            trained = train(options, lambda frame: _check_columns(frame, shown))
             table = trained.data
             assert table is not None  # it is no folder
             used = trained.model
@@ -74,7 +79,7 @@ def complete(
             used, table = _open(options, model)
         tell(0.95, "completing")
         with output.input_errors():
-            from onepos.pages.review import read_decisions
+            from onepos.pages.decisions import read_decisions
             from onepos.table import complete_table
 
             completion = complete_table(
@@ -98,13 +103,14 @@ def complete(
                     image_folder=options.data.parent,
                     title=title,
                     threshold=threshold,
+                    only=None if only is None else _ids(only, used.id_),
                 )
     if json:
         output.print_json(_as_json(completion, trained, out, review))
         return
     notes = completion.notes
     if trained is not None:
-        show_training(trained.model, options.data.name, trained.notes, trained.seconds, verbose=verbose)
+        show_training(trained, options.data.name, verbose=verbose)
     else:  # training already printed which values it filled in
         notes = [*notes, *completion.column_notes]
     for note in notes:
@@ -125,13 +131,14 @@ def complete(
         output.print_line(again)
 
 
-def _only_shown(options: TrainingOptions) -> TrainingOptions:
-    """Leave pictures out of training if nothing embeds them: the review page shows them."""
-    from onepos.table.embedding import for_pictures
+def _ids(path: Path, name: str | None) -> list[str]:
+    """Return the cells of the id column of a file; of its first column if it has none of that name."""
+    from onepos.table.files import column_names, read_table
+    from onepos.table.tags import row_ids
 
-    if not options.image or any(for_pictures(one, text=options.text or "") for one in options.embed or ()):
-        return options
-    return replace(options, image=None, drop=",".join([*names(options.drop), options.image]))
+    columns = column_names(path)
+    column = name if name in columns else columns[0]
+    return list(row_ids(read_table(path, plain=[column]).frame, column))
 
 
 def _check_columns(frame: "pd.DataFrame", shown: Sequence[tuple[str, str | None]]) -> None:
@@ -161,5 +168,5 @@ def _as_json(completion: "Completion", trained: Trained | None, out: Path, revie
     """Return what ``--json`` says about a completed table."""
     facts = {"rows": len(completion.suggested), "suggested": completion.added(), "out": out, "review": review}
     facts["notes"] = [*completion.notes, *completion.column_notes]
-    facts["training"] = trained and as_json(trained.model, trained.notes, trained.seconds)
+    facts["training"] = trained and as_json(trained)
     return {name: value for name, value in facts.items() if value is not None}

@@ -33,8 +33,9 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled rows, with 95 % bootstrap intervals.
 
-    With complete labels: the five measures of the paper. With one tag per row, only how high that tag is ranked: such
-    data cannot say whether another label that is ranked high is wrong or merely unobserved.
+    With complete labels: the five measures of the paper, and how well rows are ranked by a label (mAP, AUC). With one
+    tag per row, only how high that tag is ranked: such data cannot say whether another label that is ranked high is
+    wrong or merely unobserved.
     """
     output.check_apart({"the model": model, "the data": data}, {"--report": report})
     if report is not None:
@@ -81,6 +82,8 @@ def _show(result: "Evaluation") -> None:
             (f"{title} ({average})", *(f"{sets[f'{average}_{name.lower()}']:.3f}" for name in numbers))
             for average, title in averages.items()
         ]
+        for name, value in result.over_labels.items():
+            output.print_line(f"{METRIC_TITLES[name]}: {value:.3f}")
         output.print_line()
         output.show_table(("label sets", *numbers), rows, numbers)
     true = f"; {sets['true_mean_size']:.2f} are true" if "true_mean_size" in sets else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from onepos._utils.context import deadline, tell
+from onepos._utils.context import deadline, seconds_not_counted, tell
 from onepos._utils.machine import launched_rank
 from onepos._utils.progress import progress_shown
 from onepos.cli import output
@@ -77,9 +77,9 @@ def fit(
             known = known._replace(complete=False)  # one tag per row, also in 0/1 columns
             table_report(trained.model, trained.data, known, report, measured=trained.model.held_out_)
     if json:
-        output.print_json(as_json(trained.model, trained.notes, trained.seconds) | {"model": out, "report": report})
+        output.print_json(as_json(trained) | {"model": out, "report": report})
         return
-    show_training(trained.model, options.data.name, trained.notes, trained.seconds, verbose=verbose)
+    show_training(trained, options.data.name, verbose=verbose)
     if report is not None:
         output.print_line(f"Report: {report}")
     output.print_line(f"Model:  {out} ({out.stat().st_size / 1e6:.1f} MB)")
@@ -92,20 +92,21 @@ def fit(
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, the table it comes from (None: a folder of shards), and notes for the user."""
+    """A model, the table it comes from (None: a folder of shards), notes for the user, and what took how long."""
 
     model: "TableModel"
     data: "TableData | None"
     notes: list[str]
     seconds: float
+    embedding_seconds: float
 
 
 def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None] | None" = None) -> Trained:
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
-    started = time.monotonic()
+    started, before = time.monotonic(), seconds_not_counted()
     tell(0.0, "loading")
     from onepos._utils.validation import shorten
-    from onepos.pages.review import read_decisions
+    from onepos.pages.decisions import read_decisions
     from onepos.table import read_table
 
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
@@ -117,7 +118,7 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         decisions = None if options.decisions is None else read_decisions(options.decisions)
         how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
         how |= {"checkpoint": options.checkpoint, "estimator": estimator}
-        data = None
+        data, about_sample = None, list[str]()
         # Loading and reading count against the budget of auto.
         with deadline(started + (getattr(estimator, "time_budget", None) or math.inf)):
             if options.data.is_dir():
@@ -135,12 +136,15 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
                     check_table(data.frame)
                 if options.label in data.frame and not options.force:
                     _check_tags(data.frame[options.label], options.separator)
-                model.fit(data.frame, decisions=decisions, **how)
-        about_sample = _calibrate(model, options)
+                frame, about_sample = _without_tags_of_sample(data.frame, options)
+                model.fit(frame, decisions=decisions, **how)
+        about_sample += _calibrate(model, options)
     if _interrupted(model):
         raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
     said = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
-    return Trained(model, data, [*model.facts_["notes"], *about_sample, *said], time.monotonic() - started)
+    embedding = seconds_not_counted() - before
+    seconds = time.monotonic() - started - embedding
+    return Trained(model, data, [*model.facts_["notes"], *about_sample, *said], seconds, embedding)
 
 
 def _check(options: TrainingOptions) -> None:
@@ -182,6 +186,26 @@ def _check_sample(options: TrainingOptions, sample: Path) -> None:
         has = f"has no column {missing[0]}" if missing else "does not say which column holds the tags"
         need = "It needs all 0/1 columns of --labels." if labels else "Name the column of all tags with --sample-label."
         raise InputError(f"{sample.name} {has}; its columns are: {shorten(columns)}. {need}")
+
+
+def _without_tags_of_sample(frame: "pd.DataFrame", options: TrainingOptions) -> "tuple[pd.DataFrame, list[str]]":
+    """Hide the tags of rows that the sample has, too: a correction is learnt from rows whose tag the model did not see.
+
+    The rows stay, so that their numbers do. Also returns a note.
+    """
+    from onepos.table.files import column_names, read_table
+    from onepos.table.tags import row_ids
+
+    if options.sample is None or options.id is None or options.id not in column_names(options.sample):
+        return frame, []
+    ids = row_ids(read_table(options.sample, plain=[options.id]).frame, options.id)
+    inside = row_ids(frame, options.id).isin(ids)
+    if not inside.any():
+        return frame, []
+    blank = {options.label: frame[options.label].mask(inside)} if options.label else {}
+    blank |= {name: frame[name].mask(inside, 0) for name in names(options.labels)}
+    note = f"tags of {inside.sum():,} rows are left out of training, as {options.sample.name} has these rows"
+    return frame.assign(**blank), [note]
 
 
 def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:

@@ -7,14 +7,15 @@ from onepos._utils.validation import shorten
 from onepos.cli.output import print_line, print_prose
 
 if TYPE_CHECKING:
-    from onepos.table import TableModel
+    from onepos.cli.fit import Trained
 
 #: Notes, and names of columns that became the same; the least share of the weight of a member that is named.
 _SHOWN, _SHOWN_ALIKE, _LEAST_SHARE = 6, 4, 0.05
 
 
-def as_json(model: "TableModel", notes: list[str], seconds: float) -> dict[str, Any]:
+def as_json(trained: "Trained") -> dict[str, Any]:
     """Return what ``--json`` says about a training."""
+    model = trained.model
     facts = {name: value for name, value in model.facts_.items() if name not in ("notes", "counts")}
     if facts["method"] == "auto":
         facts["members"] = model.estimator_.history_.records
@@ -24,17 +25,19 @@ def as_json(model: "TableModel", notes: list[str], seconds: float) -> dict[str, 
         "left_out": model.encoder_.left_out_,
         "became": model.encoder_.describe(),
         "features": model.encoder_.n_features_,
-        "notes": notes,
-        "seconds": seconds,
+        "notes": trained.notes,
+        "seconds": trained.seconds,
+        "embedding_seconds": trained.embedding_seconds,
     }
 
 
-def show_training(model: "TableModel", name: str, notes: list[str], seconds: float, *, verbose: bool) -> None:
+def show_training(trained: "Trained", name: str, *, verbose: bool) -> None:
     """Print the result for people: what was read, how good the ranking is, how large the sets are.
 
     ``name`` is that of the table. ``verbose`` also lists every column, the members of auto and how each simpler method
     ranks.
     """
+    model = trained.model
     facts, encoder = model.facts_, model.encoder_
     _fact(name, f"{facts['rows']:,} rows")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in Counter(encoder.kinds_.values()).items())
@@ -44,9 +47,11 @@ def show_training(model: "TableModel", name: str, notes: list[str], seconds: flo
     became = encoder.describe()
     for line in [f"{column!r} {what}" for column, what in became.items()] if verbose else _alike(became):
         _fact("", line)
-    _first("note", notes)
+    _first("note", trained.notes)
     _show_labels(facts)
-    _fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {seconds:.1f} s")
+    _fact("trained", f"{facts['method']} on {facts['training_rows']:,} rows in {trained.seconds:.1f} s")
+    if encoder.embedders_:
+        _fact("", f"and {trained.embedding_seconds:.1f} s for embedding")
     if facts["method"] == "auto":
         _show_members(model.estimator_.history_, verbose=verbose)
     _show_verdict(facts, calibrated=facts["calibration"] is not None)
@@ -86,7 +91,8 @@ def _show_labels(facts: dict[str, Any]) -> None:
     _fact("labels", f"{len(ranked):,}, from {ends[0]} to {ends[1]}{without}")
     if (decided := facts["decisions"]) is not None:
         elsewhere = f"; {decided['elsewhere']:,} about rows that are not here" if decided["elsewhere"] else ""
-        _fact("decisions", f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected{elsewhere}")
+        complete = f"; complete rows: {decided['complete']:,}" if decided["complete"] else ""
+        _fact("decisions", f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected{complete}{elsewhere}")
 
 
 def _show_members(history: Any, *, verbose: bool) -> None:

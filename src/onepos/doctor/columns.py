@@ -17,7 +17,18 @@ from onepos.doctor.labels import Tags, factorize
 from onepos.table import ColumnEncoder
 from onepos.table.columns import FLAGS, DateColumn, as_numbers
 from onepos.table.judge import ColumnChoice, judge, kind_of
-from onepos.table.kinds import BOOLEAN, CATEGORY, NUMBER, OTHER, TEXT, WRITTEN, as_list, named, require_columns
+from onepos.table.kinds import (
+    BOOLEAN,
+    CATEGORY,
+    NUMBER,
+    OTHER,
+    PICTURES,
+    TEXT,
+    WRITTEN,
+    as_list,
+    named,
+    require_columns,
+)
 
 ENOUGH_ROWS = 20  # From this many rows on, distinct values say something about identifiers
 LEAK_ACCURACY = 0.98  # Held-out accuracy of one column from which on it gives the tag away
@@ -109,7 +120,7 @@ def check_columns(columns: Sequence[Column], leaks: dict[str, float]) -> Iterato
 def is_id(column: Column) -> bool:
     """Whether a column looks like an identifier: words or whole numbers, another one in every row."""
     n_rows = len(column.codes)
-    if n_rows < ENOUGH_ROWS or len(column.distinct) < n_rows or column.is_text:
+    if n_rows < ENOUGH_ROWS or len(column.distinct) < n_rows or column.is_text or is_pictures(column):
         return False
     if column.kind == CATEGORY:
         return all(isinstance(value, str) and len(value.split()) == 1 for value in column.distinct)
@@ -119,11 +130,17 @@ def is_id(column: Column) -> bool:
     return bool((np.diff(values) > 0).all() or values.max() - values.min() == n_rows - 1)
 
 
+def is_pictures(column: Column) -> bool:
+    """Whether a column names picture files."""
+    return column.choice.reason.startswith(PICTURES)
+
+
 _TESTS: dict[str, Callable[[Column], bool]] = {
     "column-empty": lambda column: len(column.distinct) == 0,
     "column-constant": lambda column: len(column.distinct) == 1 < len(column.codes) and bool((column.codes >= 0).all()),
     "column-mostly-missing": lambda column: len(column.distinct) > 0 and bool((column.codes < 0).mean() > 0.5),
     "column-id": is_id,
+    "column-pictures": is_pictures,
     "column-number-as-text": lambda column: getattr(column.choice.part, "units", None) == [""],
     "column-unsupported": lambda column: column.kind == OTHER,
     "column-infinite": lambda column: column.values is not None and bool(np.isinf(column.values).any()),

@@ -22,7 +22,7 @@ from onepos.exceptions import TrainingWarning
 from onepos.methods.registry import make_classifier
 from onepos.metrics import average_precision
 from onepos.pages.model_page import model_report
-from onepos.pages.review import informativeness, most_informative, write_review
+from onepos.pages.review import write_review
 from onepos.pages.style import require_report
 from onepos.training.machine import limited_threads
 
@@ -142,15 +142,13 @@ def run_demo(
         completed = np.maximum(sets, observed)
         told = table[["id", "tag"]].assign(completed=_joined(completed), truth=_joined(seen.Y))
         told.to_csv(paths["completed"], index=False)
-        worth = informativeness(probabilities, model.thresholds_, observed.argmax(axis=1))
-        shown = most_informative(worth, _REVIEWED)  # chosen here: pictures of the others need not be drawn
         write_review(
             paths["review"],
-            ids=table["id"].iloc[shown].tolist(),
-            observed=table["tag"].iloc[shown].tolist(),
+            ids=table["id"][:_REVIEWED].tolist(),
+            observed=table["tag"][:_REVIEWED].tolist(),
             labels=seen.label_names,
-            probabilities=probabilities[shown],
-            images=[png_address(image) for image in seen.images[shown]],
+            probabilities=probabilities[:_REVIEWED],
+            images=[png_address(image) for image in seen.images[:_REVIEWED]],
             title=_TITLE,
             threshold=model.thresholds_.tolist(),
         )

@@ -1,13 +1,11 @@
-"""Reviewing suggested labels: a page for a person (``write_review``), and what the person decided (``read_decisions``).
+"""Reviewing suggested labels: a page for a person (``write_review``). ``decisions`` beside it reads what was decided.
 
 The page is one HTML file. It loads and sends nothing; decisions stay in the browser until they are saved as CSV.
 """
 
-import csv
-import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from os import PathLike
@@ -19,34 +17,28 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import entr, expit, logit
 
 from onepos._utils.files import write_durably
 from onepos.exceptions import DataFileError
-from onepos.pages.style import content_hash, load_templates
-from onepos.table.kinds import require_columns
+from onepos.pages.style import content_hash, render_page
+from onepos.table.kinds import is_suggestion, require_columns
+from onepos.table.tags import JOINED_BY
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from onepos.table import Completion
 
-__all__ = ["read_decisions", "write_review"]
+__all__ = ["write_review"]
 
-#: Joined in this order to one script; each may use what stands before it, and at run time what comes after.
-_SCRIPTS = ("data", "decisions", "csv", "view", "list", "pane", "suggestions", "actions", "keys", "start")
-_STYLES = ("tokens", "layout", "parts")
 # Signs that could end the element or open a comment, and those that older scripts take for the end of a line.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-#: Least probability of a suggestion, and most suggestions per example. Probabilities are stored in thousandths.
+#: Least probability of a suggestion, and most suggestions per row. Probabilities are stored in thousandths.
 _LEAST, _MOST, _SCALE = 0.01, 20, 1000
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _DATA_IMAGE = re.compile(r"data:image/[a-z0-9.+-]+[;,]", re.IGNORECASE)
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-#: Columns of the table shown beside each row.
-_SHOWN_COLUMNS = 12
-COLUMNS = ("id", "label", "decision")
-DECISIONS = ("accept", "reject")
+_SHOWN = 12  # Columns of the table shown beside each row
 
 
 def write_review(
@@ -61,37 +53,47 @@ def write_review(
     texts: Sequence[str] | None = None,
     images: Sequence[str] | None = None,
     features: pd.DataFrame | None = None,
+    shown: Sequence[str] | None = None,
     title: str = "Review suggested labels",
     threshold: float | Sequence[float] = 0.5,
-    limit: int | None = None,
+    only: Sequence[str] | None = None,
+    names: tuple[str, str] = ("id", "tags"),
+    separator: str = JOINED_BY,
 ) -> Path:
-    """Write a page that shows each example beside its suggested labels, to be accepted or rejected one by one.
+    """Write a page that shows each row beside its suggested labels, to be accepted or rejected one by one.
 
     Every text is shown as text. Decisions stay in the browser that made them, also when the page is loaded again, until
-    they are saved as CSV for ``read_decisions``.
+    they are saved: all of them for ``read_decisions``, and the rows with complete labels as a table.
 
     Parameters
     ----------
     path : str or path
         The HTML file; its folder must exist.
     ids : sequence of str
-        A name for each example, by which decisions refer to it.
+        A name for each row, by which decisions refer to it.
     observed : sequence of str or None
-        The one label that each example came with.
+        The one label that each row came with.
     labels : sequence of str
     probabilities : array of shape (n, c)
-        For instance from ``predict_proba``. The page stores the 20 best of each example down to 1 %, in thousandths.
+        For instance from ``predict_proba``. The page stores the 20 best of each row down to 1 %, in thousandths.
     sets : 0/1 array of shape (n, c), optional
-        The labels that the model puts into the set of each example: marked, and accepted by the key ``a``. By default
-        those whose probability reaches the threshold.
-    titles, texts, images, features : optional
-        What to show of each example. A title takes the place of the id as heading. Images are paths relative to the
-        page, or ``data:`` addresses. Features are a frame with one row per example.
+        The labels that the model suggests for each row: marked, and accepted by the key ``a``. By default those whose
+        probability reaches the threshold.
+    titles, texts, images : optional
+        What to show of each row. A title takes the place of the id as heading. Images are paths relative to the page,
+        or ``data:`` addresses.
+    features : DataFrame, optional
+        The columns of the table, one row per row of the page. They are written into the file of complete rows.
+    shown : sequence of str, optional
+        Columns of ``features`` to show; by default the first 12 that are not the titles or texts.
     title : str
     threshold : float or one for each label
-        The probability from which a label belongs to the set. Near it the model is least sure.
-    limit : int, optional
-        Show only this many examples: those about which a decision tells most. The page lists them first in any case.
+        The probability from which a label is suggested.
+    only : sequence of str, optional
+        Ids of the rows to show, in this order. By default all rows, those with something to accept first.
+    names : pair of str
+        Columns of the file of complete rows: that of ids, and that of labels, which ``separator`` joins.
+    separator : str
 
     Returns
     -------
@@ -100,9 +102,9 @@ def write_review(
     """
     ids, labels = _check_names(ids, "ids"), _check_names(labels, "labels")
     if not ids:
-        raise ValueError("ids must name at least one example; got none: there is nothing to review")
-    shown: dict[str, Any] = {"titles": titles, "texts": texts, "images": images, "features": features}
-    for name, values in (("observed", observed), *shown.items()):
+        raise ValueError("ids must name at least one row; got none: there is nothing to review")
+    given_content: dict[str, Any] = {"titles": titles, "texts": texts, "images": images, "features": features}
+    for name, values in (("observed", observed), *given_content.items()):
         if values is not None and len(values) != len(ids):
             raise ValueError(f"{name} must have one entry for each of the {len(ids)} ids; got {len(values)}")
     scores = _check_probabilities(probabilities, (len(ids), len(labels)), "probabilities")
@@ -112,8 +114,7 @@ def write_review(
     if likely.shape != scores.shape:
         raise ValueError(f"sets must have the shape {scores.shape}; got {likely.shape}")
     given = _number_given(observed, labels)
-    worth = informativeness(scores, thresholds, given)
-    rows = most_informative(worth, limit)
+    rows = _rows_to_show(ids, only)
     order = np.argsort(-scores, axis=1, kind="stable")  # ties stay in the order of the labels
     thousandths = scale_confidences(scores, thresholds)
     suggestions, suggested_sets = [], []
@@ -126,20 +127,17 @@ def write_review(
         "ids": [ids[row] for row in rows],
         "labels": labels,
         "thresholds": scale_thresholds(thresholds).tolist(),
-        # The number of the observed label, or -1.
-        "given": given[rows].tolist(),
-        "suggestions": suggestions,  # of each example, best first: label, thousandths, label, …
+        "given": given[rows].tolist(),  # the number of the observed label, or -1
+        "suggestions": suggestions,  # of each row, best first: label, thousandths, label, …
         "sets": suggested_sets,
-        # In thousandths of a bit.
-        "worth": np.rint(_SCALE * worth[rows]).astype(np.int64).tolist(),
+        "ordered": only is not None,
+        "saved": {"id": names[0], "label": names[1], "separator": separator},
     }
-    for name in ("titles", "texts", "images"):
-        if shown[name] is not None:
-            convert = _image_addresses if name == "images" else _plain_texts
-            values = list(shown[name])  # a pandas column is indexed by its own labels, a list is not
-            payload[name] = convert([values[row] for row in rows])
+    # A pandas column is indexed by its own labels, a list is not.
+    chosen = {name: [values[row] for row in rows] for name, values in _as_lists(titles, texts, images).items()}
+    payload |= {name: (_image_addresses if name == "images" else _plain_texts)(chosen[name]) for name in chosen}
     if features is not None:
-        payload["features"] = _feature_table(features.iloc[rows])
+        payload["features"] = _feature_table(features.iloc[rows], names, shown, payload)
     return write_durably(Path(path), _render(payload, title).encode("utf-8"))
 
 
@@ -151,18 +149,22 @@ def review_page(
     image_folder: str | Path = "",
     title: str | None = None,
     threshold: float | None = None,
+    only: Sequence[str] | None = None,
 ) -> None:
     """Write the page on which a person checks suggested tags; ``image`` and ``title`` are columns of the table.
 
-    Names of pictures begin in ``image_folder``, and may not leave it.
+    Names of pictures begin in ``image_folder``, and may not leave it. ``only`` has ids of rows, in their order.
     """
     frame, model = completion.data.frame, completion.model
     require_columns(frame, [image] if image else [], "image")
     require_columns(frame, [title] if title else [], "title")
-    text = model.encoder_.text[0] if model.encoder_.text else None
-    shown = [name for name in model.encoder_.kinds_ if name not in (text, title)][:_SHOWN_COLUMNS]
+    written = frame if completion.data.as_written is None else completion.data.as_written
+    words = [name for name in model.encoder_.text if name != title]
+    text = max(words, key=lambda name: frame[name].astype(str).str.len().mean(), default=None)
+    names = (model.id_ or "row number", model.label_ or "tags")
+    kept = [name for name in frame.columns if name not in names and not is_suggestion(name, frame[name])]
     sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
-    titles, texts, images = (frame[name].tolist() if name else None for name in (title, text, image))
+    titles, texts, images = (written[name].tolist() if name else None for name in (title, text, image))
     path.parent.mkdir(parents=True, exist_ok=True)
     if images is not None:
         from_page = Path(relpath(Path(image_folder).resolve(), path.parent.resolve()))
@@ -177,9 +179,31 @@ def review_page(
         titles=titles,
         texts=texts,
         images=images,
-        features=frame[shown] if shown else None,
+        features=written[kept],
+        shown=[name for name in model.encoder_.kinds_ if name in kept and name not in (text, title, image)][:_SHOWN],
         threshold=model.thresholds_ if threshold is None else threshold,
+        only=only,
+        names=names,
+        separator=completion.separator,
     )
+
+
+def _as_lists(*values: Sequence[Any] | None) -> dict[str, list[Any]]:
+    """Return what there is of titles, texts and images."""
+    named = zip(("titles", "texts", "images"), values, strict=True)
+    return {name: list(one) for name, one in named if one is not None}
+
+
+def _rows_to_show(ids: list[str], only: Sequence[str] | None) -> list[int]:
+    """Return the numbers of the rows to show, in their order."""
+    if only is None:
+        return list(range(len(ids)))
+    places = {name: place for place, name in enumerate(ids)}
+    missing = [name for name in only if name not in places]
+    if missing or not len(only):
+        what = f"got {missing[0]!r}, which is none of them" if missing else "got none"
+        raise ValueError(f"only must name rows by their ids, such as {ids[0]!r}; {what}")
+    return [places[name] for name in dict.fromkeys(only)]
 
 
 def _seen_from(folder: Path, name: Any) -> Any:
@@ -192,29 +216,22 @@ def _seen_from(folder: Path, name: Any) -> Any:
 
 
 def _render(payload: Mapping[str, Any], title: str) -> str:
-    script = "\n".join(['"use strict";', "(() => {", *(_part(f"{name}.js") for name in _SCRIPTS), "})();"])
-    style = "\n".join(_part(f"{name}.css") for name in _STYLES)
     # Nothing in the data can end the script element, whatever the texts say.
     content = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
-    template = load_templates("writing the review page").get_template("review/review.html.j2")
-    return str(
-        template.render(
-            title=title.encode("utf-8", "replace").decode("utf-8"),
-            script=script,
-            script_hash=content_hash(script),
-            style=style,
-            style_hash=content_hash(style),
-            image_files=any(image and not image.startswith("data:") for image in payload.get("images", ())),
-            data=content,
-            # Decisions are stored under this name: another page with other data has another one.
-            fingerprint=sha256(content.encode("utf-8")).hexdigest()[:20],
-            n_examples=len(payload["ids"]),
-        )
+    style = (files("onepos.pages") / "templates" / "review.css").read_text(encoding="utf-8")
+    return render_page(
+        "review",
+        "writing the review page",
+        title=title.encode("utf-8", "replace").decode("utf-8"),
+        style=style,
+        style_hash=content_hash(style),
+        image_files=any(image and not image.startswith("data:") for image in payload.get("images", ())),
+        data=content,
+        # Decisions are stored under this name: another page with other data has another one.
+        fingerprint=sha256(content.encode("utf-8")).hexdigest()[:20],
+        n_rows=len(payload["ids"]),
+        ordered=payload["ordered"],
     )
-
-
-def _part(name: str) -> str:
-    return (files("onepos.pages") / "templates" / "review" / name).read_text(encoding="utf-8")
 
 
 def _check_probabilities(values: "ArrayLike", shape: tuple[int, ...], what: str) -> NDArray[np.floating[Any]]:
@@ -275,13 +292,26 @@ def _image_addresses(images: Sequence[Any]) -> list[str]:
     return addresses
 
 
-def _feature_table(features: pd.DataFrame) -> dict[str, Any]:
-    """Return the names of the columns and, for each example, their values as text."""
-    columns = [
-        _plain_texts([f"{value:.6g}" if isinstance(value, float) and value == value else value for value in values])
-        for values in (features.iloc[:, place].tolist() for place in range(features.shape[1]))
-    ]
-    return {"names": _plain_texts(list(features.columns)), "rows": [list(row) for row in zip(*columns, strict=True)]}
+def _feature_table(
+    features: pd.DataFrame, names: tuple[str, str], shown: Sequence[str] | None, payload: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the columns with their cells as text, and which of them to show.
+
+    Titles and texts that are a column become its number in ``payload``: the page stores them once.
+    """
+    columns = _plain_texts(list(features.columns))
+    clash = {*names} & {*columns}
+    if clash or len({*columns}) < len(columns):
+        what = f"{sorted(clash)[0]!r} is also a name of the file of complete rows" if clash else "one is there twice"
+        raise ValueError(f"columns of features must be distinct, and not {names}: {what}. Rename or drop it.")
+    cells = [_plain_texts(features.iloc[:, place].tolist()) for place in range(len(columns))]
+    for name in ("titles", "texts"):
+        if payload.get(name) in cells:
+            payload[name] = cells.index(payload[name])
+    used = (payload.get("titles"), payload.get("texts"))
+    others = [place for place in range(len(columns)) if place not in used]
+    places = others[:_SHOWN] if shown is None else [columns.index(name) for name in shown]
+    return {"names": columns, "shown": places, "rows": [list(row) for row in zip(*cells, strict=True)]}
 
 
 def _is_missing(value: Any) -> bool:
@@ -301,62 +331,3 @@ def scale_confidences(probabilities: NDArray[np.floating], thresholds: NDArray[n
     # Compared in the probabilities' own precision, as ``probabilities >= 0.7`` does.
     above = probabilities >= thresholds.astype(probabilities.dtype)
     return np.where(above, np.maximum(rounded, limits), np.minimum(rounded, limits - 1))
-
-
-def informativeness(
-    probabilities: NDArray[np.floating], thresholds: NDArray[np.float64], given: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return how many bits a person's decisions about each example are worth.
-
-    The entropies of its labels, the given one left out, are added. Each probability is moved so that its threshold
-    becomes ½: the model is least sure there.
-    """
-    levels, cuts = (np.clip(values, 1e-6, 1 - 1e-6) for values in (probabilities.astype(np.float64), thresholds))
-    p = expit(logit(levels) - logit(cuts))
-    bits = (entr(p) + entr(1 - p)) / np.log(2)
-    known = np.flatnonzero(given >= 0)
-    bits[known, given[known]] = 0.0
-    return np.asarray(bits.sum(axis=1))
-
-
-def most_informative(worth: NDArray[np.float64], limit: int | None) -> NDArray[np.int64]:
-    """Return which examples to show, in their order: with a limit, the most informative ones."""
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be at least 1; got {limit}")
-    return np.sort(np.argsort(-worth, kind="stable")[:limit])
-
-
-def read_decisions(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read the decisions that a review page saved, a CSV file in UTF-8 with the header ``id,label,decision``.
-
-    Ids and labels are taken as they are: text, with every blank and every leading zero. The frame has one row for each
-    id and label; where a pair comes more than once, its last row counts. A decision is ``"accept"`` or ``"reject"``. A
-    file that is not of this form raises DataFileError, a ValueError that names the line.
-    """
-    path = Path(path)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataFileError(f"{path}: expected UTF-8; byte {error.start} is not: save the file as CSV UTF-8") from error
-    frame = pd.DataFrame(_rows(path, text), columns=list(COLUMNS), dtype=str)
-    return frame.drop_duplicates(["id", "label"], keep="last", ignore_index=True)
-
-
-def _rows(path: Path, text: str) -> Iterator[list[str]]:
-    """Yield the decisions; errors name the line on which the record starts, as a quoted field may span several."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header = ",".join(COLUMNS)
-    while True:
-        first, place = reader.line_num == 0, f"{path}, line {reader.line_num + 1}"
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            raise DataFileError(f"{place}: {error}") from error
-        if first and fields != list(COLUMNS):
-            raise DataFileError(f"{place}: expected the header {header}; got {fields or 'an empty line or file'}")
-        if fields is None:
-            return
-        if fields and not first:
-            if len(fields) != len(COLUMNS) or not all(fields) or fields[2] not in DECISIONS:
-                raise DataFileError(f"{place}: expected an id, a label, and accept or reject; got {fields}")
-            yield fields

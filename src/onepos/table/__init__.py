@@ -1,6 +1,6 @@
 """Tables with named columns: read them, train on them, predict, evaluate and complete them."""
 
-from onepos.table.embedders import Embedder, PictureEmbedder, SentenceEmbedder
+from onepos.table.embedders import Embedder, OnnxEmbedder, PictureEmbedder, SentenceEmbedder
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.evaluation import Evaluation, KnownLabels, evaluate_table, known_labels
 from onepos.table.files import TableData, read_chunks, read_table
@@ -22,6 +22,7 @@ __all__ = [
     "Embedder",
     "Evaluation",
     "KnownLabels",
+    "OnnxEmbedder",
     "Output",
     "PictureEmbedder",
     "Predicted",

@@ -2,62 +2,56 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.context import not_counted, tell
+from onepos._utils.context import not_counted, option, other_warnings, tell
 from onepos._utils.files import is_writable, replaced_when_done, user_cache
 from onepos._utils.machine import require
 from onepos.exceptions import DataFileError, MissingDependencyError
-from onepos.table.embedders import (
-    TIMM,
-    WEIGHTS,
-    BadPicture,
-    FolderEmbedder,
-    PictureEmbedder,
-    SentenceEmbedder,
-    open_picture,
-    read_picture,
-)
+from onepos.table.embedders import OURS, WEIGHTS, embedder_of_ours, named_embedder
 from onepos.table.kinds import Tally, as_words
+from onepos.table.pictures import BadPicture, digest_of_picture, open_picture
 
-_PIECE = 256  # Items encoded at a time, and stored in one file
+_TEXTS, _PICTURES = 256, 16  # Encoded at a time
+_STORED = 256  # Vectors in one file
 _MOST_BYTES = 2 << 30  # Kept on disk per embedder, the newest files
 
 Vectors = dict[bytes, NDArray[np.float32]]
 
 
-def for_pictures(embed: Any, *, text: object) -> bool:
-    """Whether an embedder is for pictures; without text columns every one is."""
-    marked = embed.startswith(TIMM) if isinstance(embed, str) else bool(getattr(embed, "pictures", False))
-    return marked or not text
-
-
 def assign(embed: Any, *, text: Sequence[str], image: str | None) -> dict[bool, Any]:
-    """Return, of one or two embedders, that of texts at False and that of pictures (see ``for_pictures``) at True."""
+    """Return, of one or two embedders, that of texts at False and that of pictures at True.
+
+    One of the user's own that does not say is for texts, if there are text columns.
+    """
     embedders = list(embed) if isinstance(embed, list | tuple) else [] if embed is None else [embed]
     assigned: dict[bool, Any] = {}
     for one in embedders:
-        if not isinstance(one, str) and not callable(getattr(one, "encode", None)):
-            raise ValueError(f"embed takes a name, a folder, or an object with encode(list); got {type(one).__name__}.")
-        pictures = for_pictures(one, text=text or image is None)
+        made = named_embedder(one) if isinstance(one, str) else one
+        if not callable(getattr(made, "encode", None)):
+            raise ValueError(
+                f"{option('embed')} takes a name, a folder, or an object with encode(list); got {type(made).__name__}."
+            )
+        pictures = bool(getattr(made, "pictures", image is not None and not text))
         what, column = ("pictures", "image") if pictures else ("texts", "text")
         if pictures in assigned:
-            raise ValueError(f"embed takes one embedder of texts and one of pictures; got two of {what}.")
+            raise ValueError(f"{option('embed')} takes one embedder of texts and one of pictures; got two of {what}.")
         if not (image if pictures else text):
-            raise ValueError(f"embed gives an embedder of {what}, but no column is named as {column}. Name one.")
-        assigned[pictures] = one
-    if image is not None and True not in assigned:
-        raise ValueError(
-            f"the pictures of column {image!r} need an embedder of pictures: give embed={TIMM}NAME or {TIMM}FOLDER."
-        )
+            raise ValueError(
+                f"{option('embed')} gives an embedder of {what}, but no column is named as {column}: give "
+                f"{option(column, 'COLUMN')}."
+            )
+        assigned[pictures] = made
     return assigned
 
 
@@ -90,9 +84,8 @@ class Embedded:
         self.use(embed)
 
     def use(self, embed: Any) -> None:
-        """Take an embedder, or the name of one, which is opened when it is needed."""
-        of_names = PictureEmbedder if self.pictures else SentenceEmbedder
-        self._embedder: Any = of_names(embed) if isinstance(embed, str) else embed
+        """Take an embedder, which opens its files when they are needed."""
+        self._embedder = embed
         self._checked = False
         self._known: Vectors = {}  # of the last call
 
@@ -100,7 +93,7 @@ class Embedded:
     def fit(self, frame: pd.DataFrame) -> Self:
         """Learn mean and length of the vectors of training rows."""
         self.name = str(getattr(self._embedder, "name", type(self._embedder).__name__))
-        self.own = not isinstance(self._embedder, FolderEmbedder)
+        self.own = not isinstance(self._embedder, OURS)
         self.fingerprint, self._checked = self._identity(), True
         rows, vectors, _ = self._vectors(frame)
         if not rows:
@@ -137,7 +130,7 @@ class Embedded:
         """Raise DataFileError if this is not the embedder of the training."""
         if self._checked:
             return
-        how = "Give the embedder of the training: --embed on the command line, embed= of TableModel.load."
+        how = f"Give the embedder of the training: {option('embed', 'NAME or package.module:Class')}."
         if self._embedder is None:
             raise DataFileError(f"the model needs {self.name!r}, an embedder of the user's own. {how}")
         try:
@@ -176,7 +169,7 @@ class Embedded:
         for row, cell in enumerate(cells):
             try:
                 if cell:
-                    keys[row] = _digest(read_picture(self.folder / cell) if self.pictures else _bytes(cell))
+                    keys[row] = self._digest_of(cell)
             except BadPicture as error:
                 reasons[row] = str(error)
         broken = self._embed({key: cells[row] for row, key in keys.items()})
@@ -199,19 +192,50 @@ class Embedded:
         if not self.pictures:
             order.sort(key=lambda key: -len(cells[key]))  # texts of one length together: less padding
         broken: dict[bytes, str] = {}
-        for start in range(0, len(order), _PIECE):
-            tell(start / len(order), "embedding")
-            items: dict[bytes, Any] = {}
-            for key in order[start : start + _PIECE]:
-                try:
-                    items[key] = open_picture(self.folder / cells[key]) if self.pictures else cells[key]
-                except BadPicture as error:
-                    broken[key] = str(error)
-            if items:
-                fresh = dict(zip(items, self._encode(list(items.values())), strict=True))
+        fresh: Vectors = {}
+        for done, (vectors, reasons) in enumerate(self._pieces({key: cells[key] for key in order}), start=1):
+            broken |= reasons
+            fresh |= vectors
+            if len(fresh) >= _STORED:
                 _write_cache(folder, fresh)
                 self._known |= fresh
+                fresh = {}
+            tell(min(1.0, done * self._piece / len(order)), "embedding")
+        if fresh:
+            _write_cache(folder, fresh)
+        self._known |= fresh
         return broken
+
+    @property
+    def _piece(self) -> int:
+        return _PICTURES if self.pictures else _TEXTS
+
+    def _pieces(self, cells: dict[bytes, str]) -> Iterator[tuple[Vectors, dict[bytes, str]]]:
+        """Encode pieces of the cells, on a thread per core if the embedder allows it; yield also what is broken."""
+        from onepos.training.machine import limited_threads
+
+        keys = list(cells)
+        in_threads = bool(getattr(self._embedder, "in_threads", False))
+        threads = Parallel(n_jobs=-1 if in_threads else 1, prefer="threads", return_as="generator")
+        pieces = (keys[start : start + self._piece] for start in range(0, len(keys), self._piece))
+        # Each piece has a thread of its own. Decoders warn of what they repair.
+        one_thread = limited_threads(1) if in_threads else nullcontext()
+        with one_thread, other_warnings("ignore") if self.pictures else nullcontext():
+            yield from threads(delayed(self._encode_piece)({key: cells[key] for key in piece}) for piece in pieces)
+
+    def _encode_piece(self, cells: dict[bytes, str]) -> tuple[Vectors, dict[bytes, str]]:
+        """Return the vectors, and the reasons of pictures that have none."""
+        items: dict[bytes, Any] = {}
+        broken: dict[bytes, str] = {}
+        for key, cell in cells.items():
+            try:
+                items[key] = open_picture(self.folder / cell) if self.pictures else cell
+            except BadPicture as error:
+                broken[key] = str(error)
+        return dict(zip(items, self._encode(list(items.values())), strict=True)) if items else {}, broken
+
+    def _digest_of(self, cell: str) -> bytes:
+        return digest_of_picture(self.folder / cell, self.folder) if self.pictures else _digest(_bytes(cell))
 
     def _encode(self, items: list[Any]) -> NDArray[np.float32]:
         vectors = np.asarray(self._embedder.encode(items), dtype=np.float32)
@@ -224,11 +248,10 @@ class Embedded:
 
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
-        name = None if fields["own"] else fields["name"]
-        made = cls(fields["columns"], name, pictures=fields["pictures"])
-        if name is not None:
-            made._embedder.download = False
+        made = cls(fields["columns"], None, pictures=fields["pictures"])
         made.__dict__.update(fields)
+        if not made.own:
+            made.use(embedder_of_ours(made.name, download=False))
         return made
 
 

@@ -9,9 +9,11 @@ import pandas as pd
 from scipy import sparse
 
 from onepos._utils import storage
+from onepos._utils.context import option
 from onepos._utils.validation import all_or_nothing, short_indices, shorten
 from onepos.exceptions import DataFileError
 from onepos.table.columns import DateColumn, FittedColumn, FlagColumn, NumberColumn
+from onepos.table.embedders import PictureEmbedder
 from onepos.table.embedding import Embedded, assign
 from onepos.table.judge import ColumnChoice, judge
 from onepos.table.kinds import BOOLEAN, IMAGE, NUMBER, TEXT, Tally, as_list, named, require_columns
@@ -61,10 +63,10 @@ class ColumnEncoder:
         Column with the names of picture files.
     embed : str, object with ``encode(list)``, or a list of two, optional
         What turns texts into vectors, which stand beside the tf-idf weights, and what turns pictures into vectors: the
-        name or folder of a sentence-transformers model; "timm:" and the name or folder of a timm model; or an
-        ``Embedder``.
+        name or folder of a sentence-transformers model, the path of an ONNX file for pictures,
+        ``package.module:Class``, or an ``Embedder``. Without one for pictures it is "efficientnet-lite0".
     image_folder : path
-        Where relative names of pictures begin; default: the current folder.
+        The folder of all pictures, where relative names begin; default: the current folder.
 
     Attributes
     ----------
@@ -138,6 +140,8 @@ class ColumnEncoder:
         self._columns = sorted(filter(None, columns), key=lambda column: max(1, COLUMNS.index(type(column))))
         columns_of = {False: self._of(TEXT), True: self._of(IMAGE)}
         embedders = assign(self.embed, text=columns_of[False], image=self.image)
+        if self.image is not None:
+            embedders.setdefault(True, PictureEmbedder())
         self._embedded = [
             Embedded(columns_of[pictures], one, pictures=pictures, folder=self.image_folder).fit(frame)
             for pictures, one in sorted(embedders.items())
@@ -168,14 +172,14 @@ class ColumnEncoder:
 
     def use(self, embed: Any, image_folder: str | Path) -> None:
         """Set the folder of pictures, and embedders that a stored model does not find by their names."""
-        embedders = assign(embed, text=self._of(TEXT), image=self.image if embed is not None else None)
+        embedders = assign(embed, text=self._of(TEXT), image=self.image)
         for one in self._embedded:
             one.folder = Path(image_folder)
             if one.pictures in embedders:
                 one.use(embedders.pop(one.pictures))
         for pictures in embedders:
             what = "pictures" if pictures else "texts"
-            raise ValueError(f"the model was trained without an embedder of {what}: leave embed out.")
+            raise ValueError(f"the model was trained without an embedder of {what}: leave {option('embed')} out.")
 
     def transform(self, frame: pd.DataFrame, tally: Tally | None = None) -> Any:
         """Return float32 features: an ndarray, or CSR if there are texts, lists or words with many values.

@@ -12,7 +12,7 @@ from onepos._utils.context import other_warnings
 from onepos._utils.validation import shorten
 from onepos.exceptions import DataFileError
 from onepos.label_sets.thresholds import label_sets
-from onepos.metrics import METRICS, row_values, single_positive_values
+from onepos.metrics import METRICS, macro_auc, macro_average_precision, row_values, single_positive_values
 from onepos.table.files import TableData
 from onepos.table.kinds import Tally, require_columns
 from onepos.table.model import TableModel
@@ -88,6 +88,7 @@ class Evaluation:
     ``measures`` has mean, low and high end of the 95 % interval by name: the five of ``onepos.metrics`` if
     ``complete_labels``, else only how high the one known tag is ranked. ``sets`` has the ``mean_size`` of the sets that
     the model suggests and, with complete labels, ``true_mean_size`` and precision, recall and F1, micro and macro.
+    ``over_labels`` then has ``macro_average_precision`` and ``macro_auc``: how well rows are ranked by a label.
     """
 
     complete_labels: bool
@@ -95,6 +96,7 @@ class Evaluation:
     rows_with_label: int
     measures: dict[str, dict[str, float]]
     sets: dict[str, float]
+    over_labels: dict[str, float]
     notes: list[str]
 
 
@@ -112,12 +114,15 @@ def evaluate_table(
     limit = model.thresholds_ if threshold is None else threshold
     filled = model.at_least_one_ and threshold is None
     sets = set_scores(label_sets(scores, limit, at_least_one=filled), truth if known.complete else None)
+    over_labels = {}
     if known.complete:
         values = complete_values(truth, scores, limit, at_least_one=filled)
+        over_labels["macro_average_precision"] = macro_average_precision(truth, scores)
+        over_labels["macro_auc"] = macro_auc(truth, scores)
     else:
         values = single_positive_values(truth, scores)
     counted, notes = int((truth > 0).any(axis=1).sum()), [*known.notes, *tally.notes()]
-    return Evaluation(known.complete, len(truth), counted, bootstrap_intervals(values), sets, notes)
+    return Evaluation(known.complete, len(truth), counted, bootstrap_intervals(values), sets, over_labels, notes)
 
 
 def complete_values(

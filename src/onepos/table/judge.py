@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from onepos._utils.context import option
 from onepos.exceptions import DataFileError
 from onepos.table.columns import DateColumn, FittedColumn, FlagColumn, NumberColumn
 from onepos.table.kinds import (
@@ -16,6 +17,9 @@ from onepos.table.kinds import (
     IMAGE,
     NUMBER,
     OTHER,
+    PICTURE_SUFFIXES,
+    PICTURES,
+    READABLE,
     TEXT,
     WRITTEN,
     YES_NO,
@@ -115,9 +119,17 @@ def judge(column: "pd.Series[Any]", wanted: "ColumnEncoder") -> ColumnChoice:
     if n_values == 1 and column.notna().all():
         return ColumnChoice(reason=_CONSTANT)
     different = n_values == len(column) > _ROWS_TO_TELL
+    many = different or n_values > wanted.max_categories
+    if many and not asked and _are_pictures(column):
+        return ColumnChoice(reason=f"{PICTURES} ({option('image', name)} embeds them)")
     if n_values > wanted.max_categories or (different and kind == TEXT):
         return _judge_many(column, wanted, n_values, kind, asked=asked)
     return ColumnChoice(reason=_IDENTIFIER) if different and not asked else ColumnChoice(CATEGORY, category)
+
+
+def _are_pictures(column: "pd.Series[Any]") -> bool:
+    """Whether nearly all cells end as the names of picture files do."""
+    return bool(np.mean([str(name).lower().endswith(PICTURE_SUFFIXES) for name in column.dropna()]) >= READABLE)
 
 
 def _is_index(column: "pd.Series[Any]") -> bool:

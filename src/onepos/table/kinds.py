@@ -28,6 +28,9 @@ TRUTH = YES_NO | {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0}
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
 #: The column of sets that predictions have, beside a column p(label) with a share for each label.
 SUGGESTED, WRITTEN = "suggested", "has the name of a column that onepos complete writes"
+#: Why a column of file names is left out that nobody called a column of pictures, and what such names end in.
+PICTURES = "names picture files"
+PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 _SHARE_OF = re.compile(r"p\(.+\)")
 OTHER_SEPARATOR = "The file looks separated by something else than a comma: save it with commas, or as .tsv."
 _NAMED_PICTURES = 5  # Broken pictures that a note names; the others are counted

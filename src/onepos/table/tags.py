@@ -15,7 +15,9 @@ from onepos._utils.validation import DENSE_LABELS, csr
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table.kinds import SUGGESTED, as_words, named, require_columns, words_of
 
-_DECIDED = {"accept": 1, "reject": -1}  # What a reviewer's decision makes of a label
+ABOUT_LABELS = {"accept": 1, "reject": -1}  # What a reviewer's decision makes of a label
+#: Decisions about a row: somebody has looked at it; it has no labels but those observed and accepted.
+ABOUT_ROWS = ("done", "complete")
 _LISTS = (list, tuple, set, frozenset, np.ndarray)  # What a cell with several tags may be
 JOINED_BY = ";"  # What joins the tags of a set, unless a label holds it
 _OTHER_SIGNS = ("|", " / ")
@@ -323,18 +325,20 @@ def apply_decisions(
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the indicator with 1 where a label was accepted and −1 where it was rejected, and how many of each.
 
-    ``ids`` are those of ``row_ids``; ``decisions`` has the columns id, label and decision ("accept" or "reject").
-    Decisions on rows that are not in the table are only counted.
+    ``ids`` are those of ``row_ids``; ``decisions`` is as from ``read_decisions``, with the columns id, label and
+    decision. In a complete row, labels that are neither observed nor accepted become −1. Decisions on rows that are not
+    in the table are only counted.
     """
     require_columns(decisions, ("id", "label", "decision"), "part of a decision")
     names, tags, verdicts = (as_words(decisions[name]) for name in ("id", "label", "decision"))
     labels = pd.Index([normal_tag(str(name)) for name in indicator.columns])
     rows = ids.get_indexer(pd.Index(names))
     columns = labels.get_indexer(pd.Index([normal_tag(tag or "") for tag in tags], dtype=object))
-    decided = np.array([_DECIDED.get(verdict, 0) for verdict in verdicts], dtype=np.int8)
+    decided = np.array([ABOUT_LABELS.get(verdict, 0) for verdict in verdicts], dtype=np.int8)
+    about_row = np.isin(verdicts.astype(str), ABOUT_ROWS)
     for cells, wrong, expected in (
-        (verdicts, decided == 0, "a decision is accept or reject"),
-        (tags, columns < 0, "decisions must name labels of the table"),
+        (verdicts, (decided == 0) & ~about_row, "a decision is accept, reject, done or complete"),
+        (tags, (columns < 0) & ~about_row, "decisions must name labels of the table"),
     ):
         if wrong.any():
             raise DataFileError(f"{expected}; got {cells[wrong][0]!r}. Correct it.")
@@ -344,9 +348,10 @@ def apply_decisions(
             f"no decision is about a row of the table: {names[0]!r} and all others are none of its ids (the first is "
             f"{ids[0]!r}). Do both files belong together, and is the id column the same?"
         )
-    values = indicator.to_numpy(dtype=np.int8).copy()
-    values[rows[here], columns[here]] = decided[here]
-    decided = decided[here]
-    sizes = {"accepted": (decided > 0).sum(), "rejected": (decided < 0).sum(), "elsewhere": (~here).sum()}
+    values, used = indicator.to_numpy(dtype=np.int8).copy(), here & ~about_row
+    values[rows[used], columns[used]] = decided[used]
+    complete = np.unique(rows[here & (verdicts == "complete")])
+    values[complete] = np.where(values[complete] == 0, -1, values[complete])
+    sizes = {"accepted": (decided[used] > 0).sum(), "rejected": (decided[used] < 0).sum(), "complete": len(complete)}
     made = pd.DataFrame(values, columns=indicator.columns, index=indicator.index)
-    return made, {name: int(size) for name, size in sizes.items()}
+    return made, {name: int(size) for name, size in sizes.items()} | {"elsewhere": int((~here).sum())}

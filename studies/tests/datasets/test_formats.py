@@ -176,7 +176,7 @@ def _npz(path, **arrays):
 def test_npz_names_that_are_no_text_are_refused(tmp_path, kind, order):
     points = np.array([97, 0x110000, 98, 99, 100, 101], dtype=f"{order}u4")
     bad = np.frombuffer(points.tobytes(), dtype=f"{order}U2")
-    with pytest.raises(DataFileError, match=f"{kind}_names holds characters that Unicode does not have"):
+    with pytest.raises(DataFileError, match=f"{kind}_names must be texts of Unicode characters"):
         read(_npz(tmp_path / "a.npz", **{f"{kind}_names": bad}))
     with pytest.raises(DataFileError, match=f"{kind} names must be valid Unicode text"):
         read(_npz(tmp_path / "a.npz", **{f"{kind}_names": np.array(["a", "b", "\ud800"])}))

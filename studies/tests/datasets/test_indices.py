@@ -38,7 +38,7 @@ def files(tmp_path):
         for row, labels in zip(X.toarray(), Y, strict=True)
     ]
     (tmp_path / "a.arff").write_text(f"@relation t\n{attributes}@data\n" + "\n".join(sparse_rows) + "\n")
-    savemat(tmp_path / "a.mat", {"data": sparse.csc_matrix(X), "target": Y.T.astype(float)})
+    savemat(tmp_path / "a.mat", {"X": sparse.csc_matrix(X), "Y": Y.astype(float)})
     return tmp_path
 
 

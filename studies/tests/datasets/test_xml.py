@@ -17,7 +17,7 @@ OUTSIDE = '<!DOCTYPE l [<!ENTITY x SYSTEM "file:///etc/hostname">]><labels><labe
 def test_document_types_and_entities_are_refused(tmp_path, text):
     path = tmp_path / "l.xml"
     path.write_text(text)
-    with pytest.raises(DataFileError, match=r"DOCTYPE|not well-formed"):
+    with pytest.raises(DataFileError, match="not well-formed"):
         read_label_names(path)
 
 
@@ -48,8 +48,8 @@ def test_names_in_document_order_with_namespace_and_nesting(tmp_path):
     ("text", "message"),
     [
         ('<labels><label name="a">', "not well-formed.*line 1"),
-        ("<labels></labels>", "names no label"),
-        ("<labels><label/></labels>", "line 1: a <label> has no name"),
+        ("<labels></labels>", "one or more <label name"),
+        ("<labels><label/></labels>", "each with its name"),
         ('<html><label name="a"/></html>', "root element must be <labels>"),
         ('<labels><label name="a"/><label name="a"/></labels>', "label names must be distinct; 'a' come twice"),
         ("", "not well-formed"),

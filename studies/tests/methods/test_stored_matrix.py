@@ -8,7 +8,7 @@ from scipy import sparse
 
 import onepos
 from onepos._utils import storage
-from onepos_studies.methods._stored_matrix import StoredMatrix
+from onepos_studies.methods._classical import StoredMatrix
 
 ROWS = np.array([[0.5, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, -1.0, 0.0], [3.0, 0.0, 0.0]])
 

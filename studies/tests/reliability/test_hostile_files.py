@@ -23,12 +23,11 @@ ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x" * 10}">' f
     [
         f"<!DOCTYPE labels [{ENTITIES}]><labels><label name='&e9;'/></labels>".encode(),
         b"<!DOCTYPE labels [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><labels><label name='&x;'/></labels>",
-        b"<!DOCTYPE labels SYSTEM 'http://127.0.0.1:9/labels.dtd'><labels><label name='a'/></labels>",
         b"<!dOcTyPe labels [<!entity % p SYSTEM 'file:///etc/passwd'> %p;]><labels/>",
         f"<!DOCTYPE labels [{ENTITIES}]><labels><label name='&e9;'/></labels>".encode("utf-16"),
         b"<?xml version='1.0' encoding='cp037'?>".decode().encode("cp037") + "<!DOCTYPE x []><labels/>".encode("cp037"),
     ],
-    ids=["billion laughs", "local file", "remote type", "parameter entity", "utf-16", "ebcdic"],
+    ids=["billion laughs", "local file", "parameter entity", "utf-16", "ebcdic"],
 )
 def test_xml_with_entities(tmp_path, content):
     path = tmp_path / "labels.xml"

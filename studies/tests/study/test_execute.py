@@ -12,7 +12,7 @@ import pytest
 from onepos._utils import context
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import make_classifier
-from onepos.metrics import METRICS, evaluate
+from onepos.metrics import LABEL_METRICS, METRICS, evaluate
 from onepos_studies.study import cells_of, parse_study
 from onepos_studies.study.cells import Cell, load_trial, run_together
 from onepos_studies.study.execute import run_cell, run_cells
@@ -64,7 +64,7 @@ def test_row_equals_the_fit_by_hand():
             best = (score, setting, evaluate(trial.Y_test, model.predict_proba(trial.X_test)))
     assert row["validation"] == best[0]
     assert json.loads(row["setting"]) == best[1]
-    assert {name: row[name] for name in METRICS} == best[2]
+    assert {name: row[name] for name in (*METRICS, *LABEL_METRICS)} == best[2]
     assert len(json.loads(row["tried"])) == 2
 
 

@@ -59,7 +59,7 @@ def test_the_documented_file_is_valid_and_has_every_field(tmp_path):
         (('name = "tiny"', ""), "study.name: Field required"),
         (("trials = 3", "trials = 3\nepochs = 5"), "study.epochs: Unexpected keyword argument; got 5"),
         (("known-posterior", "no-such-set"), "unknown data sets: no-such-set; known: digit-scenes"),
-        (('"an"', '"nan"'), r"\[\[method\]\] key: unknown method 'nan'; known: auto, smile"),
+        (('"an"', '"nan"'), r"\[\[method\]\] key: unknown method 'nan'. Did you mean 'an'"),
         (('"an"', '"no_such_package:A"'), "cannot import no_such_package:A"),
         (('"an"', '"json:loads"'), "must be a class that derives from a onepos classifier"),
         (('sets = ["known-posterior"]', 'file = "none.npz"'), "no data file none.npz"),

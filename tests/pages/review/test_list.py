@@ -11,65 +11,68 @@ from review_window import choices, choose, listed, name, text, wait_for
 
 def test_filters_and_orders(opened):
     assert listed(opened) == ["one", "two", "three"]
-    choose(opened, "sort", "confidence")  # best suggestions 0.81, 0.70, 0.20
-    assert listed(opened) == ["one", "two", "three"]
-    choose(opened, "label", LABELS.index("beach"))  # suggested for two (0.45) and three (0.02)
+    choose(opened, "label", LABELS.index("beach"))  # 45 % for two, 2 % for three
     assert listed(opened) == ["two", "three"]
-    assert text(opened, "#count") == "2 of 3 examples listed"
-    choose(opened, "sort", "worth")  # of this label, distances 0.05 and 0.48
-    assert listed(opened) == ["two", "three"]
-    choose(opened, "to", 40)
-    assert listed(opened) == ["three"]
-    assert text(opened, "#range-text") == "0–40 %"
-    opened.run("document.getElementById('filters').open = true")
+    assert text(opened, "#count") == "2 of 3 rows listed"
+    choose(opened, "from", 40)
+    assert listed(opened) == ["two"]
     opened.click("#reset")
     assert listed(opened) == ["one", "two", "three"]
-    choose(opened, "from", 75)
-    assert listed(opened) == ["one"]
+    opened.press("x")
+    choose(opened, "state", "complete")
+    assert listed(opened) == ["two"]
     names = opened.run("Array.from(document.getElementById('label').options, o => o.text)")
-    assert names == ["any", "beach (2)", "dog (2)", "night (3)", "snow (2)"]
+    assert names == ["no: all labels of a row", "beach (2)", "dog (2)", "night (3)", "snow (2)"]
 
 
-def test_the_most_informative_example_comes_first_and_the_order_of_the_table_can_be_chosen(browser, tmp_path):
-    probabilities = np.array([[0.9, 0.99, 0.01], [0.9, 0.5, 0.5], [0.9, 0.7, 0.05]])
+def test_rows_with_something_to_accept_come_first_and_the_order_of_the_table_can_be_chosen(browser, tmp_path):
+    probabilities = np.array([[0.9, 0.49, 0.01], [0.9, 0.6, 0.5], [0.9, 0.7, 0.05]])
     path = write_review(
         tmp_path / "page.html",
-        ids=["sure", "unsure", "between"],
+        ids=["nothing", "likely", "likeliest"],
         observed=["a"] * 3,
         labels=["a", "b", "c"],
         probabilities=probabilities,
     )
     browser.open(path)
-    assert (name(browser), listed(browser)) == ("unsure", ["unsure", "between", "sure"])
+    assert (name(browser), listed(browser)) == ("likeliest", ["likeliest", "likely", "nothing"])
     choose(browser, "sort", "order")
-    assert listed(browser) == ["sure", "unsure", "between"]
-    choose(browser, "sort", "confidence")
-    assert listed(browser) == ["sure", "between", "unsure"]
+    assert listed(browser) == ["nothing", "likely", "likeliest"]
+    assert browser.complaints == []
+
+
+def test_rows_that_were_asked_for_come_in_their_order(browser, tmp_path):
+    path = write_review(tmp_path / "page.html", only=["three", "one"], **SMALL)
+    browser.open(path)
+    assert listed(browser) == ["three", "one"]
+    assert text(browser, "#sort option:checked") == "as asked"
+    assert text(browser, "#example .text") == "Nothing much"
+    choose(browser, "sort", "accept")
+    assert listed(browser) == ["one", "three"]
     assert browser.complaints == []
 
 
 def test_titles_are_headings_and_ids_stay_beside_them(browser, tmp_path):
     path = write_review(tmp_path / "page.html", titles=["Night swim", "Asleep", ""], **SMALL)
     browser.open(path)
-    assert (name(browser), text(browser, "#example-id")) == ("Night swim", "one")
+    assert (name(browser), text(browser, "#row-id")) == ("Night swim", "one")
     assert listed(browser) == ["Night swim", "Asleep", "three"]  # without a title the id is the heading
     choose(browser, "search", "asleep")
     wait_for(lambda: listed(browser) == ["Asleep"])
     assert browser.complaints == []
 
 
-def test_labels_in_the_set_are_marked(browser, tmp_path):
+def test_suggested_labels_are_marked(browser, tmp_path):
     """The sets given count, not the threshold: snow of "one" is below it, night of "two" above."""
     path = write_review(tmp_path / "page.html", sets=[[1, 0, 1, 1], [0, 1, 0, 0], [0, 0, 0, 0]], **SMALL)
     browser.open(path)
-    shown = "Array.from(document.querySelectorAll('.set-mark'), e => e.closest('li')).filter(e => e && e.offsetHeight)"
-    marked = (
-        f"{shown}.filter(e => e.querySelector('.set-mark').offsetHeight).map(e => e.querySelector('.name').textContent)"
-    )
+    marked = "Array.from(document.querySelectorAll('.in-set:not([hidden]) .name'), e => e.textContent)"
     assert browser.run(marked) == ["night", "snow"]
-    assert text(browser, "#accept-all-text") == "Accept set (2), next"
-    assert text(browser, ".row[aria-selected=true] .row-set") == "+ night  + snow"
+    assert text(browser, "#accept-all-text") == "Accept 2 suggested, next"
+    assert text(browser, ".row[aria-selected=true] .row-outcomes") == "+ night + snow Waves at night"
+    choose(browser, "sort", "order")
     browser.press("j")
+    assert text(browser, "#accept-all-text") == "Nothing to accept, next"
     assert browser.run(marked) == []
     browser.press("k")
     browser.press("a")
@@ -88,8 +91,8 @@ def test_what_is_decided_leaves_the_list_of_open_ones_when_one_goes_on(opened):
     opened.press("Enter")
     assert (name(opened), listed(opened)) == ("two", ["two"])
     opened.press("a")
-    assert (name(opened), listed(opened)) == ("No example matches", [])
-    assert text(opened, "#example") == "Every example is decided. Save the decisions as CSV."
+    assert (name(opened), listed(opened)) == ("No row matches", [])
+    assert text(opened, "#empty-text") == "Every row is decided. Save the decisions."
     opened.press("1")
     opened.press("u")
     assert (name(opened), listed(opened)) == ("two", ["two"])
@@ -97,22 +100,22 @@ def test_what_is_decided_leaves_the_list_of_open_ones_when_one_goes_on(opened):
     assert listed(opened) == ["one", "three"]
 
 
-def test_five_thousand_examples_keep_few_elements(browser, tmp_path):
-    path = write_review(tmp_path / "large.html", **large())
+def test_twenty_thousand_rows_keep_few_elements(browser, tmp_path):
+    path = write_review(tmp_path / "large.html", **large(20_000, 20))
     assert browser.open(path) == []
     choose(browser, "sort", "order")
-    assert text(browser, "#count") == "5,000 of 5,000 examples listed"
+    assert text(browser, "#count") == "20,000 of 20,000 rows listed"
     assert browser.run("document.querySelectorAll('.row').length") < 60
     ready = browser.run("performance.getEntriesByName('review-ready')[0].startTime")
     browser.run("document.getElementById('list').focus()")
     browser.press("End")
-    assert text(browser, "#example-name") == "example-04999"
-    assert listed(browser)[-1] == "example-04999"
+    assert text(browser, "#row-name") == "example-19999"
+    assert listed(browser)[-1] == "example-19999"
     taken = browser.run(
         "(() => { const start = performance.now();"
         " document.dispatchEvent(new KeyboardEvent('keydown', {key: 'k', code: 'KeyK'}));"
         " document.body.offsetHeight; return performance.now() - start; })()"
     )
-    assert text(browser, "#example-name") == "example-04998"
+    assert text(browser, "#row-name") == "example-19998"
     assert browser.complaints == []
     print(json.dumps({"ready_ms": round(ready), "key_ms": round(taken, 1)}))  # noqa: T201

@@ -13,7 +13,7 @@ import pytest
 
 from hostile_texts import INJECTIONS
 from onepos.exceptions import MissingDependencyError
-from onepos.pages.review import informativeness, scale_confidences, scale_thresholds, write_review
+from onepos.pages.review import scale_confidences, scale_thresholds, write_review
 from review_data import LABELS, SMALL
 
 
@@ -52,7 +52,8 @@ def test_the_payload_by_hand():
         # The given label needs no suggestion; half a percent is too little for one.
         "suggestions": [[2, 810, 1, 620, 3, 400], [2, 700, 0, 450], [1, 200, 3, 100, 2, 50, 0, 20]],
         "sets": [[2, 1], [2], []],
-        "worth": [2630, 1919, 1619],
+        "ordered": False,
+        "saved": {"id": "id", "label": "tags", "separator": ";"},
         "texts": SMALL["texts"],
     }
 
@@ -81,26 +82,14 @@ def test_rounding_never_crosses_the_threshold(threshold, dtype):
     assert np.abs(rounded - 1000.0 * scores).max() <= 1.001
 
 
-def test_a_limit_takes_the_most_informative_in_their_order():
-    assert payload(limit=2)["ids"] == ["one", "two"]
-    assert payload(limit=1)["ids"] == ["one"]
-    assert payload(limit=1)["texts"] == ["Waves at night"]
-    assert payload(limit=9)["ids"] == SMALL["ids"]
-    assert payload(limit=1, threshold=[0.02, 0.2, 0.05, 0.1])["ids"] == ["three"]  # every label at its threshold
-
-
-def test_worth_is_the_entropy_of_the_labels_that_are_not_given():
-    from scipy.stats import entropy
-
-    scores = np.random.default_rng(0).uniform(0.05, 0.95, size=(6, 4))
-    given = np.array([0, 1, 2, 3, -1, -1])
-    expected = [
-        sum(entropy([p, 1 - p], base=2) for j, p in enumerate(row) if j != one)
-        for row, one in zip(scores, given, strict=True)
-    ]
-    np.testing.assert_allclose(informativeness(scores, np.full(4, 0.5), given), expected)
-    # At its threshold a label is worth one bit, wherever that is.
-    assert informativeness(np.array([[0.1, 0.7]]), np.array([0.1, 0.7]), np.array([-1])) == pytest.approx(2.0)
+def test_only_some_rows_in_their_own_order():
+    shown = payload(only=["three", "one"])
+    assert (shown["ids"], shown["texts"], shown["given"]) == (
+        ["three", "one"],
+        ["Nothing much", "Waves at night"],
+        [-1, 0],
+    )
+    assert shown["ordered"]
 
 
 def test_features_and_pictures_become_text():
@@ -110,7 +99,8 @@ def test_features_and_pictures_become_text():
     frame.index = [5, 5, 6]
     table = payload(features=frame)["features"]
     assert table["names"] == ["x", "7", "day"]
-    assert table["rows"][0] == ["1.23457", "<b>", "2020-01-02 00:00:00"]
+    assert table["shown"] == [0, 1, 2]
+    assert table["rows"][0] == ["1.23456789", "<b>", "2020-01-02 00:00:00"]
     assert table["rows"][1][:2] == ["", ""]
     images = ["a folder/ü #1?.png", PurePosixPath("../b.jpg"), "data:image/png;base64,AAAA"]
     assert payload(images=images)["images"] == ["a%20folder/%C3%BC%20%231%3F.png", "../b.jpg", images[2]]
@@ -132,7 +122,10 @@ def test_features_and_pictures_become_text():
         ({"probabilities": np.full((3, 4), 1.5)}, "between 0 and 1; got 1.5"),
         ({"threshold": 1.5}, "threshold must lie between 0 and 1"),
         ({"threshold": [0.5, 0.5]}, "threshold must have the shape \\(4,\\); got \\(2,\\)"),
-        ({"limit": 0}, "limit must be at least 1"),
+        ({"only": ["one", "four"]}, "only must name rows by their ids, such as 'one'; got 'four'"),
+        ({"only": []}, "only must name rows by their ids, such as 'one'; got none"),
+        ({"features": pd.DataFrame({"id": [1, 2, 3]})}, "'id' is also a name of the file of complete rows"),
+        ({"features": pd.DataFrame([[1, 2]] * 3, columns=["a", "a"])}, "distinct.*one is there twice"),
         ({"sets": np.zeros((3, 5))}, r"sets must have the shape \(3, 4\); got \(3, 5\)"),
         ({"images": ["http://example.org/a.png"] * 3}, "the page loads nothing from elsewhere"),
         ({"images": ["//example.org/a.png"] * 3}, "the page loads nothing from elsewhere"),
@@ -144,6 +137,13 @@ def test_features_and_pictures_become_text():
 def test_what_cannot_be_shown_is_refused_with_its_place(changes, message):
     with pytest.raises(ValueError, match=message):
         payload(**changes)
+
+
+def test_a_title_or_text_that_is_a_column_is_stored_once():
+    frame = pd.DataFrame({"x": [1, 2, 3], "caption": SMALL["texts"], "name": ["a", "b", None]})
+    shown = payload(features=frame, titles=frame["name"])
+    assert (shown["titles"], shown["texts"], shown["features"]["shown"]) == (2, 1, [0])
+    assert payload(features=frame, shown=["name"])["features"]["shown"] == [2]
 
 
 def test_missing_texts_and_broken_unicode_are_shown_as_they_can():
@@ -183,7 +183,7 @@ def test_the_name_under_which_decisions_are_kept_depends_on_the_data_alone():
         return re.search(r'data-fingerprint="(\w+)"', page_of(title=title, **SMALL | changes))[1]
 
     assert name() == name(title="b")
-    names = {name(), name(texts=["x", "y", "z"]), name(ids=["1", "2", "3"]), name(threshold=0.4), name(limit=2)}
+    names = {name(), name(texts=["x", "y", "z"]), name(ids=["1", "2", "3"]), name(threshold=0.4), name(only=["one"])}
     assert len(names) == 5
 
 

@@ -130,10 +130,6 @@ def verify(
     cells: Annotated[int, typer.Option(min=1, help="Number of cells to run again.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random sample.")] = 0,
     seconds: Annotated[float, typer.Option(help="Leave out cells that took more seconds than this.")] = 60.0,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(help="Largest difference of a metric (default: 1e-9 on one machine, else 0.005)."),
-    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Run a sample of finished cells again, spread over methods and data sets, and compare their metrics.
@@ -154,7 +150,7 @@ def verify(
         names = set(frame["study"]) - {study.name for study in own}
         plans = {study.name: cells_of(study) for study in [*own, *(read_study(name)[0] for name in sorted(names))]}
         rows = sample(frame, cells, seed=seed, most_seconds=seconds)
-        found = repeat_rows(rows, plans, tolerance=tolerance)
+        found = repeat_rows(rows, plans)
         other = int((~is_current(frame)).sum())
     wrong = [one for one in found if not one.holds]
     if json:

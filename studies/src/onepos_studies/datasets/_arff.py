@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
-from xml.parsers import expat
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,41 +114,21 @@ def _label_mask(
 def read_label_names(path: Path) -> tuple[str, ...]:
     """Return the names of all ``<label>`` elements of Mulan's XML file, nested ones too, in document order.
 
-    A document type is refused before anything in it is parsed. A label file needs none, and its entities can turn a
-    small XML file into gigabytes of memory or read other files.
+    Files with entities are refused: expat limits how far they grow, and opens no other file.
     """
-    names: list[str] = []
-    tags: list[str] = []
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        tags.append(tag.rpartition(":")[2])
-        if tags[0] != "labels":
-            raise DataFileError(f"{path.name}: root element must be <labels>; got <{tag}>. Is it a Mulan file?")
-        if tags[-1] == "label":
-            if "name" not in attributes:
-                raise DataFileError(f"{path.name}, line {parser.CurrentLineNumber}: a <label> has no name attribute.")
-            names.append(attributes["name"])
-
-    def doctype(*_: object) -> NoReturn:
-        raise DataFileError(
-            f"{path.name}: holds a DOCTYPE, which a Mulan label file never needs and which can be used for attacks. "
-            "Remove it if you trust the file."
-        )
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = doctype
     try:
-        parser.Parse(path.read_bytes(), True)
-    except DataFileError:
-        raise
-    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: an encoding that is not supported
-        # The message of an ExpatError ends with the line and column.
+        root = ElementTree.fromstring(path.read_bytes())
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # the last two: an encoding not supported
         raise DataFileError(f"{path.name}: not well-formed XML ({error}). Is the file complete?") from error
-    if not names:
-        raise DataFileError(f"{path.name}: names no label: at least one <label name=...> expected.")
-    check_distinct(names, path.name, "label")
-    return tuple(names)
+    tags = [element.tag.rpartition("}")[2] for element in root.iter()]
+    if tags[0] != "labels":
+        raise DataFileError(f"{path.name}: root element must be <labels>; got <{tags[0]}>. Is it a Mulan file?")
+    names = [element.get("name") for element, tag in zip(root.iter(), tags, strict=True) if tag == "label"]
+    known = tuple(name for name in names if name is not None)
+    if not known or len(known) < len(names):
+        raise DataFileError(f"{path.name}: one or more <label name=...> expected, each with its name.")
+    check_distinct(known, path.name, "label")
+    return known
 
 
 def _is_plain(attribute: Attribute) -> bool:

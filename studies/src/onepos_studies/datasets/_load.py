@@ -2,54 +2,35 @@
 
 import warnings
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onepos._utils.files import existing, known_suffix
+from onepos._utils.files import existing
 from onepos._utils.validation import csr, to_dense
 from onepos.exceptions import DataFileError, LabelWarning
+from onepos_studies.datasets._arff import read_arff
 from onepos_studies.datasets._catalogue import DataSetEntry, dataset_info, get_entry, registry
 from onepos_studies.datasets._fetch import data_folder, fetch_dataset, is_available
+from onepos_studies.datasets._matlab import read_matlab
+from onepos_studies.datasets._npz import read_npz
 from onepos_studies.datasets._table import Table, stack
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Suffix → module and function that read it; imported on use, so that a format costs nothing until it is read.
-FORMATS: dict[str, tuple[str, str]] = {
-    ".arff": ("_arff", "read_arff"),
-    ".mat": ("_matlab", "read_matlab"),
-    ".npz": ("_npz", "read_npz"),
-}
+#: The function that reads files with a suffix.
+FORMATS: dict[str, Callable[..., Table]] = {".arff": read_arff, ".mat": read_matlab, ".npz": read_npz}
 
 
 def read(path: str | Path, **options: Any) -> Table:
-    """Read a multi-label data file; the format follows from the suffix.
+    """Read a multi-label data file: ``.arff`` (Mulan, with its XML file beside it), ``.mat`` or ``.npz``.
 
-    Parameters
-    ----------
-    path : str or Path
-        ``.arff`` (Mulan, with its XML file beside it), ``.mat`` or ``.npz``.
-    **options
-        Of the format: ARFF ``labels``, ``xml``; MATLAB ``features``, ``labels``, ``orientation``.
-
-    Raises
-    ------
-    DataFileError
-        The file is corrupt, truncated or of another format; the message names file and line.
+    Options are those of the format: ARFF ``labels``, ``xml``; MATLAB ``features``, ``labels``, ``orientation``.
     """
     source = existing(path, FORMATS)
-    return find_reader(source)(source, **options)
-
-
-def find_reader(path: Path) -> Callable[..., Table]:
-    """Return the function that reads a file with this suffix."""
-    module, function = FORMATS[known_suffix(path, FORMATS)]
-    reader: Callable[..., Table] = getattr(import_module(f"onepos_studies.datasets.{module}"), function)
-    return reader
+    return FORMATS[source.suffix.lower()](source, **options)
 
 
 def load_dataset(
@@ -62,10 +43,10 @@ def load_dataset(
 ) -> Any:
     """Load a data set, downloading its files on first use.
 
+    Other parameters and errors are those of ``fetch_dataset``.
+
     Parameters
     ----------
-    name, data_home, offline, progress
-        As for ``fetch_dataset``.
     drop_unlabelled : bool, default=True
         Drop rows without any label, which no single-positive method can use, with a LabelWarning.
 
@@ -76,11 +57,6 @@ def load_dataset(
         (density below 10 %: corel5k, rcv1-s1, corel16k-s1, delicious, tmc2007, mirflickr-tags), for netflix a DataFrame
         of its columns, else ndarray; ``Y`` uint8 ndarray of shape (n_samples, n_labels), all labels; ``label_names``,
         ``feature_names`` lists of str; ``info`` dict: the registry's entry and ``rows_dropped``.
-
-    Raises
-    ------
-    DownloadError, ChecksumError, DataFileError
-        The files are not available, are not the registry's, or do not have its dimensions.
     """
     from sklearn.utils import Bunch
 
@@ -154,16 +130,7 @@ def list_datasets(*, data_home: str | Path | None = None) -> "pd.DataFrame":
 def verify_dataset(
     name: str, *, data_home: str | Path | None = None, offline: bool | None = None, progress: bool = False
 ) -> "pd.DataFrame":
-    """Recompute the facts of a data set and compare them with the registry.
-
-    Parameters and errors are those of ``load_dataset``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per fact (index: instances, features, labels, rows_without_label, cardinality,
-        feature_sum), columns ``expected`` (NaN: the registry does not know), ``found``, ``ok``.
-    """
+    """Recompute the facts of a data set: a row per fact, with ``expected`` (NaN: not known), ``found`` and ``ok``."""
     import pandas as pd
 
     entry = get_entry(name)

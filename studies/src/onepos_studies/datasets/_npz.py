@@ -23,7 +23,14 @@ def read_npz(path: Path) -> Table:
     arrays = _load(path)
     if "Y" not in arrays or not ("X" in arrays or all(part in arrays for part in _CSR_PARTS)):
         raise DataFileError(f"{path.name}: Y and X (or {', '.join(_CSR_PARTS)}) expected; it holds {sorted(arrays)}.")
-    X = arrays["X"] if "X" in arrays else _csr(arrays, path)
+    if "X" in arrays:
+        X = arrays["X"]
+    else:
+        try:
+            data, indices, indptr, (n_rows, n_columns) = (arrays[part] for part in _CSR_PARTS)
+            X = checked_csr(data, indices, indptr, (int(n_rows), int(n_columns)))
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise DataFileError(f"{path.name}: X_data … X_shape are not a CSR matrix ({error}).") from error
     if X.ndim != 2 or X.dtype.kind not in "biuf" or arrays["Y"].ndim != 2:
         raise DataFileError(
             f"{path.name}: X and Y must be numeric matrices; got X {X.dtype} {X.shape} and Y {arrays['Y'].shape}."
@@ -37,13 +44,10 @@ def read_npz(path: Path) -> Table:
 
 
 def _names(array: Any, path: Path, key: str) -> tuple[str, ...]:
-    array = np.atleast_1d(array)
     # A code point that Unicode does not have makes NumPy fail with an error of the interpreter itself.
-    if array.dtype.kind == "U" and array.size and array.astype("<U").view("<u4").max(initial=0) > sys.maxunicode:
-        raise DataFileError(f"{path.name}: {key} holds characters that Unicode does not have. Is the file complete?")
-    if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8", "replace")
-    return tuple(str(name) for name in array.ravel())
+    if array.dtype.kind != "U" or (array.size and array.ravel().astype("<U").view("<u4").max() > sys.maxunicode):
+        raise DataFileError(f"{path.name}: {key} must be texts of Unicode characters. Is the file complete?")
+    return tuple(array.ravel().tolist())
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -71,12 +75,3 @@ def _array(archive: Any, name: str) -> Any:
     if not isinstance(array, np.ndarray):  # NumPy hands out the bytes of what does not look like an array
         raise ValueError(f"{name} is no array")
     return array
-
-
-def _csr(arrays: dict[str, Any], path: Path) -> Any:
-    data, indices, indptr, shape = (arrays[part] for part in _CSR_PARTS)
-    try:
-        n_rows, n_columns = (int(side) for side in shape)
-        return checked_csr(data, indices, indptr, (n_rows, n_columns))
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise DataFileError(f"{path.name}: X_data … X_shape are not a CSR matrix ({error}).") from error

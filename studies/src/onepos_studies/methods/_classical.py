@@ -1,6 +1,6 @@
 """What the classical missing-label methods share: one fit that scales, chooses one strength, and keeps the winner."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import sparse
 from onepos import metrics
 from onepos._utils import storage
 from onepos._utils.context import recall
-from onepos._utils.validation import all_or_nothing, seed_from
+from onepos._utils.validation import all_or_nothing, seed_from, to_dense
 from onepos.methods._base import OnePositiveClassifier
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import hold_out
@@ -144,11 +144,6 @@ def with_constant(features: Any) -> Any:
     return np.column_stack([features.astype(np.float64), np.full(features.shape[0], CONSTANT)])
 
 
-def as_dense(matrix: Any) -> Matrix:
-    """Return a product, which is sparse if both factors were, as an array."""
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
-
-
 @dataclass(frozen=True)
 class WeightedLabels:
     """J and Y of ½ Σ_ij J_ij (Y_ij − F_ij)²: listed entries have J = 1 and Y = ±1, all others J = w and Y = −1."""
@@ -183,7 +178,7 @@ class WeightedLabels:
 
     def transposed_times(self, matrix: Any) -> Matrix:
         """Return (J∘Y)ᵀ B for B of shape (n_samples, k), dense or CSR."""
-        return as_dense(self._excess.T @ matrix) - self.weight * np.asarray(matrix.sum(axis=0)).ravel()
+        return to_dense(self._excess.T @ matrix) - self.weight * np.asarray(matrix.sum(axis=0)).ravel()
 
     def loss(self, scores: Matrix) -> float:
         """½ Σ_ij J_ij (Y_ij − F_ij)² for F given in full."""
@@ -207,3 +202,38 @@ class WeightedLabels:
 
     def _at_listed(self, values: Matrix) -> Any:
         return sparse.csr_array((values, (self.rows, self.columns)), shape=self.shape)
+
+
+@dataclass(frozen=True)
+class StoredMatrix(storage.Rule):
+    """Training rows in a model file: an array, or a CSR matrix. The shape has two words, as for ``Array``."""
+
+    shape: str
+
+    def write(self, value: Any, at: storage.Place) -> Any:
+        """Add the array or the parts of the CSR matrix to the file."""
+        if not sparse.issparse(value):
+            return storage.Array(self.shape).write(value, at)
+        parts = {name: getattr(value, name) for name in ("data", "indices", "indptr")}
+        return {"shape": list(value.shape)} | {
+            name: storage.Array("").write(part, at.at(name)) for name, part in parts.items()
+        }
+
+    def read(self, entry: Any, at: storage.Place) -> Any:
+        """Return the matrix; compiled code reads it, so that all indices are checked."""
+        if not isinstance(entry, dict):
+            return storage.Array(self.shape).read(entry, at)
+        inner = replace(at, sizes={name: size for name, size in at.sizes.items() if name != "entries"})
+        words = self.shape.split()
+        parts = {
+            "shape": storage.List(storage.SIZE, least=2, most=2),
+            "data": storage.Array("entries"),
+            "indices": storage.Array("entries", "i4 i8", 0, below=words[1]),
+            "indptr": storage.Array(f"{words[0]}+1", "i4 i8"),
+        }
+        for word, size in zip(words, parts["shape"].read(entry.get("shape"), at), strict=True):
+            at.set_size(word, size)
+            inner.set_size(word, size)
+        entry = storage.Record(parts).read(entry, inner)
+        storage.check_starts(entry["indptr"], len(entry["indices"]), f"{at.path}.indptr")
+        return sparse.csr_array((entry["data"], entry["indices"], entry["indptr"]), shape=entry["shape"])

@@ -9,8 +9,9 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.metrics.pairwise import rbf_kernel
 
+from onepos._utils.validation import to_dense
 from onepos.training import History
-from onepos_studies.methods._classical import Matrix, WeightedLabels, as_dense
+from onepos_studies.methods._classical import Matrix, WeightedLabels
 
 #: Below this part of ‖M‖ a threshold needs singular values that the Gram matrix has lost; then the SVD is taken.
 _GRAM_ACCURACY = 1e-5
@@ -111,7 +112,7 @@ class Problem:
 
 def gram_of(features: Any) -> Matrix:
     """XᵀX of dense or CSR features."""
-    return as_dense(features.T @ features)
+    return to_dense(features.T @ features)
 
 
 class Splitting:
@@ -183,7 +184,7 @@ def cross_validated_ridge(features: Any, positive: NDArray[np.bool_]) -> float:
     gram = gram_of(features)
     values, vectors = np.linalg.eigh(gram - n * np.outer(mean, mean))
     values = np.maximum(values, 0.0)
-    pulled = as_dense(features.T @ sparse.csr_array(positive, dtype=np.float64)) - n * np.outer(mean, rate)
+    pulled = to_dense(features.T @ sparse.csr_array(positive, dtype=np.float64)) - n * np.outer(mean, rate)
     power = 4.0 * ((vectors.T @ pulled) ** 2).sum(axis=1)  # Σ over labels of (v_jᵀXᵀY)², Y = ±1 centred
     total = 4.0 * n * float((rate * (1.0 - rate)).sum())
     unit = float(values.mean())

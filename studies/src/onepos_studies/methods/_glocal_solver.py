@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
+from onepos._utils.validation import to_dense
 from onepos.training import History
-from onepos_studies.methods._classical import Matrix, WeightedLabels, as_dense
+from onepos_studies.methods._classical import Matrix, WeightedLabels
 
 Map: TypeAlias = Callable[[Matrix], Matrix]
 
@@ -61,7 +62,7 @@ class Design:
         self.shares = [len(rows) / self.n_samples for rows in groups]  # β_m
         if self.n_features > MOST_FEATURES:
             raise ValueError(f"expected up to {MOST_FEATURES} features; got {self.n_features}: reduce them first.")
-        self._grams = [as_dense(features[rows].T @ features[rows]) for rows in groups]
+        self._grams = [to_dense(features[rows].T @ features[rows]) for rows in groups]
         values, vectors = np.linalg.eigh(np.sum(self._grams, axis=0))
         self.spectrum = np.maximum(values, 0.0), vectors  # of XᵀX
 

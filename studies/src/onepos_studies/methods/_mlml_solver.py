@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
+from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms
 
 from onepos.graph.neighbors import Metric, nearest_neighbors
 from onepos_studies.methods._classical import Matrix
@@ -152,24 +153,11 @@ def kernel_average(
 
 
 def nearest_rows(queries: Any, features: Any, n_neighbors: int) -> tuple[NDArray[np.intp], Matrix]:
-    """Find the k rows of ``features`` nearest to each query; distances that rounding could swap are measured again."""
+    """Return the k rows of ``features`` nearest to each query, and squared distances from direct differences."""
     queries, features = queries.astype(np.float64), features.astype(np.float64)
-    own, lengths = row_norms(queries, squared=True), row_norms(features, squared=True)
-    near = lengths - 2.0 * safe_sparse_dot(queries, features.T, dense_output=True)
-    kth = np.partition(near, n_neighbors - 1, axis=1)[:, n_neighbors - 1]
-    slack = 4.0 * (features.shape[1] + 16) * np.finfo(np.float64).eps * (own + lengths.max(initial=0.0)) + 1e-30
-    rows, columns = np.nonzero(near <= (kth + slack)[:, None])
-    exact = np.empty(len(rows))
-    step = max(1, (1 << 21) // features.shape[1]) if not sparse.issparse(features) else 1 << 14
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        exact[part] = row_norms(queries[rows[part]] - features[columns[part]], squared=True)
-    return ranked(rows, columns, exact, n_neighbors)
-
-
-def ranked(rows: NDArray[Any], columns: NDArray[Any], squared: Matrix, k: int) -> tuple[Any, Any]:
-    """Return the k columns of every row with the smallest values, ties by lower index, and these values, (n, k)."""
-    order = np.lexsort((columns, squared, rows))
-    sizes = np.bincount(rows)
-    first = (np.cumsum(sizes) - sizes)[:, None] + np.arange(k)
-    return columns[order][first], squared[order][first]
+    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(features)
+    indices = search.kneighbors(queries, return_distance=False)
+    difference = queries[np.repeat(np.arange(len(indices)), n_neighbors)] - features[indices.ravel()]
+    squared = row_norms(difference, squared=True).reshape(indices.shape)
+    order = np.lexsort((indices, squared), axis=1)
+    return np.take_along_axis(indices, order, axis=1), np.take_along_axis(squared, order, axis=1)

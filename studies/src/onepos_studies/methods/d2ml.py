@@ -15,9 +15,9 @@ from onepos_studies.methods._classical import (
     CONSTANT,
     ClassicalClassifier,
     Matrix,
+    StoredMatrix,
     with_constant,
 )
-from onepos_studies.methods._stored_matrix import StoredMatrix
 
 #: XᵀX is formed and factorised; above this many features that no longer fits.
 _MAX_FEATURES = 8192
@@ -39,26 +39,8 @@ class D2MLClassifier(ClassicalClassifier):
     """Discriminant learning by ranks: shrink within a label's rows, expand over all. Key: ``d2ml``.
 
     Minimises ½‖XW − Y‖² + λ_d (Σ_k ‖X_k W‖_* − ‖XW‖_*) + ½ε‖W‖², X_k the rows with observed label k, by the
-    concave-convex procedure; each convex problem by ADMM with singular-value thresholding. The authors say DM2L. See
-    ``docs/methods/d2ml.md``.
-
-    Parameters
-    ----------
-    rank_weight : float or sequence of float
-        λ_d; 0 is ridge regression. Of several the best on validation rows is kept.
-    ridge : float, optional
-        ε, on all weights but the intercepts. None: the best for ridge regression by generalised cross-validation.
-    kernel : {"linear", "rbf"}
-        "rbf" replaces XW by KA. Up to ``n_landmarks`` training rows it is exact; above, Nyström's approximation from so
-        many random rows, as K itself would be n×n.
-    gamma, n_landmarks
-        γ of the RBF kernel exp(−γ‖x − x'‖²), None for 1 / (n_features · variance); and see ``kernel``.
-    max_iter, inner_iter : int
-        Steps of the concave-convex procedure, and of ADMM in each.
-    tol : float
-        Stop when a step lowers the objective by less than this part of all that it was lowered by.
-    validation_fraction, scale, random_state
-        As in ``NeuralClassifier``; rows are held out if ``rank_weight`` is a sequence and ``fit`` gets no others.
+    concave-convex procedure; each convex problem by ADMM with singular-value thresholding. The authors say DM2L.
+    ``docs/methods/d2ml.md`` explains the parameters.
 
     Attributes
     ----------
@@ -68,15 +50,6 @@ class D2MLClassifier(ClassicalClassifier):
         λ_d and ε that were chosen.
     history_ : onepos.training.History
         ``objective`` after each step, and the ``inner_iterations`` it took.
-
-    Examples
-    --------
-    >>> from onepos_studies.methods.d2ml import D2MLClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(300, 5, 4, random_state=0)
-    >>> model = D2MLClassifier().fit(data.X, data.observed)
-    >>> model.history_["objective"][-1] <= model.history_["objective"][0]
-    True
     """
 
     about: ClassVar[dict[str, Any]] = {

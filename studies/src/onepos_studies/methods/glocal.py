@@ -36,33 +36,7 @@ class GLOCALClassifier(ClassicalClassifier):
 
     Minimises ½‖√J∘(Y − VUᵀ)‖² + ½λ‖V − XW‖² + ½ Σ_m tr(Z_mᵀ U Wᵀ(λ₂β_m XᵀX + λ₁X_mᵀX_m)W Uᵀ Z_m) + ridge terms over V
     (latent labels), U (labels), W (features) and Z_m (correlations, rows of length one), in turn, each step in closed
-    form or by conjugate gradients. Scores are x W Uᵀ. See ``docs/methods/glocal.md``.
-
-    Parameters
-    ----------
-    rank : int
-        k, the number of latent labels; more than there are labels is never used.
-    n_groups : int
-        g, into how many groups k-means splits the rows for the local correlations.
-    latent_weight : float
-        λ, ties the latent labels to the features.
-    local_weight, global_weight : float
-        λ₁ and λ₂ of the label correlations.
-    l2 : float
-        λ₃ = λ₄, the ridge on V and U.
-    feature_l2 : float or sequence of float
-        λ₅, the ridge on W. Of several the best on validation rows is kept.
-    unobserved : float
-        J of an unobserved entry: the weight with which it is a negative. With 0 every target is +1 and nothing can be
-        learnt but ones, unless there are known absences (−1). A small weight keeps rare labels from being drowned.
-    warm_up_iter, max_iter : int
-        Iterations without and with the correlation terms.
-    correlation_iter : int
-        Gradient steps on each Z_m in an iteration.
-    tol : float
-        Stop when three iterations change the objective by less than this part.
-    validation_fraction, scale, random_state
-        As in ``NeuralClassifier``; rows are held out if ``feature_l2`` is a sequence and ``fit`` gets no others.
+    form or by conjugate gradients. Scores are x W Uᵀ. ``docs/methods/glocal.md`` explains the parameters.
 
     Attributes
     ----------
@@ -72,15 +46,6 @@ class GLOCALClassifier(ClassicalClassifier):
         U and Z_m; −Z_m Z_mᵀ is positive where labels go together.
     history_ : onepos.training.History
         ``objective`` of each iteration.
-
-    Examples
-    --------
-    >>> from onepos_studies.methods.glocal import GLOCALClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(300, 5, 4, random_state=0)
-    >>> model = GLOCALClassifier(rank=2, random_state=0).fit(data.X, data.observed)
-    >>> int(np.linalg.matrix_rank(np.vstack([model.coef_, model.intercept_])))
-    2
     """
 
     about: ClassVar[dict[str, Any]] = {

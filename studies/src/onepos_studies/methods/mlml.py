@@ -11,8 +11,7 @@ from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constrai
 from onepos.graph.neighbors import Metric, usable_neighbors
 from onepos.training import History
 from onepos_studies.methods import _mlml_solver as solver
-from onepos_studies.methods._classical import ClassicalClassifier, Matrix
-from onepos_studies.methods._stored_matrix import StoredMatrix
+from onepos_studies.methods._classical import ClassicalClassifier, Matrix, StoredMatrix
 
 
 class _RowGraph(NamedTuple):
@@ -43,21 +42,8 @@ class MLMLClassifier(ClassicalClassifier):
 
     Minimises ‖Z − Y‖² + λ_X tr(Zᵀ L_X Z) over soft labels Z of the training rows, exactly; a new row gets the
     kernel-weighted mean of its nearest training rows' soft labels. The published term for the graph of labels is left
-    out: with one observed label per row that graph joins all labels alike. See ``docs/methods/mlml.md``.
-
-    Parameters
-    ----------
-    instance_smoothness : float or sequence of float
-        λ_X. Of several the best on validation rows is kept.
-    n_neighbors, scale_neighbor : int
-        k of the row graph, and which neighbour's distance is a row's own length scale σ.
-    graph_metric : {"auto", "euclidean", "cosine"}
-        Distance between scaled rows. "auto" is Euclidean, as published, for fewer than 10 features, else cosine.
-    tol : float
-        Relative residual of the conjugate gradients; Z is kept in float32, which rounds as coarsely.
-    validation_fraction, scale, random_state
-        As in ``NeuralClassifier``; rows are held out if ``instance_smoothness`` is a sequence and ``fit`` gets no
-        others. Nothing else is random.
+    out: with one observed label per row that graph joins all labels alike. ``docs/methods/mlml.md`` explains the
+    parameters.
 
     Attributes
     ----------
@@ -65,14 +51,6 @@ class MLMLClassifier(ClassicalClassifier):
         Z.
     history_ : onepos.training.History
         The ``objective`` at the solution.
-
-    Examples
-    --------
-    >>> from onepos_studies.methods.mlml import MLMLClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(300, 5, 4, random_state=0)
-    >>> MLMLClassifier(random_state=0).fit(data.X, data.observed).soft_labels_.shape
-    (300, 4)
     """
 
     about: ClassVar[dict[str, Any]] = {

@@ -195,23 +195,8 @@ class SMILEReleasedClassifier(GraphClassifier):
     """SMILE as released: sigmoid soft labels from a directed graph, blended with a constant. Key: ``smile-code``.
 
     The defaults are the settings that the authors printed for CAL500, rcv1-s1 and mirflickr, and the script's own 25
-    epochs; the study ``released`` has those of the other data sets.
-
-    Parameters
-    ----------
-    unobserved_target : float
-        p₀, the target of an unobserved entry before blending.
-    enhancement_share : float
-        μ, the share of the recovered d in the classifier's target D = μ·d + (1−μ)·d₂.
-    unobserved_weight : float or "auto"
-        Weight of unobserved entries in the classifier's loss, the script's ``rate``; "auto" is its ``bias``, 1/(c−1).
-    n_neighbors : int
-        k of the nearest-neighbour graph.
-    decoder_hidden : int or "features"
-        Hidden width of the decoder; "features", as released, is the number of features, at a cost of its square.
-    network : "auto", "labels", sequence of int, torch.nn.Module, or callable
-        Hidden layers of the classifier. "labels", as released, is one of c units, too few when there are few labels;
-        "auto" is one of max(128, c). Other parameters: ``NeuralClassifier``.
+    epochs; the study ``released`` has those of the other data sets. ``docs/methods/smile-code.md`` explains the
+    parameters.
 
     Attributes
     ----------
@@ -221,14 +206,6 @@ class SMILEReleasedClassifier(GraphClassifier):
     References
     ----------
     https://github.com/palm-ml/smile and the paper of ``SMILEClassifier``.
-
-    Examples
-    --------
-    >>> from onepos_studies.methods.smile_code import SMILEReleasedClassifier
-    >>> from onepos.datasets import make_known_posterior
-    >>> data = make_known_posterior(200, 5, 4, random_state=0)
-    >>> SMILEReleasedClassifier(max_epochs=1, random_state=0).fit(data.X, data.observed).soft_labels_.shape
-    (200, 4)
     """
 
     about: ClassVar[dict[str, Any]] = {

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onepos._utils.files import sha256_of
+from onepos._utils.files import known_suffix, sha256_of
 from onepos.datasets import make_digit_scenes, make_known_posterior, make_single_positive, split
 from onepos.methods.registry import get_method, make_classifier
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.files import PARQUET, SEPARATED, read_table
 from onepos.table.tags import LabelColumns
 from onepos_studies.datasets import list_datasets, load_dataset, read
-from onepos_studies.datasets._load import find_reader
+from onepos_studies.datasets._load import FORMATS
 from onepos_studies.exceptions import StudyError
 from onepos_studies.study.spec import Parameters, Rule, Study, accepted_parameters, counted, digest, settings_of
 
@@ -122,7 +122,7 @@ def check_options(file: str, options: Parameters) -> None:
     """Raise ValueError or DataFileError, before anything is read, if a file is not readable with these options."""
     path = Path(file)
     is_table = path.suffix.lower() in (*SEPARATED, *PARQUET)
-    known = set(signature(_read_columns if is_table else find_reader(path)).parameters) - {"path"}
+    known = set(signature(_read_columns if is_table else FORMATS[known_suffix(path, FORMATS)]).parameters) - {"path"}
     strange = sorted(set(options) - known)
     if strange:
         raise ValueError(
@@ -264,39 +264,30 @@ def cells_of(study: Study) -> list[Cell]:
     cells = []
     for dataset, group in groups.items():
         name, _, own_rule = dataset.partition(":")
-        positive_rule = own_rule or study.positive_rule
         source = Source(name, group.file, group.sha256, json.dumps(group.read, sort_keys=True))
         few = study.tuning.each_trial_below
         each = study.tuning.when == "each-trial" or bool(few and n_rows(source) < few)
         rules = group.rules or study.rules
+        shared: dict[str, Any] = {
+            **{name: getattr(study, name) for name in ("seed", "fractions", "metric")},
+            **{name: getattr(study.tuning, name) for name in ("screen_epochs", "keep", "keep_each")},
+            **{name: getattr(group, name) for name in ("file", "sha256", "read")},
+            **{name: dataset in getattr(study.record, name) for name in ("test_curve", "soft_label_change")},
+            "positive_rule": own_rule or study.positive_rule,
+        }
         for trial, fraction, method in product(range(study.trials), group.train_fractions, study.methods):
             settings = tuple(settings_of(study, group, method, dataset))
-            cells += [
-                Cell(
-                    dataset=dataset,
-                    method=method.name,
-                    key=method.key,
-                    trial=trial,
-                    rule=rule,
-                    train_fraction=fraction,
-                    seed=study.seed,
-                    fractions=study.fractions,
-                    positive_rule=positive_rule,
-                    metric=study.metric,
-                    settings=settings,
-                    screen_epochs=study.tuning.screen_epochs,
-                    keep=study.tuning.keep,
-                    keep_each=study.tuning.keep_each,
-                    takes_over=None if each or len(settings) == 1 or trial == 0 else 0,
-                    test_curve=dataset in study.record.test_curve,
-                    soft_label_change=dataset in study.record.soft_label_change,
-                    file=group.file,
-                    sha256=group.sha256,
-                    read=group.read,
-                    complete=method.complete,
-                )
-                for rule in rules
-            ]
+            same: dict[str, Any] = {
+                "dataset": dataset,
+                "method": method.name,
+                "key": method.key,
+                "trial": trial,
+                "train_fraction": fraction,
+                "settings": settings,
+                "takes_over": None if each or len(settings) == 1 or trial == 0 else 0,
+                "complete": method.complete,
+            }
+            cells += [Cell(rule=rule, **same, **shared) for rule in rules]
     return cells
 
 

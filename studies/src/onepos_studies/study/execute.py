@@ -17,7 +17,7 @@ from onepos._utils.context import remember_work
 from onepos._utils.machine import versions
 from onepos.label_sets.calibration import calibration_bins
 from onepos.methods.registry import get_method, make_classifier
-from onepos.metrics import METRICS, average_precision, evaluate, higher_is_better
+from onepos.metrics import LABEL_METRICS, METRICS, average_precision, evaluate, higher_is_better
 from onepos.rows.scaling import fit_scaler
 from onepos.training import Callback, Objective
 from onepos.training.machine import limited_threads
@@ -115,7 +115,7 @@ def _identity(cell: Cell) -> Row:
         "tried": "[]",
         "validation": np.nan,
         "best_epoch": np.nan,
-        **dict.fromkeys(METRICS, np.nan),
+        **dict.fromkeys((*METRICS, *LABEL_METRICS), np.nan),
         "curve": "{}",
         "extra": "{}",
         "seconds": np.nan,
@@ -144,8 +144,8 @@ def _result(cell: Cell, trial: Trial, choice: Parameters | None) -> Row:
     history = getattr(best.model, "history_", None)
     facts = history.facts if history is not None else {}
     scores = evaluate(trial.Y_test, best.model.predict_proba(trial.X_test))
-    if trial.one_tag:  # the other measures are about the rank of the held-out tag; this one needs the absent tags too
-        scores["hamming_loss"] = np.nan
+    if trial.one_tag:  # the other measures are about the rank of the held-out tag; these need the absent tags too
+        scores |= dict.fromkeys(("hamming_loss", *LABEL_METRICS), np.nan)
     extra: dict[str, Any] = {name: watcher.values for name, watcher in best.watchers.items()}
     if hasattr(best.model, "soft_labels_") and not trial.one_tag:
         extra["calibration"] = calibration_bins(best.model.soft_labels_, trial.Y_train, trial.observed)

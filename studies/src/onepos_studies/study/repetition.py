@@ -55,21 +55,18 @@ def sample(frame: pd.DataFrame, n: int, *, seed: int = 0, most_seconds: float = 
     return cast("pd.DataFrame", good.loc[chosen].sort_values("seconds"))
 
 
-def repeat_rows(rows: pd.DataFrame, plans: dict[str, list[Cell]], *, tolerance: float | None = None) -> list[Repeated]:
-    """Run rows again and compare; rows that stop by the clock are left out.
-
-    ``plans`` are the cells by name of the study. ``tolerance`` is by default ``SAME_MACHINE`` or ``OTHER_MACHINE``.
-    """
+def repeat_rows(rows: pd.DataFrame, plans: dict[str, list[Cell]]) -> list[Repeated]:
+    """Run rows again and compare, but those that stop by the clock; ``plans`` are the cells by name of the study."""
     known = {(name, cell.id): cell for name, cells in plans.items() for cell in cells}
     pairs = [(row, known.get((row["study"], row["cell"]))) for row in rows.to_dict("records")]
-    return [_repeat(row, cell, tolerance) for row, cell in pairs if cell is not None and not cell.stops_by_clock]
+    return [_repeat(row, cell) for row, cell in pairs if cell is not None and not cell.stops_by_clock]
 
 
-def _repeat(row: dict[Any, Any], cell: Cell, tolerance: float | None) -> Repeated:
+def _repeat(row: dict[Any, Any], cell: Cell) -> Repeated:
     found = run_cells([cell], [json.loads(row["setting"]) if cell.takes_over is not None else None])[0]
     same = json.loads(row["versions"]) == versions() and json.loads(row["machine"]) == machine()
     error = found["error"]
     if error is None and found["data"] != row["data"]:
         error = f"the data set {cell.dataset} has changed since"
     pairs = {name: [float(row[name]), float(found[name])] for name in METRICS}
-    return Repeated(cell.id, pairs, tolerance or (SAME_MACHINE if same else OTHER_MACHINE), error)
+    return Repeated(cell.id, pairs, SAME_MACHINE if same else OTHER_MACHINE, error)

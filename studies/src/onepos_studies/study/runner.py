@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, nullcontext
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
@@ -144,7 +145,8 @@ class _State:
         self._learn(row)
         known = len(self.done) + len(self.failed)
         here = known - self.before
-        left = duration((time.monotonic() - self.started) / here * (len(self.wanted) - known)) if here else "?"
+        seconds = (time.monotonic() - self.started) * (len(self.wanted) - known) / here if here else 0.0
+        left = timedelta(seconds=round(seconds)) if here else "?"
         return f"[{known}/{len(self.wanted)}, {left} left] {outcome(row)}"
 
     def _learn(self, row: Any) -> None:
@@ -154,13 +156,6 @@ class _State:
             self.choices[chooser] = json.loads(row["setting"])
         if row["cell"] in self.known:
             (self.done if ok else self.failed).add(row["cell"])
-
-
-def duration(seconds: float) -> str:
-    """Return ``3:07`` for 187 seconds, ``1:00:00`` for an hour."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def outcome(row: Row) -> str:

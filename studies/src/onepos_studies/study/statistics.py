@@ -29,13 +29,7 @@ class SignedRank(NamedTuple):
 
 
 def fewest_pairs(alpha: float = 0.05) -> int:
-    """Return the fewest pairs n whose best outcome, with two-sided p = 2^(1-n), is below ``alpha``.
-
-    Examples
-    --------
-    >>> fewest_pairs(0.05)  # 2^-4 = 0.0625 is not below, 2^-5 = 0.03125 is
-    6
-    """
+    """Return the fewest pairs n whose best outcome, with two-sided p = 2^(1-n), is below ``alpha``."""
     return math.floor(1 - math.log2(alpha)) + 1
 
 
@@ -43,11 +37,6 @@ def signed_rank(gains: ArrayLike) -> SignedRank:
     """Wilcoxon's signed-rank test of the gains of one method over another, one per data set; equal values are dropped.
 
     The p-value is exact without ties, or with up to 13 pairs; else it is that of the normal approximation.
-
-    Examples
-    --------
-    >>> signed_rank([0.01, 0.02, 0.03, 0.04, 0.05, 0.06]).p_value
-    0.03125
     """
     rounded = np.round(np.asarray(gains, dtype=np.float64), DIGITS)
     kept = rounded[rounded != 0]
@@ -61,11 +50,6 @@ def holm(p_values: ArrayLike) -> list[float]:
     """Return Holm's step-down corrected p-values, in the order given.
 
     Rejecting what is below alpha keeps the chance of any false rejection at alpha or less, whatever the dependence.
-
-    Examples
-    --------
-    >>> holm([0.02, 0.01, 0.9])
-    [0.04, 0.03, 0.9]
     """
     values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(values, kind="stable")
@@ -80,13 +64,7 @@ def _signed(values: ArrayLike, higher_is_better: bool) -> np.ndarray:
 
 
 def average_ranks(values: ArrayLike, *, higher_is_better: bool = True) -> tuple[float, ...]:
-    """Rank the methods on each data set (1 is best, ties share the mean rank) and average over the rows of ``values``.
-
-    Examples
-    --------
-    >>> average_ranks([[0.9, 0.8, 0.8], [0.7, 0.6, 0.5]])
-    (1.0, 2.25, 2.75)
-    """
+    """Rank the methods on each data set (1 is best, ties share the mean rank), and average over data sets."""
     return tuple(stats.rankdata(_signed(values, higher_is_better), axis=1).mean(axis=0).tolist())
 
 
@@ -103,11 +81,6 @@ def friedman(values: ArrayLike, *, higher_is_better: bool = True) -> Friedman:
     """Test whether several methods differ, from one value per data set (rows) and method (columns).
 
     F = (N - 1) χ² / (N (k - 1) - χ²), which is less conservative than χ².
-
-    Examples
-    --------
-    >>> round(friedman([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.8, 0.9, 0.7]]).chi_square, 3)
-    4.667
     """
     array = _signed(values, higher_is_better)
     n, k = array.shape
@@ -126,11 +99,6 @@ def critical_difference(methods: int, datasets: int, alpha: float = 0.05) -> flo
     """By how much two average ranks must differ for a significant difference (Nemenyi): q_α √( k (k+1) / (6 N) ).
 
     k is ``methods``, N ``datasets``; q_α is the quantile of the studentized range, divided by √2.
-
-    Examples
-    --------
-    >>> round(critical_difference(4, 14), 2)
-    1.25
     """
     quantile = float(stats.studentized_range.ppf(1.0 - alpha, methods, math.inf)) / math.sqrt(2.0)
     return quantile * math.sqrt(methods * (methods + 1) / (6.0 * datasets))

@@ -30,12 +30,6 @@ def load_published() -> pd.DataFrame:
     """Return the 540 means and standard deviations of Xu et al. (NeurIPS 2022), each over five trials.
 
     Columns: ``metric``, ``dataset``, ``method`` (a key), ``mean``, ``std`` and ``table`` ("comparison" or "ablation").
-
-    Examples
-    --------
-    >>> paper = load_published().set_index(["metric", "dataset", "method"])
-    >>> float(paper.loc[("average_precision", "scene", "smile"), "mean"])
-    0.841
     """
     source = resources.files("onepos_studies.study.tables").joinpath("published", "smile2022.csv")
     with source.open(encoding="utf-8") as file:
@@ -52,13 +46,7 @@ def _published() -> dict[tuple[str, str, str], tuple[float, float]]:
 
 
 def published_value(metric: str, dataset: str, method: str) -> tuple[float, float] | None:
-    """Return the paper's mean and standard deviation for a data set (or its substitute); None if it has none.
-
-    Examples
-    --------
-    >>> published_value("average_precision", "espgame-hue", "smile"), published_value("coverage", "scene", "forest")
-    ((0.259, 0.003), None)
-    """
+    """Return the paper's mean and standard deviation for a data set (or its substitute); None if it has none."""
     return _published().get((metric, SUBSTITUTES.get(dataset, dataset), method))
 
 
@@ -97,11 +85,6 @@ def in_stds(difference: float, first: float, second: float) -> float:
     """Divide a difference by the pooled standard deviation √((s₁² + s₂²) / 2).
 
     No difference is 0 whatever the spread; a difference without any spread is infinite.
-
-    Examples
-    --------
-    >>> in_stds(0.02, 0.01, 0.01), in_stds(0.0, 0.0, 0.0), in_stds(-0.1, 0.0, 0.0)
-    (2.0, 0.0, -inf)
     """
     pooled = math.sqrt((first**2 + second**2) / 2)
     # What is left of the subtraction of equal values is no difference, and no infinite one.

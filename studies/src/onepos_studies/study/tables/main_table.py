@@ -7,7 +7,7 @@ from typing import TypedDict
 
 import pandas as pd
 
-from onepos.metrics import METRICS, higher_is_better
+from onepos.metrics import LABEL_METRICS, METRIC_TITLES, higher_is_better
 from onepos_studies.study.spec import is_full_supervision
 from onepos_studies.study.statistics import average_ranks
 from onepos_studies.study.tables.grid import DIGITS, Cell, Grid, mean_std, metric_title, rank_cells
@@ -122,10 +122,10 @@ def main_table(
     Parameters
     ----------
     results : DataFrame
-        One row per cell, see the package's text. Finished rows must have a finite metric. Only the Hamming loss may be
-        nan, for data with one tag per row; such rows are left out.
+        One row per cell, see the package's text. Finished rows must have a finite metric. Only the Hamming loss and
+        the measures over labels may be nan, for data with one tag per row; such rows are left out.
     metric : str
-        One of :data:`onepos.metrics.METRICS`.
+        One of :data:`onepos.metrics.METRICS` or :data:`onepos.metrics.LABEL_METRICS`.
     selection : {"clean", "single-positive"}, default="clean"
     datasets, methods : sequence of str, optional
         Which to take, in which order; by default all in order of first appearance. One that has no rows yet
@@ -138,7 +138,7 @@ def main_table(
     if rows.empty:
         there = ", ".join(map(repr, results["selection"].unique())) or "none, the frame is empty"
         raise ValueError(f"expected rows with selection {selection!r}; there are: {there}. Run that selection first")
-    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric != "hamming_loss"))]
+    ok = rows[(rows["status"] == "ok") & (rows[metric].notna() | (metric not in ("hamming_loss", *LABEL_METRICS)))]
     if not ok[metric].abs().lt(math.inf).all():
         raise ValueError(f"expected a finite {metric} in every row with status 'ok': a cell without has failed")
     expected = int(rows["trial"].nunique()) if expected_trials is None else expected_trials
@@ -169,8 +169,8 @@ def main_table(
 
 def _check(results: pd.DataFrame, metric: str) -> None:
     """Raise ValueError unless the frame has one row per cell, each with the columns that tables need."""
-    if metric not in METRICS:
-        raise ValueError(f"expected a metric among {', '.join(METRICS)}; got {metric!r}: choose one of these")
+    if metric not in METRIC_TITLES:
+        raise ValueError(f"expected a metric among {', '.join(METRIC_TITLES)}; got {metric!r}: choose one of these")
     needed = [*_KEY, "features", "status", metric]
     missing = [name for name in needed if name not in results.columns]
     if missing:
