@@ -170,5 +170,7 @@ def _likeliest_weights(evidence: NDArray[np.float32], observed: Any) -> NDArray[
         mean = np.einsum("i,ij,ijk->k", weight, np.exp(log_p), evidence, optimize=True)
         return float(-(share @ log_p[rows, labels]) / share.sum()), mean - chosen
 
-    found = minimize(loss, np.array([10.0, 1.0, 0.5]), jac=True, method="L-BFGS-B", bounds=[(0.0, 1e4), (0.0, 1e4), (_LEAST, 1e4)])
+    found = minimize(
+        loss, np.array([10.0, 1.0, 0.5]), jac=True, method="L-BFGS-B", bounds=[(0.0, 1e4), (0.0, 1e4), (_LEAST, 1e4)]
+    )
     return np.asarray(found.x)
