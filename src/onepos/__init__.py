@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onepos.methods.kernel import KernelClassifier as KernelClassifier
     from onepos.methods.large_loss import LargeLossClassifier as LargeLossClassifier
     from onepos.methods.logistic import LogisticClassifier as LogisticClassifier
+    from onepos.methods.observed_tag import ObservedTagClassifier as ObservedTagClassifier
     from onepos.methods.registry import list_methods as list_methods
     from onepos.methods.registry import make_classifier as make_classifier
     from onepos.methods.role import ExpectedPositiveClassifier as ExpectedPositiveClassifier
@@ -49,6 +50,7 @@ _HOME = {
     "LargeLossClassifier": "onepos.methods.large_loss",
     "KernelClassifier": "onepos.methods.kernel",
     "LogisticClassifier": "onepos.methods.logistic",
+    "ObservedTagClassifier": "onepos.methods.observed_tag",
     "ROLEClassifier": "onepos.methods.role",
     "SMILEClassifier": "onepos.methods.smile.classifier",
     "SMILESIClassifier": "onepos.methods.smile.classifier",

@@ -64,6 +64,24 @@ def test_a_number_of_labels_that_was_given_wins(run, folder, tmp_path):
     assert found["after"]["recall"]["mean"] > plain["after"]["recall"]["mean"]
 
 
+def test_sets_with_a_promise(run, folder, tmp_path):
+    sample = (folder / "sample.csv", "--label", "tags")
+    code, said, _ = run("calibrate", folder / "m", *sample, "--precision", "0.6", "--out", tmp_path / "n")
+    assert code == 0
+    assert "at least 60% of the suggested tags are right" in said
+    model = onepos.load(tmp_path / "n")
+    assert not model.at_least_one_
+    rows = ("--sample", folder / "sample.csv", "--sample-label", "tags", "--precision", "0.6")
+    assert run("fit", folder / "photos.csv", *COLUMNS, *rows, "--out", tmp_path / "at_once")[0] == 0
+    assert onepos.load(tmp_path / "at_once").thresholds_ == model.thresholds_
+    code, _, err = run("calibrate", folder / "m", *sample, "--recall", "0.999", "--out", tmp_path / "n")
+    assert code == 2
+    assert "too few to promise a recall of 0.999" in err
+    code, _, err = run("fit", folder / "photos.csv", *COLUMNS, "--recall", "0.9", "--out", tmp_path / "n")
+    assert code == 2
+    assert "--sample" in err
+
+
 def test_clear_errors(run, folder, tmp_path):
     code, _, err = run("calibrate", folder / "m", folder / "sample.csv")
     assert code == 2

@@ -186,6 +186,22 @@ def test_a_review_page_of_some_rows_in_their_order(run, folder, tmp_path):
     assert "'nobody', which is none of them" in err
 
 
+@pytest.mark.parametrize(("tool", "beside"), [("label-studio", "tasks.xml"), ("argilla", "tasks.settings.json")])
+def test_tasks_for_tools_of_teams(run, folder, tmp_path, tool, beside):
+    out = tmp_path / "tasks.json"
+    arguments = ("complete", folder / "photos.csv", "--model", folder / "model.onepos", "--format", tool, "--out")
+    code, said, _ = run(*arguments, out, "--title", "camera")
+    assert code == 0
+    assert beside in said
+    assert (tmp_path / beside).is_file()
+    tasks = json.loads(out.read_text())
+    assert len(tasks) == 90
+    assert next(iter(tasks[0].get("data", tasks[0].get("fields", {})).get("text", "").split(":"))) == "camera"
+    code, _, err = run(*arguments, tmp_path / "tasks.csv")
+    assert code == 2
+    assert "to a file that ends in .json" in err
+
+
 def test_complete_json_and_parquet(run, folder, tmp_path):
     code, said, _ = run(
         "complete", folder / "photos.csv", "--model", folder / "model.onepos", "--out", tmp_path / "c.parquet", "--json"

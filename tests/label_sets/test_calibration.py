@@ -46,6 +46,9 @@ def by_scikit_learn(scores, Y, offset_width, component_width):
 def test_the_same_as_a_logistic_regression_of_scikit_learn(c, monkeypatch):
     """With one width each nothing is averaged."""
     scores, Y = sample(c, n=200, c=c)
+    scores, Y = scores[Y.any(axis=1)], Y[Y.any(axis=1)]
+    if c == 1:
+        scores, Y = sample(c, n=200, c=1)
     monkeypatch.setattr(calibration, "OFFSET_WIDTHS", (0.8,))
     monkeypatch.setattr(calibration, "COMPONENT_WIDTHS", (0.5,))
     assert fit_calibration(scores, Y).apply(scores) == pytest.approx(by_scikit_learn(scores, Y, 0.8, 0.5), abs=1e-4)
@@ -107,6 +110,18 @@ def test_expected_and_true_counts_agree():
     """At each width the free intercept makes them equal over all entries; so the average does about."""
     logits, Y = sample(3, n=300, c=5)
     assert expit(fit_calibration(logits, Y).apply(logits)).sum() == pytest.approx(Y.sum(), rel=2e-3)
+
+
+def test_rows_without_a_label_change_the_level_only():
+    random = np.random.default_rng(4)
+    scores = random.normal(0, 1.5, (90, 5))
+    Y = (random.random(scores.shape) < expit(scores - 0.5)).astype(int)
+    Y[:30], Y[30:, 0] = 0, 1
+    found, without = fit_calibration(scores, Y), fit_calibration(scores[30:], Y[30:])
+    gap = found.apply(scores) - without.apply(scores)
+    assert np.ptp(gap) < 1e-9
+    assert gap[0, 0] < 0
+    assert expit(found.apply(scores)).sum() == pytest.approx(Y.sum())
 
 
 def test_a_label_of_few_rows_keeps_to_the_others():
@@ -257,6 +272,20 @@ def test_thresholds_come_after_and_a_fit_forgets_everything(model, data):
     assert not hasattr(model, "calibration_")
 
 
+@pytest.mark.parametrize(("goal", "value"), [("precision", 0.8), ("recall", 0.85)])
+def test_a_promise_is_kept_on_new_rows(model, data, goal, value):
+    """The mean over twenty samples; the surplus of one more wrong row is small."""
+    rest, shares = slice(2100, None), []
+    for start in range(1500, 2100, 30):
+        rows = slice(start, start + 60)
+        sets = model.calibrate(data.X[rows], data.Y[rows], **{goal: value}).predict(data.X[rest])
+        right = (sets * data.Y[rest]).sum()
+        shares.append(right / (sets.sum() if goal == "precision" else data.Y[rest].sum()))
+    assert value < np.mean(shares) < value + 0.1
+    if goal == "precision":
+        assert (sets.sum(axis=1) == 0).any()
+
+
 def test_a_number_of_positives_that_was_given_wins(data):
     model = onepos.make_classifier("logistic", l2=1.0, n_positives=3.5).fit(data.X[:400], data.observed[:400])
     model.calibrate(data.X[1500:1600], data.Y[1500:1600])
@@ -274,6 +303,12 @@ def test_clear_errors(model, data):
         model.calibrate(data.X[:20], data.Y[:20], sets="best")
     with pytest.raises(ValueError, match="same number of rows"):
         model.calibrate(data.X[:20], data.Y[:21])
+    with pytest.raises(ValueError, match="40 rows with complete labels are too few to promise"):
+        model.calibrate(data.X[:40], data.Y[:40], precision=0.999)
+    with pytest.raises(ValueError, match="either a precision or a recall"):
+        model.calibrate(data.X[:40], data.Y[:40], precision=0.5, recall=0.5)
+    with pytest.raises(ValueError, match="between 0 and 1; got 95"):
+        model.calibrate(data.X[:40], data.Y[:40], recall=95)
     with pytest.warns(LabelWarning, match="exactly one label"):
         model.calibrate(data.X[:200], data.observed[:200])
     single = onepos.make_classifier("frequency").fit(data.X, data.observed.argmax(axis=1))

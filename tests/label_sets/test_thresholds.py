@@ -12,6 +12,7 @@ from onepos.label_sets.thresholds import (
     cardinality_threshold,
     label_rates,
     label_sets,
+    promised_threshold,
     rate_thresholds,
     resolve_n_positives,
     sample_thresholds,
@@ -115,6 +116,8 @@ def test_rows_are_not_left_empty():
     ("call", "message"),
     [
         (lambda: cardinality_threshold([[0.5, 0.5]], 3), "above 0 and up to 2"),
+        (lambda: cardinality_threshold([[0.5, 0.5]], "2"), "must be a number above 0 .* got '2'"),
+        (lambda: cardinality_threshold([[0.5, 0.5]], True), "must be a number above 0 .* got True"),
         (lambda: cardinality_threshold([0.5], 1), "shape"),
         (lambda: cardinality_threshold([[np.nan]], 1), "finite"),
         (lambda: rate_thresholds([[0.5, 0.5]], [0.5]), "one per label"),
@@ -163,3 +166,35 @@ def test_with_ties_the_number_of_labels_is_as_near_as_a_cut_can_make_it(seed):
     chosen = (scores >= cardinality_threshold(scores, wanted)).mean() * 4
     possible = [(scores >= cut).mean() * 4 for cut in (*np.unique(scores), 2.0)]
     assert abs(chosen - wanted) == pytest.approx(min(abs(size - wanted) for size in possible))
+
+
+def by_definition(scores, Y, goal, name):
+    """Conformal risk control, one cut after the other: the sum of losses, and the worst loss of one more row."""
+    kept = []
+    for cut in np.unique(scores):
+        sets = scores >= cut
+        if name == "precision":
+            bad, total = (sets & ~Y).sum(), sets.sum()
+            worst = goal * sets.sum(axis=1).max()
+        else:
+            bad, total = (Y & ~sets).sum(), Y.sum()
+            worst = goal * Y.sum(axis=1).max()
+        if bad - (1 - goal) * total + worst <= 1e-9:
+            kept.append(cut)
+    return (min if name == "precision" else max)(kept, default=None)
+
+
+@pytest.mark.parametrize("name", ["precision", "recall"])
+@pytest.mark.parametrize("goal", [0.5, 0.7, 0.9])
+def test_promised_threshold_is_that_of_the_definition(name, goal):
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        scores = random.random((40, 5)).round(2)  # with ties
+        Y = random.random((40, 5)) < scores**0.5
+        cut = by_definition(scores, Y, goal, name)
+        if cut is None:
+            with pytest.raises(ValueError, match="too few to promise"):
+                promised_threshold(scores, Y, **{name: goal})
+        else:
+            sets = scores >= promised_threshold(scores, Y, **{name: goal})
+            assert (sets == (scores >= cut)).all()

@@ -76,9 +76,9 @@ def test_it_helps_where_rows_are_few():
     for n_epochs in (0, 30):
         found = []
         for seed in range(2):
-            model = onepos.SoftmaxClassifier(
-                pretraining_epochs=n_epochs, network=(128,), input_dropout=0.5, early_stopping=False, random_state=seed
-            )
+            # A rate at which 25 epochs are few for the network alone.
+            settings = {"network": (128,), "input_dropout": 0.5, "learning_rate": 0.5e-3, "early_stopping": False}
+            model = onepos.SoftmaxClassifier(pretraining_epochs=n_epochs, random_state=seed, **settings)
             found.append(average_precision(Y_test, model.fit(X, observed).decision_function(X_test)))
         scores[n_epochs] = np.mean(found)
     assert scores[30] > scores[0] + 0.02
@@ -86,9 +86,12 @@ def test_it_helps_where_rows_are_few():
 
 def test_none_leaves_the_training_as_it_was_and_the_history_tells_of_some():
     X, _, observed = topics(300, seed=0)
-    plain = onepos.AssumeNegativeClassifier(max_epochs=2, random_state=0).fit(sparse.csr_array(X), observed)
-    none = onepos.AssumeNegativeClassifier(max_epochs=2, pretraining_epochs=0, random_state=0).fit(X, observed)
-    some = onepos.AssumeNegativeClassifier(max_epochs=2, pretraining_epochs=3, random_state=0).fit(X, observed)
+    short = {"max_epochs": 2, "early_stopping": False, "random_state": 0}
+    plain = onepos.AssumeNegativeClassifier(pretraining_epochs=0, **short).fit(sparse.csr_array(X), observed)
+    none = onepos.AssumeNegativeClassifier(pretraining_epochs=0, **short).fit(X, observed)
+    some = onepos.AssumeNegativeClassifier(pretraining_epochs=3, **short).fit(X, observed)
+    auto = onepos.AssumeNegativeClassifier(**short).fit(X, observed)
+    assert auto.history_.facts["pretraining_epochs"] == 30  # bags of rare features
     assert (plain.predict_proba(X) == none.predict_proba(X)).all()
     assert (some.predict_proba(X) != none.predict_proba(X)).any()
     assert "pretraining_epochs" not in plain.history_.facts

@@ -36,11 +36,12 @@ def test_another_seed_is_noticed(case, monkeypatch):
 def test_one_percent_of_a_loss_needs_another_revision(key, module, loss, monkeypatch):
     before = getattr(module, loss)
     monkeypatch.setattr(module, loss, lambda *inputs, **options: 1.01 * before(*inputs, **options))
-    with pytest.raises(AssertionError, match=f"the revision of {key} is still 1. Raise the revision .* or revert"):
+    kept = STORED[key]["revision"]
+    with pytest.raises(AssertionError, match=f"the revision of {key} is still {kept}. Raise the revision .* or revert"):
         check(key, STORED[key], fitted(key))
 
 
 def test_another_revision_asks_for_new_predictions(monkeypatch):
-    monkeypatch.setitem(METHODS, "wan", replace(METHODS["wan"], revision=2))
-    with pytest.raises(AssertionError, match=r"wan has revision 2, .*golden_predictions\.py wan`"):
+    monkeypatch.setitem(METHODS, "wan", replace(METHODS["wan"], revision=STORED["wan"]["revision"] + 1))
+    with pytest.raises(AssertionError, match=r"wan has revision 3, .*golden_predictions\.py wan`"):
         check("wan", STORED["wan"], fitted("wan"))

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from onepos import AssumeNegativeClassifier, metrics
+from onepos import AssumeNegativeClassifier, SMILEClassifier, metrics
 from onepos.datasets import make_known_posterior
 from onepos.training.loop import SELECTION_METRICS, clearly_more_likely, higher_is_better, selection_score
 
@@ -71,10 +71,18 @@ def test_auto_means_the_documented_rules():
     model = AssumeNegativeClassifier()
     schedules = [model._schedule(n, bags=False) for n in (100, 2000, 4000, 100_000)]
     assert [schedule.batch_size for schedule in schedules] == [16, 32, 64, 512]
-    assert schedules[0].learning_rate == model._schedule(4000, bags=True).learning_rate == 0.001
+    assert (schedules[0].learning_rate, model._schedule(4000, bags=True).learning_rate) == (0.001, 0.003)
     assert schedules[2].learning_rate == 0.002
-    assert model._metric(100, 50, complete=False) == "observed_likelihood"
-    assert model._metric(500, 50, complete=False) == model._metric(100, 50, complete=True) == "average_precision"
+    assert model._metric(500, 50, complete=False) == "observed_likelihood"
+    assert model._metric(500, 50, complete=True) == "average_precision"
+    smoothed = AssumeNegativeClassifier(label_smoothing=0.1)
+    assert smoothed._metric(100, 50, complete=False) == "average_precision"
+    smile = SMILEClassifier()  # does not learn the likelihood, which judges it on few rows only
+    assert smile._metric(500, 50, complete=False) == "average_precision"
+    assert smile._metric(100, 50, complete=False) == "observed_likelihood"
+    assert [model._schedule(n, bags=True).n_pretraining for n in (100, 50_000)] == [30, 20]
+    linear = AssumeNegativeClassifier(network=())
+    assert model._schedule(100, bags=False).n_pretraining == linear._schedule(100, bags=True).n_pretraining == 0
 
 
 def test_logits_that_know_the_labels_are_clearly_more_likely_than_a_constant():

@@ -111,7 +111,7 @@ def test_alternating_steps_equal_two_torch_optimisers():
 
 
 def test_best_epoch_is_restored():
-    scores = iter([0.0, 0.1, 0.9, 0.3, 0.2])  # the first one is of the start
+    scores = iter([0.1, 0.9, 0.3, 0.2, 0.0])  # the last one is of the start
     snapshots = []
 
     def scorer(network):
@@ -121,12 +121,12 @@ def test_best_epoch_is_restored():
     objective = LeastSquares(_linear())
     history = train(objective, _rows(), Schedule(4, 16, 0.01), _generator(), scorer=scorer)
     assert history.facts["best_epoch"] == 2
-    assert torch.equal(objective.network[0].weight, snapshots[2])
+    assert torch.equal(objective.network[0].weight, snapshots[1])
     assert history["valid_average_precision"] == [0.1, 0.9, 0.3, 0.2]
 
 
 def test_the_start_is_restored_if_no_epoch_is_better():
-    scores = iter([0.9, 0.1, 0.3])
+    scores = iter([0.1, 0.3, 0.9])
     objective = LeastSquares(_linear())
     start = objective.network[0].weight.detach().clone()
     schedule = Schedule(2, 16, 0.01)
@@ -137,7 +137,7 @@ def test_the_start_is_restored_if_no_epoch_is_better():
 
 def test_an_objective_may_ask_for_the_best_network_so_far():
     """After the third epoch training goes on from the first one's network, and looks for the best epoch anew."""
-    scores, seen = iter([0.0, 0.9, 0.3, 0.2, 0.1, 0.05, 0.05, 0.05]), []
+    scores, seen = iter([0.9, 0.3, 0.2, 0.1, 0.05, 0.05, 0.05, 0.0]), []
 
     class Asking(LeastSquares):
         def begin_epoch(self, epoch):
@@ -160,7 +160,7 @@ def test_an_objective_may_ask_for_the_best_network_so_far():
 
 
 def test_smaller_is_better_metrics_choose_the_smallest():
-    scores = iter([0.6, 0.5, 0.2, 0.4])
+    scores = iter([0.5, 0.2, 0.4, 0.6])
     history = train(
         LeastSquares(_linear()),
         _rows(),
@@ -174,7 +174,7 @@ def test_smaller_is_better_metrics_choose_the_smallest():
 
 
 def test_patience_ends_training():
-    scores = iter([0.0, 0.5, 0.4, 0.4, 0.4, 0.9])
+    scores = iter([0.5, 0.4, 0.4, 0.0])
     history = train(
         LeastSquares(_linear()),
         _rows(),
@@ -184,6 +184,37 @@ def test_patience_ends_training():
     )
     assert len(history) == 3
     assert history.facts["stopped"] == "early"
+
+
+def test_patience_counts_from_the_best_trained_epoch_and_waits_while_the_score_rises_again():
+    scores = iter([0.5, 0.1, 0.2, 0.3, 0.4, 0.35, 0.9])
+    schedule = Schedule(25, 16, 0.01, patience=2)
+    history = train(LeastSquares(_linear()), _rows(), schedule, _generator(), scorer=lambda network: next(scores))
+    # Two epochs after the first one it rises, until the sixth.
+    assert (len(history), history.facts["stopped"], history.facts["best_epoch"]) == (6, "early", 0)
+
+
+def test_an_average_of_the_weights_is_scored_and_kept():
+    """The first step is taken over; later ones move the average by 9/(10 + steps), or more."""
+    weights, scored = [], []
+
+    class Step(Callback):
+        def on_batch_end(self, done, total):
+            weights.append(objective.network[0].weight.detach().clone())
+
+    def scorer(network):
+        scored.append(network[0].weight.detach().clone())
+        return float(len(scored)) if len(scored) < 3 else 0.0  # the start is the third
+
+    objective = LeastSquares(_linear())
+    schedule = Schedule(2, 16, 0.01, average=10.0)
+    train(objective, _rows(), schedule, _generator(), scorer=scorer, callbacks=[Step()])
+    expected = weights[0]
+    for n_before, weight in enumerate(weights[1:], start=1):
+        expected = torch.lerp(expected, weight, max(9 / (10 + n_before), 1 - math.exp(-1 / 40)))
+    assert torch.allclose(scored[1], expected)
+    assert torch.equal(objective.network[0].weight, scored[1])
+    assert not torch.equal(weights[-1], scored[1])
 
 
 def test_equal_seeds_give_equal_bits_whatever_the_global_seed():
@@ -354,7 +385,7 @@ def _timed_run(monkeypatch, seconds, **options):
 
 def test_a_time_limit_ends_an_epoch_early(monkeypatch):
     """Six batches: the second epoch has half of its rows, and is scored like the first."""
-    scores = iter([0.0, 0.1, 0.2])
+    scores = iter([0.1, 0.2, 0.0])
     _, _, history, told = _timed_run(monkeypatch, 6.0, scorer=lambda network: next(scores))
     assert history.facts["stopped"] == "time"
     assert [record["valid_average_precision"] for record in history] == [0.1, 0.2]

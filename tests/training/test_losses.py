@@ -1,5 +1,7 @@
 """Losses against closed forms, finite differences (gradcheck) and each other."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -159,10 +161,11 @@ def test_adjacency_reconstruction_is_per_row_whatever_the_number_of_labels():
     assert losses.adjacency_reconstruction(soft, adjacency).item() == 4 * 0.5**2 / 2
 
 
-def test_weights_of_unobserved_entries_and_their_precision():
-    found = losses.unobserved_weights(torch.tensor([[1, 0, -1]], dtype=torch.int8), 0.25, torch.float64)
-    assert found.dtype == torch.float64
-    assert found.tolist() == [[1.0, 0.25, 1.0]]
+def test_unobserved_entries_alone_are_weighted_and_precision_stays():
+    logits, observed = torch.zeros(1, 3, dtype=torch.float64), torch.tensor([[1, 0, -1]], dtype=torch.int8)
+    loss = losses.assume_negative(logits, observed, unobserved_weight=1 / 3)
+    assert loss.dtype == torch.float64
+    assert loss.item() == pytest.approx((1 + 1 / 3 + 1) * math.log(2), rel=1e-15)
 
 
 def test_known_absent_labels_are_negatives_with_and_without_smoothing():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "onepos calibrate photos.onepos checked.csv --label tags",
     "onepos calibrate photos.onepos checked.csv --labels beach,city,night --out better.onepos",
+    "onepos calibrate photos.onepos checked.csv --label tags --precision 0.9 --out sure.onepos",
 )
 CHECK_EXAMPLES = (
     "onepos check-tags photos.onepos checked.csv --label tags",
@@ -24,6 +25,7 @@ CHECK_EXAMPLES = (
 )
 #: Sign between the tags of a cell without --separator, and labels shown.
 _BETWEEN_TAGS, _SHOWN = ";", 12
+_CONDITIONS = "in the mean over samples like this one, for rows that are drawn as these were."
 _TITLES = {"average_precision": "average precision", "precision": "precision", "recall": "recall", "f1": "F1"}
 
 Sample = Annotated[Path, typer.Argument(help="CSV, TSV or parquet: rows with all their tags.", show_default=False)]
@@ -48,6 +50,8 @@ def calibrate(
     cut: Annotated[
         Cut, typer.Option(help="Make sets as large as in the sample, or cut at probability ½.")
     ] = Cut.sample,
+    precision: options.Precision = None,
+    recall: options.Recall = None,
     out: Annotated[Path | None, options.option("MODEL", "The corrected model (default: replace the model).")] = None,
     embed: options.Embed = None,
     json: output.JsonOption = False,
@@ -56,6 +60,9 @@ def calibrate(
 
     People do not choose evenly which tag they write down. Twenty complete rows show much of it; fifty are better. They
     must not be rows of the training table. A correction that the model has is replaced.
+
+    --precision and --recall promise how good the sets are, in the mean over samples and for rows like these. The
+    command refuses if the rows are too few for it.
     """
     from onepos.table.files import check_place
 
@@ -71,7 +78,7 @@ def calibrate(
         content = read_as_trained(trained, sample, label)
         known = known_labels(trained, content, **where)
         known.check_complete()
-        trained.calibrate(content.frame, known.table, sets=cut.value)
+        trained.calibrate(content.frame, known.table, sets=cut.value, precision=precision, recall=recall)
         tell(0.9, "writing")
         trained.save(place)
     facts = trained.facts_["calibration"]
@@ -84,6 +91,10 @@ def calibrate(
         f"Corrected on {facts['rows']:,} rows with {facts['labels_per_row']:.2f} labels each; the model expected "
         f"{facts['expected_before']:.2f} and now {facts['expected_after']:.2f}; sets have {facts['set_size']:.2f}."
     )
+    if precision is not None:
+        output.print_prose(f"Promise: at least {precision:.0%} of the suggested tags are right, {_CONDITIONS}")
+    if recall is not None:
+        output.print_prose(f"Promise: at least {recall:.0%} of the true tags are suggested, {_CONDITIONS}")
     output.print_line(f"Model:  {place}")
 
 

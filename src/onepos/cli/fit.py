@@ -64,7 +64,7 @@ def fit(
         if options.data.is_dir():
             raise InputError(f"--report looks at the rows of one table; {options.data} is a folder: leave it out.")
     with progress_shown(keep=False):
-        trained = train(options)
+        trained = train(options, is_stored=True)
         if launched_rank():
             return  # the model is the same in every process; the first one writes it
         tell(0.99, "writing")
@@ -101,7 +101,12 @@ class Trained:
     embedding_seconds: float
 
 
-def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None] | None" = None) -> Trained:
+def train(
+    options: TrainingOptions,
+    check_table: "Callable[[pd.DataFrame], None] | None" = None,
+    *,
+    is_stored: bool = False,
+) -> Trained:
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
     started, before = time.monotonic(), seconds_not_counted()
     tell(0.0, "loading")
@@ -115,6 +120,10 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         _check(options)
         model = options.model()
         estimator = model.check_settings(options.checkpoint)
+        if is_stored and (why := getattr(estimator, "not_stored", "")):
+            raise InputError(
+                f"fit writes a model file, and none can hold {options.method}: {why}. `onepos complete` needs no file."
+            )
         decisions = None if options.decisions is None else read_decisions(options.decisions)
         how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
         how |= {"checkpoint": options.checkpoint, "estimator": estimator}
@@ -159,6 +168,8 @@ def _check(options: TrainingOptions) -> None:
         _check_sample(options, options.sample)
     elif options.sample_label is not None:
         raise InputError("--sample-label names a column of the file given with --sample; give that too.")
+    elif options.precision is not None or options.recall is not None:
+        raise InputError("--precision and --recall are kept by rows with all their tags: give these with --sample.")
 
 
 def _check_tags(tags: "pd.Series[Any]", separator: str | None) -> None:
@@ -219,7 +230,7 @@ def _calibrate(model: "TableModel", options: TrainingOptions) -> list[str]:
     data = read_as_trained(model, options.sample, label)
     separator = (options.separator or _BETWEEN_TAGS) if label else None
     known = known_labels(model, data, label=label, separator=separator, labels=labels)
-    model.calibrate(data.frame, known.table)
+    model.calibrate(data.frame, known.table, precision=options.precision, recall=options.recall)
     return [f"{options.sample.name}: {note}" for note in known.notes]
 
 

@@ -48,6 +48,8 @@ EscapeFormulas = Annotated[
 ]
 _THRESHOLD = "Probability from which a label is in the set (default: the model's thresholds)."
 Threshold = Annotated[float | None, option("P", _THRESHOLD, min=0.0, max=1.0)]
+Precision = Annotated[float | None, option("P", "Promise that this share of the suggested tags is right.")]
+Recall = Annotated[float | None, option("R", "Promise that this share of the true tags is suggested.")]
 _TOP = "Write sets of the K best labels instead (default with more than 200 labels: 20)."
 Top = Annotated[int | None, option("K", _TOP, min=1)]
 Verbose = Annotated[bool, flag("--verbose", "Also print every column, the members of auto, likelihoods.")]
@@ -88,6 +90,8 @@ class TrainingOptions:
     sample_label: Annotated[
         str | None, option("COL", "Column of --sample that holds all tags (default: as --label).")
     ] = None
+    precision: Precision = None
+    recall: Recall = None
     separator: Separator = None
     force: Annotated[bool, flag("--force", "Train although `onepos doctor` calls the labels an error.")] = False
     checkpoint: Annotated[

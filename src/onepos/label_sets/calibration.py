@@ -17,14 +17,18 @@ with ℓ_j the log of the label's mean probability in the sample. It is linear i
   the ranking stays what it was.
 - How wide these distributions are is not chosen: the maps are averaged over a grid of widths, each weighted by its
   marginal likelihood. A single choice would now and then be a bad one.
+
+Rows without any label say how many labels rows have, but not which label of a row is named. If there are enough other
+rows, they count in the intercept only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
 from onepos._utils import storage
@@ -40,6 +44,7 @@ OFFSET_WIDTHS, COMPONENT_WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0), (0.03, 0.3, 1.0, 2
 SLOPE_WIDTH, LEVEL_WIDTH = 3.0, 0.5
 #: Most principal components.
 MOST_COMPONENTS = 20
+N_FOLDS = 10
 
 _MOST_STEPS, _MOST_HALVINGS = 100, 34
 _TOLERANCE = 1e-8
@@ -105,23 +110,43 @@ def fit_calibration(scores: ArrayLike, Y: Any) -> Calibration:
             f"and {ENOUGH_ENTRIES} absent in them; got {len(values)} rows, {n_present} present, "
             f"{present.size - n_present} absent. Label more rows completely."
         )
-    centre, spread, middle = float(values.mean()), float(values.std()), values.mean(axis=0)
+    labelled = np.asarray(present.any(axis=1))
+    if labelled.sum() < ENOUGH_ROWS or (~present[labelled]).sum() < ENOUGH_ENTRIES:
+        labelled[:] = True
+    z, Y_labelled = values[labelled], present[labelled]
+    centre, spread = float(z.mean()), float(z.std())
     if not spread > 0:
         raise ValueError("all scores of the sample are equal: they cannot be calibrated. Train another model.")
-    levels = np.log(expit(values).mean(axis=0))
+    middle = z.mean(axis=0)
+    levels = np.log(expit(z).mean(axis=0))
     levels = (levels - levels.mean()) / spread
-    rotation = _components(values - middle, spread)
-    basis = np.column_stack([np.ones(len(values)), (values - middle) @ rotation])
-    shared, own = _average((values - centre) / spread, levels, basis, present)
+    rotation = _components(z - middle, spread)
+    basis = np.column_stack([np.ones(len(z)), (z - middle) @ rotation])
+    (intercept, slope, level), own = _average((z - centre) / spread, levels, basis, Y_labelled)
     # Below 0 the slope may only say that labels tagged often are true rarely. Rows of one label tell more.
-    if not shared[1] > 0 and ((values - middle) * present).sum() < -1e-9:
+    if not slope > 0 and ((z - middle) * Y_labelled).sum() < -1e-9:
         raise ValueError(
             "the model ranks the labels of this sample no better than chance, so calibrating would reverse its ranking."
             " Check that the sample's rows and columns are in the order of the model's."
         )
-    intercept, slope, level = shared
     offsets = intercept + level * levels + own[0] - slope * centre / spread - middle @ rotation @ own[1:]
-    return Calibration(float(slope / spread), offsets, rotation, own[1:], len(values))
+    made = Calibration(float(slope / spread), offsets, rotation, own[1:], len(values))
+    if labelled.all():
+        return made
+    logits = made.apply(values)
+    shift = brentq(lambda more: expit(logits + more).sum() - n_present, -100.0, 100.0)
+    return replace(made, offsets=offsets + shift)
+
+
+def out_of_fold(scores: Numbers, Y: Any) -> Numbers:
+    """Return calibrated logits of each row of a sample by a correction that was learnt from the other rows."""
+    present = np.asarray(Y) > 0
+    fold = np.random.default_rng(0).permutation(len(scores)) % N_FOLDS
+    logits = np.empty(present.shape)
+    for number in np.unique(fold):
+        held = fold == number
+        logits[held] = fit_calibration(scores[~held], present[~held]).apply(scores[held])
+    return logits
 
 
 def _components(centred: Numbers, spread: float) -> Numbers:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from onepos._utils.validation import has_label
+from onepos._utils.parameters import Number
+from onepos._utils.validation import expected, has_label
 from onepos.graph.neighbors import nearest_neighbors
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -42,15 +43,19 @@ def cardinality_threshold(probabilities: ArrayLike, n_positives: float, *, at_le
     0.7
     """
     scores = _scores(probabilities)
-    if not 0 < n_positives <= scores.shape[1]:
-        most = f"{scores.shape[1]}, the number of labels"
-        raise ValueError(f"n_positives, the mean number per row, must be above 0 and up to {most}; got {n_positives}.")
+    _check_n_positives(n_positives, scores.shape[1])
     wanted = n_positives * len(scores)
     if at_least_one:
         scores = scores.copy()
         np.put_along_axis(scores, scores.argmax(axis=1)[:, None], max(1.0, float(scores.max())), axis=1)
         wanted = max(wanted, len(scores))
     return float(_kth_gap(scores.reshape(-1, 1), np.array([float(wanted)]))[0])
+
+
+def _check_n_positives(given: Any, n_labels: int) -> None:
+    if not Number(0, n_labels, open_low=True).holds(given):
+        what = f"n_positives, the mean number per row, must be a number above 0 and up to {n_labels}"
+        raise ValueError(expected(f"{what}, the number of labels", given))
 
 
 def rate_thresholds(probabilities: ArrayLike, rates: ArrayLike) -> Scores:
@@ -84,8 +89,7 @@ def label_rates(observed: ArrayLike, n_positives: float) -> Scores:
     """
     counts = (np.asarray(observed) > 0).sum(axis=0).astype(np.float64)
     n_labels = len(counts)
-    if not 0 < n_positives <= n_labels:
-        raise ValueError(f"n_positives must be above 0 and up to {n_labels}, the number of labels; got {n_positives}.")
+    _check_n_positives(n_positives, n_labels)
     if not counts.any():
         raise ValueError("no label was observed in any row; rates cannot be estimated.")
     rates: Scores = n_positives * counts / counts.sum()
@@ -126,6 +130,63 @@ def sample_thresholds(probabilities: ArrayLike, Y: Any, *, measure: Measure = "f
     weight = fewer / (fewer + SHRINKAGE)
     moved = expit(weight * _log_odds(own) + (1.0 - weight) * _log_odds(np.array(common)))
     return np.where(own == common, common, moved)
+
+
+def promised_threshold(
+    probabilities: ArrayLike, Y: Any, *, precision: float | None = None, recall: float | None = None
+) -> float:
+    """Return the threshold that keeps a promise on rows like those of a sample with complete labels.
+
+    With ``precision`` that share of the suggested tags is right, and with ``recall`` that share of the true tags is
+    suggested, in the mean over samples and rows (conformal risk control, Angelopoulos et al. 2022). As a correction for
+    the finite sample, one more row counts for which everything is wrong. Sets are as large, or as small, as the promise
+    allows.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_samples, n_labels)
+        By a model that has not seen these rows.
+    Y : array of shape (n_samples, n_labels)
+        Complete labels: above 0 present, otherwise absent.
+
+    Raises
+    ------
+    ValueError
+        If there are too few rows, or the model is not good enough.
+
+    Examples
+    --------
+    >>> scores, Y = np.tile([0.9, 0.1], (20, 1)), np.tile([1, 0], (20, 1))
+    >>> promised_threshold(scores, Y, precision=0.8), promised_threshold(scores, Y, recall=0.8)
+    (0.5, 0.5)
+    """
+    scores, positive = _scores(probabilities), np.asarray(Y) > 0
+    if (precision is None) == (recall is None):
+        raise ValueError("promise either a precision or a recall: one threshold cannot keep both.")
+    goal, name = (precision, "precision") if recall is None else (recall, "recall")
+    if goal is None or not 0 < goal < 1:
+        raise ValueError(f"a promised {name} must lie between 0 and 1; got {goal}.")
+    order = np.argsort(-scores, axis=None, kind="stable")
+    ordered, hits = scores.ravel()[order], np.cumsum(positive.ravel()[order])
+    taken = np.arange(1, len(order) + 1)
+    if recall is None:
+        places = np.empty_like(order)
+        places[np.argsort(-scores, axis=1, kind="stable") + np.arange(len(scores))[:, None] * scores.shape[1]] = (
+            np.arange(1, scores.shape[1] + 1)
+        )
+        wrong, total, largest = taken - hits, taken, np.maximum.accumulate(places[order])
+    else:
+        wrong, total, largest = positive.sum() - hits, positive.sum(), positive.sum(axis=1).max()
+    kept = wrong + goal * largest <= (1.0 - goal) * total + 1e-9
+    kept &= np.append(ordered[:-1] > ordered[1:], True)  # a cut between equal scores cannot be made
+    cuts = np.flatnonzero(kept)
+    if not len(cuts):
+        raise ValueError(
+            f"{len(scores)} rows with complete labels are too few to promise a {name} of {goal:g} for this model. "
+            "Label more rows completely, or promise less."
+        )
+    k = taken[cuts[-1] if recall is None else cuts[0]]
+    return float(_kth_gap(scores.reshape(-1, 1), np.array([float(k)]))[0])
 
 
 def label_sets(probabilities: ArrayLike, thresholds: ArrayLike, *, at_least_one: bool = False) -> NDArray[np.int64]:

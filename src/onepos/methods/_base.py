@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onepos._utils import storage
 from onepos._utils.machine import launched
 from onepos._utils.parameters import AT_LEAST_ONE, FRACTION, Constraints, check_parameters, one_of
-from onepos._utils.validation import Labels, check_labels, check_validation_labels
+from onepos._utils.validation import Labels, cases, check_labels, check_validation_labels, csr
 from onepos.label_sets.calibration import Calibration
 from onepos.label_sets.pooling import marginal_logits
 from onepos.label_sets.thresholds import label_sets, resolve_n_positives
@@ -318,3 +318,9 @@ class SharesClassifier(OnePositiveClassifier):
         if self.single_label_:
             return log_shares
         return marginal_logits(log_shares, min(self.n_positives_, len(self.classes_) - 0.5))
+
+
+def tag_weights(observed: Any) -> Any:
+    """Share a row's weight among its given tags, as a CSR array; a row without any has zeros."""
+    rows, labels, share = cases(observed)
+    return csr((share, (rows, labels)), shape=observed.shape)

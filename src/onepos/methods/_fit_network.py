@@ -163,7 +163,7 @@ def fit_network(task: Task) -> Fitted:
         if own or schedule.rate_factors:
             check_rate_factors(network, schedule.rate_factors)
         facts: dict[str, Any] = {}
-        n_before = settings.pretraining_epochs if schedule.n_epochs else 0
+        n_before = schedule.n_pretraining if schedule.n_epochs else 0
         share = n_before / (n_before + settings.max_epochs)
         if n_before:
             with stage(0.0, share, time_share=0.5):
@@ -175,7 +175,7 @@ def fit_network(task: Task) -> Fitted:
             processes.same_state(objective)
         n_parameters = sum(map(Tensor.numel, objective.parameters()))
         n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters, own=own)
-        complete = held is None or held.full or not settings._judged_by_likelihood
+        complete = held is None or held.full or not settings._learns_likelihood
         metric = settings._metric(0 if held is None else held.observed.shape[0], n_labels, complete=complete)
         held_logits: list[NDArray[np.float32]] = []
 
@@ -203,7 +203,8 @@ def fit_network(task: Task) -> Fitted:
     if processes.size > 1:
         facts["processes"] = processes.size
     history.facts |= facts
-    return Fitted(scaler, history, objective, context, n_threads, held_logits)
+    # The start is scored last.
+    return Fitted(scaler, history, objective, context, n_threads, held_logits[-1:] + held_logits[:-1])
 
 
 def _fit_scaler(task: Task, X: Any) -> FeatureScaler:

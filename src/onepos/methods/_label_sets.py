@@ -9,11 +9,12 @@ from scipy.special import expit
 from onepos._utils.context import warn
 from onepos._utils.validation import check_validation_labels
 from onepos.exceptions import LabelWarning
-from onepos.label_sets.calibration import Calibration, fit_calibration
+from onepos.label_sets.calibration import Calibration, fit_calibration, out_of_fold
 from onepos.label_sets.thresholds import (
     Measure,
     Scores,
     cardinality_threshold,
+    promised_threshold,
     rate_thresholds,
     resolve_n_positives,
     sample_thresholds,
@@ -141,7 +142,15 @@ class LabelSetsMixin:
         self.thresholds_, self.at_least_one_, self.thresholds_from_ = values, at_least_one, "choose_thresholds"
         return self
 
-    def calibrate(self, X: Any, Y: Any, *, sets: Literal["sample", "half"] = "sample") -> Self:
+    def calibrate(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        sets: Literal["sample", "half"] = "sample",
+        precision: float | None = None,
+        recall: float | None = None,
+    ) -> Self:
         """Correct ranking and probabilities by a small sample with complete labels; ``fit`` discards the correction.
 
         People do not choose evenly which true label they write down. The sample shows how often each label is true:
@@ -158,6 +167,10 @@ class LabelSetsMixin:
             Where ``predict`` cuts: so that sets have as many labels as the rows of the sample in the mean, or
             ``n_positives`` if that was given; or at probability ½, which gives the fewest wrong entries, and smaller
             sets.
+        precision, recall : float
+            Instead of ``sets`` a promise: this share of the suggested tags is right, or this share of the true tags is
+            suggested. It holds in the mean over samples, for rows like those of X: see ``promised_threshold`` in
+            ``onepos.label_sets.thresholds``. A set is empty where no tag is sure enough for the precision.
 
         Returns
         -------
@@ -190,11 +203,14 @@ class LabelSetsMixin:
                 LabelWarning,
                 stacklevel=2,
             )
-        threshold = 0.5
-        if sets == "sample":
+        threshold, at_least_one = 0.5, self.at_least_one and precision is None
+        if precision is not None or recall is not None:
+            held_out = expit(out_of_fold(ranking, truth))
+            threshold = promised_threshold(held_out, truth, precision=precision, recall=recall)
+        elif sets == "sample":
             size = float((truth > 0).sum(axis=1).mean()) if self.n_positives is None else float(self.n_positives)
             probabilities = expit(calibration.apply(ranking))
             threshold = cardinality_threshold(probabilities, size, at_least_one=self.at_least_one)
         self.calibration_, self.thresholds_ = calibration, np.full(len(self.classes_), threshold)
-        self.at_least_one_, self.thresholds_from_ = self.at_least_one, "calibrate"
+        self.at_least_one_, self.thresholds_from_ = at_least_one, "calibrate"
         return self

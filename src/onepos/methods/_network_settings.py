@@ -22,6 +22,8 @@ from onepos.training.objective import gather
 _ROWS_PER_LABEL = 10
 #: Larger batches call for no larger learning rate: it was best small with batches of 1,024 and of 4,096 rows, too.
 _BATCH_OF_RATE = 256
+#: Epochs that pretrain layers for bags of features, and the rows that they may see in all.
+_PRETRAINING, _PRETRAINING_ROWS = 30, 1_000_000
 #: Rows to look at for what kind of features they are.
 _KIND_ROWS = 1000
 
@@ -42,7 +44,8 @@ def auto_batch_size(n_rows: int) -> int:
     >>> [auto_batch_size(n_rows) for n_rows in (100, 2000, 40_000, 200_000, 1_000_000, 10_000_000)]
     [16, 32, 128, 1024, 4096, 4096]
     """
-    few, many = (math.exp2(round(math.log2(max(n_rows, 1) / share))) for share in (50, 250))
+    exponent = math.log2(max(n_rows, 1))
+    few, many = 2 ** round(exponent - math.log2(50)), 2 ** round(exponent - math.log2(250))
     return int(max(16, min(few, 128), min(many, 4096)))
 
 
@@ -54,12 +57,13 @@ class NetworkSettings:
     start: str = "frequencies"
     dropout: float = 0.0
     input_dropout: float = 0.0
-    pretraining_epochs: int = 0
+    pretraining_epochs: int | str = "auto"
     learning_rate: float | str = "auto"
     learning_rate_factors: Mapping[str, float] | None = None
     weight_decay: float = 0.0
     batch_size: int | str = "auto"
     max_epochs: int = 25
+    average_epochs: float = 1.0
     gradient_accumulation: int = 1
     early_stopping: bool | str = "auto"
     selection_metric: str = "auto"
@@ -76,12 +80,13 @@ class NetworkSettings:
         "start": [one_of("frequencies", "random")],
         "dropout": [below(1)],
         "input_dropout": [below(1)],
-        "pretraining_epochs": [COUNT_OR_ZERO],
+        "pretraining_epochs": [one_of("auto"), COUNT_OR_ZERO],
         "learning_rate": [one_of("auto"), POSITIVE],
         "learning_rate_factors": [dict, None],
         "weight_decay": [POSITIVE_OR_ZERO],
         "batch_size": [one_of("auto"), COUNT],
         "max_epochs": [COUNT],
+        "average_epochs": [POSITIVE_OR_ZERO],
         "gradient_accumulation": [COUNT],
         "early_stopping": [one_of("auto"), "boolean"],
         "selection_metric": [one_of("auto", *SELECTION_METRICS)],
@@ -92,10 +97,9 @@ class NetworkSettings:
 
     #: Complete labels in y: every 0 is a true negative, and a held-out part of y is fully labelled too.
     _y_is_full: ClassVar[bool] = False
-    #: Whether the likelihood of the observed labels may choose the epoch on held-out rows. In folds it always may.
-    _judged_by_likelihood: ClassVar[bool] = True
-    #: Factor on the rule for the learning rate, for bags of rare features.
-    _bag_rate_factor: ClassVar[float] = 1.0
+    #: Whether the method learns the likelihood of the observed labels, which then chooses the epoch wherever single
+    #: positives do. Of the others, the ranking improves while it falls: it judges them only in folds of few rows.
+    _learns_likelihood: ClassVar[bool] = True
 
     def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
         """Build the library's own network."""
@@ -107,19 +111,30 @@ class NetworkSettings:
 
     def _schedule(self, n_rows: int, *, bags: bool) -> Schedule:
         """Return the schedule for so many rows; ``bags`` says that features are bags of rare things."""
-        batch, rate = self.batch_size, self.learning_rate
+        batch, rate, pretraining = self.batch_size, self.learning_rate, self.pretraining_epochs
         if isinstance(batch, str):
             batch = auto_batch_size(n_rows)
         if isinstance(rate, str):
-            rate = (0.5e-3 * self._bag_rate_factor if bags else 1e-3) * math.sqrt(min(batch, _BATCH_OF_RATE) / 16)
+            rate = (1.5e-3 if bags else 1e-3) * math.sqrt(min(batch, _BATCH_OF_RATE) / 16)
+        if isinstance(pretraining, str):
+            own = callable(self.network) or (not isinstance(self.network, str) and len(self.network) == 0)
+            pretraining = min(_PRETRAINING, _PRETRAINING_ROWS // max(n_rows, 1)) if bags and not own else 0
         factors = self.learning_rate_factors or {}
         return Schedule(
-            self.max_epochs, batch, rate, self.weight_decay, self.patience, factors, self.gradient_accumulation
+            self.max_epochs,
+            batch,
+            rate,
+            self.weight_decay,
+            self.patience,
+            factors,
+            self.gradient_accumulation,
+            self.average_epochs,
+            pretraining,
         )
 
     def _metric(self, n_judging: int, n_labels: int, *, complete: bool) -> str:
-        """Return what chooses the epoch: on few single positives per label the likelihood, else average precision."""
+        """Return what chooses the epoch: by complete labels average precision, by single positives the likelihood."""
         if self.selection_metric != "auto":
             return self.selection_metric
-        few = not complete and n_judging < _ROWS_PER_LABEL * n_labels
-        return OBSERVED_LIKELIHOOD if few else "average_precision"
+        likely = self._learns_likelihood or n_judging < _ROWS_PER_LABEL * n_labels
+        return OBSERVED_LIKELIHOOD if likely and not complete else "average_precision"

@@ -34,7 +34,7 @@ from onepos.training.networks import MLP, forward_all
 __all__ = ["Context", "GraphClassifier", "NeuralClassifier"]
 
 #: With at least so many labelled rows a tenth of them still ranks epochs reliably; with fewer, folds choose the epoch.
-_ENOUGH_TO_HOLD_OUT = 1000
+_ENOUGH_TO_HOLD_OUT = 2500
 #: Training rows that label sets are cut by where none are held out.
 _CUT_ROWS = 2000
 
@@ -61,12 +61,12 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         so that the untrained network ranks labels as ``frequency`` does, or random weights.
     dropout, input_dropout : float
         Probability of dropping a hidden unit, and a feature, while training; the latter is for bags of rare features.
-    pretraining_epochs : int
-        Epochs in which the hidden layers first learn to reconstruct a row's features from half of them: for bags of
-        rare features on some thousand rows. Only for the library's own networks.
+    pretraining_epochs : int or "auto"
+        Epochs in which the hidden layers first learn to reconstruct a row's features from half of them. Only for the
+        library's own networks. "auto": 30 for bags of rare features, fewer above 33,000 rows; 0 for other features.
     learning_rate : float or "auto"
-        Adam's step size. "auto": 1e-3 · √(batch size / 16), half of it for bags of rare features (none negative, fewer
-        than a quarter not zero); ``smile`` takes three times as much for these.
+        Adam's step size. "auto": 1e-3 · √(batch size / 16), half as much again for bags of rare features (none
+        negative, fewer than a quarter not zero).
     weight_decay : float
         Decoupled weight decay (AdamW).
     learning_rate_factors : dict of str to float, or None
@@ -77,23 +77,27 @@ class NeuralClassifier(NetworkSettings, _FittedNetwork):
         labelled rows, from 16 to 128; of many rows to a 250th, up to 4,096.
     max_epochs : int
         Number of passes over the data, at most.
+    average_epochs : float
+        The weights that are scored and kept are a moving average over the steps of about so many epochs; 0: they are
+        those of the last step.
     gradient_accumulation : int
         Portions that a batch is computed in, one after the other, for one step: less memory, and the step that as many
         processes would take. Losses that look at a batch as a whole (those of ``epr``, ``role``, ``ll-…``, ``crisp``,
         the graph of ``smile`` and its shift) look at each portion.
     early_stopping : bool or "auto"
         Hold out ``validation_fraction`` of the rows, stop after ``patience`` epochs without a better
-        ``selection_metric`` and restore the best epoch, which may be the start. "auto": with 1,000 labelled rows or
-        more. With fewer, four networks first leave out a fourth of the rows each; the number of epochs that did best on
-        the rows left out is the one that the network is then trained for on all rows (not for networks of your own).
+        ``selection_metric`` and restore the best epoch; the start, if none is better. "auto": with 2,500 labelled rows
+        or more. With fewer, four networks first leave out a fourth of the rows each; the number of epochs that did best
+        on the rows left out is the one that the network is then trained for on all rows (not for networks of your own).
         A validation set given to ``fit`` is always used.
     selection_metric : str
         What chooses the epoch: a metric of ``onepos.metrics``, or "observed_likelihood" (see ``onepos.training``), for
-        many labels on few validation rows that have one label each. "auto": the latter if there are fewer than ten such
-        rows per label, else average precision. ``smile`` and ``role`` do not learn that likelihood: where rows are held
-        out or given, they have average precision.
+        validation rows that have one label each. "auto": average precision on complete labels, and the likelihood on
+        others. Methods that do not learn that likelihood (``smile``, ``role``, ``em``, ``gr``, ``ll-…``, ``crisp``,
+        ``an-ls``) have average precision, but in folds of fewer than ten rows per label.
     patience : int or None
-        Epochs to wait for a better score; None trains to the end and restores the best epoch.
+        Epochs to wait for a better score, longer while it rises again. The start does not count. None trains to
+        the end and restores the best epoch.
     validation_fraction : float
         Share of the rows held out.
     scale : {"auto", "standard", "minmax", "none"}

@@ -47,6 +47,10 @@ class AssumeNegativeClassifier(NeuralClassifier):
 
     _takes_sparse_labels: ClassVar[bool] = True
 
+    def _metric(self, n_judging: int, n_labels: int, *, complete: bool) -> str:
+        # Smoothed labels bound the probabilities from below: they are no likelihood.
+        return super()._metric(n_judging, n_labels, complete=complete or self.label_smoothing > 0)
+
     def _make_objective(self, context: Context) -> Objective:
         weight = self.unobserved_weight
         if isinstance(weight, str):

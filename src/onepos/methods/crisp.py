@@ -154,6 +154,8 @@ class CRISPClassifier(NeuralClassifier):
         "slack": [POSITIVE_OR_ZERO],
     }
 
+    _learns_likelihood: ClassVar[bool] = False
+
     def _make_objective(self, context: Context) -> Objective:
         return CRISPObjective(context.network, context.rows, self)
 

@@ -124,6 +124,8 @@ class EntropyMaximizationClassifier(NeuralClassifier):
         "warm_up_epochs": [COUNT_OR_ZERO],
     }
 
+    _learns_likelihood: ClassVar[bool] = False
+
     # Scores are pseudo-labels from the beginning.
     _takes: ClassVar[tuple[str, ...]] = ("label_scores",)
 

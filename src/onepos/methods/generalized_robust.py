@@ -91,6 +91,8 @@ class GeneralizedRobustClassifier(NeuralClassifier):
         "negative_power": [POSITIVE_OR_ZERO],
     }
 
+    _learns_likelihood: ClassVar[bool] = False
+
     def _make_objective(self, context: Context) -> Objective:
         ends = {name: _ends(name, getattr(self, name)) for name in ("slope", "offset", "center", "width")}
         if min(ends["width"]) <= 0:

@@ -100,5 +100,7 @@ class LargeLossClassifier(NeuralClassifier):
         "rate_per_epoch": [below(1)],
     }
 
+    _learns_likelihood: ClassVar[bool] = False
+
     def _make_objective(self, context: Context) -> Objective:
         return LargeLossObjective(context.network, context.rows, self.scheme, self.rate_per_epoch)

@@ -10,9 +10,9 @@ from scipy.special import log_softmax
 from onepos._utils import storage
 from onepos._utils.context import tell, time_left, warn
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos._utils.validation import all_or_nothing, cases, csr, has_label, numpy_generator
+from onepos._utils.validation import all_or_nothing, has_label, numpy_generator
 from onepos.exceptions import TrainingWarning
-from onepos.methods._base import SharesClassifier
+from onepos.methods._base import SharesClassifier, tag_weights
 from onepos.methods._softmax_path import PATH_TOLERANCE, PathPoint, SoftmaxProblem, linear_logits
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import first_alike, splits
@@ -107,7 +107,7 @@ class LogisticClassifier(SharesClassifier):
             )
             labelled = np.sort(generator.choice(labelled, most, replace=False))
         features, observed = self.scaler_.transform(X)[labelled], labels.observed[labelled]
-        targets = _shares(observed)
+        targets = tag_weights(observed)
         whole = SoftmaxProblem(features, targets)
         strengths = self._strengths(whole)
         self.validation_scores_ = {}
@@ -115,7 +115,7 @@ class LogisticClassifier(SharesClassifier):
         best, cut_on, rows = PathPoint(constant, strengths[0], 0), features, "training rows"
         logits: Any = None  # of held-out rows, from the model that did not see them
         if given is not None:
-            truth = _shares(given[1])
+            truth = tag_weights(given[1])
             cut_on, rows, seen = self.scaler_.transform(given[0]), "validation rows", has_label(given[1])
             if len(strengths) > 1:
                 some = _some(np.arange(len(labelled)), len(labels.classes), generator)
@@ -187,12 +187,6 @@ class LogisticClassifier(SharesClassifier):
 
     def _marginal(self, log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
         return super()._marginal(log_shares if self.single_label_ else log_softmax(log_shares, axis=1))
-
-
-def _shares(observed: Any) -> Any:
-    """Share a row's weight among its observed labels, as a CSR array; a row without any has zeros."""
-    rows, labels, share = cases(observed)
-    return csr((share, (rows, labels)), shape=observed.shape)
 
 
 def _some(rows: NDArray[np.intp], n_labels: int, generator: np.random.Generator) -> NDArray[np.intp]:

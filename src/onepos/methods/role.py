@@ -115,6 +115,8 @@ class ExpectedPositiveClassifier(GraphClassifier):
         "regularizer_weight": [POSITIVE_OR_ZERO],
     }
 
+    _learns_likelihood: ClassVar[bool] = False
+
     def _make_objective(self, context: Context) -> Objective:
         number = self._set_n_positives(context)
         loss = partial(expected_positive, n_positives=number, weight=self.regularizer_weight)
@@ -167,8 +169,6 @@ class ROLEClassifier(ExpectedPositiveClassifier):
         "label_rate_factor": [POSITIVE_OR_ZERO],
     }
 
-    # Its estimated labels pull away from the observed ones, as those of SMILE do.
-    _judged_by_likelihood: ClassVar[bool] = False
     # Θ starts at the logits of the scores.
     _takes: ClassVar[tuple[str, ...]] = ("graph_features", "label_scores")
 

@@ -314,7 +314,13 @@ class TableModel(BaseEstimator):
         return label_sets(np.asarray(probabilities), self.thresholds_, at_least_one=self.at_least_one_)
 
     def calibrate(
-        self, table: pd.DataFrame, labels: pd.DataFrame, *, sets: Literal["sample", "half"] = "sample"
+        self,
+        table: pd.DataFrame,
+        labels: pd.DataFrame,
+        *,
+        sets: Literal["sample", "half"] = "sample",
+        precision: float | None = None,
+        recall: float | None = None,
     ) -> Self:
         """Correct ranking and sets by rows that training did not see; see the classifiers' ``calibrate``.
 
@@ -325,7 +331,9 @@ class TableModel(BaseEstimator):
             raise ValueError("table and labels have different indices: they must be of the same rows, in one order.")
         features, estimator = self.encoder_.transform(table), self.estimator_
         before = np.asarray(estimator.predict_proba(features)).sum(axis=1).mean()
-        after = np.asarray(estimator.calibrate(features, labels, sets=sets).predict_proba(features))
+        estimator.calibrate(features, labels, sets=sets, precision=precision, recall=recall)
+        after = np.asarray(estimator.predict_proba(features))
+        self.at_least_one_ = estimator.at_least_one_
         self.facts_["calibration"] = {
             "rows": len(table),
             "labels_per_row": float((labels.to_numpy() > 0).sum(axis=1).mean()),

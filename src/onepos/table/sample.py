@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from onepos.exceptions import DataFileError
-from onepos.label_sets.calibration import fit_calibration
+from onepos.label_sets.calibration import out_of_fold
 from onepos.label_sets.choice import even_choice_p_value, even_shares, rate_intervals
 from onepos.label_sets.thresholds import cardinality_threshold, label_sets
 from onepos.metrics import row_values
@@ -19,7 +19,7 @@ from onepos.table.model import TableModel
 #: Tags are called chosen if even choice would show such a difference in fewer than this share of samples.
 LEVEL = 0.01
 FEWEST_ROWS = 20
-_N_FOLDS, _RESAMPLES = 10, 2000
+_RESAMPLES = 2000
 Numbers = NDArray[np.float64]
 
 
@@ -64,13 +64,14 @@ def check_sample(model: TableModel, data: TableData, sample: KnownLabels) -> Sam
         cut: Any = cardinality_threshold(before, size, at_least_one=model.at_least_one_)
     else:
         cut = model.thresholds_
-    after, sets = _out_of_fold(ranking, truth, model)
+    after = expit(out_of_fold(ranking, truth))
+    size = estimator.n_positives or float(truth.sum(axis=1).mean())
+    sets = _sets(model, after, cardinality_threshold(after, size, at_least_one=model.at_least_one_))
     counts = np.array([model.facts_["counts"][name] for name in model.labels_], dtype=np.float64)
     rates, even, p_value = rate_intervals(truth), even_shares(truth), even_choice_p_value(counts, truth)
     columns = zip(model.labels_, counts / counts.sum(), even, truth.mean(axis=0), *rates.T, strict=True)
     records = [dict(zip(("label", "tagged", "even", "true", "low", "high"), row, strict=True)) for row in columns]
-    sets_before = label_sets(before, cut, at_least_one=model.at_least_one_)
-    parts = [_parts(truth, before, sets_before), _parts(truth, after, sets)]
+    parts = [_parts(truth, before, _sets(model, before, cut)), _parts(truth, after, sets)]
     (now, corrected, change), per_row = _intervals(truth, *parts)
     notes = sample.notes
     if (truth.sum(axis=1) <= 1).all():
@@ -78,19 +79,8 @@ def check_sample(model: TableModel, data: TableData, sample: KnownLabels) -> Sam
     return SampleCheck(len(truth), records, p_value, p_value < LEVEL, per_row, now, corrected, change, notes)
 
 
-def _out_of_fold(ranking: Numbers, truth: NDArray[np.bool_], model: TableModel) -> tuple[Numbers, NDArray[np.int64]]:
-    """Return probabilities and sets of rows by corrections that were learnt from the other rows."""
-    fold = np.random.default_rng(0).permutation(len(truth)) % _N_FOLDS
-    probabilities, sets = np.empty(truth.shape), np.empty(truth.shape, dtype=np.int64)
-    for number in range(_N_FOLDS):
-        held = fold == number
-        calibration = fit_calibration(ranking[~held], truth[~held])
-        size = model.estimator_.n_positives or float(truth[~held].sum(axis=1).mean())
-        seen = expit(calibration.apply(ranking[~held]))
-        cut = cardinality_threshold(seen, size, at_least_one=model.at_least_one_)
-        probabilities[held] = expit(calibration.apply(ranking[held]))
-        sets[held] = label_sets(probabilities[held], cut, at_least_one=model.at_least_one_)
-    return probabilities, sets
+def _sets(model: TableModel, probabilities: Numbers, cut: Any) -> NDArray[np.int64]:
+    return label_sets(probabilities, cut, at_least_one=model.at_least_one_)
 
 
 def _parts(truth: NDArray[np.bool_], probabilities: Numbers, sets: NDArray[np.int64]) -> Numbers:

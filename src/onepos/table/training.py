@@ -170,7 +170,7 @@ def make_estimator(
 ) -> OnePositiveClassifier:
     """Build the estimator and validate its settings, before anything is read or trained."""
     estimator = make_classifier(method, random_state=random_state)
-    known = estimator.get_params(deep=False)
+    known = estimator.get_params()
     unknown = [name for name in params if name not in known]
     if unknown:
         with_it = [key for key in METHODS if unknown[0] in METHODS[key].load_class()._get_param_names()]

@@ -35,7 +35,9 @@ class Checkpoint:
 
         steps = run.steps
         parts = {"objective": run.last_state, "running": steps.objective.running_state()}
-        if run.best_epoch >= 0 and run.best_state is not run.last_state:
+        if run.average is not None:
+            parts["average"] = run.average.state_dict()
+        if run.best_epoch >= 0 and run.best_state is not run.kept_state:
             parts["best"] = run.best_state
         for loss, optimizer in steps.optimizers.items():
             for number, state in optimizer.state_dict()["state"].items():
@@ -74,6 +76,8 @@ class Checkpoint:
         try:
             steps.objective.load_state_dict(state)
             steps.objective.resume(_named(tensors, "running."))
+            if run.average is not None:
+                run.average.load_state_dict(_named(tensors, "average."))
             for loss in header["losses"]:
                 _restore(steps.optimizer(loss), _named(tensors, f"optimizer.{loss}."))
             for name, (_, put_back) in self._random_states(steps.generator).items():
@@ -84,6 +88,7 @@ class Checkpoint:
             ) from error
         device = next(steps.objective.parameters()).device
         run.last_state = {name: value.to(device) for name, value in state.items()}
+        run.kept_state = run.averaged_state()
         run.history.records[:] = header["records"]
         run.restart, run.best_score, run.best_epoch = (
             header["restart"],
@@ -91,7 +96,7 @@ class Checkpoint:
             header["best"]["epoch"],
         )
         if run.best_epoch >= 0:
-            run.best_state = {name: value.to(device) for name, value in best.items()} or run.last_state
+            run.best_state = {name: value.to(device) for name, value in best.items()} or run.kept_state
         run.history.facts["resumed_after_epoch"] = len(run.history)
 
     def _random_states(self, generator: torch.Generator) -> dict[str, tuple[Callable[[], Tensor], Callable[..., Any]]]:

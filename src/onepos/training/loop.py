@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 
 from onepos import metrics
 from onepos._utils import storage
@@ -155,8 +157,8 @@ def train(
     generator : torch.Generator
         Shuffles the rows. The objective draws from it too.
     scorer : callable, optional
-        ``scorer(network)`` returns the value of ``selection``. It is called before the first epoch, which counts as
-        epoch 0, and after each.
+        ``scorer(network)`` returns the value of ``selection``. It is called after each epoch and, at the end, for the
+        start, epoch 0, which is kept if no epoch is better. Patience does not count the start.
     selection : str
         The one of ``SELECTION_METRICS`` that chooses the epoch.
     callbacks : sequence of Callback
@@ -165,6 +167,10 @@ def train(
 
     Notes
     -----
+    With ``schedule.average``, a moving average of the network's weights is what is scored, shown to callbacks after an
+    epoch, and kept. Patience waits while the score rises again, as it does after losses that first pull the network
+    away from a good start.
+
     Ctrl-C ends training after the current batch and keeps a usable model. If a loss stops being finite, the last finite
     epoch is restored. Both warn. Training also ends when ``time_left`` is used up: after the current batch, which is
     scored as if the epoch were complete and is not written to a checkpoint.
@@ -174,12 +180,10 @@ def train(
     """
     start = copy.deepcopy(objective.state_dict())
     heard = callbacks if rows.processes.rank == 0 else ()
-    run = Run(Steps(objective, rows, schedule, generator), scorer, selection, heard, checkpoint, start, start)
+    run = Run(Steps(objective, rows, schedule, generator), scorer, selection, heard, checkpoint, start)
     for callback in heard:
         callback.on_train_begin(objective, schedule.n_epochs)
     with flushed_denormals():
-        objective.eval()
-        run.score(-1)
         if checkpoint is not None:
             checkpoint.resume(run)
         try:
@@ -191,17 +195,28 @@ def train(
             if rows.processes.size > 1:
                 raise  # the others may have seen it in another batch
             reason = "interrupted"
+            run.kept_state = run.averaged_state()
             warn(
                 f"training was interrupted in epoch {len(run.history) + 1}; the model is usable as it stands.",
                 TrainingWarning,
                 stacklevel=4,
             )
+        objective.eval()
+        run.restore_best()
     run.history.facts["stopped"] = reason
-    run.restore_best()
-    objective.eval()
     for callback in heard:
         callback.on_train_end(objective)
     return run.history
+
+
+def _move_average(share: float, averages: Sequence[Tensor], values: Sequence[Tensor], n_averaged: Tensor) -> None:
+    """Move averages towards values by a share, a larger one in the first steps; counts are taken over."""
+    share = max(share, 9.0 / (10.0 + float(n_averaged)))
+    for average, value in zip(averages, values, strict=True):
+        if average.is_floating_point():
+            average.lerp_(value, share)
+        else:
+            average.copy_(value)
 
 
 @dataclass
@@ -213,20 +228,55 @@ class Run:
     metric: str
     callbacks: Sequence[Callback]
     checkpoint: "Checkpoint | None"
-    last_state: dict[str, Tensor]
-    best_state: dict[str, Tensor]
-    #: Larger is better, whatever the metric.
+    start_state: dict[str, Tensor]
+    #: After the last epoch: what training goes on from, and what is scored, with the average of the network's weights.
+    last_state: dict[str, Tensor] = field(init=False)
+    kept_state: dict[str, Tensor] = field(init=False)
+    best_state: dict[str, Tensor] = field(init=False)
+    average: AveragedModel | None = field(init=False)
+    #: The best value of the metric, times ``sign``.
     best_score: float = -math.inf
     best_epoch: int = -1
     #: The last epoch after which the best network was put back, to be trained on.
     restart: int = -1
     history: History = field(default_factory=History)
 
+    def __post_init__(self) -> None:
+        self.last_state = self.kept_state = self.best_state = self.start_state
+        self.average = self.new_average()
+
+    @property
+    def sign(self) -> float:
+        """Factor on the metric that makes a larger value the better one."""
+        return 1.0 if higher_is_better(self.metric) else -1.0
+
+    def new_average(self) -> AveragedModel | None:
+        """Return an average of the network's weights that begins with what they are, if one is wanted."""
+        schedule, n_rows = self.steps.schedule, len(self.steps.rows.trainable)
+        if not schedule.average:
+            return None
+        n_steps = schedule.average * math.ceil(n_rows / schedule.batch_size)
+        update = partial(_move_average, -math.expm1(-1.0 / n_steps))
+        return AveragedModel(self.steps.objective.network, multi_avg_fn=update, use_buffers=True)
+
+    def averaged_state(self) -> dict[str, Tensor]:
+        """Return a copy of the objective's state with the averaged weights of its network."""
+        state = copy.deepcopy(self.steps.objective.state_dict())
+        if self.average is not None:
+            state |= {f"network.{name}": value.clone() for name, value in self.average.module.state_dict().items()}
+        return state
+
+    def rises(self, n_epochs: int) -> bool:
+        """Whether the later half of the last epochs scored better than the earlier half."""
+        scores, half = self.history[f"valid_{self.metric}"][-n_epochs:], n_epochs // 2
+        return bool(self.sign * sum(scores[len(scores) - half :]) > self.sign * sum(scores[:half]))
+
     def reason_to_stop(self) -> str:
         """Return why no further epoch is needed or possible, "" if there is no reason."""
         schedule, n_done = self.steps.schedule, len(self.history.records)
         waited = n_done - 1 - max(self.best_epoch, self.restart)
-        if self.scorer is not None and schedule.patience is not None and waited >= schedule.patience:
+        patience = schedule.patience
+        if self.scorer is not None and patience is not None and waited >= patience and not self.rises(patience):
             return "early"
         if n_done >= schedule.n_epochs:
             return "max_epochs"
@@ -248,22 +298,30 @@ class Run:
                 stacklevel=5,
             )
             return "diverged"
-        self.last_state = copy.deepcopy(objective.state_dict())
+        self.last_state, self.kept_state = copy.deepcopy(objective.state_dict()), self.averaged_state()
+        objective.load_state_dict(self.kept_state)
         objective.eval()
-        record |= objective.describe_epoch() | self.score(epoch)
+        record |= objective.describe_epoch()
+        if self.scorer is not None:
+            value = self.score()
+            record[f"valid_{self.metric}"] = value
+            if self.sign * value > self.best_score:
+                self.best_score, self.best_epoch, self.best_state = self.sign * value, epoch, self.kept_state
         self.history.append({"epoch": epoch + 1, **record, "seconds": time.perf_counter() - started})
         if not complete:
             return "time"
         if objective.end_epoch(None if self.scorer is None else epoch - max(self.best_epoch, self.restart)):
             # The best epoch's network with what else the objective trains; the best epoch is then sought anew.
             best = {name: value for name, value in self.best_state.items() if name.startswith("network.")}
-            self.last_state = self.last_state | best
+            self.last_state = self.kept_state = self.last_state | best
             objective.load_state_dict(self.last_state)
+            self.average = self.new_average()
             self.restart, self.best_score = epoch, -math.inf
         if self.checkpoint is not None and processes.rank == 0:
             self.checkpoint.save(self)
         # Every callback sees every epoch, whatever an earlier one wants.
         wishes = [callback.on_epoch_end(objective, self.history[-1]) for callback in self.callbacks]
+        objective.load_state_dict(self.last_state)
         return "callback" if processes.agree(any(wishes)) else ""
 
     def run_epoch(self, epoch: int) -> tuple[dict[str, float], bool]:
@@ -284,6 +342,8 @@ class Run:
                 value = self.steps.take(name, loss) * len(index)
                 sums[name] = sums[name].add_(value) if name in sums else value
                 last = name
+            if self.average is not None:
+                self.average.update_parameters(self.steps.objective.network)
             n_seen += len(index)
             for callback in self.callbacks:
                 callback.on_batch_end(position + 1, len(batches))
@@ -308,26 +368,28 @@ class Run:
                 (everyone,) = rows.processes.sum([written])
                 state[rows.trainable] = everyone[rows.trainable]
         rows.processes.same_state(objective)
+        if self.average is not None:
+            rows.processes.same_state(self.average)
 
-    def score(self, epoch: int) -> dict[str, float]:
-        """Score the network as it is and keep it if it is the best so far; epoch −1 is the start."""
-        if self.scorer is None:
-            return {}
+    def score(self) -> float:
+        """Return the selection metric of the network as it is; process 0 computes it for all."""
+        assert self.scorer is not None
         processes = self.steps.rows.processes
-        value = processes.agree(self.scorer(self.steps.objective.network) if processes.rank == 0 else 0.0)
-        score = value if higher_is_better(self.metric) else -value
-        if score > self.best_score:
-            self.best_score, self.best_epoch, self.best_state = score, epoch, self.last_state
-        return {f"valid_{self.metric}": value}
+        value: float = processes.agree(self.scorer(self.steps.objective.network) if processes.rank == 0 else 0.0)
+        return value
 
     def restore_best(self) -> None:
-        """Put the best epoch back into the objective, if epochs were scored."""
-        if self.scorer is None:
-            return
-        facts = self.history.facts
-        if math.isfinite(self.best_score):
-            self.steps.objective.load_state_dict(self.best_state)
+        """Put what is to be kept into the objective: the best epoch, or the start if none is better, else the last."""
+        kept, facts = self.kept_state, self.history.facts
+        if self.best_score == -math.inf and self.restart >= 0:  # nothing was trained after the best network came back
             facts["best_epoch"] = self.best_epoch + 1
-            facts[f"best_{self.metric}"] = self.best_score if higher_is_better(self.metric) else -self.best_score
-        elif self.best_score == -math.inf and self.restart >= 0:  # restarted from it, and not trained since
-            facts["best_epoch"] = self.best_epoch + 1
+        elif self.scorer is not None:
+            self.steps.objective.load_state_dict(self.start_state)
+            start_score = self.sign * self.score()
+            if self.best_score <= start_score:
+                self.best_score, self.best_epoch, self.best_state = start_score, -1, self.start_state
+            if math.isfinite(self.best_score):
+                kept = self.best_state
+                facts["best_epoch"] = self.best_epoch + 1
+                facts[f"best_{self.metric}"] = self.sign * self.best_score
+        self.steps.objective.load_state_dict(kept)

@@ -27,13 +27,10 @@ def assume_negative(
     targets = (observed > 0).to(logits.dtype)
     if label_smoothing:
         targets = targets * (1.0 - 2.0 * label_smoothing) + label_smoothing
-    weights = None if unobserved_weight == 1.0 else unobserved_weights(observed, unobserved_weight, logits.dtype)
+    weights = (
+        None if unobserved_weight == 1.0 else torch.ones_like(targets).masked_fill_(observed == 0, unobserved_weight)
+    )
     return binary_cross_entropy(logits, targets, weights)
-
-
-def unobserved_weights(observed: Tensor, weight: float, dtype: torch.dtype) -> Tensor:
-    """``weight`` where nothing is known, 1 where a label was observed or is known to be absent."""
-    return torch.ones_like(observed, dtype=dtype).masked_fill_(observed == 0, weight)
 
 
 def softmax_cross_entropy(logits: Tensor, observed: Tensor) -> Tensor:

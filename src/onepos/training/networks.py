@@ -34,8 +34,9 @@ def linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> 
     return layer
 
 
-#: Bytes per weight: the weight itself; while it is trained also its gradient, two means of Adam, and the best epoch's.
-_STORED, _TRAINED = 4.0, 20.0
+#: Bytes per weight: the weight itself; while it is trained also its gradient, two means of Adam, the best
+#: epoch's and the average.
+_STORED, _TRAINED = 4.0, 24.0
 
 
 def _check_size(sizes: Sequence[int], generator: torch.Generator | None) -> None:

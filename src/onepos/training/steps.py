@@ -23,7 +23,8 @@ from onepos.training.objective import Batch, Groups, Objective, TrainingRows
 class Schedule:
     """How long and how fast to train; names as in ``NeuralClassifier``.
 
-    ``accumulation`` is the number of portions that a batch is computed in.
+    ``accumulation`` is the number of portions that a batch is computed in, ``average`` the number of epochs over which
+    weights are averaged (0: they are not), ``n_pretraining`` the number of epochs that pretrain hidden layers before.
     """
 
     n_epochs: int
@@ -33,6 +34,8 @@ class Schedule:
     patience: int | None = None
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     accumulation: int = 1
+    average: float = 0.0
+    n_pretraining: int = 0
 
 
 def check_rate_factors(network: nn.Module, factors: Mapping[str, Any]) -> None:
@@ -94,14 +97,18 @@ class Steps:
     schedule: Schedule
     generator: torch.Generator
     optimizers: dict[str, AdamW] = field(default_factory=dict)
+    #: What each of them trains, in the order in which gradients are computed.
+    trained: dict[str, list[Tensor]] = field(default_factory=dict)
 
     def optimizer(self, loss: str) -> AdamW:
         """Return the optimiser of the named loss, made when it is first asked for."""
         if loss not in self.optimizers:
             objective, schedule = self.objective, self.schedule
             groups = with_rate_factors(objective.trained_by(loss), objective.network, schedule.rate_factors)
+            self.trained[loss] = []
             for group in groups:
                 group["lr"] *= schedule.learning_rate
+                self.trained[loss] += group["params"]
             self.optimizers[loss] = AdamW(groups, weight_decay=schedule.weight_decay, fused=True)
         return self.optimizers[loss]
 
@@ -115,7 +122,7 @@ class Steps:
         """Take a step on a loss and return its value."""
         optimizer = self.optimizer(name)
         *gradients, value = self._shares(name, loss) if isinstance(loss, Tensor) else loss
-        for parameter, gradient in zip(_parameters(optimizer), gradients, strict=True):
+        for parameter, gradient in zip(self.trained[name], gradients, strict=True):
             parameter.grad = gradient
         optimizer.step()
         optimizer.zero_grad()
@@ -129,7 +136,8 @@ class Steps:
 
     def _shares(self, name: str, loss: Tensor) -> Shares:
         """Return the derivatives of a loss by its parameters, zero where it does not depend on them, and its value."""
-        gradients = torch.autograd.grad(loss, _parameters(self.optimizer(name)), materialize_grads=True)
+        self.optimizer(name)
+        gradients = torch.autograd.grad(loss, self.trained[name], materialize_grads=True)
         return *gradients, loss.detach()
 
     def _in_portions(self, index: Tensor, number: int) -> Iterator[tuple[str, Shares]]:
@@ -159,13 +167,6 @@ class Steps:
                 return
             # Differentiated at once, so that the portion's intermediate results can go.
             yield item[0], [value * weight for value in self._shares(*item)]
-
-
-def _parameters(optimizer: AdamW) -> list[Tensor]:
-    parameters: list[Tensor] = []
-    for group in optimizer.param_groups:
-        parameters += group["params"]
-    return parameters
 
 
 class _Stream:

@@ -99,7 +99,7 @@ def _network(key: str, place: int, shape: Shape) -> dict[str, Any]:
     factor = (1.0, 1.0, 0.5)[place % 3]
     n = shape.n_rows
     share = min(1.0, max(0.1, (_ALL_EPOCHS / n) ** 0.5))  # of the epochs
-    common = {"selection_metric": "observed_likelihood", "patience": 6}
+    common = {"selection_metric": "observed_likelihood", "patience": 6, "pretraining_epochs": 0}
     if not shape.is_bag:
         batch = 32 if n <= 3000 else 64 if n <= 20_000 else max(256, auto_batch_size(n))
         rate = factor * 1e-3 * (min(batch, 256) / 16) ** 0.5

@@ -20,6 +20,12 @@ from torch import Tensor
 
 #: Uniform numbers per fast Gamma draw: one for the acceptance, and one for each step by which the shape is raised.
 _UNIFORMS = 3
+#: Lowest and highest d: floating point rounds the mass that small α put close to 0 onto 0. The lowest is the root of
+#: the smallest normal number: products of two samples stay normal, and denormal arithmetic is slow.
+_LIMITS = {
+    dtype: (math.sqrt(torch.finfo(dtype).tiny), 1.0 - torch.finfo(dtype).eps)
+    for dtype in (torch.float32, torch.float64)
+}
 #: Tries at once for the few entries whose first draw was refused: all of them fail less than once in 10¹³ times.
 _TRIES = 8
 
@@ -53,22 +59,12 @@ def _seed(generator: torch.Generator, low: int, high: int, size: tuple[int, ...]
     return torch.randint(low, high, size, generator=generator, device=generator.device).cpu().numpy()
 
 
-def _limits(dtype: torch.dtype) -> tuple[float, float]:
-    """Lowest and highest d. Small α put mass so close to 0 that floating point rounds it onto 0.
-
-    The lowest is the root of the smallest normal number: products of two samples stay normal, and denormal arithmetic
-    is slow.
-    """
-    kind = torch.finfo(dtype)
-    return math.sqrt(kind.tiny), 1.0 - kind.eps
-
-
 def _draw(shapes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw d for stacked (α, β), with the stacked implicit derivatives of ``torch.distributions.Beta``."""
     source = np.random.Generator(np.random.SFC64(int(_seed(generator, 0, 2**62, ()))))
     draws = source.beta(*shapes.numpy().astype(np.float64))
     sample = torch.from_numpy(np.stack([draws, 1.0 - draws])).to(shapes.dtype)  # 1 − d before it is rounded
-    low, high = _limits(shapes.dtype)
+    low, high = _LIMITS[shapes.dtype]
     sample = sample.clamp(min=low)
     total = shapes.sum(0).expand_as(shapes).contiguous()
     # The kernel gives ∂d/∂α / (1−d) and ∂(1−d)/∂β / d, hence the factors.
@@ -100,7 +96,7 @@ def _draw_fast(parameters: Tensor, generator: torch.Generator) -> tuple[Tensor, 
     logit = log_draws[: n // 2] - log_draws[n // 2 :]  # d = x/(x+y)
     small = np.exp(-np.abs(logit))
     over = 1.0 / (1.0 + small)
-    draw = np.clip(np.where(logit >= 0.0, over, small * over), *_limits(torch.float32))
+    draw = np.clip(np.where(logit >= 0.0, over, small * over), *_LIMITS[torch.float32])
     by_logit = small * over * over  # d·(1−d)
     slopes = slopes.reshape(2, -1) * np.stack([by_logit, -by_logit])
     shape = parameters.shape

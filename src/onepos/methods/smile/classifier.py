@@ -202,9 +202,8 @@ class SMILEClassifier(GraphClassifier):
         "warm_up_epochs": [one_of("auto"), COUNT_OR_ZERO],
     }
 
-    _bag_rate_factor: ClassVar[float] = 3.0
     # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
-    _judged_by_likelihood: ClassVar[bool] = False
+    _learns_likelihood: ClassVar[bool] = False
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, number, weight = context.n_labels, self._set_n_positives(context), 1.0
@@ -303,6 +302,8 @@ class SMILESIClassifier(NeuralClassifier):
         **NeuralClassifier._parameter_constraints,
         "warm_up_epochs": [COUNT_OR_ZERO],
     }
+
+    _learns_likelihood: ClassVar[bool] = False
 
     def _make_objective(self, context: Context) -> Objective:
         return SMILESIObjective(context.network, self.warm_up_epochs)

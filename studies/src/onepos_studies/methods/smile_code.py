@@ -29,7 +29,7 @@ from onepos.methods._neural import Context, GraphClassifier
 from onepos.methods.smile.beta import sample_beta
 from onepos.methods.smile.encoder import sparse_if_it_pays, sparse_product
 from onepos.training import Batch, Objective
-from onepos.training.losses import assume_negative, binary_cross_entropy, unobserved_weights
+from onepos.training.losses import assume_negative, binary_cross_entropy
 from onepos.training.networks import MLP, linear
 from onepos.training.objective import as_features, gather
 
@@ -178,7 +178,7 @@ class SMILEReleasedObjective(Objective):
         label_logits = self.model.encoder(batch.rows)
         targets = self.targets(label_logits.detach(), batch.observed)
         logits = self.network(batch.features)
-        weights = unobserved_weights(batch.observed, self.unobserved_weight, logits.dtype)
+        weights = torch.ones_like(logits).masked_fill_(batch.observed == 0, self.unobserved_weight)
         classifier = binary_cross_entropy(logits, targets, weights) / logits.shape[1]
         similar = batch if self.graph is None else self.graph.batch(batch)
         yield "encoder_and_classifier", self.model.loss(label_logits, similar) + classifier
@@ -214,8 +214,11 @@ class SMILEReleasedClassifier(GraphClassifier):
         "year": 2022,
         "assumptions": "near rows share labels; an unknown label is present with probability p0",
         "needs": "three constants chosen by data set",
-        "revision": 1,
+        "revision": 2,
     }
+    # As released.
+    pretraining_epochs: int | str = 0
+    average_epochs: float = 0.0
     unobserved_target: float = 0.01
     enhancement_share: float = 0.01
     unobserved_weight: float | str = 0.1
