@@ -73,7 +73,7 @@ def calibrate(
 
     If you know how often each label is true, --prevalence does without complete rows.
     """
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     place = out or model
     output.check_apart({"the sample": sample, "--prevalence": prevalence}, {"--out": place})
@@ -139,7 +139,7 @@ def ask(
     The draw is random. So the completed rows say without bias how often each label is true, and how good the model is.
     Draw from rows that training did not see.
     """
-    from onepos.table.files import TableWriter, check_output
+    from onepos.table.writing import TableWriter, check_output
 
     output.check_apart({"the model": model, "the data": data}, {"--out": out})
     check_output(out)
