@@ -297,27 +297,29 @@ class TableModel(BaseEstimator):
     def calibrate(
         self,
         table: pd.DataFrame,
-        labels: pd.DataFrame,
+        labels: pd.DataFrame | None = None,
         *,
+        rates: Any = None,
         sets: Literal["sample", "half"] = "sample",
         precision: float | None = None,
         recall: float | None = None,
     ) -> Self:
         """Correct ranking and sets by rows that training did not see; see the classifiers' ``calibrate``.
 
-        ``labels`` has all labels of the rows of ``table``, one 0/1 column for each label of the model.
+        ``labels`` has all labels of the rows of ``table``, one 0/1 column for each label of the model. Instead,
+        ``rates`` has the share of rows with each label.
         """
         self._check_trained()
-        if not labels.index.equals(table.index):
+        if labels is not None and not labels.index.equals(table.index):
             raise ValueError("table and labels have different indices: they must be of the same rows, in one order.")
         features, estimator = self.encoder_.transform(table), self.estimator_
         before = np.asarray(estimator.predict_proba(features)).sum(axis=1).mean()
-        estimator.calibrate(features, labels, sets=sets, precision=precision, recall=recall)
+        estimator.calibrate(features, labels, rates=rates, sets=sets, precision=precision, recall=recall)
         after = np.asarray(estimator.predict_proba(features))
         self.at_least_one_ = estimator.at_least_one_
         self.facts_["calibration"] = {
             "rows": len(table),
-            "labels_per_row": float((labels.to_numpy() > 0).sum(axis=1).mean()),
+            "labels_per_row": float(after.sum(axis=1).mean() if labels is None else (labels > 0).sum(axis=1).mean()),
             "expected_before": float(before),
             "expected_after": float(after.sum(axis=1).mean()),
             "set_size": float(self._sets(after).sum(axis=1).mean()),
