@@ -50,7 +50,7 @@ def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
     for words in (
         "90 rows",
         "1 text, 2 number, 1 category, 1 boolean",
-        "'light', 'size' each number → 1 feature, standardised",
+        "'width', 'light' each number → 1 feature, standardised",
         "'light': 1 missing, filled with the median",
         "rows without a tag: 1",
         "an on 81 rows",
@@ -249,7 +249,7 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
         (("fit", "nosuch.csv", "--label", "tag", "--out", "{tmp}/m"), "no such file"),
         (("fit", "{tmp}/empty.csv", "--label", "tag", "--out", "{tmp}/m"), "is empty"),
         (("fit", "{tmp}/header.csv", "--label", "tag", "--out", "{tmp}/m"), "no row"),
-        (("fit", "{tmp}/a.xlsx", "--label", "tag", "--out", "{tmp}/m"), "cannot tell the format"),
+        (("fit", "{tmp}/a.txt", "--label", "tag", "--out", "{tmp}/m"), "cannot tell the format"),
         (FIT, "say which column"),
         ((*FIT, "--label", "nosuch"), "no column 'nosuch'"),
         ((*FIT, "--label", "tag", "--text", "nosuch"), "named as text"),
@@ -305,7 +305,7 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
 def test_every_mistake_is_one_line_and_exit_code_2(run, folder, tmp_path, arguments, words):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "header.csv").write_text("x,tag\n")
-    (tmp_path / "a.xlsx").write_text("")
+    (tmp_path / "a.txt").write_text("")
     (tmp_path / "untagged.csv").write_text("x,tag\n" + "".join(f"{i},\n" for i in range(5)))
     (tmp_path / "one.csv").write_text("x,tag\n" + "".join(f"{i},same\n" for i in range(5)))
     before = sorted(tmp_path.iterdir())

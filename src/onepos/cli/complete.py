@@ -25,9 +25,9 @@ EXAMPLES = (
     "onepos complete photos.csv --model photos.onepos --out completed.csv --top 3",
 )
 #: Options of ``fit`` that this command does not have: they are about data other than one table with a column of tags.
-WITHOUT = ("labels", "cache")
+WITHOUT = ("labels",)
 #: Options that have an effect with --model, too.
-_WITH_MODEL = ("data", "image", "embed", "allow_empty", "decisions", "separator", *WITHOUT)
+_WITH_MODEL = ("data", "image", "embed", "allow_empty", "decisions", "separator", "sheet", *WITHOUT)
 
 
 class Tool(StrEnum):
@@ -59,7 +59,7 @@ def complete(
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.table.files import check_output, check_place
+    from onepos.table.writing import check_output, check_place
 
     options = TrainingOptions(**training)
     opt.check_limits(threshold, top)
@@ -174,7 +174,7 @@ def _open(options: TrainingOptions, path: Path) -> "tuple[TableModel, TableData]
             written = field.name.replace("_", "-")
             raise InputError(f"--{written} is for training, and --model trains nothing: leave one of them out.")
     model = opt.open_model(path, options.data, options.embed)
-    return model, read_as_trained(model, options.data)
+    return model, read_as_trained(model, options.data, sheet=options.sheet)
 
 
 def _as_json(completion: "Completion", trained: Trained | None, out: Path, review: Path | None) -> dict[str, Any]:

@@ -26,7 +26,9 @@ def flag(name: str, text: str, **more: Any) -> Any:
     return typer.Option(name, help=text, **more)
 
 
-Data = Annotated[Path, typer.Argument(help="CSV, TSV or parquet.", show_default=False)]
+_DATA = "CSV, TSV, parquet, JSON lines or Excel; or a folder of such files."
+Data = Annotated[Path, typer.Argument(help=_DATA, show_default=False)]
+Sheet = Annotated[str | None, option("NAME", "Sheet of an Excel file (default: the first).")]
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
 Out = Annotated[Path, option("FILE", ".csv, .tsv or .parquet.")]
 Label = Annotated[str | None, option("COL", "Column holding one tag per row; cells may be blank.")]
@@ -96,9 +98,7 @@ class TrainingOptions:
     checkpoint: Annotated[
         Path | None, option("DIR", "Save the run here after each epoch; the same command resumes it.")
     ] = None
-    cache: Annotated[
-        Path | None, option("DIR", "Folder for temporary features, if the data is a folder of shards.")
-    ] = None
+    sheet: Sheet = None
 
     def command_line(self, command: str, **more: Path) -> str:
         """Return a command with these options, as it can be pasted; ``more`` are further ones."""
@@ -163,10 +163,9 @@ def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] 
 def open_model(path: Path, data: Path, embed: list[str] | None) -> "TableModel":
     """Load a model of tables for the rows of a file, with the embedders of this machine."""
     from onepos.table import TableModel
-    from onepos.table.files import PARQUET, SEPARATED
+    from onepos.table.formats import READABLE
 
-    tables = (*SEPARATED, *PARQUET)
-    if path.suffix.lower() in tables and data.suffix.lower() not in tables:
+    if path.suffix.lower() in READABLE and not data.is_dir() and data.suffix.lower() not in READABLE:
         raise InputError(f"the model comes first, then the table; {path.name} looks like a table: swap the two.")
     return TableModel.load(path, embed=embed or None, image_folder=data.parent)
 

@@ -1,4 +1,4 @@
-"""Data: generators, the paper's protocol, and CSV, TSV and parquet files; benchmark sets are in onepos-studies."""
+"""Data: generators and the paper's protocol; benchmark sets are in onepos-studies."""
 
 from onepos.datasets._generators import make_digit_scenes, make_known_posterior
 from onepos.datasets._single_positive import make_single_positive, split, split_indices

@@ -86,13 +86,13 @@ def at_observed(log_probabilities: NDArray[np.float64], observed: NDArray[Any]) 
 
 
 def pool_weights(
-    log_p: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float = PRIOR_ROWS
+    log_p: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float | NDArray[np.float64] = PRIOR_ROWS
 ) -> tuple[NDArray[np.float64], float]:
     """Return the weights of Σ_m w_m q_m that make the observed labels most likely, and the mean log-likelihood reached.
 
     ``log_p`` is ``at_observed`` of each member, shape (n_members, n_cases); ``observed`` is as for
     ``inverse_temperature``. Expectation and maximisation alternate. With ``prior_rows`` (Dirichlet's concentration less
-    one) no weight is zero.
+    one, for all members or for each) no weight is zero.
 
     Examples
     --------
@@ -108,7 +108,8 @@ def pool_weights(
         with np.errstate(divide="ignore"):  # without a prior a weight may reach zero, and stays there
             joint = log_p + np.log(weights)[:, None]
         explained = np.exp(joint - logsumexp(joint, axis=0)) @ share  # rows that each member explains
-        new = (explained + prior_rows) / (share.sum() + n_members * prior_rows)
+        new = explained + prior_rows
+        new /= new.sum()
         moved = float(np.abs(new - weights).max())
         weights = new
         if moved < 1e-9:

@@ -78,14 +78,14 @@ def compare(
         if not estimator.history_.facts.get("converged", True):  # nothing can be said about the columns
             facts["barely_beats_frequency"] = False
         return facts
-    features, observed = rows.some(rows.held)
+    features, observed = rows.features[rows.held], rows.observed[rows.held]
     methods = {method: rank_held_out(estimator, features, observed)}
     train, tags = rows.to_fit(labels)
     with apart(), progress_to(None), quiet(LabelWarning), quiet(TrainingWarning):
         if method != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
             methods[FREQUENCY] = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)
-        if method != BASELINE and rows.most is None:
+        if method != BASELINE:
             with deadline(time.monotonic() + _MOST_SECONDS):
                 fitted = make_classifier(BASELINE, random_state=random_state).fit(train, tags)
             methods[BASELINE] = rank_held_out(fitted, features, observed)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from onepos._utils.context import tell
 from onepos._utils.labels import cell_text
 from onepos._utils.validation import shorten
-from onepos.table.files import CHUNK_ROWS, TableData, TableWriter, read_chunks, read_table
-from onepos.table.kinds import IMAGE, NUMBER, SUGGESTED, TEXT, Tally, is_suggestion, named
+from onepos.table.files import CHUNK_ROWS, TableData, read_chunks, read_table
+from onepos.table.kinds import IMAGE, NUMBER, SUGGESTED, TEXT, Tally, distinct_cells, is_suggestion, named
 from onepos.table.model import TableModel
 from onepos.table.tags import (
     JOINED_BY,
@@ -25,6 +25,7 @@ from onepos.table.tags import (
     row_ids,
     split_tags,
 )
+from onepos.table.writing import TableWriter
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def predict_file(
     out: str | Path,
     output: Output | None = None,
     *,
+    sheet: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Predicted:
     """Write predictions for the rows of a file, in their order, with ``chunk_rows`` rows in memory at a time.
@@ -73,14 +75,15 @@ def predict_file(
     filled = output.threshold is None and model.at_least_one_ and not output.allow_empty
     separator, notes = _separator(model, output.separator)
     with TableWriter(out, escape_formulas=output.escape_formulas) as table:
-        for piece in read_chunks(data, **reading_options(model), rows=chunk_rows):
+        for piece in read_chunks(data, **reading_options(model), sheet=sheet, rows=chunk_rows):
             chunk = piece.frame
             if not table.rows:
                 notes += _notes_on_columns(model, chunk)
             probabilities = model.predict_proba(chunk, tally)
             if model.id_ in chunk.columns:
-                cells = chunk[model.id_].astype(object)
-                ids = cells.map(lambda cell: cell if isinstance(cell, str) else cell_text(cell), na_action="ignore")
+                codes, cells = distinct_cells(chunk[model.id_])
+                texts = [*(cell if isinstance(cell, str) else cell_text(cell) for cell in cells), None]
+                ids = pd.Series(np.array(texts, dtype=object)[codes], index=chunk.index, name=model.id_)
                 # Tables can be joined by ids of the same type. A piece may have none.
                 whole = not table.is_text and model.id_ in piece.integers
                 ids = ids.astype("Int64" if whole else "string")
@@ -123,17 +126,15 @@ def reading_options(model: TableModel) -> dict[str, Any]:
     kinds = model.encoder_.kinds_
     plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
-    return {
-        "words": model.encoder_.words_,
-        "plain": plain,
-        "numbers": [name for name in kinds if kinds[name] == NUMBER],
-    }
+    return {"plain": plain, "numbers": [name for name in kinds if kinds[name] == NUMBER]}
 
 
-def read_as_trained(model: TableModel, path: str | Path, label: str | None = None) -> TableData:
+def read_as_trained(
+    model: TableModel, path: str | Path, label: str | None = None, *, sheet: str | None = None
+) -> TableData:
     """Read a file whole, so that its columns are what they were in training; ``label`` is another column of tags."""
     options = reading_options(model)
-    return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])]})
+    return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])]}, sheet=sheet)
 
 
 def _as_columns(probabilities: pd.DataFrame, *, rounded: bool) -> pd.DataFrame:

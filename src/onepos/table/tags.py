@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from onepos._utils.context import warn
@@ -125,8 +127,12 @@ def join_tags(
     taken = values >= (np.asarray(threshold) if top is None else 0.0)
     if at_least_one:
         taken[np.arange(len(taken)), order[:, 0]] |= ~taken.any(axis=1)
-    sets = ([labels[j] for j in row if chosen[j]] for row, chosen in zip(order, taken, strict=True))
-    return [separator.join(labels_of_row[:top]) for labels_of_row in sets]
+    ranked = np.take_along_axis(taken, order, axis=1)
+    ranked[:, top:] &= top is None
+    ends = np.concatenate([[0], ranked.sum(axis=1).cumsum()]).astype(np.int32)
+    sets = pa.ListArray.from_arrays(pa.array(ends), pa.array(labels, pa.string()).take(pa.array(order[ranked])))
+    joined: list[str] = pc.binary_join(sets, separator).to_pylist()
+    return joined
 
 
 def joining_sign(labels: Sequence[str]) -> str:

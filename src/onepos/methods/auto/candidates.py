@@ -23,6 +23,8 @@ _DENSE = (("frequency", "logistic", "forest", "kernel", "capped", "wan"), ("smil
 _BAGS = (("frequency", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
 #: Of more rows than this a network needs fewer epochs.
 _ALL_EPOCHS = 36_000
+#: With at most so many rows a second forest, with the best thresholds, is worth its time.
+_FEW_ROWS = 5000
 #: Losses of the variants, in turn.
 _VARIANTS = ("softmax", "capped", "wan", "an")
 
@@ -70,6 +72,8 @@ def first_candidates(
     order = [key for key in (*first, *later) if key in keys]
     candidates = [_candidate(key, place, shape, scale, n_positives) for place, key in enumerate(order)]
     n_first = sum(key in keys for key in first) or len(candidates)
+    if "forest" in keys and not shape.is_bag and shape.n_rows <= _FEW_ROWS:
+        candidates.append(Candidate("forest", {"splitter": "best"}))
     return candidates[:n_first], candidates[n_first:]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import log_expit, log_softmax, logsumexp
+from scipy.special import log_expit, log_softmax
 
 from onepos import metrics
 from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights
@@ -29,6 +29,10 @@ _MOST_JUDGED = 500_000
 #: With more labelled rows candidates are judged by one part, of ``_HELD`` rows, and begin with a sample of the others.
 MANY_ROWS = 36_000
 _HELD, _LEAST_HELD = 5000, 500
+#: Rows that each kind is taken to have explained beforehand, its variants together; all networks are of one kind. With
+#: few rows the most likely weights are luck. Chosen on 14 tables of 80 to 400 rows; average precision on nine others
+#: rose by .003. Ten times as much costs .002.
+_PRIOR_ROWS = 0.5
 #: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
 LEAST_WEIGHT = 0.05
 
@@ -188,19 +192,17 @@ def links_of(model: OnePositiveClassifier) -> tuple[str, ...]:
 
 
 def weigh(contenders: list[Contender], observed: NDArray[np.int8], n_folds: int) -> None:
-    """Judge candidates on their first folds and weigh them: all of it for the best one if the pool is less likely."""
+    """Judge candidates on their first folds and weigh them."""
     for one in contenders:
         scores = one.held_scores(n_folds)
         ways = [(link, *inverse_temperature(LINKS[link](scores), observed)) for link in links_of(one.models[0])]
         one.link, one.sharpness, one.likelihood = max(ways, key=lambda way: way[2])
     at_tags = np.stack([at_observed(one.log_probabilities(n_folds), observed) for one in contenders])
-    weights, _ = pool_weights(at_tags, observed)
+    kinds = ["network" if one.candidate.is_network else one.candidate.key for one in contenders]
+    prior = np.array([_PRIOR_ROWS / kinds.count(kind) for kind in kinds])
+    weights, _ = pool_weights(at_tags, observed, prior_rows=prior)
     weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
     weights /= weights.sum()
-    pooled = logsumexp(at_tags, axis=0, b=weights[:, None])
-    best = int(np.argmax([one.likelihood for one in contenders]))
-    if mean_likelihood(pooled, observed) < contenders[best].likelihood:
-        weights = np.eye(len(contenders))[best]
     for one, weight in zip(contenders, weights, strict=True):
         one.weight = float(weight)
 
