@@ -102,6 +102,32 @@ def test_rows_to_complete(run, folder, tmp_path):
     assert "60 rows, fewer than --n 61" in err
 
 
+def test_known_shares_stand_in_for_complete_rows(run, folder, tmp_path):
+    shares, out = {"beach": 0.5, "city": 0.3, "night": 0.7}, tmp_path / "n"
+    table = pd.DataFrame({"label": list(shares), "share": list(shares.values())})
+    table.to_csv(tmp_path / "shares.csv", index=False)
+    arguments = (
+        "calibrate",
+        folder / "m",
+        folder / "sample.csv",
+        "--prevalence",
+        tmp_path / "shares.csv",
+        "--out",
+        out,
+    )
+    assert run(*arguments)[0] == 0
+    model, rows = onepos.load(out), pd.read_csv(folder / "sample.csv")
+    assert model.predict_proba(rows).mean().to_dict() == pytest.approx(shares)
+    assert model.predict(rows).to_numpy().sum(axis=1).mean() == pytest.approx(1.5, abs=0.1)
+    code, _, err = run(*arguments, "--label", "tags")
+    assert code == 2
+    assert "leave out --label" in err
+    table[:2].to_csv(tmp_path / "shares.csv", index=False)
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "missing: night" in err
+
+
 def test_clear_errors(run, folder, tmp_path):
     code, _, err = run("calibrate", folder / "m", folder / "sample.csv")
     assert code == 2

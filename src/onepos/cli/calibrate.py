@@ -18,6 +18,7 @@ EXAMPLES = (
     "onepos calibrate photos.onepos checked.csv --label tags",
     "onepos calibrate photos.onepos checked.csv --labels beach,city,night --out better.onepos",
     "onepos calibrate photos.onepos checked.csv --label tags --precision 0.9 --out sure.onepos",
+    "onepos calibrate photos.onepos photos.csv --prevalence shares.csv",
 )
 CHECK_EXAMPLES = (
     "onepos check-tags photos.onepos checked.csv --label tags",
@@ -55,6 +56,9 @@ def calibrate(
     ] = Cut.sample,
     precision: options.Precision = None,
     recall: options.Recall = None,
+    prevalence: Annotated[
+        Path | None, options.option("CSV", "Instead of all tags: share of rows with each label (label,share).")
+    ] = None,
     out: Annotated[Path | None, options.option("MODEL", "The corrected model (default: replace the model).")] = None,
     embed: options.Embed = None,
     json: output.JsonOption = False,
@@ -66,29 +70,40 @@ def calibrate(
 
     --precision and --recall promise how good the sets are, in the mean over samples and for rows like these. The
     command refuses if the rows are too few for it.
+
+    If you know how often each label is true, --prevalence does without complete rows.
     """
     from onepos.table.writing import check_place
 
     place = out or model
-    output.check_apart({"the sample": sample}, {"--out": place})
+    output.check_apart({"the sample": sample, "--prevalence": prevalence}, {"--out": place})
     check_place(place)
-    where = _where(label, separator, labels)
+    if prevalence is not None and (label or separator or labels or precision is not None or recall is not None):
+        raise output.InputError(
+            "--prevalence stands in for rows with all their tags: leave out --label, --separator, --labels, "
+            "--precision and --recall."
+        )
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
         from onepos.table import known_labels, read_as_trained
 
         trained = options.open_model(model, sample, embed)
         content = read_as_trained(trained, sample, label)
-        known = known_labels(trained, content, **where)
-        known.check_complete()
-        trained.calibrate(content.frame, known.table, sets=cut.value, precision=precision, recall=recall)
+        if prevalence is not None:
+            notes: list[str] = []
+            trained.calibrate(content.frame, rates=_shares(prevalence), sets=cut.value)
+        else:
+            known = known_labels(trained, content, **_where(label, separator, labels))
+            known.check_complete()
+            notes = known.notes
+            trained.calibrate(content.frame, known.table, sets=cut.value, precision=precision, recall=recall)
         tell(0.9, "writing")
         trained.save(place)
     facts = trained.facts_["calibration"]
     if json:
-        output.print_json({"model": place, "notes": known.notes, **facts})
+        output.print_json({"model": place, "notes": notes, **facts})
         return
-    for note in known.notes:
+    for note in notes:
         output.print_note(note)
     output.print_prose(
         f"Corrected on {facts['rows']:,} rows with {facts['labels_per_row']:.2f} labels each; the model expected "
@@ -99,6 +114,16 @@ def calibrate(
     if recall is not None:
         output.print_prose(f"Promise: at least {recall:.0%} of the true tags are suggested, {_CONDITIONS}")
     output.print_line(f"Model:  {place}")
+
+
+def _shares(path: Path) -> dict[str, float]:
+    """Return the share of rows with each label from a file with columns label and share."""
+    from onepos.table.files import read_table
+    from onepos.table.kinds import require_columns
+
+    frame = read_table(path, plain=["label"]).frame
+    require_columns(frame, ["label", "share"], "shares")
+    return {str(name): float(share) for name, share in zip(frame["label"], frame["share"], strict=True)}
 
 
 def ask(

@@ -51,9 +51,9 @@ class ResultsFolder:
                 )
         places = {group.name: (group.file, group.sha256) for group in study.data if group.file}
         write_durably(self.path / _FILES, json.dumps(places).encode("utf-8"))
-        facts = {"study_hash": study.content_hash, "study": study.name, "description": study.description}
-        facts["cells"] = [cell.id for cell in cells_of(study)]
-        write_durably(self.path / _CELLS, json.dumps(facts).encode("utf-8"))
+        about = {"study_hash": study.content_hash, "study": study.name, "description": study.description}
+        planned = {**about, "cells": [cell.id for cell in cells_of(study)]}
+        write_durably(self.path / _CELLS, json.dumps(planned).encode("utf-8"))
         write_durably(self.path / _STUDY, text.encode("utf-8"))
 
     def planned(self) -> dict[str, Any]:
