@@ -49,9 +49,7 @@ def test_commands_can_be_pasted(page):
         assert not line.startswith("$ "), f"the copy button copies the prompt: {line}"
         words = shlex.split(LAUNCHER.sub("", line))
         # A shell understands these; the command does not see them.
-        words = words[
-            : min([words.index(sign) for sign in (">", "|", "&", "&&") if sign in words] or [len(words)])
-        ]
+        words = words[: min([words.index(sign) for sign in (">", "|", "&", "&&") if sign in words] or [len(words)])]
         if words[-1:] == ["--help"] or words == ["--version"]:
             continue
         try:
