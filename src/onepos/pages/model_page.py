@@ -29,7 +29,7 @@ _MOST_COMPLETIONS, _LONGEST_TEXT = 20, 160
 _AGREE = 0.15
 #: What each measure of complete labels means, in a few words.
 _MEANING = {
-    "average_precision": "how cleanly the true labels come first",
+    "average_precision": "how well true labels outrank false ones",
     "one_error": "rows whose first label is wrong",
     "ranking_loss": "pairs of a true and a false label in the wrong order",
     "coverage": "how far down the ranking all true labels are met",
