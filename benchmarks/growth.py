@@ -1,9 +1,9 @@
 """The default command as a table grows, beside what a user would take instead, all in the same time.
 
-python benchmarks/growth.py 100 1000 10000 100000 1000000     `onepos fit` and `onepos predict`, budget of 60 seconds
+python benchmarks/growth.py 1000 100000 1000000               `onepos fit` and `onepos predict`, budget of 60 seconds
 python benchmarks/growth.py 1000000 --budget 120 --method logistic --alone
 python benchmarks/growth.py 100000 --labels 1000              short texts with so many labels instead of columns
-python benchmarks/growth.py 100000 --busy                     on a busy machine: seconds of one core instead of the clock's
+python benchmarks/growth.py 100000 --busy                     on a busy machine: seconds of one core, not the clock's
 
 The table is generated: 12 numbers, 4 categories of 12 values, a date, an id; 30 labels, 7.5 per row, from 8 hidden
 topics. A table is the beginning of the next larger one, and all are tested on the same 5,000 rows. With --labels, a row
@@ -150,7 +150,10 @@ def ours_busy(folder, n_rows, n_labels, Y, method, budget):
     show(n_rows, f"TableModel {method}", average_precision(Y, scores), seconds, peak, f"{rate:8,.0f} rows/s")
     if method == "auto":
         records = model.estimator_.history_.to_frame()
-        print(records[["method", "rows", "log_likelihood", "weight", "seconds"]].round(3).to_string(), flush=True)
+        print(
+            records.reindex(columns=["method", "rows", "log_likelihood", "weight", "seconds"]).round(3).to_string(),
+            flush=True,
+        )
 
 
 def encoded(folder):
