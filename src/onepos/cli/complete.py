@@ -135,12 +135,10 @@ def complete(
         return
     output.print_line(f"Review page: {review}")
     if trained is None:
-        output.print_prose(
-            "Next: check the tags there, save decisions.csv, and fit again with --decisions decisions.csv."
-        )
+        output.print_prose("Next: check the tags there, save review-decisions.csv, and fit again with --decisions.")
     else:
-        again = options.command_line("fit", decisions=Path("decisions.csv"), out=out.with_suffix(".onepos"))
-        output.print_line("Next: check the tags there, save decisions.csv, then:")
+        again = options.command_line("fit", decisions=Path("review-decisions.csv"), out=out.with_suffix(".onepos"))
+        output.print_line("Next: check the tags there, save review-decisions.csv, then:")
         output.print_line(again)
 
 

@@ -37,7 +37,9 @@ Id = Annotated[str | None, option("COL", "Column that identifies a row (default:
 Drop = Annotated[str | None, option("COL,…", "Columns to leave out.")]
 Separator = Annotated[str | None, option("SIGN", "Sign between the tags of a cell (default: a cell is one tag).")]
 Image = Annotated[str | None, option("COL", "Column of picture files in the table's folder; embed them.")]
-_EMBED = "Embed text: small, good, a sentence-transformers model; pictures: an .onnx file; or module:Class. Repeatable."
+_EMBED = (
+    "Embed text: small, good or a sentence-transformers model; pictures: an .onnx file; or module:Class. Repeatable."
+)
 Embed = Annotated[list[str] | None, option("MODEL", _EMBED)]
 AllowEmpty = Annotated[bool, flag("--allow-empty", "Leave a set empty if no label reaches the threshold.")]
 EscapeFormulas = Annotated[
