@@ -37,7 +37,7 @@ Id = Annotated[str | None, option("COL", "Column that identifies a row (default:
 Drop = Annotated[str | None, option("COL,…", "Columns to leave out.")]
 Separator = Annotated[str | None, option("SIGN", "Sign between the tags of a cell (default: a cell is one tag).")]
 Image = Annotated[str | None, option("COL", "Column of picture files in the table's folder; embed them.")]
-_EMBED = "Embed text with this sentence-transformers model, pictures with this .onnx file; or module:Class; repeatable."
+_EMBED = "Embed text: small, good or a sentence-transformers model; pictures: an .onnx file; or module:Class. Repeatable."
 Embed = Annotated[list[str] | None, option("MODEL", _EMBED)]
 AllowEmpty = Annotated[bool, flag("--allow-empty", "Leave a set empty if no label reaches the threshold.")]
 EscapeFormulas = Annotated[
@@ -52,7 +52,8 @@ _THRESHOLD = "Probability from which a label is in the set (default: the model's
 Threshold = Annotated[float | None, option("P", _THRESHOLD, min=0.0, max=1.0)]
 Precision = Annotated[float | None, option("P", "Promise that this share of the suggested tags is right.")]
 Recall = Annotated[float | None, option("R", "Promise that this share of the true tags is suggested.")]
-Top = Annotated[int | None, option("K", "Write sets of the K best labels instead.", min=1)]
+_TOP = "Write sets of the K best labels instead (default with more than 200 labels: 20)."
+Top = Annotated[int | None, option("K", _TOP, min=1)]
 Verbose = Annotated[bool, flag("--verbose", "Also print every column, the members of auto, likelihoods.")]
 Report = Annotated[Path | None, option("HTML", "Also write a page about the model.")]
 _SEED = "Random seed; equal seeds give equal results (auto: if time suffices)."
