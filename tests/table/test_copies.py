@@ -184,6 +184,12 @@ def may_be_refused(name, table):
     )
 
 
+def one_line(error):
+    assert str(error)
+    assert "\n" not in str(error)
+    return str(error)
+
+
 def read(model, path, rows):
     """Return features, ids and tags; or why the file is refused."""
     try:
@@ -192,8 +198,7 @@ def read(model, path, rows):
         tags = np.vstack([split_tags(piece["tag"], None, model.labels_) for piece in pieces])
         ids = [name for piece in pieces for name in row_ids(piece, "id")]
     except DataFileError as error:
-        assert "\n" not in str(error)
-        return str(error)
+        return one_line(error)
     return np.vstack([one.toarray() if hasattr(one, "toarray") else one for one in features]), ids, tags
 
 
@@ -209,7 +214,7 @@ def check(table, source, names, rows):
             model = TableModel(method="frequency", text="text" if "text" in table.column_names else (), id="id")
             model.fit(path, label="tag")
         except DataFileError as error:
-            assert "\n" not in str(error)
+            one_line(error)
             return
         features, ids, tags = read(model, path, 1 << 20)
         assert ids == [cell.strip() for cell in texts_of(table)["id"]]
