@@ -88,7 +88,7 @@ class TrainingOptions:
     ] = None
     decisions: Annotated[Path | None, option("CSV", "Learn from reviewed labels (id,label,decision).")] = None
     seed: Annotated[int, typer.Option(metavar="N", min=0, help=_SEED)] = 0
-    budget: Annotated[float | None, option("SECONDS", "Time limit of auto (default: 60).")] = None
+    budget: Annotated[float | None, option("SECONDS", "Time limit (default: 60 for auto, else none).")] = None
     sample: Annotated[
         Path | None, option("FILE", "Calibrate probabilities on these rows, which have all their tags.")
     ] = None
@@ -121,7 +121,7 @@ class TrainingOptions:
         from onepos.table import TableModel
 
         params = settings(self.set)
-        if self.budget is not None:
+        if self.budget is not None and self.method == "auto":
             params = {"time_budget": self.budget} | params
         return TableModel(
             method=self.method,
