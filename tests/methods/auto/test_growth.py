@@ -10,6 +10,7 @@ from onepos._utils.context import deadline
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
 from onepos.methods.auto import judging, search
+from onepos.methods.auto.budget import affordable
 from onepos.methods.auto.candidates import Candidate, Shape, first_candidates
 from onepos.methods.auto.search import _has_learnt
 
@@ -143,6 +144,14 @@ def test_of_many_rows_frequencies_and_slow_members_must_be_worth_their_weight():
     alone = [contender("frequency", 0, often), contender("logistic", 1, seldom)]
     judging.weigh(alone, observed, 1, many_rows=True)
     assert alone[0].weight > 0.8  # nothing is more likely
+
+
+def test_what_would_not_fit_into_memory_is_left_out():
+    few, many = (Shape(20_000, 9, n_labels, is_sparse=True, is_bag=True) for n_labels in (1000, 10_000))
+    for key in ("logistic", "forest", "smile"):
+        assert affordable(Candidate(key, {}), few, np.inf, 1.0) is not None
+        assert affordable(Candidate(key, {}), many, np.inf, 1.0) is None
+    assert affordable(Candidate("centroid", {}), many, np.inf, 1.0) is not None
 
 
 def test_large_tables_have_large_batches_and_few_epochs():
