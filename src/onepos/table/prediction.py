@@ -188,10 +188,9 @@ class Completion:
         """Return the id of each row, or its number from 1 on."""
         return [str(name) for name in row_ids(self.data.frame, self.model.id_)]
 
-    def observed(self) -> list[str | None]:
-        """Return the one tag that each row came with; None if there is none, or several."""
-        tags = [np.flatnonzero(row > 0) for row in self.observed_only]
-        return [self.model.labels_[row[0]] if len(row) == 1 else None for row in tags]
+    def observed(self) -> list[list[str]]:
+        """Return the tags that each row came with."""
+        return [[self.model.labels_[j] for j in np.flatnonzero(row > 0)] for row in self.observed_only]
 
     def added(self) -> int:
         """Return how many tags are suggested beside those that were known."""
