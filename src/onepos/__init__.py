@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
     from onepos.methods.assume_negative import FullySupervisedClassifier as FullySupervisedClassifier
     from onepos.methods.auto.classifier import AutoClassifier as AutoClassifier
+    from onepos.methods.centroid import CentroidClassifier as CentroidClassifier
     from onepos.methods.crisp import CRISPClassifier as CRISPClassifier
     from onepos.methods.entropy_maximization import EntropyMaximizationClassifier as EntropyMaximizationClassifier
     from onepos.methods.forest import ForestClassifier as ForestClassifier
@@ -40,6 +41,7 @@ _HOME = {
     "CappedSoftmaxClassifier": "onepos.methods.softmax",
     "EntropyMaximizationClassifier": "onepos.methods.entropy_maximization",
     "ExpectedPositiveClassifier": "onepos.methods.role",
+    "CentroidClassifier": "onepos.methods.centroid",
     "ForestClassifier": "onepos.methods.forest",
     "FrequencyClassifier": "onepos.methods.frequency",
     "FullySupervisedClassifier": "onepos.methods.assume_negative",

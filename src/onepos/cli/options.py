@@ -52,7 +52,8 @@ _THRESHOLD = "Probability from which a label is in the set (default: the model's
 Threshold = Annotated[float | None, option("P", _THRESHOLD, min=0.0, max=1.0)]
 Precision = Annotated[float | None, option("P", "Promise that this share of the suggested tags is right.")]
 Recall = Annotated[float | None, option("R", "Promise that this share of the true tags is suggested.")]
-Top = Annotated[int | None, option("K", "Write sets of the K best labels instead.", min=1)]
+_TOP = "Write sets of the K best labels instead (default with more than 200 labels: 20)."
+Top = Annotated[int | None, option("K", _TOP, min=1)]
 Verbose = Annotated[bool, flag("--verbose", "Also print every column, the members of auto, likelihoods.")]
 Report = Annotated[Path | None, option("HTML", "Also write a page about the model.")]
 _SEED = "Random seed; equal seeds give equal results (auto: if time suffices)."

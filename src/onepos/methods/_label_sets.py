@@ -23,6 +23,9 @@ from onepos.label_sets.thresholds import (
 if TYPE_CHECKING:
     from onepos.training import History
 
+#: Most scores (rows × labels) that are returned at once, 8 bytes each.
+_MOST_SCORES = 1 << 29
+
 
 class LabelSetsMixin:
     """What every classifier does with its logits: it calibrates them and cuts label sets."""
@@ -58,6 +61,12 @@ class LabelSetsMixin:
     def _final_logits(self, X: Any) -> Scores:
         """Return the logits, calibrated if ``calibrate`` was called."""
         features = self._check_features(X)
+        n_rows, n_labels = features.shape[0], len(self.classes_)
+        if n_rows * n_labels > _MOST_SCORES:
+            raise ValueError(
+                f"scores of {n_rows:,} rows × {n_labels:,} labels would take {8e-9 * n_rows * n_labels:.0f} GB: pass "
+                f"at most {_MOST_SCORES // n_labels:,} rows at a time. `onepos predict` writes the best labels."
+            )
         return (
             self.calibration_.apply(self._ranking(features))
             if hasattr(self, "calibration_")
@@ -215,7 +224,7 @@ class LabelSetsMixin:
 
     def _complete_labels(self, Y: Any, n_rows: int) -> NDArray[np.int8]:
         """Return complete labels of so many rows; warn if they look like tags."""
-        truth = check_validation_labels(Y, self.classes_)
+        truth: NDArray[np.int8] = check_validation_labels(Y, self.classes_)
         if len(truth) != n_rows:
             raise ValueError(f"X and Y must have the same number of rows; got {n_rows} and {len(truth)}.")
         if ((truth > 0).sum(axis=1) == 1).all():

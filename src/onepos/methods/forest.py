@@ -11,7 +11,7 @@ from scipy.special import expit
 from onepos._utils import storage
 from onepos._utils.context import tell
 from onepos._utils.parameters import COUNT, SHARE, Constraints, one_of
-from onepos._utils.validation import all_or_nothing, seed_from
+from onepos._utils.validation import all_or_nothing, cases, seed_from
 from onepos.label_sets.thresholds import cardinality_threshold
 from onepos.methods._base import SharesClassifier
 from onepos.methods._trees import Grown, Sample, Trees, grow, join, tree_matrix
@@ -83,6 +83,7 @@ class ForestClassifier(SharesClassifier):
         "min_samples_leaf_": storage.SIZE,
     }
 
+    _takes_sparse_labels: ClassVar[bool] = True
     _no_graph: ClassVar[str] = "walks through its trees at prediction, which onepos cannot write as a graph"
 
     n_trees: int = 300
@@ -107,12 +108,10 @@ class ForestClassifier(SharesClassifier):
     ) -> Self:
         """Fit on observed labels; ``validation`` with complete labels gives the number of positives by default."""
         X, labels, given = self._begin(X, y, validation, validation_labels)
-        positive = labels.observed > 0
-        rows, observed = np.nonzero(positive)
+        rows, observed, weights = cases(labels.observed)
         n_rows = int(labels.labelled.sum())
         seeds = np.random.SeedSequence(seed_from(self.random_state))
-        order = np.random.default_rng(seeds.spawn(1)[0]).permutation(len(positive))
-        weights = 1.0 / positive.sum(axis=1)[rows]
+        order = np.random.default_rng(seeds.spawn(1)[0]).permutation(X.shape[0])
         sample = Sample(tree_matrix(X, rows), observed, weights)
         alike = first_alike(X)
         fold = (order if alike is None else order[alike])[rows] % min(N_FOLDS, n_rows)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from onepos._utils.context import tell
 from onepos._utils.parameters import SHARE, Constraints, one_of
-from onepos._utils.validation import all_or_nothing, numpy_generator
+from onepos._utils.validation import all_or_nothing, cases, numpy_generator
 from onepos.methods._base import SharesClassifier, tag_weights
 from onepos.rows.splits import can_hold_out, first_alike, splits
 
@@ -133,14 +133,13 @@ class ObservedTagClassifier(SharesClassifier):
 
     def _trained(self, X: Any, observed: NDArray[np.int8], seed: int | None) -> Any:
         """Return the classifier, fitted on a copy of each row per given tag."""
-        rows, tags = np.nonzero(observed > 0)
+        rows, tags, weights = cases(observed)
         if len(np.unique(tags)) == 1:
             return DummyClassifier(strategy="prior").fit(X[rows], tags)
         made = clone(self._classifier)
         if seed is not None:
             seeds = {name: value for name, value in made.get_params().items() if name.endswith("random_state")}
             made.set_params(**{name: seed for name, value in seeds.items() if value is None})
-        weights = tag_weights(observed)[rows, tags]
         name = _weight_parameter(made) if len(rows) > len(observed) else None
         return made.fit(X[rows], tags, **({} if name is None else {name: weights}))
 
@@ -158,7 +157,7 @@ class ObservedTagClassifier(SharesClassifier):
     def _best_smoothing(self, p: NDArray[np.float64], truth: NDArray[np.int8]) -> float:
         """Return the smoothing under which the given tags are the likeliest."""
         weights = tag_weights(truth)
-        return max(SMOOTHINGS, key=lambda a: float((weights * self._smoothed(p, a)).sum()))
+        return max(SMOOTHINGS, key=lambda a: float(weights.multiply(self._smoothed(p, a)).sum()))
 
     def _smoothed(self, p: NDArray[np.float64], smoothing: float | None = None) -> NDArray[np.float64]:
         a = self.smoothing_ if smoothing is None else smoothing

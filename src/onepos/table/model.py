@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from onepos._utils import storage
 from onepos._utils.context import quiet, seconds_not_counted, stage, tell
-from onepos._utils.validation import unchanged_on_error
+from onepos._utils.validation import has_label, to_dense, unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier
@@ -27,7 +27,7 @@ from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, join_things, joined_with, row_ids, split_tags
 from onepos.table.training import EncodedRows, fit_in_time, make_estimator, split_rows
 
-_SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
+_SET_ROWS, _SET_SCORES = 2_000, 20_000_000  # Rows, and rows × labels, that give the mean size of label sets
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -174,17 +174,18 @@ class TableModel(BaseEstimator):
     ) -> tuple[EncodedRows, list[str], dict[str, int] | None]:
         """Return the rows of a table, notes about its columns, and how many decisions there are of each kind."""
         frame, notes = data.frame, data.notes
-        indicator, decided = columns.indicator(frame), None
-        if decisions is not None:
-            if notes and self.id is None:
-                raise DataFileError("the table is a sample of the file, so decisions need ids: name the id column.")
-            indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
-        self.labels_ = [str(name) for name in indicator.columns]
-        encoder, thing = self._new_encoder(columns), None
-        if self.group is not None:
-            frame, indicator, thing, note = join_things(frame, indicator, self.group, encoder.drop)
-            notes.append(note)
-        observed = indicator.to_numpy(dtype=np.int8)
+        self.labels_, observed = columns.observed(frame)
+        encoder, thing, decided = self._new_encoder(columns), None, None
+        if decisions is not None or self.group is not None:
+            indicator = pd.DataFrame(to_dense(observed), columns=self.labels_, index=frame.index)
+            if decisions is not None:
+                if notes and self.id is None:
+                    raise DataFileError("the table is a sample of the file, so decisions need ids: name the id column.")
+                indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
+            if self.group is not None:
+                frame, indicator, thing, note = join_things(frame, indicator, self.group, encoder.drop)
+                notes.append(note)
+            observed = indicator.to_numpy(dtype=np.int8)
         features = frame.drop(columns=[name for name in encoder.drop if name in frame.columns])
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state, features)
         tell(0.03, "encoding columns")
@@ -228,19 +229,21 @@ class TableModel(BaseEstimator):
         # A table may have rows without a tag, and facts_ counts them.
         with stage(0.05, 0.95), quiet(LabelWarning, "have no observed positive"):
             fit_in_time(estimator, features, tags, started=started, checkpoint=checkpoint)
+        estimator.classes_ = np.array(self.labels_, dtype=object)  # sparse labels have no names
         self.estimator_, self.held_out_ = estimator, rows.held_in_table()
         tell(0.95, "comparing on held-out rows")
         unseen = np.sort(rows.held if len(rows.held) else rows.train)
-        some = rows.features[unseen[:: max(1, len(unseen) // _SET_ROWS)]]
+        n_some = min(_SET_ROWS, max(100, _SET_SCORES // len(self.labels_)))
+        some = rows.features[unseen[:: max(1, len(unseen) // n_some)]]
         size = float(self._sets(estimator.predict_proba(some)).sum(axis=1).mean())
-        positive = rows.observed > 0
+        labelled = has_label(rows.observed)
         self.facts_: dict[str, Any] = {
             "method": self.method,
-            "rows": len(positive),
-            "rows_without_tag": int((~positive.any(axis=1)).sum()),
+            "rows": len(labelled),
+            "rows_without_tag": int((~labelled).sum()),
             "training_rows": len(rows.train),
             "held_out_rows": len(rows.held),
-            "counts": dict(zip(self.labels_, map(int, positive.sum(axis=0)), strict=True)),
+            "counts": dict(zip(self.labels_, map(int, (rows.observed > 0).sum(axis=0)), strict=True)),
             "decisions": decided,
             "notes": notes,
             "held_out": compare(estimator, self.method, rows, self.labels_, self.random_state),

@@ -17,6 +17,7 @@ from onepos.table.model import TableModel
 from onepos.table.tags import (
     JOINED_BY,
     apply_decisions,
+    best_tags,
     cells_of_tags,
     distinct_tags,
     holds_lists,
@@ -27,6 +28,10 @@ from onepos.table.tags import (
 )
 from onepos.table.writing import TableWriter
 
+#: With more labels than this only the best ones are written, by default so many.
+MANY_LABELS, TOP = 200, 20
+_CHUNK_NUMBERS = 4_000_000  # Probabilities in memory at a time
+
 
 @dataclass(frozen=True)
 class Output:
@@ -36,6 +41,9 @@ class Output:
     Without a threshold, a set that would be empty gets the best label, unless ``allow_empty`` is set or the model has
     ``at_least_one=False``. ``separator`` joins the labels of a set; None: ``;``, or another sign if a label holds it.
     ``escape_formulas`` puts an apostrophe before texts that a spreadsheet would compute.
+
+    Of more than ``MANY_LABELS`` labels only the ``top`` ones are written, by default 20, or those of them that reach
+    ``threshold``; the column ``p(suggested)`` has their probabilities.
     """
 
     sets: bool = True
@@ -71,6 +79,7 @@ def predict_file(
     probabilities.
     """
     output, tally, empty = output or Output(), Tally(), 0
+    many, step = len(model.labels_) > MANY_LABELS, max(1, _CHUNK_NUMBERS // len(model.labels_))
     threshold = model.thresholds_ if output.threshold is None else output.threshold
     filled = output.threshold is None and model.at_least_one_ and not output.allow_empty
     separator, notes = _separator(model, output.separator)
@@ -79,7 +88,6 @@ def predict_file(
             chunk = piece.frame
             if not table.rows:
                 notes += _notes_on_columns(model, chunk)
-            probabilities = model.predict_proba(chunk, tally)
             if model.id_ in chunk.columns:
                 codes, cells = distinct_cells(chunk[model.id_])
                 texts = [*(cell if isinstance(cell, str) else cell_text(cell) for cell in cells), None]
@@ -89,15 +97,24 @@ def predict_file(
                 ids = ids.astype("Int64" if whole else "string")
             else:
                 ids = pd.Series(chunk.index + 1, index=chunk.index, name="row")
-            suggested = join_tags(probabilities, threshold, output.top, separator, at_least_one=filled)
-            empty += suggested.count("")
-            columns: list[Any] = [ids]
-            if output.probabilities:
-                columns.append(_as_columns(probabilities, rounded=table.is_text))
-            if output.sets:
-                columns.append(pd.Series(suggested, index=chunk.index, name=SUGGESTED))
-            table.write(pd.concat(columns, axis=1))
+            for first in range(0, len(chunk), step):
+                part = slice(first, first + step)
+                probabilities = model.predict_proba(chunk[part], tally)
+                columns: list[Any] = [ids[part]]
+                if many:
+                    sets, shares = best_tags(probabilities, output.top or TOP, separator, output.threshold or 0.0)
+                else:
+                    sets = join_tags(probabilities, threshold, output.top, separator, at_least_one=filled)
+                    columns += [_as_columns(probabilities, rounded=table.is_text)] if output.probabilities else []
+                empty += sets.count("")
+                if output.sets or many:
+                    columns.append(pd.Series(sets, index=probabilities.index, name=SUGGESTED))
+                if output.probabilities and many:
+                    columns.append(pd.Series(shares, index=probabilities.index, name=f"p({SUGGESTED})"))
+                table.write(pd.concat(columns, axis=1))
             tell(min(0.99, piece.share), "predicting")
+    if many and output.top is None:
+        notes.append(f"the {TOP} best of {len(model.labels_):,} labels are written: --top K writes more or fewer")
     return Predicted(table.rows, empty, [*tally.notes(), *notes])
 
 

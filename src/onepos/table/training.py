@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 
 from onepos._utils.context import deadline, limit_lifted, time_left
 from onepos._utils.validation import similar
@@ -28,7 +29,7 @@ class EncodedRows:
     """
 
     features: Any
-    observed: NDArray[np.int8]
+    observed: Any  # int8, an array or a CSR array
     train: NDArray[np.intp]
     held: NDArray[np.intp]
     #: Number of the encoded row that each row of the table is in, if rows were joined.
@@ -40,11 +41,12 @@ class EncodedRows:
 
     def to_fit(self, labels: list[str]) -> tuple[Any, pd.DataFrame]:
         """Return features and tags for ``fit``."""
-        return self.features[self.train], pd.DataFrame(self.observed[self.train], columns=labels)
+        tags = self.observed[self.train]
+        return self.features[self.train], tags if sparse.issparse(tags) else pd.DataFrame(tags, columns=labels)
 
 
 def split_rows(
-    observed: NDArray[np.int8],
+    observed: Any,
     method: str,
     fraction: float | None,
     random_state: int | None,
@@ -57,7 +59,7 @@ def split_rows(
     if fraction is None:
         fraction = 0.0 if method in COMPARE_THEMSELVES else _HELD_OUT
     if fraction == 0 or not can_hold_out(observed):
-        return np.arange(len(observed)), np.empty(0, dtype=np.intp)
+        return np.arange(observed.shape[0]), np.empty(0, dtype=np.intp)
     marks = None if features is None else row_marks(features)
     alike = None if marks is None else first_equal(marks)
     return hold_out(observed, fraction, np.random.default_rng(random_state), alike=alike)

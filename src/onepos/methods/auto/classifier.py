@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onepos._utils import storage
 from onepos._utils.context import remember_work, tell, warn
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
-from onepos._utils.validation import all_or_nothing, seed_from
+from onepos._utils.validation import all_or_nothing, seed_from, to_dense
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import pool
 from onepos.label_sets.thresholds import estimate_n_positives
@@ -141,6 +141,8 @@ class AutoClassifier(SharesClassifier):
         "methods": [one_of("auto"), "array-like"],
     }
 
+    _takes_sparse_labels: ClassVar[bool] = True
+
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
         if abs(fields["weights_"].sum() - 1.0) > 1e-6:
@@ -247,8 +249,8 @@ class AutoClassifier(SharesClassifier):
             facts["converged"] = False
             warn(
                 f"the time was too short: {', '.join(facts['not_finished'])} learnt nothing from "
-                f"{len(folds.observed):,} rows in that time, and labels are ranked by their frequency. Pass a larger "
-                "time_budget (--budget on the command line), or fewer rows.",
+                f"{folds.observed.shape[0]:,} rows in that time, and labels are ranked by their frequency. Pass a "
+                "larger time_budget (--budget on the command line), or fewer rows.",
                 TrainingWarning,
                 stacklevel=4,
             )
@@ -278,9 +280,9 @@ class AutoClassifier(SharesClassifier):
 
 def _guessed_n_positives(folds: Folds, generator: np.random.Generator) -> float | None:
     """Guess the number of positives for members that train towards it."""
-    n_rows = len(folds.observed)
+    n_rows = folds.observed.shape[0]
     if n_rows < FEWEST_TO_JUDGE:
         return None
     rows = np.sort(generator.choice(n_rows, min(n_rows, _ROWS_TO_GUESS), replace=False))
     features = take(folds.features, rows)
-    return estimate_n_positives(fit_scaler(features, "auto").transform(features), folds.observed[rows])
+    return estimate_n_positives(fit_scaler(features, "auto").transform(features), to_dense(folds.observed[rows]))

@@ -216,7 +216,7 @@ def _more_rows(one: Contender, all_rows: int, shape: Shape, seconds: float) -> i
 def _further_folds(search: Search) -> None:
     """Train the promising candidates on one fold after the other."""
     for fold in range(1, len(search.folds)):
-        n_rows = len(search.folds.labels(fold))
+        n_rows = search.folds.labels(fold).shape[0]
         going = [
             one
             for one in search.contenders
