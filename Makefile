@@ -23,7 +23,7 @@ $(VENV)/.ready: pyproject.toml studies/pyproject.toml constraints.txt | $(VENV)/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e './studies[dask]'
 	touch $@
 
-demo: $(VENV)/.demo  ## a table with one tag per row → doctor → fit → completed tags → pages, in demo-output
+demo: $(VENV)/.demo  ## a table with one genre per film → doctor → fit → completed genres → review page, in demo-output
 	$(BIN)/onepos demo --out demo-output
 
 lint: $(VENV)/.ready  ## style, types, import contract, prose

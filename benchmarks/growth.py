@@ -1,8 +1,9 @@
 """The default command as a table grows, beside what a user would take instead, all in the same time.
 
-python benchmarks/growth.py 100 1000 10000 100000 1000000     `onepos fit` and `onepos predict`, budget of 60 seconds
+python benchmarks/growth.py 1000 100000 1000000               `onepos fit` and `onepos predict`, budget of 60 seconds
 python benchmarks/growth.py 1000000 --budget 120 --method logistic --alone
 python benchmarks/growth.py 100000 --labels 1000              short texts with so many labels instead of columns
+python benchmarks/growth.py 100000 --busy                     on a busy machine: seconds of one core, not the clock's
 
 The table is generated: 12 numbers, 4 categories of 12 values, a date, an id; 30 labels, 7.5 per row, from 8 hidden
 topics. A table is the beginning of the next larger one, and all are tested on the same 5,000 rows. With --labels, a row
@@ -11,7 +12,8 @@ is a text of about 12 words, some of them from its labels (3 per row, Zipf), whi
 Rivals get encoded columns, whose encoding counts as theirs, and as many rows as they can take: LogisticRegression and
 RandomForestClassifier of scikit-learn are fitted on twice as many rows as long as the next fit would end in time,
 LightGBM on all rows until the time is up. Of texts: nearest class centroid, complement naive Bayes, LogisticRegression.
-Each runs in a process of its own, so that its peak memory is known.
+Each runs in a process of its own, so that its peak memory is known. --busy fits inside of such a process, with one
+thread, and counts the seconds that the process computes: budgets then mean the same on a machine that others use.
 """
 
 import argparse
@@ -125,6 +127,35 @@ def ours(folder, n_rows, n_labels, Y, method, budget):
     print(said, flush=True)
 
 
+def ours_busy(folder, n_rows, n_labels, Y, method, budget):
+    """``TableModel`` on the table, in this process."""
+    from onepos.table import TableModel, read_table
+
+    time.monotonic = time.process_time
+    started = time.monotonic()
+    frame = read_table(folder / "train.csv", plain=["tag", "id"]).frame
+    params, text = {"time_budget": budget} if method == "auto" else {}, "text" if n_labels else ()
+    n_positives = N_POSITIVES if n_labels is None else 3
+    model = TableModel(method=method, params=params, id="id", text=text, n_positives=n_positives).fit(
+        frame, label="tag"
+    )
+    seconds = time.monotonic() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    test = read_table(folder / "test.csv", plain=["id"]).frame
+    scores, begun = np.full(Y.shape, -1.0, dtype=np.float32), time.monotonic()
+    places = np.array([int(label.removeprefix("label")) for label in model.labels_])
+    for first in range(0, len(test), 500):
+        scores[first : first + 500, places] = model.predict_proba(test[first : first + 500])
+    rate = len(test) / (time.monotonic() - begun)
+    show(n_rows, f"TableModel {method}", average_precision(Y, scores), seconds, peak, f"{rate:8,.0f} rows/s")
+    if method == "auto":
+        records = model.estimator_.history_.to_frame()
+        print(
+            records.reindex(columns=["method", "rows", "log_likelihood", "weight", "seconds"]).round(3).to_string(),
+            flush=True,
+        )
+
+
 def encoded(folder):
     """Features of the training table and of the test rows, and tags."""
     from onepos.table import ColumnEncoder, read_table
@@ -151,17 +182,15 @@ def doubled(make, X, tags, end):
         n_rows *= 2
 
 
-def boosted(X, tags, end):
-    from lightgbm import LGBMClassifier
+def boosted(X, tags, end, n_jobs):
+    import lightgbm
 
     def stop(environment):
         if time.monotonic() > end:
             raise lightgbm.callback.EarlyStopException(environment.iteration, [])
 
-    import lightgbm
-
     stop.order = 0
-    model = LGBMClassifier(n_estimators=60, num_leaves=31, verbose=-1, n_jobs=2)
+    model = lightgbm.LGBMClassifier(n_estimators=60, num_leaves=31, verbose=-1, n_jobs=n_jobs)
     model.fit(X, tags, callbacks=[stop])
     return model, f"{model.booster_.current_iteration()} rounds"
 
@@ -181,8 +210,10 @@ class Centroids:
         return (X @ self.centroids.T).toarray()
 
 
-def instead(name, folder, n_rows, Y, budget, n_labels):
+def instead(name, folder, n_rows, Y, budget, n_labels, busy):
     """Fit what a user would take instead, in a process of its own."""
+    if busy:
+        time.monotonic = time.process_time
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import ComplementNB
@@ -190,13 +221,16 @@ def instead(name, folder, n_rows, Y, budget, n_labels):
     started = time.monotonic()
     X, tags, X_test, names = encoded(folder)
     end = started + budget
+    n_jobs = 1 if busy else 2
     makes = {
         "LogisticRegression": lambda: LogisticRegression(max_iter=200),
-        "RandomForestClassifier": lambda: RandomForestClassifier(200, min_samples_leaf=5, n_jobs=2, random_state=0),
+        "RandomForestClassifier": lambda: RandomForestClassifier(
+            200, min_samples_leaf=5, n_jobs=n_jobs, random_state=0
+        ),
         "centroids": Centroids,
         "ComplementNB": ComplementNB,
     }
-    model, how = boosted(X, tags, end) if name == "LightGBM" else doubled(makes[name], X, tags, end)
+    model, how = boosted(X, tags, end, n_jobs) if name == "LightGBM" else doubled(makes[name], X, tags, end)
     seconds, begun = time.monotonic() - started, time.monotonic()
     scores = np.full(Y.shape, -1e9, dtype=np.float32)
     places = np.array([int(label.removeprefix("label")) for label in names])[model.classes_]
@@ -215,7 +249,11 @@ def main():
     parser.add_argument("--method", default="auto")
     parser.add_argument("--alone", action="store_true", help="without rivals")
     parser.add_argument("--rivals", action="store_true", help="without onepos")
+    parser.add_argument("--busy", action="store_true", help="count seconds of one core")
     options = parser.parse_args()
+    if options.busy:
+        os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    context = multiprocessing.get_context("spawn")
     rivals = ("LogisticRegression", "LightGBM", "RandomForestClassifier")
     if options.labels:
         rivals = ("centroids", "ComplementNB", "LogisticRegression")
@@ -223,11 +261,14 @@ def main():
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             Y = write(folder, n_rows, options.labels)
+            runs = []
             if not options.rivals:
-                ours(folder, n_rows, options.labels, Y, options.method, options.budget)
+                arguments = (folder, n_rows, options.labels, Y, options.method, options.budget)
+                runs.append((ours_busy if options.busy else ours, arguments))
             for rival in () if options.alone else rivals:
-                arguments = (rival, folder, n_rows, Y, options.budget, options.labels)
-                process = multiprocessing.get_context("spawn").Process(target=instead, args=arguments)
+                runs.append((instead, (rival, folder, n_rows, Y, options.budget, options.labels, options.busy)))
+            for function, arguments in runs:
+                process = context.Process(target=function, args=arguments)
                 process.start()
                 process.join()
 

@@ -2,8 +2,8 @@
 
 Scores are a·(2y − 1) + noise for each complete label y, standard normal noise: a = 0 is useless, a = 3 nearly tells the
 labels. Three in ten cells are missing in the rows marked so. Data are generated; no network and no time limit, so that
-numbers do not depend on the machine. Rows are appended to scores.jsonl; those that are there are not computed again. The table goes to
-docs/any-classifier.md.
+numbers do not depend on the machine. Rows are appended to scores.jsonl; those that are there are not computed again.
+The table goes to docs/any-classifier.md.
 """
 
 import argparse

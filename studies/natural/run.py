@@ -28,11 +28,12 @@ from sklearn.preprocessing import StandardScaler
 
 from onepos import TableModel
 from onepos.label_sets.calibration import fit_calibration
+from onepos.label_sets.choice import even_shares
 from onepos.label_sets.thresholds import cardinality_threshold, label_sets
 from onepos.methods.registry import METHODS
 from onepos.metrics import row_values
 
-RESULTS = Path(__file__).parent / "results.csv"
+RESULTS, SHARES = (Path(__file__).parent / name for name in ("results.csv", "shares.csv"))
 TABLES = ("nz", "can", "awt-plant", "awt-bird", "sa", "swi")
 SIZES = (20, 50, 100, 200)
 #: At most this share of the sites is given away for the correction.
@@ -90,6 +91,17 @@ def corrections(scores: NDArray[Any], sets: NDArray[Any], truth: NDArray[Any], d
         yield {"rows": size, "draw": draw, **after, **{f"{name}_before": value for name, value in before.items()}}
 
 
+def shares(folder: Path) -> pd.DataFrame:
+    """Return each label's share of the tags, and the share that it would have if tags were drawn evenly."""
+    parts = []
+    for name in TABLES:
+        tagged = pd.read_csv(folder / f"{name}_records.csv.gz")["species"].value_counts(normalize=True).sort_index()
+        sites = pd.read_csv(folder / f"{name}_sites.csv.gz")["species"].dropna().str.get_dummies(";")
+        even = even_shares(sites.reindex(columns=tagged.index, fill_value=0))
+        parts.append(pd.DataFrame({"table": name, "label": tagged.index, "tagged": tagged.to_numpy(), "even": even}))
+    return pd.concat(parts)
+
+
 def main() -> None:
     """Run what is missing; each finished fit is in the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -101,6 +113,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    shares(given.folder).to_csv(SHARES, index=False, float_format="%.5f")
     rows = pd.read_csv(RESULTS).to_dict("records") if RESULTS.exists() else []
     done = {(row["table"], row["method"], row["group"], row["tags"]) for row in rows}
     for name, method, group in product(given.tables.split(","), given.methods.split(","), (False, True)):

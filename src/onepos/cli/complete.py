@@ -133,15 +133,13 @@ def complete(
         output.print_line(f"Tasks for {format}: {out}; what it needs to show them: {beside}")
     if review is None:
         return
+    saved = Path(f"{review.stem}-decisions.csv")  # as the page names it
     output.print_line(f"Review page: {review}")
     if trained is None:
-        output.print_prose(
-            "Next: check the tags there, save decisions.csv, and fit again with --decisions decisions.csv."
-        )
+        output.print_prose(f"Next: check the tags there, save {saved}, and fit again with --decisions.")
     else:
-        again = options.command_line("fit", decisions=Path("decisions.csv"), out=out.with_suffix(".onepos"))
-        output.print_line("Next: check the tags there, save decisions.csv, then:")
-        output.print_line(again)
+        output.print_line(f"Next: check the tags there, save {saved}, then:")
+        output.print_line(options.command_line("fit", decisions=saved, out=out.with_suffix(".onepos")))
 
 
 def _ids(path: Path, name: str | None) -> list[str]:

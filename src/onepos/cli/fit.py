@@ -124,8 +124,8 @@ def train(
         decisions = None if options.decisions is None else read_decisions(options.decisions)
         how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
         how |= {"checkpoint": options.checkpoint, "estimator": estimator}
-        # Loading and reading count against the budget of auto.
-        with deadline(started + (getattr(estimator, "time_budget", None) or math.inf)):
+        # Loading and reading count against the budget. Only auto plans with it; the others stop when it is used up.
+        with deadline(started + (options.budget or getattr(estimator, "time_budget", None) or math.inf)):
             tell(0.02, "reading")
             data = model.read(options.data, options.label, sheet=options.sheet)
             if not (options.label or options.labels):
@@ -152,8 +152,6 @@ def _check(options: TrainingOptions) -> None:
     """Raise if options contradict each other that the library does not know."""
     if options.budget is not None and not options.budget > 0:
         raise InputError(f"--budget is a number of seconds above 0; got {options.budget:g}.")
-    if options.budget is not None and options.method != "auto":
-        raise InputError(f"--budget is the time that auto may take; method {options.method!r} has none: leave it out.")
     if options.sample is not None:
         _check_sample(options, options.sample)
     elif options.sample_label is not None:

@@ -37,7 +37,9 @@ Id = Annotated[str | None, option("COL", "Column that identifies a row (default:
 Drop = Annotated[str | None, option("COL,…", "Columns to leave out.")]
 Separator = Annotated[str | None, option("SIGN", "Sign between the tags of a cell (default: a cell is one tag).")]
 Image = Annotated[str | None, option("COL", "Column of picture files in the table's folder; embed them.")]
-_EMBED = "Embed text: small, good or a sentence-transformers model; pictures: an .onnx file; own: module:Class."
+_EMBED = (
+    "Embed text: small, good or a sentence-transformers model; pictures: an .onnx file; or module:Class. Repeatable."
+)
 Embed = Annotated[list[str] | None, option("MODEL", _EMBED)]
 AllowEmpty = Annotated[bool, flag("--allow-empty", "Leave a set empty if no label reaches the threshold.")]
 EscapeFormulas = Annotated[
@@ -88,7 +90,7 @@ class TrainingOptions:
         str | None, option("PREFIX", "Columns PREFIX(label) hold scores of another model; auto weighs them.")
     ] = None
     seed: Annotated[int, typer.Option(metavar="N", min=0, help=_SEED)] = 0
-    budget: Annotated[float | None, option("SECONDS", "Time limit of auto (default: 60).")] = None
+    budget: Annotated[float | None, option("SECONDS", "Time limit (default: 60 for auto, else none).")] = None
     sample: Annotated[
         Path | None, option("FILE", "Calibrate probabilities on these rows, which have all their tags.")
     ] = None
@@ -121,7 +123,7 @@ class TrainingOptions:
         from onepos.table import TableModel
 
         params = settings(self.set)
-        if self.budget is not None:
+        if self.budget is not None and self.method == "auto":
             params = {"time_budget": self.budget} | params
         return TableModel(
             method=self.method,

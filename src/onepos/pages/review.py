@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from onepos._utils.files import write_durably
 from onepos.exceptions import DataFileError
 from onepos.pages.style import content_hash, render_page
-from onepos.table.kinds import is_suggestion, require_columns
+from onepos.table.kinds import NUMBER, is_suggestion, require_columns
 from onepos.table.tags import JOINED_BY
 
 if TYPE_CHECKING:
@@ -192,7 +192,10 @@ def what_to_show(
     require_columns(frame, [title] if title else [], "title")
     words = [name for name in encoder.text if name != title]
     text = max(words, key=lambda name: frame[name].astype(str).str.len().mean(), default=None)
-    shown = [name for name in encoder.kinds_ if name not in (text, title, image)][:_SHOWN]
+    kinds = {name: kind for name, kind in encoder.kinds_.items() if name not in (text, title, image)}
+    # Many numbers, such as pixels, tell a person nothing.
+    few = sum(kind == NUMBER for kind in kinds.values()) <= _SHOWN
+    shown = [name for name, kind in kinds.items() if few or kind != NUMBER][:_SHOWN]
     return frame if completion.data.as_written is None else completion.data.as_written, text, shown
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.context import deadline, progress_to, quiet
+from onepos._utils.context import deadline, progress_to, quiet, time_left
 from onepos._utils.machine import apart
 from onepos._utils.validation import to_dense
 from onepos.exceptions import LabelWarning, TrainingWarning
@@ -88,7 +88,7 @@ def compare(
         if method != FREQUENCY:
             fitted = make_classifier(FREQUENCY).fit(np.zeros((tags.shape[0], 1)), tags)
             methods[FREQUENCY] = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)
-        if method != BASELINE:
+        if method != BASELINE and time_left() > 0:
             with deadline(time.monotonic() + _MOST_SECONDS):
                 fitted = make_classifier(BASELINE, random_state=random_state).fit(train, tags)
             methods[BASELINE] = rank_held_out(fitted, features, observed)

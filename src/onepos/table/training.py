@@ -18,7 +18,7 @@ from onepos.table.tags import row_marks
 #: Methods that predict every training row out of fold and keep the result as ``comparison_``: nothing is held out.
 COMPARE_THEMSELVES = frozenset({"auto"})
 _HELD_OUT = 0.1  # Share of the tagged rows held out, unless the method compares itself
-_LEAST_SECONDS = 1.0  # Seconds that auto gets at least, if reading and encoding took all of its time budget
+_LEAST_SHARE = 0.15  # Share of its time budget that auto gets at least, if reading and encoding took all of it
 
 
 @dataclass(eq=False)
@@ -99,7 +99,7 @@ def fit_in_time(estimator: Any, features: Any, tags: Any, *, started: float, che
         estimator.fit(features, tags, **arguments)
         return
     with deadline(started + budget):
-        estimator.set_params(time_budget=max(time_left(), _LEAST_SECONDS))
+        estimator.set_params(time_budget=max(time_left(), _LEAST_SHARE * budget))
     try:
         with limit_lifted():
             estimator.fit(features, tags, **arguments)

@@ -168,7 +168,7 @@ def test_x_means_these_and_no_others(opened):
     assert choices(opened) == {"night": "reject", "dog": "accept", "snow": "reject"}
     assert text(opened, "#row-state") == "● complete"
     assert progress(opened) == (1, 1)
-    assert text(opened, ".row[aria-selected=true] .row-outcomes").split("Waves")[0] == "✓ dog ✗ night "
+    assert text(opened, ".row[aria-selected=true] .row-outcomes").split("Waves")[0] == "beach ✓ dog ✗ night "
     # A complete row stays complete: a label is accepted or rejected, and Enter changes nothing.
     opened.press("1")
     assert choices(opened)["night"] == "accept"

@@ -279,11 +279,13 @@ class AutoClassifier(SharesClassifier):
         self.history_.facts["folds"] = n_folds
         self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
         if n_folds and len(self.classes_) > 1:
-            self._compare(tried, search.folds, n_folds)
+            hurried = [one for one in [*tried, *search.dropped] if not (one.finished and one.converged)]
+            too_slow = list(dict.fromkeys(one.candidate.key for one in hurried))
+            self._compare(tried, search.folds, n_folds, too_slow)
         else:
             self._cut_at(self._logits(search.folds.features), rows="training rows")
 
-    def _compare(self, tried: list[Contender], folds: Folds, n_folds: int) -> None:
+    def _compare(self, tried: list[Contender], folds: Folds, n_folds: int, too_slow: list[str]) -> None:
         """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
         kept = [one for one in tried if one.weight > 0]
         pooled = pool(
@@ -300,13 +302,13 @@ class AutoClassifier(SharesClassifier):
             return
         gain = methods["auto"]["log_likelihood"] - methods["frequency"]["log_likelihood"]
         facts |= {"gain_over_frequency": gain, "beats_frequency": gain >= LEAST_GAIN}
-        learnt = any(one.finished and one.candidate.key != "frequency" for one in tried)
-        if not learnt and "not_finished" in facts:
+        learnt = any(one.finished and one.converged and one.candidate.key != "frequency" for one in tried)
+        if gain < LEAST_GAIN and not learnt and too_slow:
             facts["converged"] = False
             warn(
-                f"the time was too short: {', '.join(facts['not_finished'])} learnt nothing from "
-                f"{folds.observed.shape[0]:,} rows in that time, and labels are ranked by their frequency. Pass a "
-                "larger time_budget (--budget on the command line), or fewer rows.",
+                f"the time was too short for {', '.join(too_slow)} to learn from {folds.observed.shape[0]:,} rows: the "
+                "model is hardly better than ranking labels by their frequency. Pass a larger time_budget (--budget on "
+                "the command line), or fewer rows.",
                 TrainingWarning,
                 stacklevel=4,
             )

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, log_softmax
+from scipy.special import log_expit, log_softmax, logsumexp
 
 from onepos import metrics
 from onepos._utils.validation import cases, has_label, stacked, to_dense
@@ -35,6 +35,8 @@ _HELD, _LEAST_HELD = 5000, 500
 _PRIOR_ROWS = 0.5
 #: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
 LEAST_WEIGHT = 0.05
+#: Kinds that predict some thousand rows per second, and the log-likelihood that one must add to a pool of many rows.
+SLOW, _WORTH = ("forest", "kernel"), 0.002
 
 #: How a model's scores become log-scores of the observed label.
 LINKS: dict[str, Callable[[NDArray[Any]], NDArray[np.float64]]] = {
@@ -145,6 +147,8 @@ class Contender:
     scores: list[NDArray[np.float32]] = field(default_factory=list)
     #: Whether time was enough to learn something; with many rows only these are judged.
     finished: bool = True
+    #: Whether its last training ended by itself.
+    converged: bool = True
     #: Rows that it was trained on, if these are a sample.
     n_rows: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -183,8 +187,13 @@ def links_of(model: OnePositiveClassifier) -> tuple[str, ...]:
     return ("shares",) if hasattr(model, "_log_shares") else ("probability", "odds")
 
 
-def weigh(contenders: list[Contender], observed: Any, n_folds: int) -> None:
-    """Judge candidates on their first folds and weigh them."""
+def weigh(contenders: list[Contender], observed: Any, n_folds: int, *, many_rows: bool = False) -> None:
+    """Judge candidates on their first folds and weigh them.
+
+    Of many rows, only what is more likely than the label frequencies joins the pool, and slow members must be worth it.
+    A share of the frequencies would raise the likelihood of tags that a member is wrong about, and put frequent labels
+    first where it is right.
+    """
     for one in contenders:
         scores = one.held_scores(n_folds)
         ways = [(link, *inverse_temperature(LINKS[link](scores), observed)) for link in links_of(one.models[0])]
@@ -193,8 +202,19 @@ def weigh(contenders: list[Contender], observed: Any, n_folds: int) -> None:
     kinds = ["network" if one.candidate.is_network else one.candidate.key for one in contenders]
     prior = np.array([_PRIOR_ROWS / kinds.count(kind) for kind in kinds])
     weights, _ = pool_weights(at_tags, observed, prior_rows=prior)
+    if many_rows:
+        constant = max((one.likelihood for one in contenders if one.candidate.key == "frequency"), default=-np.inf)
+        better = np.array([one.likelihood > constant for one in contenders])
+        weights = np.where(better, weights, 0.0) if better.any() else weights
     weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
     weights /= weights.sum()
+    for place in np.flatnonzero([many_rows and one.candidate.key in SLOW for one in contenders]):
+        others = np.where(np.arange(len(weights)) == place, 0.0, weights)
+        if others.any():
+            others /= others.sum()
+            with_it, without = (logsumexp(at_tags, axis=0, b=part[:, None]) for part in (weights, others))
+            if mean_likelihood(without, observed) > mean_likelihood(with_it, observed) - _WORTH:
+                weights = others
     for one, weight in zip(contenders, weights, strict=True):
         one.weight = float(weight)
 

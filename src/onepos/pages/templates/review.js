@@ -355,12 +355,14 @@ function makeRow() {
 
 const nameOfState = (row) => (isComplete(row) ? "complete" : isDecided(row) ? "decided" : stateOf(row).choices.size ? "begun" : "open");
 
-// What became of a row: labels accepted, suggestions still open, labels rejected.
+// What became of a row: its given tag, labels accepted, suggestions still open, labels rejected.
 function outcomesOf(row) {
   if (checked >= 0) return [{ choice: choiceOf(row, checked), text: percent(thousandthsOf(row, checked) ?? 0) }];
   const labels = new Set([...stateOf(row).choices.keys(), ...data.sets[row]]), order = Object.keys(SIGNS);
   const outcomes = Array.from(labels, (label) => ({ choice: choiceOf(row, label), text: data.labels[label] }));
-  return outcomes.sort((a, b) => order.indexOf(a.choice) - order.indexOf(b.choice));
+  outcomes.sort((a, b) => order.indexOf(a.choice) - order.indexOf(b.choice));
+  const given = data.given[row];
+  return given < 0 || labels.has(given) ? outcomes : [{ choice: "given", text: data.labels[given] }, ...outcomes];
 }
 
 function fillRow(element, place) {
@@ -381,7 +383,7 @@ function fillRow(element, place) {
   name.textContent = headingOf(row);
   const words = (textOf(data.texts, row) || shownCells(row).filter(Boolean).slice(0, 8).join(" · ")).slice(0, 200);
   outcomes.replaceChildren(...outcomesOf(row).flatMap(({ choice, text }) => [
-    make("span", { className: choice, textContent: checked >= 0 && choice === "open" ? text : `${SIGNS[choice]} ${text}` }), " "]), oneLine(words));
+    make("span", { className: choice, textContent: choice === "given" || (checked >= 0 && choice === "open") ? text : `${SIGNS[choice]} ${text}` }), " "]), oneLine(words));
 }
 
 // Row numbers are shared out by remainder, so that scrolling by one row fills one element.
