@@ -63,7 +63,7 @@ _HOME = {
     "one_positive": "onepos._utils.labels",
 }
 _SUBMODULES = (
-    *("datasets", "doctor", "exceptions", "label_sets", "metrics", "pages"),
+    *("datasets", "doctor", "exceptions", "extending", "label_sets", "metrics", "pages"),
     *("persistence", "table", "testing", "training"),
 )
 

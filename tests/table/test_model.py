@@ -11,7 +11,18 @@ from sklearn.base import clone
 import onepos
 from onepos._utils.context import progress_to
 from onepos.exceptions import DataFileError, ModelFileError
-from onepos.table import Output, TableData, TableModel, Tally, evaluate_table, known_labels, predict_file, read_table
+from onepos.table import (
+    Output,
+    TableData,
+    TableModel,
+    Tally,
+    complete_file,
+    complete_table,
+    evaluate_table,
+    known_labels,
+    predict_file,
+    read_table,
+)
 from photo_table import photo_table
 
 FEATURES = ["caption", "width", "light", "camera", "flash"]
@@ -346,3 +357,32 @@ def test_labels_of_other_rows_are_refused(photos, model):
         copy.deepcopy(model).calibrate(photos.iloc[::-1], known.table)
     with pytest.raises(ValueError, match="must be of the same rows"):
         evaluate_table(model, TableData(photos.iloc[::-1]), known)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_a_folder_is_predicted_and_completed_file_by_file(photos, model, tmp_path, suffix):
+    parts = {"a": photos.iloc[:20], "b": photos.iloc[20:]}
+    (tmp_path / "in").mkdir()
+    for name, part in parts.items():
+        path = tmp_path / "in" / f"{name}{suffix}"
+        if suffix == ".csv":
+            part.to_csv(path, index=False)
+        elif suffix == ".parquet":
+            part.to_parquet(path)
+        else:
+            path.write_text(part.to_json(orient="records", lines=True))
+    ending = suffix if suffix != ".jsonl" else ".jsonl.csv"
+    done = predict_file(model, tmp_path / "in", tmp_path / "out", chunk_rows=7)
+    completed = complete_file(model, tmp_path / "in", tmp_path / "completed", chunk_rows=7)
+    assert done.rows == completed.rows == len(photos)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"a{ending}", f"b{ending}"]
+    for name, part in parts.items():
+        for folder in ("out", "completed"):
+            made = read_table(tmp_path / folder / f"{name}{ending}").frame
+            scores = made[[f"p({label})" for label in model.labels_]].to_numpy()
+            np.testing.assert_allclose(scores, model.predict_proba(part), rtol=1e-5)
+        whole = complete_table(model, TableData(part.reset_index(drop=True))).suggested
+        assert made["suggested"].tolist() == whole
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataFileError, match="so must be the output"):
+        predict_file(model, tmp_path / "in", tmp_path / "file")

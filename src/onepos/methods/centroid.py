@@ -79,6 +79,11 @@ class CentroidClassifier(SharesClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = SharesClassifier._parameter_constraints
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # on features that are no bag of words
+        return tags
+
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
         storage.check_starts(fields["indptr_"], len(fields["sums_"]), "indptr_")

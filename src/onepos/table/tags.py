@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onepos._utils.context import warn
 from onepos._utils.labels import cell_text, distinct_labels, label_codes, normal_tag
-from onepos._utils.validation import DENSE_LABELS, csr
+from onepos._utils.validation import DENSE_LABELS, csr, shorten
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table.kinds import SUGGESTED, as_words, named, require_columns, words_of
 
@@ -342,12 +342,13 @@ def apply_decisions(
     columns = labels.get_indexer(pd.Index([normal_tag(tag or "") for tag in tags], dtype=object))
     decided = np.array([ABOUT_LABELS.get(verdict, 0) for verdict in verdicts], dtype=np.int8)
     about_row = np.isin(verdicts.astype(str), ABOUT_ROWS)
-    for cells, wrong, expected in (
-        (verdicts, (decided == 0) & ~about_row, "a decision is accept, reject, done or complete"),
-        (tags, (columns < 0) & ~about_row, "decisions must name labels of the table"),
+    for cells, wrong, what, known in (
+        (verdicts, (decided == 0) & ~about_row, "decision", [*ABOUT_LABELS, *ABOUT_ROWS]),
+        (tags, (columns < 0) & ~about_row, "label", list(labels)),
     ):
         if wrong.any():
-            raise DataFileError(f"{expected}; got {cells[wrong][0]!r}. Correct it.")
+            first = int(np.flatnonzero(wrong)[0])
+            raise DataFileError(f"decision {first + 1}: unknown {what} {cells[first]!r}; known: {shorten(known)}.")
     here = rows >= 0
     if len(rows) and not here.any():
         raise DataFileError(
