@@ -199,7 +199,7 @@ class TableModel(BaseEstimator):
                 f"no column holds scores of a label: expected names such as {encoder.scores[0]!r}; the columns are "
                 f"{shorten(frame.columns)}."
             )
-        features = frame.drop(columns=[name for name in encoder.drop if name in frame.columns])
+        features = frame.drop(columns=encoder.drop, errors="ignore")
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state, features)
         tell(0.03, "encoding columns")
         tally = Tally()
