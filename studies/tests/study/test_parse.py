@@ -1,11 +1,15 @@
 """Study files: what they may say, what they mean, and errors that name the place."""
 
 import hashlib
+import subprocess
+import sys
 import textwrap
 import tomllib
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from onepos_studies.exceptions import StudyError
@@ -193,3 +197,16 @@ def test_later_trials_take_over_the_first_ones_choice():
     small = grid + "\n[tuning]\neach_trial_below = 3000\n"
     assert [cell.takes_over for cell in cells_of(parse_study(small))] == [None, None, None]
     assert [cell.takes_over for cell in cells_of(parse_study(BASE))] == [None, None, None]
+
+
+def test_the_study_of_pictures_is_valid_beside_its_table(tmp_path):
+    folder = Path(__file__).parents[2] / "pictures"
+    pd.DataFrame({"picture": ["a.jpg", "b.jpg"], "tags": ["cat", "cat;dog"]}).to_csv(tmp_path / "labels.csv")
+    np.save(tmp_path / "features.npy", np.eye(2, dtype=np.float16))
+    made = [tmp_path / name for name in ("labels.csv", "features.npy", "voc2012.parquet")]
+    subprocess.run([sys.executable, folder / "make_table.py", *made], check=True)
+    assert list(pd.read_parquet(made[2])) == ["picture", "tags", "f0", "f1"]
+    (tmp_path / "study.toml").write_bytes((folder / "study.toml").read_bytes())
+    study, _ = read_study(tmp_path / "study.toml")
+    assert [method.key for method in study.methods][-1] == "bce"
+    assert study.data[0].name == "voc2012"
