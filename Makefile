@@ -23,7 +23,7 @@ $(VENV)/.ready: pyproject.toml studies/pyproject.toml constraints.txt | $(VENV)/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e './studies[dask]'
 	touch $@
 
-demo: $(VENV)/.demo  ## a table with one tag per row → doctor → fit → completed tags → pages, in demo-output
+demo: $(VENV)/.demo  ## a table with one genre per film → doctor → fit → completed genres → review page, in demo-output
 	$(BIN)/onepos demo --out demo-output
 
 lint: $(VENV)/.ready  ## style, types, import contract, prose
@@ -52,7 +52,7 @@ explore: $(VENV)/.ready  ## the property tests with new random examples; the sui
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
-	  -e '.[cli,plot,data,large,onnx,embed,images]' -e './studies[dask]' hypothesis mpmath psutil pytest pytest-xdist skorch
+	  -e '.[cli,plot,excel,large,onnx,embed,images]' -e './studies[dask]' hypothesis mpmath psutil pytest pytest-xdist skorch
 	touch $@
 
 # The dependencies of these tests at the lowest versions that pyproject.toml allows; dask is only installed.

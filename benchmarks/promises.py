@@ -2,7 +2,7 @@
 
 Run: python benchmarks/promises.py [repetitions] [complete rows]
 
-Each repetition draws new labels, features and readiness of labels to be named, a sample of complete rows and 2,000 new
+Each repetition draws new labels, features and readiness of labels to be named, a sample of complete rows and 1,000 new
 rows. The table shows precision or recall on the new rows: their mean, and the share of samples in which it reaches the
 promise. A sample that cannot promise it is refused.
 """
@@ -15,14 +15,14 @@ from scipy.special import expit, log_softmax
 from onepos.label_sets.calibration import fit_calibration, out_of_fold
 from onepos.label_sets.thresholds import promised_threshold
 
-N_LABELS, N_NEW = 10, 2000
+N_LABELS, N_NEW = 10, 1000
 GOALS = [("precision", 0.7), ("precision", 0.8), ("precision", 0.9), ("recall", 0.7), ("recall", 0.8), ("recall", 0.9)]
 
 
 def table(seed: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return log-shares of the tag of a row, chosen in proportion to e, and the labels of the rows."""
     random = np.random.default_rng(seed)
-    eta = 2.0 * random.normal(size=(n_rows, 4)) @ random.normal(size=(4, N_LABELS)) / 2
+    eta = 3.0 * random.normal(size=(n_rows, 4)) @ random.normal(size=(4, N_LABELS)) / 2
     eta += random.normal(-1.0, 1.0, N_LABELS) + 0.5 * random.normal(size=(n_rows, 1))
     Y = random.random(eta.shape) < expit(eta)
     return log_softmax(np.log(expit(eta)) + random.normal(0, 1.0, N_LABELS), axis=1), Y

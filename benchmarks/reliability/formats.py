@@ -86,7 +86,7 @@ def _read_table(path: Path) -> None:
 
 
 def _read_decisions(path: Path) -> object:
-    from onepos.pages.review import read_decisions
+    from onepos.pages.decisions import read_decisions
     from onepos.table.tags import apply_decisions
 
     indicator = pd.DataFrame(Y, columns=["sea", "sun"])

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from onepos.methods.assume_negative import AssumeNegativeClassifier as AssumeNegativeClassifier
     from onepos.methods.assume_negative import FullySupervisedClassifier as FullySupervisedClassifier
     from onepos.methods.auto.classifier import AutoClassifier as AutoClassifier
+    from onepos.methods.centroid import CentroidClassifier as CentroidClassifier
     from onepos.methods.crisp import CRISPClassifier as CRISPClassifier
     from onepos.methods.entropy_maximization import EntropyMaximizationClassifier as EntropyMaximizationClassifier
     from onepos.methods.forest import ForestClassifier as ForestClassifier
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from onepos.methods.kernel import KernelClassifier as KernelClassifier
     from onepos.methods.large_loss import LargeLossClassifier as LargeLossClassifier
     from onepos.methods.logistic import LogisticClassifier as LogisticClassifier
+    from onepos.methods.observed_tag import ObservedTagClassifier as ObservedTagClassifier
     from onepos.methods.registry import list_methods as list_methods
     from onepos.methods.registry import make_classifier as make_classifier
     from onepos.methods.role import ExpectedPositiveClassifier as ExpectedPositiveClassifier
@@ -39,6 +41,7 @@ _HOME = {
     "CappedSoftmaxClassifier": "onepos.methods.softmax",
     "EntropyMaximizationClassifier": "onepos.methods.entropy_maximization",
     "ExpectedPositiveClassifier": "onepos.methods.role",
+    "CentroidClassifier": "onepos.methods.centroid",
     "ForestClassifier": "onepos.methods.forest",
     "FrequencyClassifier": "onepos.methods.frequency",
     "FullySupervisedClassifier": "onepos.methods.assume_negative",
@@ -47,6 +50,7 @@ _HOME = {
     "LargeLossClassifier": "onepos.methods.large_loss",
     "KernelClassifier": "onepos.methods.kernel",
     "LogisticClassifier": "onepos.methods.logistic",
+    "ObservedTagClassifier": "onepos.methods.observed_tag",
     "ROLEClassifier": "onepos.methods.role",
     "SMILEClassifier": "onepos.methods.smile.classifier",
     "SMILESIClassifier": "onepos.methods.smile.classifier",
@@ -59,7 +63,7 @@ _HOME = {
     "one_positive": "onepos._utils.labels",
 }
 _SUBMODULES = (
-    *("datasets", "doctor", "exceptions", "label_sets", "metrics", "pages"),
+    *("datasets", "doctor", "exceptions", "extending", "label_sets", "metrics", "pages"),
     *("persistence", "table", "testing", "training"),
 )
 

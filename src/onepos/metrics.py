@@ -55,8 +55,9 @@ METRIC_TITLES: Mapping[str, str] = {
     "macro_auc": "Mean AUC of labels",
 }
 
-#: Names of the five measures of rows and of the two over labels, in the order in which :func:`evaluate` gives them.
+#: Names of the five measures of rows, in the order in which :func:`evaluate` gives them.
 METRICS: tuple[str, ...] = tuple(METRIC_TITLES)[:5]
+#: Names of the two measures over labels, which follow them.
 LABEL_METRICS: tuple[str, ...] = tuple(METRIC_TITLES)[5:]
 
 

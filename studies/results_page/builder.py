@@ -9,20 +9,22 @@ from onepos.metrics import METRICS
 from onepos.pages.figures import figure_svg
 from onepos_studies.study.figures import save_figure
 from results_page import best_blocks, label_blocks, main_blocks
-from results_page.drawings import Drawing, draw
+from results_page.drawings import Drawing, chosen_tags, draw
 from results_page.source import Source, load_sources
 
 METHODS, FIGURES = "docs/methods/README.md", "docs/figures"
 RESULTS, THRESHOLDS, CHOOSING = "docs/results.md", "docs/thresholds.md", "docs/choosing.md"
+CHOSEN = "docs/chosen-tags.md"
 PAPER, ABLATION, MODERN = (f"docs/results/{name}.md" for name in ("smile-paper", "ablation", "newer-methods"))
 #: The pages with generated blocks.
-PAGES = (METHODS, RESULTS, PAPER, ABLATION, MODERN, THRESHOLDS, CHOOSING)
+PAGES = (METHODS, RESULTS, PAPER, ABLATION, MODERN, THRESHOLDS, CHOOSING, CHOSEN)
 #: Where a figure stands; all others are on the page of the paper's evaluation.
 FIGURE_PAGES = {
     "sufficiency-tmc2007": RESULTS,
     "equal-labels": RESULTS,
     "ranks-average-precision": RESULTS,
     "epochs-scene-ablation": ABLATION,
+    "chosen-tags": CHOSEN,
 }
 _BLOCK = re.compile(r"<!-- begin (.+?) -->\n(.*?)\n?<!-- end (.+?) -->", re.DOTALL)
 
@@ -63,17 +65,18 @@ def page_blocks(root: Path, sources: Mapping[str, Source], drawings: list[Drawin
         MODERN: {"modern average-precision": main_blocks.metric_block(sources["modern"])},
         CHOOSING: {"level": best_blocks.level_block(sources)},
         THRESHOLDS: {"thresholds": label_blocks.threshold_block(root)},
+        CHOSEN: {"natural": label_blocks.natural_block(root), "planner": label_blocks.planner_block(root)},
     }
     for drawing in drawings:
         page = FIGURE_PAGES.get(drawing.name, PAPER)
-        blocks[page][f"figure {drawing.name}"] = drawing.block("figures" if page == RESULTS else "../figures")
+        blocks[page][f"figure {drawing.name}"] = drawing.block("figures" if page in (RESULTS, CHOSEN) else "../figures")
     return blocks
 
 
 def make(root: Path) -> Made:
     """Make every text and figure from the results files below ``root``."""
     sources = load_sources(root)
-    drawings = draw(sources)
+    drawings = [*draw(sources), chosen_tags(root)]
     texts = {
         page: replace_blocks((root / page).read_text(encoding="utf-8"), blocks, page)
         for page, blocks in page_blocks(root, sources, drawings).items()

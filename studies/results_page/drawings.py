@@ -1,14 +1,17 @@
 """The figures of the pages."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
 
 from onepos.pages.figures import FAINT, INK, PAPER, TEXT, label_axes, new_figure
 from onepos_studies.study import figures
 from onepos_studies.study.figures import recorded
 from onepos_studies.study.spec import is_full_supervision
 from onepos_studies.study.tables import ALPHA, metric_ranks
-from results_page.label_blocks import equal_labels
+from results_page.label_blocks import SHARES, equal_labels
 from results_page.source import Source
 
 if TYPE_CHECKING:
@@ -57,6 +60,25 @@ _EQUAL_LABELS = (
     "The same number of labels, spent on all labels of n/m training rows or on one label of each of n rows; the best "
     "method of each kind"
 )
+
+
+def chosen_tags(root: Path) -> Drawing:
+    """Draw of two tables each label's share of the tags against the share that even choice would give."""
+    frame = pd.read_csv(root / SHARES)
+    figure, (axes,) = new_figure(3.2)
+    for name, what, fill in (("swi", "swi, trees of Switzerland", PAPER), ("nz", "nz, plants of New Zealand", INK)):
+        rows = frame[frame["table"] == name]
+        look = {"markersize": 4, "markerfacecolor": fill, "markeredgecolor": INK}
+        axes.plot(100 * rows["even"], 100 * rows["tagged"], "o", label=what, **look)
+    most = 105 * frame.loc[frame["table"].isin(("nz", "swi")), ["tagged", "even"]].to_numpy().max()
+    axes.plot([0, most], [0, most], color=FAINT, linewidth=1.0, zorder=1)
+    label_axes(axes, "share of the tags if drawn evenly (%)", "share of the tags (%)")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=TEXT)
+    caption = (
+        "One dot per label. On the line a label is tagged as often as if each row's tag were drawn evenly from its "
+        "labels. On nz the tags say next to nothing about which labels are frequent."
+    )
+    return Drawing("chosen-tags", figure, caption)
 
 
 def _equal_labels(source: Source) -> "Figure":

@@ -10,7 +10,8 @@ from onepos_studies.study.tables.grid import short
 from results_page.layout import write
 from results_page.source import Source
 
-THRESHOLDS = "studies/thresholds/results.csv"
+THRESHOLDS, NATURAL = "studies/thresholds/results.csv", "studies/natural/results.csv"
+SHARES = "studies/natural/shares.csv"
 RULES = ["½", "m true", "m estimated", "rates", "sample"]
 
 
@@ -79,3 +80,38 @@ def _thresholds(rows: pd.DataFrame) -> str:
 
 def _bold(value: float, best: bool) -> str:
     return f"**{short(value)}**" if best else short(value)
+
+
+def natural_block(root: Path) -> str:
+    """Average precision of each method on each table, before and after a correction by fifty complete rows."""
+    frame = pd.read_csv(root / NATURAL)
+    frame = frame[~frame["group"] & (frame["tags"] == 1.0)]
+    near = frame["rows"].sub(50).abs()
+    frame = frame[near == near.groupby(frame["table"]).transform("min")]
+    means = frame.groupby(["method", "table"])[["average_precision_before", "average_precision"]].mean()
+    tables, lines = list(dict.fromkeys(frame["table"])), []
+    for method in dict.fromkeys(frame["method"]):
+        pairs = [means.loc[(method, name)] if (method, name) in means.index else None for name in tables]
+        cells = ["" if pair is None else f"{short(pair.iloc[0])} → {short(pair.iloc[1])}" for pair in pairs]
+        lines.append((method, *cells))
+    note = (
+        "Mean over draws of the complete rows, on sites with a species that are not among them. Where a third of the "
+        "sites is fewer than fifty rows, that third is used."
+    )
+    return write(("method", *tables), lines, note)
+
+
+def planner_block(root: Path) -> str:
+    """Average precision of `logistic` by tags, without complete rows, and by complete rows with all tags."""
+    frame = pd.read_csv(root / NATURAL)
+    frame = frame[~frame["group"] & (frame["method"] == "logistic")]
+    sizes, parts, lines = (20, 50, 100, 200), (0.25, 0.5, 1.0), []
+    for name, rows in frame.groupby("table", sort=False):
+        whole = rows[rows["tags"] == 1.0]
+        by_size = whole.groupby("rows")["average_precision"].mean()
+        before = rows.groupby("tags")["average_precision_before"].mean()
+        cells = [short(before[part]) if part in before.index else "" for part in parts]
+        cells += [short(by_size[size]) if size in by_size.index else "" for size in sizes]
+        lines.append((str(name), f"{whole['records'].iloc[0]:,}", *cells))
+    header = ("table", "tags", "a quarter of the tags", "half", "all", *(f"all + {size} rows" for size in sizes))
+    return write(header, lines)

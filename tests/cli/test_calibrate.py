@@ -82,6 +82,52 @@ def test_sets_with_a_promise(run, folder, tmp_path):
     assert "--sample" in err
 
 
+def test_rows_to_complete(run, folder, tmp_path):
+    new, out = folder / "sample.csv", tmp_path / "ask.csv"
+    code, said, _ = run("ask", folder / "m", new, "--n", "25", "--out", out)
+    assert code == 0
+    assert "25 of 60 rows" in said
+    drawn, table = pd.read_csv(out), pd.read_csv(new)
+    assert drawn["all_tags"].isna().all()
+    pd.testing.assert_frame_equal(
+        drawn.drop(columns="all_tags"), table[table["id"].isin(drawn["id"])].reset_index(drop=True)
+    )
+    drawn.assign(all_tags=drawn["tags"]).to_csv(out, index=False)
+    assert run("check-tags", folder / "m", out, "--label", "all_tags")[0] == 0
+    again = tmp_path / "again.csv"
+    run("ask", folder / "m", new, "--n", "25", "--seed", "1", "--out", again)
+    assert set(pd.read_csv(again)["id"]) != set(drawn["id"])
+    code, _, err = run("ask", folder / "m", new, "--n", "61", "--out", again)
+    assert code == 2
+    assert "60 rows, fewer than --n 61" in err
+
+
+def test_known_shares_stand_in_for_complete_rows(run, folder, tmp_path):
+    shares, out = {"beach": 0.5, "city": 0.3, "night": 0.7}, tmp_path / "n"
+    table = pd.DataFrame({"label": list(shares), "share": list(shares.values())})
+    table.to_csv(tmp_path / "shares.csv", index=False)
+    arguments = (
+        "calibrate",
+        folder / "m",
+        folder / "sample.csv",
+        "--prevalence",
+        tmp_path / "shares.csv",
+        "--out",
+        out,
+    )
+    assert run(*arguments)[0] == 0
+    model, rows = onepos.load(out), pd.read_csv(folder / "sample.csv")
+    assert model.predict_proba(rows).mean().to_dict() == pytest.approx(shares)
+    assert model.predict(rows).to_numpy().sum(axis=1).mean() == pytest.approx(1.5, abs=0.1)
+    code, _, err = run(*arguments, "--label", "tags")
+    assert code == 2
+    assert "leave out --label" in err
+    table[:2].to_csv(tmp_path / "shares.csv", index=False)
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "missing: night" in err
+
+
 def test_clear_errors(run, folder, tmp_path):
     code, _, err = run("calibrate", folder / "m", folder / "sample.csv")
     assert code == 2

@@ -4,17 +4,20 @@ import functools
 import io
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 import onepos
 import onepos.pages.demo
 from onepos.cli import main
 
-TINY = {"n_train": 120, "n_test": 60, "max_epochs": 2}
+TINY = {"n_rows": 200}
 
 
 @pytest.fixture
@@ -70,28 +73,40 @@ def test_methods(run):
     assert next(r for r in records if r["key"] == "logistic")["year"] is None
 
 
-def test_demo_prints_table_examples_places_and_time(run, tiny_demo, tmp_path):
+def test_demo_prints_rows_shares_places_and_commands(run, tiny_demo, tmp_path):
     code, out, err = run("demo", "--out", str(tmp_path))
     assert code == 0
-    for method in (*onepos.pages.demo.BASELINES, onepos.pages.demo.METHOD):
+    for method in (onepos.pages.demo.METHOD, *onepos.pages.demo.OTHERS):
         assert f"\n {method} " in out
-    assert all(word in out for word in ("Doctor", "Review", "Time: "))
-    assert "…" not in out
-    assert "training a network" in err
-    for name in ("table.csv", "completed.csv", "review.html", "report.html"):
+    assert all(word in out for word in ("Sudani from", "Doctor: no errors", "Review page: ", "Time: "))
+    assert "comparing with forest" in err
+    for name in ("table.csv", "completed.csv", "review.html"):
         assert str(tmp_path / name) in out
         assert (tmp_path / name).is_file()
+
+
+def test_the_commands_that_the_demo_prints_give_its_result(run, tiny_demo, tmp_path):
+    printed = run("demo", "--out", str(tmp_path))[1]
+    completed = pd.read_csv(tmp_path / "completed.csv")["suggested"]
+    commands = [shlex.split(line)[1:] for line in printed.splitlines() if line.startswith("onepos ")]
+    assert [command[0] for command in commands] == ["doctor", "fit", "complete"]
+    for command in commands:
+        code, said, err = run(*command)
+        assert code == 0, err
+    suggested = re.search(r"^([\d,]+) genres suggested", printed, re.MULTILINE)[1]
+    assert f"{suggested} tags suggested beside the given ones" in said
+    assert pd.read_csv(tmp_path / "completed.csv")["suggested"].equals(completed)
 
 
 def test_demo_json(run, tiny_demo, tmp_path):
     code, out, err = run("demo", "--out", str(tmp_path), "--seed", "5", "--json")
     assert code == 0
     result = json.loads(out)
-    assert list(result["methods"]) == [*onepos.pages.demo.BASELINES, onepos.pages.demo.METHOD]
-    assert list(result["methods"]["epr"]) == ["suggested", "precision", "recall", "average_precision"]
-    assert result["facts"]["n_train"] == TINY["n_train"]
-    assert result["files"]["report"] == str(tmp_path / "report.html")
-    assert "writing pages" in err
+    assert list(result["methods"]) == [onepos.pages.demo.METHOD, *onepos.pages.demo.OTHERS]
+    assert result["facts"]["rows"] == len(result["rows"]) == TINY["n_rows"]
+    assert result["rows"][0]["true"] == ["Comedies", "Dramas", "International Movies"]
+    assert result["files"]["review"] == str(tmp_path / "review.html")
+    assert "training" in err
 
 
 def test_an_internal_error_ends_with_1_and_shows_where(run, monkeypatch, tmp_path):
@@ -122,7 +137,7 @@ def test_ctrl_c_while_a_network_trains(tmp_path):
     ready = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **ready) as process:
         for line in process.stderr:
-            if "training a network" in line:
+            if "comparing with network" in line:
                 process.send_signal(signal.SIGINT)
                 break
         out, err = process.communicate(timeout=600)
@@ -131,7 +146,6 @@ def test_ctrl_c_while_a_network_trains(tmp_path):
     assert "Traceback" not in err
     assert "Warning" not in err
     assert err.endswith("onepos: interrupted.\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 
 def python(code, *arguments):

@@ -117,7 +117,6 @@ def test_without_a_method_auto_combines_some_and_says_which(run, folder, tmp_pat
 
 
 def test_a_budget_that_runs_out_at_once_leaves_auto_its_two_baselines(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("onepos.table.training._LEAST_SECONDS", 1e-6)  # else auto gets some seconds in any case
     left, fit = [], LogisticClassifier.fit
     monkeypatch.setattr(LogisticClassifier, "fit", lambda *a, **k: left.append(time_left()) or fit(*a, **k))
     code, said, err = run("fit", folder / "photos.csv", *COLUMNS, "--budget", "1e-6", "--out", tmp_path / "m")
@@ -128,13 +127,21 @@ def test_a_budget_that_runs_out_at_once_leaves_auto_its_two_baselines(run, folde
     assert "time was up after 2 members." in said
 
 
+def test_a_budget_limits_other_methods_too(run, folder, tmp_path, monkeypatch):
+    left, fit = [], LogisticClassifier.fit
+    monkeypatch.setattr(LogisticClassifier, "fit", lambda *a, **k: left.append(time_left()) or fit(*a, **k))
+    fast = ("--method", "logistic", "--budget", "3000", "--out", tmp_path / "m")
+    code, _, err = run("fit", folder / "photos.csv", *COLUMNS, *fast)
+    assert code == 0, err
+    assert 0 < left[0] < 3000
+
+
 FIT = ("fit", "{folder}/photos.csv", *COLUMNS, "--out", "{tmp}/m", *FAST)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((*FIT, "--budget", "3"), "'logistic' has none: leave it out"),
         ((*FIT[: -len(FAST)], "--budget", "-1"), "seconds above 0"),
         ((*FIT, "--method", "frequency", "--set", "l2=1"), "no setting 'l2'"),
         ((*FIT, "--sample", "{tmp}/nosuch.csv"), "no such file"),

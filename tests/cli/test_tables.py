@@ -50,7 +50,7 @@ def test_fit_says_what_it_read_and_what_comes_next(run, folder, tmp_path):
     for words in (
         "90 rows",
         "1 text, 2 number, 1 category, 1 boolean",
-        "'light', 'size' each number → 1 feature, standardised",
+        "'width', 'light' each number → 1 feature, standardised",
         "'light': 1 missing, filled with the median",
         "rows without a tag: 1",
         "an on 81 rows",
@@ -186,6 +186,22 @@ def test_a_review_page_of_some_rows_in_their_order(run, folder, tmp_path):
     assert "'nobody', which is none of them" in err
 
 
+@pytest.mark.parametrize(("tool", "beside"), [("label-studio", "tasks.xml"), ("argilla", "tasks.settings.json")])
+def test_tasks_for_tools_of_teams(run, folder, tmp_path, tool, beside):
+    out = tmp_path / "tasks.json"
+    arguments = ("complete", folder / "photos.csv", "--model", folder / "model.onepos", "--format", tool, "--out")
+    code, said, _ = run(*arguments, out, "--title", "camera")
+    assert code == 0
+    assert beside in said
+    assert (tmp_path / beside).is_file()
+    tasks = json.loads(out.read_text())
+    assert len(tasks) == 90
+    assert next(iter(tasks[0].get("data", tasks[0].get("fields", {})).get("text", "").split(":"))) == "camera"
+    code, _, err = run(*arguments, tmp_path / "tasks.csv")
+    assert code == 2
+    assert "to a file that ends in .json" in err
+
+
 def test_complete_json_and_parquet(run, folder, tmp_path):
     code, said, _ = run(
         "complete", folder / "photos.csv", "--model", folder / "model.onepos", "--out", tmp_path / "c.parquet", "--json"
@@ -233,7 +249,7 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
         (("fit", "nosuch.csv", "--label", "tag", "--out", "{tmp}/m"), "no such file"),
         (("fit", "{tmp}/empty.csv", "--label", "tag", "--out", "{tmp}/m"), "is empty"),
         (("fit", "{tmp}/header.csv", "--label", "tag", "--out", "{tmp}/m"), "no row"),
-        (("fit", "{tmp}/a.xlsx", "--label", "tag", "--out", "{tmp}/m"), "cannot tell the format"),
+        (("fit", "{tmp}/a.txt", "--label", "tag", "--out", "{tmp}/m"), "cannot tell the format"),
         (FIT, "say which column"),
         ((*FIT, "--label", "nosuch"), "no column 'nosuch'"),
         ((*FIT, "--label", "tag", "--text", "nosuch"), "named as text"),
@@ -289,7 +305,7 @@ PREDICT = ("predict", "{folder}/model.onepos", "{folder}/checked.csv", "--out")
 def test_every_mistake_is_one_line_and_exit_code_2(run, folder, tmp_path, arguments, words):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "header.csv").write_text("x,tag\n")
-    (tmp_path / "a.xlsx").write_text("")
+    (tmp_path / "a.txt").write_text("")
     (tmp_path / "untagged.csv").write_text("x,tag\n" + "".join(f"{i},\n" for i in range(5)))
     (tmp_path / "one.csv").write_text("x,tag\n" + "".join(f"{i},same\n" for i in range(5)))
     before = sorted(tmp_path.iterdir())
@@ -787,7 +803,7 @@ def test_what_is_printed_next_can_be_pasted(run, folder, tmp_path, monkeypatch):
     assert run(*completing)[0] == 0
     assert (tmp_path / "my photos-completed.csv").is_file()
     code, said, _ = run("complete", "my photos.csv", *COLUMNS, *FAST, "--out", "c.csv", "--review", "r.html")
-    (tmp_path / "decisions.csv").write_text("id,label,decision\np000,night,accept\n")
+    (tmp_path / "review-decisions.csv").write_text("id,label,decision\np000,night,accept\n")
     again = shlex.split(said.splitlines()[-1].removeprefix("onepos "))
     assert again[:2] == ["fit", "my photos.csv"]
     code, said, _ = run(*again)

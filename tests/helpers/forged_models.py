@@ -22,6 +22,7 @@ _FAST: dict[str, dict[str, Any]] = {
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 6, "n_jobs": 1, "random_state": 0},
     "kernel": {"random_state": 0},
+    "centroid": {"random_state": 0},
     "auto": {"methods": ("logistic", "forest", "wan"), "n_folds": 2, "time_budget": None, "random_state": 0},
 }
 _NETWORK = {"network": (3,), "max_epochs": 1, "random_state": 0}

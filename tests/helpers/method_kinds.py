@@ -5,7 +5,20 @@ import pytest
 from onepos.methods.registry import METHODS
 
 #: Each way to fit and to predict once: every base class, and what overrides them.
-KINDS = ("auto", "smile", "role", "an", "softmax", "capped", "kernel", "logistic", "forest", "frequency", "bce")
+KINDS = (
+    "auto",
+    "smile",
+    "role",
+    "an",
+    "softmax",
+    "capped",
+    "kernel",
+    "logistic",
+    "forest",
+    "centroid",
+    "frequency",
+    "bce",
+)
 
 
 def long_for_others(keys=METHODS):

@@ -14,7 +14,7 @@ import onepos
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import LabelWarning, ModelFileError
 from onepos.label_sets import calibration
-from onepos.label_sets.calibration import Calibration, fit_calibration
+from onepos.label_sets.calibration import Calibration, calibration_by_rates, fit_calibration
 from onepos.label_sets.thresholds import label_sets
 from onepos.metrics import average_precision
 
@@ -167,6 +167,16 @@ def test_simulated_bias_is_undone(kind, left):
     assert lost[0] < left * lost[1] + 0.01
 
 
+def test_known_shares_undo_dominance():
+    """P(observed = j | x) is proportional to e_j p_j(x): the offsets take e_j away again, up to the row's factor."""
+    scores, Y, eta = biased("dominance", 1)
+    after = calibration_by_rates(scores, expit(eta).mean(axis=0)).apply(scores)
+    best, before = (average_precision(Y, ranking) for ranking in (eta, scores))
+    assert best - average_precision(Y, after) < 0.15 * (best - before)
+    with pytest.raises(ValueError, match="above 0 and below 1"):
+        calibration_by_rates(scores, np.full(15, 1.0))
+
+
 def test_uniform_choice_is_left_alone():
     changes = []
     for seed in range(8):
@@ -305,6 +315,10 @@ def test_clear_errors(model, data):
         model.calibrate(data.X[:20], data.Y[:21])
     with pytest.raises(ValueError, match="40 rows with complete labels are too few to promise"):
         model.calibrate(data.X[:40], data.Y[:40], precision=0.999)
+    with pytest.raises(ValueError, match="either Y, complete labels"):
+        model.calibrate(data.X[:40])
+    with pytest.raises(ValueError, match="pass Y, not rates"):
+        model.calibrate(data.X[:40], rates=np.full(5, 0.4), recall=0.5)
     with pytest.raises(ValueError, match="either a precision or a recall"):
         model.calibrate(data.X[:40], data.Y[:40], precision=0.5, recall=0.5)
     with pytest.raises(ValueError, match="between 0 and 1; got 95"):

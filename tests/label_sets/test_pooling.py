@@ -47,11 +47,11 @@ def test_known_weights_are_found(problem):
 
 def test_the_optimum_is_that_of_a_search_over_the_simplex(problem):
     members, observed = problem
-    prior = 40.0
+    prior = np.array([40.0, 5.0, 15.0])
 
     def loss(free):
         weights = softmax(free)
-        return -len(observed) * likelihood(weights, members, observed) - prior * np.log(weights).sum()
+        return -len(observed) * likelihood(weights, members, observed) - prior @ np.log(weights)
 
     found, _ = pool_weights(members, observed, prior_rows=prior)
     searched = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-4}).x

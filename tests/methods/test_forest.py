@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.tree import ExtraTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import onepos
 from onepos._utils.context import deadline, progress_to
@@ -24,18 +24,20 @@ def build(**params):
 
 
 def trees_of(sample, seeds, left_out=(), **settings):
-    settings = {"min_samples_leaf": 2, "max_features": "sqrt", **settings}
+    settings = {"min_samples_leaf": 2, "max_features": "sqrt", "splitter": "random", **settings}
     return list(grow(sample, seeds, left_out, n_jobs=2, **settings))
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
-def test_leaves_are_those_of_scikit_learn(make):
+@pytest.mark.parametrize(
+    ("splitter", "tree_class"), [("random", ExtraTreeClassifier), ("best", DecisionTreeClassifier)]
+)
+def test_leaves_are_those_of_scikit_learn(make, splitter, tree_class):
     rough = np.where(np.abs(X) < 0.5, 0, X)
     sample = Sample(make(rough), LABELS, np.ones(400))
-    forest = join([grown.tree for grown in trees_of(sample, [3, 4, 5])])
+    forest = join([grown.tree for grown in trees_of(sample, [3, 4, 5], splitter=splitter)])
     theirs = [
-        ExtraTreeClassifier(min_samples_leaf=2, max_features="sqrt", random_state=seed).fit(rough, LABELS)
-        for seed in (3, 4, 5)
+        tree_class(min_samples_leaf=2, max_features="sqrt", random_state=seed).fit(rough, LABELS) for seed in (3, 4, 5)
     ]
     other = np.random.default_rng(0).standard_normal((1000, 6)).astype(np.float32)
     expected = np.mean([tree.predict_proba(other) for tree in theirs], axis=0)

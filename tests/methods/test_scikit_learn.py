@@ -51,6 +51,7 @@ def test_pipeline_clone_and_grid_search(kind, quick, data):
         "forest": {"min_samples_leaf": [1, 3]},
         "logistic": {"l2": [1.0, 10.0]},
         "kernel": {"ridge": [1.0, 10.0]},
+        "centroid": {"scale": ["none", "minmax"]},
         "auto": {"n_folds": [1, 2]},
     }
     grid = {f"{step}__{name}": values for name, values in grids.get(kind, {"learning_rate": [1e-2, 1e-3]}).items()}

@@ -8,7 +8,7 @@ from onepos.datasets import make_known_posterior
 
 DATA = make_known_posterior(300, 6, 5, random_state=0)
 X, Y, OBSERVED = DATA.X, np.asarray(DATA.Y), DATA.observed
-pytestmark = pytest.mark.parametrize("key", ["logistic", "forest", "kernel"])
+pytestmark = pytest.mark.parametrize("key", ["logistic", "forest", "kernel", "centroid"])
 
 
 def test_probabilities_add_up_to_the_number_of_positives_and_keep_the_ranking(key, quick):

@@ -82,13 +82,14 @@ def test_with_observed_labels_nothing_is_said_that_they_cannot_tell(nasty):
     assert [name for name, drawing in drawings.items() if drawing] == ["history"]
 
 
-def test_completions_are_the_surest_labels_that_were_not_observed(nasty):
+def test_completions_are_the_surest_labels_that_were_not_given_three_per_label(nasty):
     model, data, observed = nasty
     ids = [f"id{number}" for number in range(240)]
     found = summary_of(model, data.X, observed, ids=ids)["completions"]
     p = model.predict_proba(data.X)
     hidden = np.where(data.observed > 0, -1, p)
-    assert [entry["probability"] for entry in found] == sorted(hidden.max(axis=1))[::-1][:20]
+    by_label = [np.sort(hidden.max(axis=1)[hidden.argmax(axis=1) == j])[::-1][:3] for j in range(len(LABELS))]
+    assert [entry["probability"] for entry in found] == sorted(np.concatenate(by_label))[::-1]
     row = int(hidden.max(axis=1).argmax())
     assert found[0]["row"] == f"id{row}"
     assert found[0]["label"] == LABELS[hidden[row].argmax()]
@@ -96,17 +97,18 @@ def test_completions_are_the_surest_labels_that_were_not_observed(nasty):
 
 
 @pytest.mark.parametrize(
-    ("size", "expected", "true", "words"),
+    ("size", "expected", "true", "asked", "words"),
     [
-        (2.0, 2.2, None, None),
-        (1.0, 2.5, None, "1.00 labels per row, fewer than the 2.50 that the probabilities add up to"),
-        (3.0, 2.0, None, "more than the 2.00"),
-        (2.0, 9.9, 2.1, None),  # with complete labels, the truth counts
-        (2.0, 2.0, 3.0, "fewer than the 3.00 that are true. Unless this is intended, fit with n_positives=3.00"),
+        (2.0, 2.2, None, None, None),
+        (1.0, 2.5, None, None, "1.00 labels per row, fewer than the 2.50 that the probabilities add up to"),
+        (3.0, 2.0, None, None, "more than the 2.00"),
+        (2.0, 9.9, 2.1, None, None),  # with complete labels, the truth counts
+        (2.0, 2.0, 3.0, 1.5, "fewer than the 3.00 that are true. Unless this is intended, fit with n_positives=3 "),
+        (2.1, 2.5, 2.51, 2.5, None),  # asked for already: the sets are smaller on purpose
     ],
 )
-def test_advice_where_set_size_and_expectation_disagree(size, expected, true, words):
-    found = advice(size, expected, true)
+def test_advice_where_set_size_and_expectation_disagree(size, expected, true, asked, words):
+    found = advice(size, expected, true, asked)
     assert (found is None) if words is None else (words in found)
 
 

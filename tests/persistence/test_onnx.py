@@ -24,8 +24,9 @@ FAST = {
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 5, "random_state": 0},
     "kernel": {"random_state": 0},
+    "centroid": {"random_state": 0},
 }
-EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "logistic", "forest", "kernel")]
+EXPORTABLE = [key for key in METHODS if key not in ("auto", "capped", "logistic", "forest", "kernel", "centroid")]
 #: One of every kind of graph.
 KINDS = ["an", "softmax", "frequency"]
 
@@ -87,6 +88,7 @@ def test_a_level_found_by_iteration_is_refused(tmp_path, data, key):
     [
         ("forest", "ForestClassifier walks through its trees"),
         ("kernel", "KernelClassifier compares rows"),
+        ("centroid", "CentroidClassifier compares rows"),
     ],
 )
 def test_trees_and_landmarks_are_refused(tmp_path, data, key, reason):

@@ -21,6 +21,7 @@ FAST = {
     "frequency": {},
     "auto": {"methods": ("kernel", "wan"), "n_folds": 2, "time_budget": None, "random_state": 0},
     "kernel": {"random_state": 0},
+    "centroid": {"random_state": 0},
     "logistic": {"l2": 1.0},
     "forest": {"n_trees": 20, "random_state": 0},
 }

@@ -146,3 +146,10 @@ def test_python_blocks_run_in_sequence(page, tmp_path, monkeypatch):
     for kind, source in FENCED.findall(page.read_text(encoding="utf-8")):
         if kind == "python":
             exec(compile(source, page.name, "exec"), namespace)
+
+
+def test_a_method_of_your_own_uses_public_names_alone():
+    page = (ROOT / "docs" / "contributing-a-method.md").read_text(encoding="utf-8")
+    imported = re.findall(r"^ *(?:from|import) (onepos[\w.]*)(?: import (.*))?$", page, re.MULTILINE)
+    assert {"onepos.extending", "onepos.testing"} <= {module for module, _ in imported}
+    assert not [f"{module} {names}" for module, names in imported if re.search(r"(^|[.\s])_", f"{module} {names}")]

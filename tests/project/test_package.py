@@ -43,7 +43,7 @@ def test_methods_are_listed_with_paper_and_needs():
     frame = onepos.list_methods()
     assert {"smile", "an", "an-ls", "wan", "softmax", "logistic", "frequency", "bce"} <= set(frame.index)
     assert frame[["name", "paper", "assumptions", "needs"]].notna().all(axis=None)
-    with pytest.raises(ValueError, match="known: auto, smile,"):
+    with pytest.raises(ValueError, match="Did you mean 'smile'"):
         onepos.make_classifier("smiles")
 
 

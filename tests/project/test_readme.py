@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shlex
 import warnings
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
@@ -14,13 +15,13 @@ from onepos.cli import main
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-CONSOLE = "".join(source for kind, source in BLOCKS if kind == "console")
-COMMANDS = [line[2:] for line in CONSOLE.splitlines() if line.startswith("$ ")]
+COMMANDS = [line for kind, source in BLOCKS if kind == "console" for line in source.splitlines()]
+SHOWN = [line for kind, source in BLOCKS if kind == "text" for line in source.splitlines() if line.strip()]
 NUMBER = re.compile(r"\d[\d,.]*%?")
 
 
 def test_only_known_kinds_of_blocks():
-    assert {kind for kind, _ in BLOCKS} == {"python", "console"}
+    assert {kind for kind, _ in BLOCKS} == {"python", "console", "text"}
 
 
 def test_it_is_short():
@@ -35,32 +36,21 @@ def ran(tmp_path_factory):
         warnings.simplefilter("default")
         for command in COMMANDS:
             with pytest.raises(SystemExit) as ended:
-                main(command.split()[1:])
+                main(shlex.split(command)[1:])
             assert ended.value.code == 0, command
     return folder, printed.getvalue()
 
 
 @pytest.mark.slow
 def test_the_commands_print_what_is_shown(ran):
-    """Word for word. Of the demo's scores, two hundredths may differ: another processor rounds otherwise."""
-    actual = {
-        NUMBER.sub("#", line).split(" ", 1)[0] + NUMBER.sub("#", line.strip()): line for line in ran[1].splitlines()
-    }
-    shown = [line for line in CONSOLE.splitlines() if line.strip() and not line.startswith("$ ")]
-    for line in shown:
-        key = NUMBER.sub("#", line).split(" ", 1)[0] + NUMBER.sub("#", line.strip())
+    """Word for word. Of the scores, two hundredths may differ: another processor rounds otherwise."""
+    actual = {NUMBER.sub("#", line.strip()): line for line in ran[1].splitlines()}
+    for line in SHOWN:
+        key = NUMBER.sub("#", line.strip())
         assert key in actual, line
         for said, found in zip(NUMBER.findall(line), NUMBER.findall(actual[key]), strict=True):
             said, found = (float(text.strip("%.,").replace(",", "")) for text in (said, found))
             assert found == pytest.approx(said, rel=0.02, abs=2 if "%" in line and said < 100 else 0.02), line
-
-
-def test_the_table_has_the_demo_s_numbers():
-    """The row of digit scenes and the printed scores are one measurement."""
-    printed = re.findall(r"^ (?:logistic|forest|epr) .* 0(\.\d+)$", CONSOLE, re.MULTILINE)
-    assert len(printed) == 3
-    (row,) = [line for line in README.splitlines() if line.startswith("| digit scenes")]
-    assert re.findall(r"\.\d{3}", row) == printed
 
 
 def test_the_other_rows_are_those_of_the_comparison():
@@ -110,4 +100,4 @@ def test_python_blocks_run_in_sequence(ran, monkeypatch):
     for kind, source in BLOCKS:
         if kind == "python":
             exec(compile(source, "README.md", "exec"), namespace)
-    assert 2.3 < namespace["tags"].to_numpy().sum(axis=1).mean() < 2.7
+    assert 1.8 < namespace["tags"].to_numpy().sum(axis=1).mean() < 2.4

@@ -46,12 +46,11 @@ def test_a_parquet_file_of_a_billion_rows_in_a_few_bytes(tmp_path):
         read_table(path)
 
 
-def test_a_parquet_file_whose_pandas_notes_are_broken(tmp_path):
+def test_a_parquet_file_whose_pandas_notes_are_broken_is_read_by_its_types(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "notes.parquet"
     pd.DataFrame({"tag": ["a", "b"], "x": [1.0, 2.0]}).to_parquet(path)
     content = path.read_bytes()
     assert content.count(b'"numpy_type"') > 1
     path.write_bytes(content.replace(b'"numpy_type"', b'"bumpy_type"'))
-    with pytest.raises(DataFileError, match=r"notes\.parquet: not a readable parquet file"):
-        read_table(path)
+    assert read_table(path).frame.to_dict("list") == {"tag": ["a", "b"], "x": [1.0, 2.0]}

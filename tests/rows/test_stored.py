@@ -186,7 +186,7 @@ print(peak - before, X.nbytes)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux tells a process's own memory from its maps"
 )

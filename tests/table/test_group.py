@@ -68,7 +68,10 @@ def test_the_same_as_a_fit_on_joined_rows(tmp_path):
     assert np.array_equal(again.predict_proba(frame.drop(columns="place")), model.predict_proba(frame))
 
 
-def test_a_folder_has_no_groups(tmp_path):
-    records().to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="group"):
-        TableModel(method="frequency", group="place").fit(tmp_path, label="tag")
+def test_a_folder_has_groups(tmp_path):
+    frame = records()
+    for number, part in enumerate((frame.iloc[:50], frame.iloc[50:])):
+        part.to_parquet(tmp_path / f"{number}.parquet")
+    settings = {"method": "frequency", "group": "place"}
+    models = [TableModel(**settings).fit(table, label="tag") for table in (frame, tmp_path)]
+    assert models[0].facts_ == models[1].facts_

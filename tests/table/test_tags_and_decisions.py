@@ -74,8 +74,8 @@ def test_a_complete_row_has_no_other_labels_wherever_the_mark_stands():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (("x", "b", "maybe"), "a decision is accept, reject, done or complete; got 'maybe'"),
-        (("x", "d", "accept"), "must name labels of the table; got 'd'"),
+        (("x", "b", "maybe"), "decision 1: unknown decision 'maybe'; known: accept, reject, done, complete"),
+        (("x", "d", "accept"), "decision 1: unknown label 'd'; known: a, b, c"),
         (("q", "b", "accept"), "no decision is about a row of the table"),
     ],
 )

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -13,10 +12,7 @@ import onepos
 import torchrun
 from onepos.cli import main
 from onepos.exceptions import DataFileError
-from onepos.table import ColumnEncoder, TableModel
-from onepos.table.tags import LabelColumns
-from onepos.table.training import read_folder
-from onepos.training import Processes
+from onepos.table import TableModel
 from shard_files import frame, write_shards
 
 SETTINGS = {"max_epochs": 12, "batch_size": 16, "learning_rate": 0.01}
@@ -36,9 +32,9 @@ def alone(shards):
 
 
 def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_process(shards, alone, tmp_path):
-    out, kept, cache = tmp_path / "model.onepos", tmp_path / "kept", tmp_path / "cache"
+    out, kept = tmp_path / "model.onepos", tmp_path / "kept"
     command = ["-m", "onepos", "fit", shards, "--label", "tag", "--method", "smile", *OPTIONS, "--out", out]
-    command += ["--checkpoint", kept, "--cache", cache]
+    command += ["--checkpoint", kept]
     with torchrun.start(*command) as process:
         patience = time.monotonic() + 900
         while not (kept / "checkpoint.safetensors").exists():
@@ -51,12 +47,11 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_to_the_model_of_one_pr
     assert "onepos: process 0 lost the others: one of them ended or does not answer" in printed
     assert "start the run again with the same arguments" in printed
     assert not out.exists()
-    assert not list(cache.iterdir())
 
     code, printed = torchrun.run(*command)
     assert code == 0, printed
     assert printed.count("trained     smile on") == printed.count(" 5% training\n") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "kept", "model.onepos"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "model.onepos"]
     model = onepos.load(out)
     assert 1 <= model.estimator_.history_.facts["resumed_after_epoch"] < SETTINGS["max_epochs"]
     losses = [one.estimator_.history_["loss"] for one in (model, alone)]
@@ -114,43 +109,7 @@ def test_commands_that_do_not_share_their_work(monkeypatch, capsys, shards, tmp_
     assert said in capsys.readouterr().err
 
 
-class OneOfThree(Processes):
-    """A process whose first one made the file of features."""
-
-    def __init__(self, rank, features):
-        self.rank, self.size, self.features = rank, 3, features
-
-    def agree(self, value):
-        return self.features
-
-    def gather_values(self, value):
-        return [value]
-
-
-def test_processes_share_the_encoding(shards, tmp_path):
-    """Each of three processes encodes every third piece, here of four files, and has all labels."""
-
-    def read(processes):
-        return read_folder(shards, LabelColumns("tag"), ColumnEncoder(drop=["tag"], max_values=0), tmp_path, processes)
-
-    whole, labels, tally = read(Processes())
-    shared = tmp_path / "features.npy"
-    np.lib.format.open_memmap(shared, mode="w+", dtype=np.float32, shape=whole.shape)
-    edges = np.cumsum([0, *(len(pd.read_parquet(path)) for path in sorted(shards.iterdir()))])
-    counts = Counter()
-    for rank in (1, 2):
-        part, same_labels, counted = read(OneOfThree(rank, str(shared)))
-        pd.testing.assert_frame_equal(same_labels, labels)
-        mine = slice(edges[rank], edges[rank + 1])
-        np.testing.assert_array_equal(part[mine], whole[mine])
-        counts += counted.counts
-    assert not part[: edges[1]].any()
-    assert not part[edges[3] :].any()
-    assert not counts - tally.counts
-
-
 def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
-    """The columns are judged by all rows here, and the split is the same: what differs is what held-out rows do."""
     table = TableModel(method="smile", params=dict(SETTINGS), random_state=0).fit(frame(), label="tag")
     assert alone.encoder_.kinds_ == table.encoder_.kinds_
     assert alone.labels_ == table.labels_
@@ -161,22 +120,6 @@ def test_a_model_of_shards_is_that_of_the_table(tmp_path, shards, alone):
     pd.testing.assert_frame_equal(onepos.load(path).predict_proba(rows), alone.predict_proba(rows))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--text", "place"], "text, image and decisions need the whole table in memory"),
-        (["--report", "page.html"], "--report looks at the rows of one table"),
-        (["--method", "logistic", "--checkpoint", "kept"], "'logistic' has no epochs"),
-    ],
-)
-def test_options_that_a_folder_of_shards_does_not_take(capsys, monkeypatch, shards, tmp_path, options, said):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        main(["fit", str(shards), "--label", "tag", "--out", "model.onepos", *options])
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
-
-
 def test_a_folder_without_files(tmp_path):
-    with pytest.raises(DataFileError, match="expected parquet files in"):
+    with pytest.raises(DataFileError, match="holds no table"):
         TableModel().fit(tmp_path, label="tag")

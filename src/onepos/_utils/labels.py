@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onepos._utils.context import warn
 from onepos._utils.validation import IntArray
@@ -104,28 +103,24 @@ def one_positive(labels: Any, classes: Iterable[Any] | None = None) -> "pd.DataF
     names = pd.Index(distinct_labels(series, stacklevel=2) if classes is None else list(classes))
     if not names.is_unique:
         raise ValueError(f"classes must be distinct; repeated: {names[names.duplicated()].unique().tolist()}.")
-    indicator, unknown = mark_labels(series, names, dtype=np.uint8)
+    codes = label_codes(series, names)
+    unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         raise ValueError(
             f"{unknown.size} labels are not in classes (first: {series.iloc[unknown[0]]!r} in row {unknown[0]}). "
             "Add them to classes, or correct the labels."
         )
+    indicator = np.zeros((len(codes), len(names)), dtype=np.uint8)
+    indicator[np.arange(len(codes)), codes] = 1
     return pd.DataFrame(indicator, index=series.index, columns=names)
 
 
-def mark_labels(
-    tags: Any, names: "pd.Index[Any]", rows: IntArray | None = None, n_rows: int | None = None, *, dtype: Any = np.int8
-) -> tuple[NDArray[Any], IntArray]:
-    """Return an indicator with a 1 at each tag (of row i, or ``rows[i]``), and the positions of tags without a name."""
+def label_codes(tags: Any, names: "pd.Index[Any]") -> IntArray:
+    """Return the place of each tag among the names, −1 without one."""
     import pandas as pd
 
     normal = pd.Index(list(map(normal_tag, names)), dtype=names.dtype)
-    codes = (normal if normal.is_unique else names).get_indexer(pd.Index(list(map(normal_tag, tags))))
-    places = np.arange(len(codes)) if rows is None else rows
-    indicator = np.zeros((len(codes) if n_rows is None else n_rows, len(names)), dtype=dtype)
-    known = codes >= 0
-    indicator[places[known], codes[known]] = 1
-    return indicator, np.flatnonzero(~known)
+    return (normal if normal.is_unique else names).get_indexer(pd.Index(list(map(normal_tag, tags))))
 
 
 def check_distinct(names: Sequence[str], where: str = "", what: str = "column") -> None:

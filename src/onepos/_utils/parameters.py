@@ -49,8 +49,13 @@ class OneOf:
         return ", ".join(map(repr, sorted(self.names)))
 
 
-COUNT, COUNT_OR_ZERO = Number(1, whole=True), Number(0, whole=True)
-POSITIVE, POSITIVE_OR_ZERO, AT_LEAST_ONE, NUMBER = Number(0, open_low=True), Number(0), Number(1), Number()
+#: A whole number from 1 on.
+COUNT = Number(1, whole=True)
+#: A number above 0.
+POSITIVE = Number(0, open_low=True)
+#: A number from 0 on.
+POSITIVE_OR_ZERO = Number(0)
+COUNT_OR_ZERO, AT_LEAST_ONE, NUMBER = Number(0, whole=True), Number(1), Number()
 FRACTION, SHARE = Number(0, 1, open_low=True, open_high=True), Number(0, 1, open_low=True)
 PROBABILITY = Number(0, 1)
 

@@ -3,7 +3,7 @@
 An estimator whose fit fails is restored.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
+
+#: Entries above which a sparse indicator stays sparse.
+DENSE_LABELS = 1 << 26
 
 #: A dense array, a SciPy sparse matrix or array, or a pandas DataFrame of features.
 MatrixLike: TypeAlias = Any
@@ -73,12 +76,31 @@ def short_indices(matrix: Any) -> Any:
     return matrix
 
 
+def has_label(observed: Any) -> NDArray[np.bool_]:
+    """Whether each row of an indicator, dense or CSR, has an observed label."""
+    return np.asarray((observed > 0).sum(axis=1) > 0)
+
+
+def cases(observed: Any) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """Return row, label and share of every observed label of an indicator; labels of a row share its weight."""
+    rows, labels = (np.asarray(places, dtype=np.intp) for places in (observed > 0).nonzero())
+    return rows, labels, 1.0 / np.bincount(rows, minlength=observed.shape[0])[rows]
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows of matrices below each other; a CSR array if the first one is sparse."""
+    if sparse.issparse(parts[0]):
+        return csr(sparse.vstack([sparse.csr_array(part) for part in parts]))
+    return np.concatenate([to_dense(part) for part in parts])
+
+
 @dataclass(frozen=True)
 class Labels:
     """Observed labels in the one form that the library works with."""
 
-    #: The paper's L, shape (n_samples, n_labels): 1 observed, 0 unknown, −1 known to be absent.
-    observed: NDArray[np.int8]
+    #: The paper's L, int8 of shape (n_samples, n_labels): 1 observed, 0 unknown, −1 known to be absent. An array, or a
+    #: CSR array if it came as one and has more than ``DENSE_LABELS`` entries.
+    observed: Any
     #: Names of the labels: column names, class values, or 0 … c−1.
     classes: NDArray[Any]
     #: True when y came 1-D: scikit-learn's multi-class contract applies to the output.
@@ -89,7 +111,7 @@ class Labels:
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Rows to learn from, shape (n_samples,): those with an observed positive, or all if labels are complete."""
-        return np.asarray((self.observed > 0).any(axis=1) | self.complete)
+        return has_label(self.observed) | self.complete
 
 
 def check_labels(y: Any, *, complete: bool = False) -> Labels:
@@ -100,14 +122,14 @@ def check_labels(y: Any, *, complete: bool = False) -> Labels:
         return _check_classes(y)
     labels = replace(_check_indicator(y), complete=complete)
     empty = int((~labels.labelled).sum())
-    seen = np.asarray((labels.observed > 0).any(axis=0))
+    seen = np.asarray((labels.observed > 0).sum(axis=0) > 0)
     if not seen.any():
         raise ValueError(
             "y holds no observed positive: every row needs the one label that was seen (a 1 in its column)."
         )
     if empty:
         warn(
-            f"{empty} of {len(labels.observed)} rows have no observed positive label; "
+            f"{empty} of {labels.observed.shape[0]} rows have no observed positive label; "
             "their features are kept, but they do not count in the loss.",
             LabelWarning,
             stacklevel=3,
@@ -162,6 +184,8 @@ def _check_classes(y: Any) -> Labels:
 
 
 def _check_indicator(y: Any) -> Labels:
+    if sparse.issparse(y) and y.shape[0] * y.shape[1] > DENSE_LABELS:
+        return _check_sparse_indicator(y)
     dense = to_dense(y)
     if dense.dtype.kind not in "biuf":
         try:
@@ -171,19 +195,32 @@ def _check_indicator(y: Any) -> Labels:
                 "y must be an indicator matrix of numbers 1 (observed), 0 (unknown), -1 (known absent); "
                 f"got dtype {dense.dtype}. For tags use onepos.one_positive(labels)."
             ) from error
-    bad = dense[~np.isin(dense, (-1, 0, 1))]
-    if bad.size:
-        raise ValueError(
-            "Unknown label type: y must hold 1 (observed), 0 (unknown) or -1 (known absent) only; "
-            f"found {bad.flat[0]!r}. For tags, one per row, use onepos.one_positive(labels)."
-        )
+    _check_entries(dense)
     names = np.asarray(y.columns) if hasattr(y, "columns") else np.arange(dense.shape[1])
     if len(set(names.tolist())) != len(names):
         raise ValueError(f"the label names (columns of y) must be distinct; got {names.tolist()}.")
     return Labels(dense.astype(np.int8), names)
 
 
-def check_validation_labels(y: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
+def _check_entries(values: NDArray[Any]) -> None:
+    """Raise unless all entries of an indicator are 1, 0 or −1."""
+    bad = values[~np.isin(values, (-1, 0, 1))]
+    if bad.size:
+        raise ValueError(
+            "Unknown label type: y must hold 1 (observed), 0 (unknown) or -1 (known absent) only; "
+            f"found {bad.flat[0]!r}. For tags, one per row, use onepos.one_positive(labels)."
+        )
+
+
+def _check_sparse_indicator(y: Any) -> Labels:
+    observed = sparse.csr_array(y)
+    _check_entries(observed.data)
+    observed = short_indices(observed.astype(np.int8))
+    observed.sum_duplicates()  # sorts the labels of a row, too
+    return Labels(observed, np.arange(observed.shape[1]))
+
+
+def check_validation_labels(y: Any, classes: NDArray[Any]) -> Any:
     """Validation labels as an int8 indicator whose columns are those of training, in the same order."""
     if _is_vector(y):
         vector = to_dense(y).ravel()

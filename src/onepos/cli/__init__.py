@@ -71,6 +71,7 @@ def commands() -> Any:
     options.add(app, doctor.doctor, doctor.EXAMPLES)
     options.add(app, fit.fit, fit.EXAMPLES)
     options.add(app, evaluate.evaluate, evaluate.EXAMPLES)
+    options.add(app, calibrate.ask, calibrate.ASK_EXAMPLES)
     options.add(app, calibrate.check_tags, calibrate.CHECK_EXAMPLES)
     options.add(app, calibrate.calibrate, calibrate.EXAMPLES)
     options.add(app, predict.predict, predict.EXAMPLES)

@@ -1,4 +1,4 @@
-"""``onepos calibrate`` and ``onepos check-tags``: what complete rows do for a model, and what they say of its tags."""
+"""``onepos ask``, ``check-tags`` and ``calibrate``: which rows to complete, what they say of the tags, and do."""
 
 from dataclasses import asdict
 from enum import StrEnum
@@ -18,13 +18,17 @@ EXAMPLES = (
     "onepos calibrate photos.onepos checked.csv --label tags",
     "onepos calibrate photos.onepos checked.csv --labels beach,city,night --out better.onepos",
     "onepos calibrate photos.onepos checked.csv --label tags --precision 0.9 --out sure.onepos",
+    "onepos calibrate photos.onepos photos.csv --prevalence shares.csv",
 )
 CHECK_EXAMPLES = (
     "onepos check-tags photos.onepos checked.csv --label tags",
     'onepos check-tags films.onepos checked.csv --label genres --separator ", " --json',
 )
+ASK_EXAMPLES = ("onepos ask photos.onepos photos.csv --n 50 --out to-complete.csv",)
 #: Sign between the tags of a cell without --separator, and labels shown.
 _BETWEEN_TAGS, _SHOWN = ";", 12
+#: The column that `ask` leaves to be filled in.
+ALL_TAGS = "all_tags"
 _CONDITIONS = "in the mean over samples like this one, for rows that are drawn as these were."
 _TITLES = {"average_precision": "average precision", "precision": "precision", "recall": "recall", "f1": "F1"}
 
@@ -52,6 +56,9 @@ def calibrate(
     ] = Cut.sample,
     precision: options.Precision = None,
     recall: options.Recall = None,
+    prevalence: Annotated[
+        Path | None, options.option("CSV", "Instead of all tags: share of rows with each label (label,share).")
+    ] = None,
     out: Annotated[Path | None, options.option("MODEL", "The corrected model (default: replace the model).")] = None,
     embed: options.Embed = None,
     json: output.JsonOption = False,
@@ -63,29 +70,40 @@ def calibrate(
 
     --precision and --recall promise how good the sets are, in the mean over samples and for rows like these. The
     command refuses if the rows are too few for it.
+
+    If you know how often each label is true, --prevalence does without complete rows.
     """
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     place = out or model
-    output.check_apart({"the sample": sample}, {"--out": place})
+    output.check_apart({"the sample": sample, "--prevalence": prevalence}, {"--out": place})
     check_place(place)
-    where = _where(label, separator, labels)
+    if prevalence is not None and (label or separator or labels or precision is not None or recall is not None):
+        raise output.InputError(
+            "--prevalence stands in for rows with all their tags: leave out --label, --separator, --labels, "
+            "--precision and --recall."
+        )
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
         from onepos.table import known_labels, read_as_trained
 
         trained = options.open_model(model, sample, embed)
         content = read_as_trained(trained, sample, label)
-        known = known_labels(trained, content, **where)
-        known.check_complete()
-        trained.calibrate(content.frame, known.table, sets=cut.value, precision=precision, recall=recall)
+        if prevalence is not None:
+            notes: list[str] = []
+            trained.calibrate(content.frame, rates=_shares(prevalence), sets=cut.value)
+        else:
+            known = known_labels(trained, content, **_where(label, separator, labels))
+            known.check_complete()
+            notes = known.notes
+            trained.calibrate(content.frame, known.table, sets=cut.value, precision=precision, recall=recall)
         tell(0.9, "writing")
         trained.save(place)
     facts = trained.facts_["calibration"]
     if json:
-        output.print_json({"model": place, "notes": known.notes, **facts})
+        output.print_json({"model": place, "notes": notes, **facts})
         return
-    for note in known.notes:
+    for note in notes:
         output.print_note(note)
     output.print_prose(
         f"Corrected on {facts['rows']:,} rows with {facts['labels_per_row']:.2f} labels each; the model expected "
@@ -96,6 +114,61 @@ def calibrate(
     if recall is not None:
         output.print_prose(f"Promise: at least {recall:.0%} of the true tags are suggested, {_CONDITIONS}")
     output.print_line(f"Model:  {place}")
+
+
+def _shares(path: Path) -> dict[str, float]:
+    """Return the share of rows with each label from a file with columns label and share."""
+    from onepos.table.files import read_table
+    from onepos.table.kinds import require_columns
+
+    frame = read_table(path, plain=["label"]).frame
+    require_columns(frame, ["label", "share"], "shares")
+    return {str(name): float(share) for name, share in zip(frame["label"], frame["share"], strict=True)}
+
+
+def ask(
+    model: options.Model,
+    data: options.Data,
+    out: options.Out,
+    n: Annotated[int, options.option("N", "How many rows.", min=1)] = 50,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Equal seeds draw equal rows.")] = 0,
+    json: output.JsonOption = False,
+) -> None:
+    """Draw the rows to complete next: write them to a table with an empty column for all their tags.
+
+    The draw is random. So the completed rows say without bias how often each label is true, and how good the model is.
+    Draw from rows that training did not see.
+    """
+    from onepos.table.writing import TableWriter, check_output
+
+    output.check_apart({"the model": model, "the data": data}, {"--out": out})
+    check_output(out)
+    with progress_shown(keep=False), output.input_errors():
+        tell(0.0, "loading")
+        import numpy as np
+
+        from onepos.table import TableModel, read_as_trained
+        from onepos.table.tags import row_ids
+
+        trained = TableModel.load(model)
+        frame = read_as_trained(trained, data).frame
+        if n > len(frame):
+            raise output.InputError(f"{data.name} has {len(frame):,} rows, fewer than --n {n}: draw fewer.")
+        drawn = np.sort(np.random.default_rng(seed).choice(len(frame), n, replace=False))
+        rows = frame.iloc[drawn].copy()
+        if trained.id_ is None:
+            rows.insert(0, "row", row_ids(frame, None)[drawn])
+        if ALL_TAGS in rows.columns:
+            raise output.InputError(f"{data.name} has a column {ALL_TAGS!r}, to be filled in: rename it.")
+        rows[ALL_TAGS] = ""
+        with TableWriter(out) as writer:
+            writer.write(rows)
+    if json:
+        output.print_json({"out": out, "rows": n, "of": len(frame)})
+        return
+    output.print_line(f"{n:,} of {len(frame):,} rows in {out}")
+    output.print_prose(f"Next: write all tags of each row into column {ALL_TAGS!r}, with ; between them, then:")
+    output.print_line(f"onepos check-tags {model} {out} --label {ALL_TAGS}")
 
 
 def check_tags(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,9 +25,16 @@ EXAMPLES = (
     "onepos complete photos.csv --model photos.onepos --out completed.csv --top 3",
 )
 #: Options of ``fit`` that this command does not have: they are about data other than one table with a column of tags.
-WITHOUT = ("labels", "cache")
+WITHOUT = ("labels",)
 #: Options that have an effect with --model, too.
-_WITH_MODEL = ("data", "image", "embed", "allow_empty", "decisions", "separator", *WITHOUT)
+_WITH_MODEL = ("data", "image", "embed", "allow_empty", "decisions", "separator", "sheet", *WITHOUT)
+
+
+class Tool(StrEnum):
+    """A program in which teams annotate."""
+
+    label_studio = "label-studio"
+    argilla = "argilla"
 
 
 @training_command(without=WITHOUT)
@@ -40,6 +48,7 @@ def complete(
     only: Annotated[
         Path | None, option("CSV", "Show only these rows on that page, in this order: a file that holds their ids.")
     ] = None,
+    format: Annotated[Tool | None, option("TOOL", "Write tasks for label-studio or argilla, not a table.")] = None,
     escape_formulas: opt.EscapeFormulas = True,
     verbose: opt.Verbose = False,
     json: output.JsonOption = False,
@@ -50,24 +59,27 @@ def complete(
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
-    from onepos.table.files import check_output
+    from onepos.table.writing import check_output, check_place
 
     options = TrainingOptions(**training)
     opt.check_limits(threshold, top)
     read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample, "--model": model}
     read["--only"] = only
     output.check_apart(read, {"--out": out, "--review": review})
-    check_output(out)
+    if format is None:
+        check_output(out)
+    elif check_place(out).suffix.lower() != ".json":
+        raise InputError(f"--format {format} writes tasks to a file that ends in .json; got {out.name!r}.")
     if options.data.is_dir():
         raise InputError(f"tags are completed in one table; {options.data} is a folder: `onepos fit` trains on it.")
     if review is not None:
         output.check_page("--review", review)
-    elif title or only:
+    elif format is None and (title or only):
         name = "--title" if title else "--only"
         raise InputError(f"{name} is for the review page: give --review too, or leave it out.")
-    elif options.image and model is not None:
+    elif format is None and options.image and model is not None:
         raise InputError("the model knows its pictures, and --image shows them on the review page: give --review too.")
-    shown = [("title", title), ("image", options.image), ("id", options.id)] if review is not None else []
+    shown = [("title", title), ("image", options.image), ("id", options.id)] if review or format else []
     with progress_shown(keep=False):
         if model is None:
             trained = train(options, lambda frame: _check_columns(frame, shown))
@@ -91,20 +103,19 @@ def complete(
                 separator=options.separator,
                 at_least_one=False if options.allow_empty else None,
             )
-            completion.write(out, escape_formulas=escape_formulas)
+            _check_columns(table.frame, shown)
+            content: dict[str, Any] = {"image": options.image, "image_folder": options.data.parent, "title": title}
+            content["only"] = None if only is None else _ids(only, used.id_)
+            if format is None:
+                completion.write(out, escape_formulas=escape_formulas)
+            else:
+                from onepos.pages.annotation_tools import write_tasks
+
+                beside = write_tasks(completion, out, format.value, **content)[1]
             if review is not None:
                 from onepos.pages.review import review_page
 
-                _check_columns(table.frame, shown)
-                review_page(
-                    completion,
-                    review,
-                    image=options.image,
-                    image_folder=options.data.parent,
-                    title=title,
-                    threshold=threshold,
-                    only=None if only is None else _ids(only, used.id_),
-                )
+                review_page(completion, review, threshold=threshold, **content)
     if json:
         output.print_json(_as_json(completion, trained, out, review))
         return
@@ -118,17 +129,17 @@ def complete(
     output.print_line(
         f"{completion.added():,} tags suggested beside the given ones; {len(completion.suggested):,} rows in {out}"
     )
+    if format is not None:
+        output.print_line(f"Tasks for {format}: {out}; what it needs to show them: {beside}")
     if review is None:
         return
+    saved = Path(f"{review.stem}-decisions.csv")  # as the page names it
     output.print_line(f"Review page: {review}")
     if trained is None:
-        output.print_prose(
-            "Next: check the tags there, save decisions.csv, and fit again with --decisions decisions.csv."
-        )
+        output.print_prose(f"Next: check the tags there, save {saved}, and fit again with --decisions.")
     else:
-        again = options.command_line("fit", decisions=Path("decisions.csv"), out=out.with_suffix(".onepos"))
-        output.print_line("Next: check the tags there, save decisions.csv, then:")
-        output.print_line(again)
+        output.print_line(f"Next: check the tags there, save {saved}, then:")
+        output.print_line(options.command_line("fit", decisions=saved, out=out.with_suffix(".onepos")))
 
 
 def _ids(path: Path, name: str | None) -> list[str]:
@@ -161,7 +172,7 @@ def _open(options: TrainingOptions, path: Path) -> "tuple[TableModel, TableData]
             written = field.name.replace("_", "-")
             raise InputError(f"--{written} is for training, and --model trains nothing: leave one of them out.")
     model = opt.open_model(path, options.data, options.embed)
-    return model, read_as_trained(model, options.data)
+    return model, read_as_trained(model, options.data, sheet=options.sheet)
 
 
 def _as_json(completion: "Completion", trained: Trained | None, out: Path, review: Path | None) -> dict[str, Any]:

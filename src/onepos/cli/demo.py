@@ -1,5 +1,6 @@
 """``onepos demo``."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,15 @@ from onepos.cli.output import InputError, JsonOption, print_json, print_line, sh
 if TYPE_CHECKING:
     from onepos.pages.demo import DemoResult
 
+_SHOWN = 5
+
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the table and the pages.")] = Path("demo-output"),
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Equal seeds give equal results.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws the genre that each title keeps.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Complete the tags of a table with one tag per row and compare them with the hidden truth (under a minute)."""
+    """Suggest the missing genres of 1,500 films and series of which one genre each is known (under a minute)."""
     if out.exists() and not out.is_dir():
         raise InputError(f"--out names the folder for the files; {out} is a file.")
     with progress_shown(keep=False):
@@ -33,6 +36,7 @@ def demo(
     print_json(
         {
             "methods": result.scores.to_dict("index"),
+            "rows": result.rows.to_dict("records"),
             "doctor": result.diagnosis.to_dict(),
             "facts": dict(result.facts),
             "files": dict(result.files),
@@ -43,20 +47,39 @@ def demo(
 
 def _show(result: "DemoResult") -> None:
     """Print the result for people."""
-    facts, files = result.facts, result.files
-    print_line(f"1. Table   {files['table']}: {facts['n_train']:,} pictures of handwritten digits.")
-    print_line(f"           They show {facts['mean_labels']:.2f} digits on average. One of them is named per picture.")
-    findings = ", ".join(f"{finding.level} {finding.code}" for finding in result.diagnosis.findings)
-    print_line(f"2. Doctor  {findings or 'no finding'}")
-    print_line(f"3. Fit     method {facts['method']} with a small convolutional network")
-    print_line(f"4. Tags    {files['completed']}: {facts['hidden']:,} digits were hidden from training.\n")
-    numbers = ("tags\nsuggested", "of these\ntrue", "hidden digits\nfound", "average precision\non new pictures")
-    rows = []
-    for key, row in result.scores.iterrows():
-        name = f"{key} + network" if key == facts["method"] else str(key)
-        shares = (f"{row['precision']:.0%}", f"{row['recall']:.0%}")
-        rows.append((name, f"{row['suggested']:,.0f}", *shares, f"{row['average_precision']:.3f}"))
-    show_table(("\nmethod", *numbers), rows, numbers)
-    print_line(f"\n5. Review  {files['review']}")
-    print_line(f"6. Report  {files['report']}")
-    print_line(f"Time: {result.seconds:.0f} s")
+    from onepos.pages.demo import ID, LABEL, METHOD, N_POSITIVES, PARAMS, TEXT, THRESHOLD
+
+    facts, files = result.facts, {name: str(path) for name, path in result.files.items()}
+    own = result.scores.loc[METHOD]
+    print_line(f"Table: {facts['rows']:,} films and series. Each shows one of its {facts['mean_labels']:.2f} genres.\n")
+    shown = result.rows[:_SHOWN]
+    columns_of = (shown[name].tolist() for name in ("title", "given", "suggested", "true"))
+    rows = [
+        (title, given, _joined(set(suggested) - {given}), _joined(set(true) - {given}))
+        for title, given, suggested, true in zip(*columns_of, strict=True)
+    ]
+    show_table(("title", "given genre", "suggested", "hidden until now"), rows)
+    print_line(
+        f"\n{facts['suggested']:,} genres suggested: {own['precision']:.0%} are true, and they are "
+        f"{own['recall']:.0%} of the {facts['hidden']:,} hidden ones.\n"
+        "As many suggestions by other methods, the most probable ones:\n"
+    )
+    shares = [(str(name), f"{row['precision']:.0%}", f"{row['recall']:.0%}") for name, row in result.scores.iterrows()]
+    show_table(("method", "true", "hidden genres found"), shares, ("true", "hidden genres found"))
+    errors = [finding.title for finding in result.diagnosis.findings if finding.level == "error"]
+    print_line(f"\nDoctor: {'; '.join(errors) if errors else 'no errors'}. Review page: {files['review']}")
+    print_line(f"Time: {result.seconds:.0f} s. The same by hand:\n")
+    model = str(result.files["table"].with_name("titles.onepos"))
+    params = [word for name, value in PARAMS.items() for word in ("--set", f"{name}={value}")]
+    columns = ["--label", LABEL, "--text", ",".join(TEXT), "--id", ID]
+    for command in (
+        ["doctor", files["table"], *columns],
+        ["fit", files["table"], *columns, "--n-positives", N_POSITIVES, *params, "--out", model],
+        ["complete", files["table"], "--model", model, "--threshold", THRESHOLD, "--out", files["completed"],
+         "--review", files["review"], "--title", "title"],
+    ):  # fmt: skip
+        print_line(f"onepos {shlex.join(map(str, command))}")
+
+
+def _joined(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "–"

@@ -17,6 +17,7 @@ def doctor(
     id: options.Id = None,
     drop: options.Drop = None,
     separator: options.Separator = None,
+    sheet: options.Sheet = None,
     json: JsonOption = False,
 ) -> None:
     """Look at a table before training on it: what is wrong, what may hurt, what is worth knowing.
@@ -28,11 +29,12 @@ def doctor(
         from onepos._utils.validation import shorten
         from onepos.doctor import diagnose
         from onepos.table import read_table
+        from onepos.table.files import SAMPLE_BYTES
         from onepos.table.kinds import require_columns
         from onepos.table.tags import holds_lists, split_tags
 
         words, left_out = options.names(text), options.names(drop)
-        frame = read_table(data, plain=[*filter(None, (label, id)), *words]).frame
+        frame = read_table(data, plain=[*filter(None, (label, id)), *words], sheet=sheet, most_bytes=SAMPLE_BYTES).frame
         if label is None:
             raise InputError(f"name the column of tags: --label COL. {data.name} has: {shorten(frame.columns)}.")
         for what, columns in (("label", [label]), ("id", [id]), ("text", words), ("drop", left_out)):

@@ -28,6 +28,7 @@ def evaluate(
     labels: Annotated[str | None, options.option("COL,…", "Complete labels as 0/1 columns.")] = None,
     threshold: options.Threshold = None,
     embed: options.Embed = None,
+    sheet: options.Sheet = None,
     report: options.Report = None,
     json: output.JsonOption = False,
 ) -> None:
@@ -45,7 +46,7 @@ def evaluate(
         from onepos.table import evaluate_table, known_labels, read_as_trained
 
         trained = options.open_model(model, data, embed)
-        content = read_as_trained(trained, data, label)
+        content = read_as_trained(trained, data, label, sheet=sheet)
         known = known_labels(trained, content, label=label, separator=separator, labels=options.names(labels))
         tell(0.3, "measuring")
         result = evaluate_table(trained, content, known, threshold=threshold)

@@ -5,7 +5,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,10 +50,10 @@ def fit(
 
     One tag per row does not tell how many are true. Give --n-positives or, better, --sample: rows with all their tags.
 
-    A folder of parquet files is read piece by piece and may be larger than memory. Under torchrun several processes
-    train one model.
+    A file, or a folder of files with the same columns, may be larger than memory: of its rows a random sample is used.
+    Under torchrun several processes train one model.
     """
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     options = TrainingOptions(**training)
     read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample}
@@ -61,15 +61,13 @@ def fit(
     check_place(out)
     if report is not None:
         output.check_page("--report", report)
-        if options.data.is_dir():
-            raise InputError(f"--report looks at the rows of one table; {options.data} is a folder: leave it out.")
     with progress_shown(keep=False):
-        trained = train(options)
+        trained = train(options, is_stored=True)
         if launched_rank():
             return  # the model is the same in every process; the first one writes it
         tell(0.99, "writing")
         trained.model.save(out)
-        if report is not None and trained.data is not None:
+        if report is not None:
             from onepos.pages.model_page import table_report
             from onepos.table import known_labels
 
@@ -92,22 +90,26 @@ def fit(
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, the table it comes from (None: a folder of shards), notes for the user, and what took how long."""
+    """A model, the table it comes from, notes for the user, and what took how long."""
 
     model: "TableModel"
-    data: "TableData | None"
+    data: "TableData"
     notes: list[str]
     seconds: float
     embedding_seconds: float
 
 
-def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None] | None" = None) -> Trained:
+def train(
+    options: TrainingOptions,
+    check_table: "Callable[[pd.DataFrame], None] | None" = None,
+    *,
+    is_stored: bool = False,
+) -> Trained:
     """Train a model as the options say; a ValueError on the way is bad input. ``check_table`` looks at the table."""
     started, before = time.monotonic(), seconds_not_counted()
     tell(0.0, "loading")
     from onepos._utils.validation import shorten
     from onepos.pages.decisions import read_decisions
-    from onepos.table import read_table
 
     with output.input_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -115,29 +117,28 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
         _check(options)
         model = options.model()
         estimator = model.check_settings(options.checkpoint)
+        if is_stored and (why := getattr(estimator, "not_stored", "")):
+            raise InputError(
+                f"fit writes a model file, and none can hold {options.method}: {why}. `onepos complete` needs no file."
+            )
         decisions = None if options.decisions is None else read_decisions(options.decisions)
         how: dict[str, Any] = {"label": options.label, "labels": names(options.labels) or None}
         how |= {"checkpoint": options.checkpoint, "estimator": estimator}
-        data, about_sample = None, list[str]()
-        # Loading and reading count against the budget of auto.
-        with deadline(started + (getattr(estimator, "time_budget", None) or math.inf)):
-            if options.data.is_dir():
-                model.fit(options.data, decisions=decisions, cache_folder=options.cache, **how)
-            else:
-                tell(0.02, "reading")
-                plain = [*filter(None, (options.label, options.id, options.group, options.image)), *names(options.text)]
-                data = read_table(options.data, words=names(options.categories), plain=plain)
-                if not (options.label or options.labels):
-                    columns = shorten(data.frame.columns)
-                    raise InputError(
-                        f"say which column of {options.data.name} holds the tags: --label COL. It has: {columns}."
-                    )
-                if check_table is not None:
-                    check_table(data.frame)
-                if options.label in data.frame and not options.force:
-                    _check_tags(data.frame[options.label], options.separator)
-                frame, about_sample = _without_tags_of_sample(data.frame, options)
-                model.fit(frame, decisions=decisions, **how)
+        # Loading and reading count against the budget. Only auto plans with it; the others stop when it is used up.
+        with deadline(started + (options.budget or getattr(estimator, "time_budget", None) or math.inf)):
+            tell(0.02, "reading")
+            data = model.read(options.data, options.label, sheet=options.sheet)
+            if not (options.label or options.labels):
+                columns = shorten(data.frame.columns)
+                raise InputError(
+                    f"say which column of {options.data.name} holds the tags: --label COL. It has: {columns}."
+                )
+            if check_table is not None:
+                check_table(data.frame)
+            if options.label in data.frame and not options.force:
+                _check_tags(data.frame[options.label], options.separator)
+            frame, about_sample = _without_tags_of_sample(data.frame, options)
+            model.fit(replace(data, frame=frame), decisions=decisions, **how)
         about_sample += _calibrate(model, options)
     if _interrupted(model):
         raise KeyboardInterrupt  # the training loop keeps a usable model, but the user wants to leave
@@ -149,12 +150,8 @@ def train(options: TrainingOptions, check_table: "Callable[[pd.DataFrame], None]
 
 def _check(options: TrainingOptions) -> None:
     """Raise if options contradict each other that the library does not know."""
-    if not options.data.is_dir() and options.cache is not None:
-        raise InputError("--cache is for a folder of shards, whose features are kept on disk: leave it out.")
     if options.budget is not None and not options.budget > 0:
         raise InputError(f"--budget is a number of seconds above 0; got {options.budget:g}.")
-    if options.budget is not None and options.method != "auto":
-        raise InputError(f"--budget is the time that auto may take; method {options.method!r} has none: leave it out.")
     if options.sample is not None:
         _check_sample(options, options.sample)
     elif options.sample_label is not None:

@@ -26,7 +26,9 @@ def flag(name: str, text: str, **more: Any) -> Any:
     return typer.Option(name, help=text, **more)
 
 
-Data = Annotated[Path, typer.Argument(help="CSV, TSV or parquet.", show_default=False)]
+_DATA = "CSV, TSV, parquet, JSON lines or Excel; or a folder of such files."
+Data = Annotated[Path, typer.Argument(help=_DATA, show_default=False)]
+Sheet = Annotated[str | None, option("NAME", "Sheet of an Excel file (default: the first).")]
 Model = Annotated[Path, typer.Argument(help="A model from `onepos fit`.", show_default=False)]
 Out = Annotated[Path, option("FILE", ".csv, .tsv or .parquet.")]
 Label = Annotated[str | None, option("COL", "Column holding one tag per row; cells may be blank.")]
@@ -35,7 +37,9 @@ Id = Annotated[str | None, option("COL", "Column that identifies a row (default:
 Drop = Annotated[str | None, option("COL,…", "Columns to leave out.")]
 Separator = Annotated[str | None, option("SIGN", "Sign between the tags of a cell (default: a cell is one tag).")]
 Image = Annotated[str | None, option("COL", "Column of picture files in the table's folder; embed them.")]
-_EMBED = "Embed text with this sentence-transformers model, pictures with this .onnx file; or module:Class; repeatable."
+_EMBED = (
+    "Embed text: small, good or a sentence-transformers model; pictures: an .onnx file; or module:Class. Repeatable."
+)
 Embed = Annotated[list[str] | None, option("MODEL", _EMBED)]
 AllowEmpty = Annotated[bool, flag("--allow-empty", "Leave a set empty if no label reaches the threshold.")]
 EscapeFormulas = Annotated[
@@ -50,7 +54,8 @@ _THRESHOLD = "Probability from which a label is in the set (default: the model's
 Threshold = Annotated[float | None, option("P", _THRESHOLD, min=0.0, max=1.0)]
 Precision = Annotated[float | None, option("P", "Promise that this share of the suggested tags is right.")]
 Recall = Annotated[float | None, option("R", "Promise that this share of the true tags is suggested.")]
-Top = Annotated[int | None, option("K", "Write sets of the K best labels instead.", min=1)]
+_TOP = "Write sets of the K best labels instead (default with more than 200 labels: 20)."
+Top = Annotated[int | None, option("K", _TOP, min=1)]
 Verbose = Annotated[bool, flag("--verbose", "Also print every column, the members of auto, likelihoods.")]
 Report = Annotated[Path | None, option("HTML", "Also write a page about the model.")]
 _SEED = "Random seed; equal seeds give equal results (auto: if time suffices)."
@@ -82,7 +87,7 @@ class TrainingOptions:
     ] = None
     decisions: Annotated[Path | None, option("CSV", "Learn from reviewed labels (id,label,decision).")] = None
     seed: Annotated[int, typer.Option(metavar="N", min=0, help=_SEED)] = 0
-    budget: Annotated[float | None, option("SECONDS", "Time limit of auto (default: 60).")] = None
+    budget: Annotated[float | None, option("SECONDS", "Time limit (default: 60 for auto, else none).")] = None
     sample: Annotated[
         Path | None, option("FILE", "Calibrate probabilities on these rows, which have all their tags.")
     ] = None
@@ -96,9 +101,7 @@ class TrainingOptions:
     checkpoint: Annotated[
         Path | None, option("DIR", "Save the run here after each epoch; the same command resumes it.")
     ] = None
-    cache: Annotated[
-        Path | None, option("DIR", "Folder for temporary features, if the data is a folder of shards.")
-    ] = None
+    sheet: Sheet = None
 
     def command_line(self, command: str, **more: Path) -> str:
         """Return a command with these options, as it can be pasted; ``more`` are further ones."""
@@ -117,7 +120,7 @@ class TrainingOptions:
         from onepos.table import TableModel
 
         params = settings(self.set)
-        if self.budget is not None:
+        if self.budget is not None and self.method == "auto":
             params = {"time_budget": self.budget} | params
         return TableModel(
             method=self.method,
@@ -163,10 +166,9 @@ def add(app: typer.Typer, command: Callable[..., None], examples: Sequence[str] 
 def open_model(path: Path, data: Path, embed: list[str] | None) -> "TableModel":
     """Load a model of tables for the rows of a file, with the embedders of this machine."""
     from onepos.table import TableModel
-    from onepos.table.files import PARQUET, SEPARATED
+    from onepos.table.formats import READABLE
 
-    tables = (*SEPARATED, *PARQUET)
-    if path.suffix.lower() in tables and data.suffix.lower() not in tables:
+    if path.suffix.lower() in READABLE and not data.is_dir() and data.suffix.lower() not in READABLE:
         raise InputError(f"the model comes first, then the table; {path.name} looks like a table: swap the two.")
     return TableModel.load(path, embed=embed or None, image_folder=data.parent)
 

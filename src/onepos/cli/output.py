@@ -91,7 +91,7 @@ def _plain(value: Any) -> Any:
 def check_page(option: str, path: Path) -> None:
     """Raise before the work, not after it, if a page cannot be written to ``path``."""
     from onepos.pages import require_report
-    from onepos.table.files import check_place
+    from onepos.table.writing import check_place
 
     check_place(path)
     if path.suffix.lower() not in (".html", ".htm"):

@@ -26,6 +26,7 @@ def predict(
     threshold: options.Threshold = None,
     top: options.Top = None,
     embed: options.Embed = None,
+    sheet: options.Sheet = None,
     separator: Annotated[str | None, options.option("SIGN", "Sign between the tags of a set (default: ;).")] = None,
     allow_empty: options.AllowEmpty = False,
     escape_formulas: options.EscapeFormulas = True,
@@ -36,7 +37,7 @@ def predict(
     Large files are read and written piece by piece, in constant memory. The output appears when it is whole; its rows
     are those of the input, in the same order, with the id column if the model has one.
     """
-    from onepos.table.files import check_output
+    from onepos.table.writing import check_output
 
     if sets and probabilities:
         raise InputError("--sets and --probabilities each ask for one thing alone: leave both out to get both.")
@@ -49,7 +50,7 @@ def predict(
 
         with_sets = sets or not probabilities
         wanted = Output(with_sets, probabilities or not sets, threshold, top, separator, allow_empty, escape_formulas)
-        done = predict_file(options.open_model(model, data, embed), data, out, wanted)
+        done = predict_file(options.open_model(model, data, embed), data, out, wanted, sheet=sheet)
     if json:
         output.print_json({"out": str(out)} | asdict(done))
         return

@@ -86,7 +86,7 @@ def _first(name: str, values: list[str]) -> None:
 def _show_labels(facts: dict[str, Any]) -> None:
     """Show how many labels there are, the most and the least frequent one, and what a reviewer decided."""
     ranked = sorted(facts["counts"].items(), key=lambda pair: (-pair[1], pair[0]))
-    ends = [f"{label!r} ({count:,} rows)" for label, count in (ranked[0], ranked[-1])]
+    ends = [f"{label!r} ({count:,} row{'s' * (count != 1)})" for label, count in (ranked[0], ranked[-1])]
     without = f"; rows without a tag: {facts['rows_without_tag']:,}" if facts["rows_without_tag"] else ""
     _fact("labels", f"{len(ranked):,}, from {ends[0]} to {ends[1]}{without}")
     if (decided := facts["decisions"]) is not None:

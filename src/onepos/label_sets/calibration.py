@@ -138,6 +138,35 @@ def fit_calibration(scores: ArrayLike, Y: Any) -> Calibration:
     return replace(made, offsets=offsets + shift)
 
 
+def calibration_by_rates(scores: Numbers, rates: Numbers) -> Calibration:
+    """Return the correction that has an offset per label only, so that the mean probability of each label is known.
+
+    Parameters
+    ----------
+    scores : array of shape (n_samples, n_labels)
+        The model's log P(observed = j | x), or its logits, for rows like those to be predicted; no labels are needed.
+    rates : array of shape (n_labels,)
+        Share of rows that have each label, above 0 and below 1.
+
+    Examples
+    --------
+    >>> found = calibration_by_rates(np.log([[0.7, 0.3], [0.5, 0.5]]), np.array([0.6, 0.6]))
+    >>> expit(found.apply(np.log([[0.7, 0.3], [0.5, 0.5]]))).mean(axis=0).round(3).tolist()
+    [0.6, 0.6]
+    """
+    if rates.shape != (scores.shape[1],) or not ((rates > 0) & (rates < 1)).all():
+        raise ValueError(
+            f"rates must be {scores.shape[1]} shares of rows above 0 and below 1, one per label; got shape "
+            f"{rates.shape} with values from {rates.min():g} to {rates.max():g}."
+        )
+    offsets = [
+        brentq(lambda shift, z=z, rate=rate: expit(z + shift).mean() - rate, -1e4, 1e4)
+        for z, rate in zip(scores.T, rates, strict=True)
+    ]
+    nothing = np.zeros((len(rates), 1))
+    return Calibration(1.0, np.array(offsets), nothing, nothing.T, 0)
+
+
 def out_of_fold(scores: Numbers, Y: Any) -> Numbers:
     """Return calibrated logits of each row of a sample by a correction that was learnt from the other rows."""
     present = np.asarray(Y) > 0

@@ -11,13 +11,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit, logsumexp
+
+from onepos._utils.validation import cases
 
 #: Rows that each member is taken to have explained beforehand: with few held-out rows weights stay alike.
 PRIOR_ROWS = 1.0
 _MOST_STEPS = 1000
 _LARGEST_LOG_TEMPERATURE = 8.0
 _TEMPERATURE_TOLERANCE = 1e-6
+#: Numbers that a block of rows has while its level is found, and differences of scores whose exponentials are finite.
+_BLOCK, _LARGEST_SPREAD = 1 << 16, 300.0
 
 
 def standardize_rows(logits: NDArray[Any]) -> NDArray[np.float64]:
@@ -86,13 +91,13 @@ def at_observed(log_probabilities: NDArray[np.float64], observed: NDArray[Any]) 
 
 
 def pool_weights(
-    log_p: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float = PRIOR_ROWS
+    log_p: NDArray[np.float64], observed: NDArray[Any], *, prior_rows: float | NDArray[np.float64] = PRIOR_ROWS
 ) -> tuple[NDArray[np.float64], float]:
     """Return the weights of Σ_m w_m q_m that make the observed labels most likely, and the mean log-likelihood reached.
 
     ``log_p`` is ``at_observed`` of each member, shape (n_members, n_cases); ``observed`` is as for
     ``inverse_temperature``. Expectation and maximisation alternate. With ``prior_rows`` (Dirichlet's concentration less
-    one) no weight is zero.
+    one, for all members or for each) no weight is zero.
 
     Examples
     --------
@@ -108,7 +113,8 @@ def pool_weights(
         with np.errstate(divide="ignore"):  # without a prior a weight may reach zero, and stays there
             joint = log_p + np.log(weights)[:, None]
         explained = np.exp(joint - logsumexp(joint, axis=0)) @ share  # rows that each member explains
-        new = (explained + prior_rows) / (share.sum() + n_members * prior_rows)
+        new = explained + prior_rows
+        new /= new.sum()
         moved = float(np.abs(new - weights).max())
         weights = new
         if moved < 1e-9:
@@ -124,12 +130,11 @@ def pool(log_probabilities: NDArray[np.float64], weights: NDArray[np.float64]) -
 
 
 def _cases(observed: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-    """Return row, label and share of every observed label; the labels of a row share its weight."""
-    positives = np.asarray(observed) > 0
-    rows, labels = np.nonzero(positives)
+    """Return ``cases``, at least one."""
+    rows, labels, share = cases(observed if sparse.issparse(observed) else np.asarray(observed))
     if not len(rows):
         raise ValueError("no row has an observed label, so members cannot be weighted; pass rows with labels.")
-    return rows, labels, 1.0 / positives.sum(axis=1)[rows]
+    return rows, labels, share
 
 
 def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[np.float64]:
@@ -146,17 +151,34 @@ def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[
     n_labels = scores.shape[1]
     if n_positives >= n_labels:
         raise ValueError(f"n_positives must be below {n_labels}, the number of labels; got {n_positives}: give fewer.")
+    shifted = np.empty(scores.shape)
+    step = max(1, _BLOCK // n_labels)
+    for start in range(0, len(scores), step):
+        part = np.asarray(scores[start : start + step], dtype=np.float64)
+        np.add(part, _shift(part, n_positives), out=shifted[start : start + step])
+    return shifted
+
+
+def _shift(scores: NDArray[np.float64], n_positives: float) -> NDArray[np.float64]:
+    """Return what ``marginal_logits`` adds to each row, shape (n_samples, 1)."""
     # cardinality_shift of training/losses.py is the same iteration in torch: one for both would import torch here.
     # The sum grows with the shift. The shifts at which the largest or the smallest score alone is at the mean bracket
     # it. Newton's steps; a step that leaves the bracket goes to its middle.
+    n_labels = scores.shape[1]
     level = np.log(n_positives / (n_labels - n_positives))
+    highest = scores.max(axis=1, keepdims=True)
     high = level - scores.min(axis=1, keepdims=True)
-    low = level - scores.max(axis=1, keepdims=True)
+    low = level - highest
     # σ(u) < exp(u): a closer bound where all probabilities are small.
     low = np.maximum(low, np.log(n_positives) - logsumexp(scores, axis=1, keepdims=True))
     shift = low = np.minimum(low, high)
+    odds = None if (high - low).max(initial=0.0) > _LARGEST_SPREAD else np.exp(scores - highest)
     for _ in range(_MOST_STEPS):
-        p = expit(scores + shift)
+        if odds is None:
+            p = expit(scores + shift)
+        else:  # the same, several times as fast
+            p = odds * np.exp(shift + highest)
+            p /= 1.0 + p
         excess = p.sum(axis=1, keepdims=True) - n_positives
         if not (np.abs(excess) > 1e-13 * n_labels).any():
             break
@@ -167,4 +189,4 @@ def marginal_logits(scores: NDArray[np.float64], n_positives: float) -> NDArray[
         if (following == shift).all():
             break
         shift = following
-    return np.asarray(scores + shift)
+    return np.asarray(shift)

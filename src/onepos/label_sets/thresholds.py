@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from onepos._utils.parameters import Number
-from onepos._utils.validation import expected
+from onepos._utils.validation import expected, has_label
 from onepos.graph.neighbors import nearest_neighbors
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -312,9 +312,8 @@ def estimate_n_positives(X: Any, observed: NDArray[np.int8]) -> float:
     return float(np.clip(1.0 / max(near, chance, 1.0 / n_labels), 1.0, n_labels) ** 0.5)
 
 
-def observed_frequency(observed: NDArray[np.int8]) -> NDArray[np.float64]:
+def observed_frequency(observed: Any) -> NDArray[np.float64]:
     """Share of the labelled rows in which each label was observed, smoothed, with ties broken by column order."""
-    positives = observed > 0
-    counts = positives.sum(axis=0)
+    counts = np.asarray((observed > 0).sum(axis=0))
     order = np.arange(len(counts)) / len(counts)
-    return np.asarray((counts + 0.5 - 1e-3 * order) / (positives.any(axis=1).sum() + 1.0))
+    return np.asarray((counts + 0.5 - 1e-3 * order) / (has_label(observed).sum() + 1.0))

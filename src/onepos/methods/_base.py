@@ -1,12 +1,13 @@
 """What all classifiers share: scikit-learn's contract for a 1-D y, the multi-label one for a 2-D y."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onepos._utils import storage
 from onepos._utils.machine import launched
 from onepos._utils.parameters import AT_LEAST_ONE, FRACTION, Constraints, check_parameters, one_of
-from onepos._utils.validation import Labels, check_labels, check_validation_labels
+from onepos._utils.validation import Labels, cases, check_labels, check_validation_labels, csr
 from onepos.label_sets.calibration import Calibration
 from onepos.label_sets.pooling import marginal_logits
 from onepos.label_sets.thresholds import label_sets, resolve_n_positives
@@ -42,6 +43,8 @@ class _Fitted(LabelSetsMixin, ClassifierMixin, BaseEstimator):
     soft_labels_: NDArray[np.float32]
 
 
+#: Most entries of labels that are made dense for a method that needs it.
+_MOST_LABELS = 1 << 30
 #: Attributes that belong to one fit.
 _FORGOTTEN = ("thresholds_", "at_least_one_", "thresholds_from_", "n_positives_", "n_positives_from_", "calibration_")
 
@@ -99,6 +102,8 @@ class OnePositiveClassifier(_Fitted):
     _y_is_full: ClassVar[bool] = False
     #: Whether a large memory-mapped X is read row by row; otherwise it is loaded, as any array.
     _reads_from_disk: ClassVar[bool] = False
+    #: Whether labels may be a CSR array; otherwise they are made dense.
+    _takes_sparse_labels: ClassVar[bool] = False
     #: Whether the processes that torchrun started train one model together.
     _trains_together: ClassVar[bool] = False
 
@@ -119,8 +124,16 @@ class OnePositiveClassifier(_Fitted):
         if y is None and isinstance(X, DatasetRows):
             y = X.labels()
         labels = check_labels(y, complete=self._y_is_full)
-        if len(labels.observed) != X.shape[0]:
-            raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(labels.observed)}.")
+        n_rows, n_labels = labels.observed.shape
+        if n_rows != X.shape[0]:
+            raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {n_rows}.")
+        if sparse.issparse(labels.observed) and not self._takes_sparse_labels:
+            if n_rows * n_labels > _MOST_LABELS:
+                raise ValueError(
+                    f"{type(self).__name__} needs labels as a dense matrix, and {n_rows:,} rows × {n_labels:,} labels "
+                    "are too many: take auto, centroid or capped, or fewer rows."
+                )
+            labels = replace(labels, observed=labels.observed.toarray())
         self.classes_, self.single_label_ = labels.classes, labels.single_label
         for name in _FORGOTTEN:
             self.__dict__.pop(name, None)
@@ -171,9 +184,9 @@ class OnePositiveClassifier(_Fitted):
             raise TypeError(f"validation must be a pair (X_val, Y_val); got {type(validation).__name__}.")
         features = self._check_features(validation[0])
         observed = check_validation_labels(validation[1], labels.classes)
-        if len(observed) != features.shape[0]:
+        if observed.shape[0] != features.shape[0]:
             raise ValueError(
-                f"X_val and Y_val must have the same number of rows; got {features.shape[0]} and {len(observed)}."
+                f"X_val and Y_val must have the same number of rows; got {features.shape[0]} and {observed.shape[0]}."
             )
         return features, observed
 
@@ -305,3 +318,9 @@ class SharesClassifier(OnePositiveClassifier):
         if self.single_label_:
             return log_shares
         return marginal_logits(log_shares, min(self.n_positives_, len(self.classes_) - 0.5))
+
+
+def tag_weights(observed: Any) -> Any:
+    """Share a row's weight among its given tags, as a CSR array; a row without any has zeros."""
+    rows, labels, share = cases(observed)
+    return csr((share, (rows, labels)), shape=observed.shape)

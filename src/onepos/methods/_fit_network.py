@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from onepos._utils.context import fingerprint, stage
 from onepos._utils.validation import Labels, spawn
+from onepos.label_sets.thresholds import observed_frequency
 from onepos.methods._network_settings import NetworkSettings, are_bags
 from onepos.methods._pretraining import pretrain
 from onepos.rows.scaling import FeatureScaler, fit_scaler
@@ -61,7 +62,7 @@ class Held:
     """Validation rows: features, labels as given, and whether the labels are complete."""
 
     features: Any
-    observed: NDArray[np.int8]
+    observed: Any
     full: bool
 
 
@@ -88,8 +89,8 @@ class Context:
         if isinstance(self.rows.features, DatasetRows):
             raise ValueError(
                 "this method looks for similar rows, which needs features as a matrix, and X is a Dataset: pass an "
-                f"array of {len(self.rows.observed)} rows as graph_features in fit, such as the outputs of a trained "
-                "network."
+                f"array of {self.rows.observed.shape[0]} rows as graph_features in fit, such as the outputs of a "
+                "trained network."
             )
         return GraphFeatures(self.rows.features, apart=False)
 
@@ -148,7 +149,7 @@ def fit_network(task: Task) -> Fitted:
         bags = are_bags(rows)
         context = Context(
             rows,
-            _network(settings, rows, n_labels, generator),
+            _network(task, rows, generator),
             None if task.is_fold else held,
             generator,
             settings._schedule(len(rows.trainable), bags=bags),
@@ -175,7 +176,7 @@ def fit_network(task: Task) -> Fitted:
         n_parameters = sum(map(Tensor.numel, objective.parameters()))
         n_threads = useful_threads(schedule.batch_size // processes.size, n_parameters, own=own)
         complete = held is None or held.full or not settings._learns_likelihood
-        metric = settings._metric(0 if held is None else len(held.observed), n_labels, complete=complete)
+        metric = settings._metric(0 if held is None else held.observed.shape[0], n_labels, complete=complete)
         held_logits: list[NDArray[np.float32]] = []
 
         def score(network: nn.Module) -> float:
@@ -227,14 +228,14 @@ def _graph_features(task: Task) -> Any:
     return as_features(scaled, task.settings.device)
 
 
-def _network(settings: NetworkSettings, rows: TrainingRows, n_labels: int, generator: torch.Generator) -> nn.Module:
+def _network(task: Task, rows: TrainingRows, generator: torch.Generator) -> nn.Module:
     """Return the library's own network, or a copy of the user's."""
-    n_features = rows.features.shape[1]
+    settings, n_features, n_labels = task.settings, rows.features.shape[1], len(task.labels.classes)
     if callable(settings.network):
         return own_network(settings.network, n_features, rows.gather(rows.trainable[:_TRIED_ROWS]), n_labels)
     network = settings._build_network(n_features, n_labels, generator)
     if settings.start == "frequencies":
-        start_at_frequencies(network, rows.observed[rows.trainable])
+        start_at_frequencies(network, observed_frequency(task.labels.observed[task.trainable]))
     return network.to(settings.device)
 
 

@@ -9,7 +9,7 @@ from scipy.special import expit
 from onepos._utils.context import warn
 from onepos._utils.validation import check_validation_labels
 from onepos.exceptions import LabelWarning
-from onepos.label_sets.calibration import Calibration, fit_calibration, out_of_fold
+from onepos.label_sets.calibration import Calibration, calibration_by_rates, fit_calibration, out_of_fold
 from onepos.label_sets.thresholds import (
     Measure,
     Scores,
@@ -22,6 +22,9 @@ from onepos.label_sets.thresholds import (
 
 if TYPE_CHECKING:
     from onepos.training import History
+
+#: Most scores (rows × labels) that are returned at once, 8 bytes each.
+_MOST_SCORES = 1 << 29
 
 
 class LabelSetsMixin:
@@ -58,6 +61,12 @@ class LabelSetsMixin:
     def _final_logits(self, X: Any) -> Scores:
         """Return the logits, calibrated if ``calibrate`` was called."""
         features = self._check_features(X)
+        n_rows, n_labels = features.shape[0], len(self.classes_)
+        if n_rows * n_labels > _MOST_SCORES:
+            raise ValueError(
+                f"scores of {n_rows:,} rows × {n_labels:,} labels would take {8e-9 * n_rows * n_labels:.0f} GB: pass "
+                f"at most {_MOST_SCORES // n_labels:,} rows at a time. `onepos predict` writes the best labels."
+            )
         return (
             self.calibration_.apply(self._ranking(features))
             if hasattr(self, "calibration_")
@@ -122,31 +131,36 @@ class LabelSetsMixin:
             threshold = cardinality_threshold(probabilities, n_positives, at_least_one=at_least_one)
             values = np.full(len(self.classes_), threshold)
         elif rates is not None:
-            if hasattr(rates, "keys"):
-                missing = [str(label) for label in self.classes_.tolist() if label not in rates]
-                if missing:
-                    raise ValueError(f"rates must have every label; missing: {', '.join(missing[:5])}.")
-                rates = [rates[label] for label in self.classes_.tolist()]
-            values = rate_thresholds(probabilities, rates)
+            values = rate_thresholds(probabilities, self._in_order(rates))
         else:
             values = sample_thresholds(probabilities, check_validation_labels(labels, self.classes_), measure=measure)
         self.thresholds_, self.at_least_one_, self.thresholds_from_ = values, at_least_one, "choose_thresholds"
         return self
 
+    def _in_order(self, rates: Any) -> Scores:
+        """Return rates in the order of the labels, from a sequence or a mapping."""
+        if hasattr(rates, "keys"):
+            missing = [str(label) for label in self.classes_.tolist() if label not in rates]
+            if missing:
+                raise ValueError(f"rates must have every label; missing: {', '.join(missing[:5])}.")
+            rates = [rates[label] for label in self.classes_.tolist()]
+        return np.asarray(rates, dtype=np.float64)
+
     def calibrate(
         self,
         X: Any,
-        Y: Any,
+        Y: Any = None,
         *,
+        rates: Any = None,
         sets: Literal["sample", "half"] = "sample",
         precision: float | None = None,
         recall: float | None = None,
     ) -> Self:
-        """Correct ranking and probabilities by a small sample with complete labels; ``fit`` discards the correction.
+        """Correct ranking and probabilities by a small sample with complete labels, or by known shares of the labels.
 
         People do not choose evenly which true label they write down. The sample shows how often each label is true:
         see ``onepos.label_sets.calibration``. Ranking and probabilities change as far as the sample gives reason to.
-        A second call starts from the uncalibrated model.
+        A second call starts from the uncalibrated model; ``fit`` discards the correction. Pass ``Y`` or ``rates``.
 
         Parameters
         ----------
@@ -154,6 +168,8 @@ class LabelSetsMixin:
             Rows like those to be predicted, at least 10, better 50, and not those of ``fit``.
         Y : indicator of shape (n_samples, n_labels)
             Their complete labels. Entries other than 1 mean absent.
+        rates : sequence of float, or mapping of label to float
+            Share of rows that have each label. Each label gets the offset at which its mean probability is that share.
         sets : {"sample", "half"}
             Where ``predict`` cuts: so that sets have as many labels as the rows of the sample in the mean, or
             ``n_positives`` if that was given; or at probability ½, which gives the fewest wrong entries, and smaller
@@ -181,27 +197,41 @@ class LabelSetsMixin:
         ranking = self._ranking(self._check_features(X))
         if self.single_label_:
             raise ValueError("calibration is for label sets; this model was fitted on one class per row (a 1-D y).")
-        truth = check_validation_labels(Y, self.classes_)
-        if len(truth) != len(ranking):
-            raise ValueError(f"X and Y must have the same number of rows; got {len(ranking)} and {len(truth)}.")
         if sets not in ("sample", "half"):
             raise ValueError(f'sets must be "sample" or "half"; got {sets!r}.')
-        calibration = fit_calibration(ranking, truth)
-        if ((truth > 0).sum(axis=1) == 1).all():
-            warn(
-                f"every one of the {len(truth)} sample rows has exactly one label; calibration takes them for complete "
-                "and the other labels for absent. Observed tags alone would make all probabilities too low.",
-                LabelWarning,
-                stacklevel=2,
-            )
+        if (Y is None) == (rates is None):
+            raise ValueError("pass either Y, complete labels of the rows of X, or rates, the shares of the labels.")
+        promise = precision is not None or recall is not None
+        if Y is None:
+            if promise:
+                raise ValueError("precision and recall are promised by rows with complete labels: pass Y, not rates.")
+            shares = self._in_order(rates)
+            calibration, size = calibration_by_rates(ranking, shares), float(shares.sum())
+        else:
+            truth = self._complete_labels(Y, len(ranking))
+            calibration, size = fit_calibration(ranking, truth), float((truth > 0).sum(axis=1).mean())
         threshold, at_least_one = 0.5, self.at_least_one and precision is None
-        if precision is not None or recall is not None:
+        if promise:
             held_out = expit(out_of_fold(ranking, truth))
             threshold = promised_threshold(held_out, truth, precision=precision, recall=recall)
         elif sets == "sample":
-            size = float((truth > 0).sum(axis=1).mean()) if self.n_positives is None else float(self.n_positives)
+            size = size if self.n_positives is None else float(self.n_positives)
             probabilities = expit(calibration.apply(ranking))
             threshold = cardinality_threshold(probabilities, size, at_least_one=self.at_least_one)
         self.calibration_, self.thresholds_ = calibration, np.full(len(self.classes_), threshold)
         self.at_least_one_, self.thresholds_from_ = at_least_one, "calibrate"
         return self
+
+    def _complete_labels(self, Y: Any, n_rows: int) -> NDArray[np.int8]:
+        """Return complete labels of so many rows; warn if they look like tags."""
+        truth: NDArray[np.int8] = check_validation_labels(Y, self.classes_)
+        if len(truth) != n_rows:
+            raise ValueError(f"X and Y must have the same number of rows; got {n_rows} and {len(truth)}.")
+        if ((truth > 0).sum(axis=1) == 1).all():
+            warn(
+                f"every one of the {len(truth)} sample rows has exactly one label; calibration takes them for complete "
+                "and the other labels for absent. Observed tags alone would make all probabilities too low.",
+                LabelWarning,
+                stacklevel=3,
+            )
+        return truth

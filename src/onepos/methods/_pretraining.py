@@ -56,7 +56,7 @@ def pretrain(
     hidden_share = network.input_dropout or _HIDDEN_SHARE
     student = MLP(sizes, dropout=network.dropout, input_dropout=hidden_share, generator=generator)
     _hidden_layers(student).load_state_dict(layers.state_dict())
-    objective = _FeatureObjective(student, bags=bags).to(rows.observed.device)
+    objective = _FeatureObjective(student, bags=bags).to(rows.trainable.device)
     steps = Schedule(n_epochs, schedule.batch_size, schedule.learning_rate)
     with limited_threads(useful_threads(steps.batch_size, sum(p.numel() for p in objective.parameters()))):
         history = train(objective, TrainingRows(rows.features, rows.observed, rows.trainable), steps, generator)

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.special import log_softmax, logsumexp
 
 from onepos._utils.context import time_left
+from onepos._utils.validation import csr
 
 #: What a step promises per row when a strength is solved: well enough to choose between strengths, and to keep.
 PATH_TOLERANCE, _FINAL_TOLERANCE = 3e-4, 3e-6
@@ -35,18 +36,19 @@ class PathPoint(NamedTuple):
 class SoftmaxProblem:
     """min over W, b of Σ_i CE(softmax(x_i W + b), t_i) + ½·l2·‖W‖², for a series of ``l2``.
 
-    The targets t of a row sum to one. Labels that no row has take no part; ``complete`` adds them. Weights have the
+    The targets of a row sum to one. Labels that no row has take no part; ``complete`` adds them. Weights have the
     precision of the features.
     """
 
-    def __init__(self, features: Any, targets: NDArray[np.float64]) -> None:
-        self.features = features
-        self._seen: NDArray[np.bool_] = np.asarray(targets.any(axis=0))
-        targets = targets[:, self._seen]
-        rows, labels = np.nonzero(targets)
-        self._places = rows * targets.shape[1] + labels
-        self._shares = targets[rows, labels]
-        rate = (targets.sum(axis=0) + 0.5) / (len(targets) + 1.0)
+    def __init__(self, features: Any, targets: Any) -> None:
+        self.features, targets = features, csr(targets)
+        counts = np.asarray(targets.sum(axis=0))
+        #: Labels that some row has, (c,).
+        self.seen: NDArray[np.bool_] = counts > 0
+        seen = targets[:, self.seen].tocoo()
+        self._places = seen.row.astype(np.intp) * seen.shape[1] + seen.col
+        self._shares = seen.data
+        rate = (counts[self.seen] + 0.5) / (targets.shape[0] + 1.0)
         self._intercepts = np.log(rate / rate.sum())
         #: Second derivative by each label's logit at the constant model, mean over rows, shape (c,).
         self.curvature: NDArray[np.float64] = rate * (1.0 - rate)
@@ -118,19 +120,19 @@ class SoftmaxProblem:
 
     def complete(self, weights: NDArray[Any]) -> NDArray[Any]:
         """Weights for all labels: one that was never seen has the same logit everywhere, and half a row's worth."""
-        if self._seen.all():
+        if self.seen.all():
             return weights
         # Mean over rows of exp(b − logsumexp(z_i)), the label's probability as it is small: ½/n.
         normaliser = logsumexp(linear_logits(self.features, weights).astype(np.float64), axis=1)
-        whole = np.zeros((len(weights), len(self._seen)), dtype=weights.dtype)
+        whole = np.zeros((len(weights), len(self.seen)), dtype=weights.dtype)
         whole[-1] = np.log(0.5) - logsumexp(-normaliser)
-        whole[:, self._seen] = weights
+        whole[:, self.seen] = weights
         return whole
 
-    def log_likelihoods(self, weights: NDArray[Any], features: Any, targets: NDArray[Any]) -> NDArray[np.float64]:
+    def log_likelihoods(self, weights: NDArray[Any], features: Any, targets: Any) -> NDArray[np.float64]:
         """Log-likelihood of every row of other features and targets."""
         log_p = log_softmax(linear_logits(features, self.complete(weights)).astype(np.float64), axis=1)
-        return np.asarray((targets * log_p).sum(axis=1))
+        return np.asarray(targets.multiply(log_p).sum(axis=1))
 
 
 class _Memory:

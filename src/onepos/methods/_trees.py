@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.tree import ExtraTreeClassifier
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from onepos._utils import storage
@@ -141,7 +141,7 @@ def grow(
         out = left_out[place] if place < len(left_out) else np.empty(0, dtype=np.intp)
         weights = sample.weights.copy()
         weights[out] = 0.0  # scikit-learn takes no notice of such rows
-        tree = ExtraTreeClassifier(random_state=seed, **settings)
+        tree = DecisionTreeClassifier(random_state=seed, **settings)
         tree.fit(by_column, sample.labels, weights, check_input=False)
         return _converted(tree, sample, weights, out)
 
@@ -151,7 +151,7 @@ def grow(
 
 
 def _converted(
-    grown: ExtraTreeClassifier, sample: Sample, weights: NDArray[np.float64], out: NDArray[np.intp]
+    grown: DecisionTreeClassifier, sample: Sample, weights: NDArray[np.float64], out: NDArray[np.intp]
 ) -> Grown:
     tree = grown.tree_
     inner = tree.children_left >= 0

@@ -45,6 +45,8 @@ class AssumeNegativeClassifier(NeuralClassifier):
         "label_smoothing": [below(0.5)],
     }
 
+    _takes_sparse_labels: ClassVar[bool] = True
+
     def _metric(self, n_judging: int, n_labels: int, *, complete: bool) -> str:
         # Smoothed labels bound the probabilities from below: they are no likelihood.
         return super()._metric(n_judging, n_labels, complete=complete or self.label_smoothing > 0)

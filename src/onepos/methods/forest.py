@@ -11,7 +11,7 @@ from scipy.special import expit
 from onepos._utils import storage
 from onepos._utils.context import tell
 from onepos._utils.parameters import COUNT, SHARE, Constraints, one_of
-from onepos._utils.validation import all_or_nothing, seed_from
+from onepos._utils.validation import all_or_nothing, cases, seed_from
 from onepos.label_sets.thresholds import cardinality_threshold
 from onepos.methods._base import SharesClassifier
 from onepos.methods._trees import Grown, Sample, Trees, grow, join, tree_matrix
@@ -29,7 +29,7 @@ _CUT_ROWS = 2000
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ForestClassifier(SharesClassifier):
-    """Extremely randomised trees on the observed label. Key: ``forest``.
+    """Randomised trees on the observed label. Key: ``forest``.
 
     Trees are grown by scikit-learn, each on nine tenths of the rows. The probability of a label is the mean over trees
     of (n_j + a·f_j) / (n + a), n_j and n being the weights of the label and of all rows in a leaf, f the observed
@@ -43,6 +43,9 @@ class ForestClassifier(SharesClassifier):
         Fewest rows in a leaf. "auto": 2, or n/2000 with more than 4,000 rows.
     max_features : "sqrt", "log2", int, float or None
         Features that a split chooses from, as in scikit-learn.
+    splitter : {"random", "best"}
+        One random threshold per feature, or the best one as in a random forest. The latter suits categories and rules
+        with thresholds on few rows.
     n_positives, at_least_one
         See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
         ranking.
@@ -80,11 +83,13 @@ class ForestClassifier(SharesClassifier):
         "min_samples_leaf_": storage.SIZE,
     }
 
+    _takes_sparse_labels: ClassVar[bool] = True
     _no_graph: ClassVar[str] = "walks through its trees at prediction, which onepos cannot write as a graph"
 
     n_trees: int = 300
     min_samples_leaf: int | str = "auto"
     max_features: Any = "sqrt"
+    splitter: str = "random"
     n_jobs: int | None = -1
     random_state: Any = None
 
@@ -93,6 +98,7 @@ class ForestClassifier(SharesClassifier):
         "n_trees": [COUNT],
         "min_samples_leaf": [COUNT, one_of("auto")],
         "max_features": [one_of("sqrt", "log2"), COUNT, SHARE, None],
+        "splitter": [one_of("random", "best")],
         "n_jobs": [Integral, None],
     }
 
@@ -102,12 +108,10 @@ class ForestClassifier(SharesClassifier):
     ) -> Self:
         """Fit on observed labels; ``validation`` with complete labels gives the number of positives by default."""
         X, labels, given = self._begin(X, y, validation, validation_labels)
-        positive = labels.observed > 0
-        rows, observed = np.nonzero(positive)
+        rows, observed, weights = cases(labels.observed)
         n_rows = int(labels.labelled.sum())
         seeds = np.random.SeedSequence(seed_from(self.random_state))
-        order = np.random.default_rng(seeds.spawn(1)[0]).permutation(len(positive))
-        weights = 1.0 / positive.sum(axis=1)[rows]
+        order = np.random.default_rng(seeds.spawn(1)[0]).permutation(X.shape[0])
         sample = Sample(tree_matrix(X, rows), observed, weights)
         alike = first_alike(X)
         fold = (order if alike is None else order[alike])[rows] % min(N_FOLDS, n_rows)
@@ -119,9 +123,9 @@ class ForestClassifier(SharesClassifier):
         counts = np.bincount(observed, weights, len(labels.classes)) + 0.5
         self.frequency_ = np.asarray(counts / counts.sum())
         tree_seeds = seeds.generate_state(self.n_trees).tolist()
-        limits = {"min_samples_leaf": self.min_samples_leaf_, "max_features": self.max_features}
+        limits: dict[str, Any] = {"min_samples_leaf": self.min_samples_leaf_, "max_features": self.max_features}
         trees: list[Grown] = []
-        for grown in grow(sample, tree_seeds, left_out, n_jobs=self.n_jobs, **limits):
+        for grown in grow(sample, tree_seeds, left_out, n_jobs=self.n_jobs, splitter=self.splitter, **limits):
             trees.append(grown)
             tell(len(trees) / self.n_trees)
         self.trees_ = join([grown.tree for grown in trees])

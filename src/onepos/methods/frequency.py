@@ -35,6 +35,8 @@ class FrequencyClassifier(OnePositiveClassifier):
 
     _stored: ClassVar[storage.Rules] = {"frequency_": storage.Array("labels", "f8", storage.TINY, 1 - 1e-16)}
 
+    _takes_sparse_labels: ClassVar[bool] = True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # it never looks at X

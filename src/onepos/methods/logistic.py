@@ -10,9 +10,9 @@ from scipy.special import log_softmax
 from onepos._utils import storage
 from onepos._utils.context import tell, time_left, warn
 from onepos._utils.parameters import COUNT, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos._utils.validation import all_or_nothing, numpy_generator
+from onepos._utils.validation import all_or_nothing, has_label, numpy_generator
 from onepos.exceptions import TrainingWarning
-from onepos.methods._base import SharesClassifier
+from onepos.methods._base import SharesClassifier, tag_weights
 from onepos.methods._softmax_path import PATH_TOLERANCE, PathPoint, SoftmaxProblem, linear_logits
 from onepos.rows.scaling import FeatureScaler, fit_scaler
 from onepos.rows.splits import first_alike, splits
@@ -21,6 +21,8 @@ from onepos.rows.splits import first_alike, splits
 N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
 #: The path ends after so many strengths in a row that are worse than the best.
 PATIENCE = 2
+#: Most rows × labels of the training, whose logits take some 20 bytes each, and of the path of strengths.
+MOST_LOGITS, _PATH_LOGITS = 100_000_000, 10_000_000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -36,6 +38,8 @@ class LogisticClassifier(SharesClassifier):
     l2 : "auto", float or sequence of float
         Strengths to try, from strong to weak. A single one is used without validation. "auto": up to 13 strengths from
         9·‖X‖²·max_j f_j(1 − f_j) down, each a third of the one before; f are the observed frequencies.
+        Of more than 10 million rows × labels, a random part chooses. Of more than 100 million, it is all that is learnt
+        from.
     max_iter : int
         L-BFGS iterations for each strength.
     n_positives, at_least_one, validation_fraction, scale, random_state
@@ -71,6 +75,8 @@ class LogisticClassifier(SharesClassifier):
         "n_iter_": storage.COUNT,
     }
 
+    _takes_sparse_labels: ClassVar[bool] = True
+
     l2: Any = "auto"
     max_iter: int = 200
     validation_fraction: float = 0.1
@@ -91,28 +97,39 @@ class LogisticClassifier(SharesClassifier):
         X, labels, given = self._begin(X, y, validation, validation_labels)
         self.scaler_ = fit_scaler(X, self.scale)
         labelled = np.flatnonzero(labels.labelled)
+        generator = numpy_generator(self.random_state)
+        if len(labelled) > (most := max(1, MOST_LOGITS // len(labels.classes))):
+            warn(
+                f"logistic takes a random part of {most:,} of {len(labelled):,} rows, as there are "
+                f"{len(labels.classes):,} labels. Take auto, centroid or capped to learn from all.",
+                TrainingWarning,
+                stacklevel=3,
+            )
+            labelled = np.sort(generator.choice(labelled, most, replace=False))
         features, observed = self.scaler_.transform(X)[labelled], labels.observed[labelled]
-        targets = _shares(observed)
+        targets = tag_weights(observed)
         whole = SoftmaxProblem(features, targets)
         strengths = self._strengths(whole)
         self.validation_scores_ = {}
-        best, cut_on, rows = PathPoint(whole.constant_model(), strengths[0], 0), features, "training rows"
+        constant = whole.complete(whole.constant_model())
+        best, cut_on, rows = PathPoint(constant, strengths[0], 0), features, "training rows"
         logits: Any = None  # of held-out rows, from the model that did not see them
         if given is not None:
-            truth = _shares(given[1])
-            cut_on, rows, seen = self.scaler_.transform(given[0]), "validation rows", truth.any(axis=1)
+            truth = tag_weights(given[1])
+            cut_on, rows, seen = self.scaler_.transform(given[0]), "validation rows", has_label(given[1])
             if len(strengths) > 1:
-                best = self._choose([whole], [(cut_on[seen], truth[seen])], strengths)
+                some = _some(np.arange(len(labelled)), len(labels.classes), generator)
+                part = whole if len(some) == len(labelled) else SoftmaxProblem(features[some], targets[some])
+                best = self._choose([part], [(cut_on[seen], truth[seen])], strengths)
         elif len(strengths) > 1:
-            generator = numpy_generator(self.random_state)
             alike = first_alike(features)
             pairs = splits(observed, self.validation_fraction, generator, keep_labels=False, alike=alike)
+            pairs = [(_some(train, len(labels.classes), generator), held) for train, held in pairs]
             problems = [SoftmaxProblem(features[train], targets[train]) for train, _ in pairs]
             held = [(features[out], targets[out]) for _, out in pairs]
             best = self._choose(problems, held, strengths)
-            rows, logits = "held-out rows", linear_logits(held[0][0], problems[0].complete(best.weights))
-        start = whole.constant_model()
-        solution = whole.solve(best.l2, best.weights if best.weights.shape == start.shape else start, self.max_iter)
+            rows, logits = "held-out rows", linear_logits(held[0][0], best.weights)
+        solution = whole.solve(best.l2, best.weights[:, whole.seen], self.max_iter)
         weights = whole.complete(solution.weights)
         if time_left() <= 0:
             warn(
@@ -137,12 +154,10 @@ class LogisticClassifier(SharesClassifier):
             raise ValueError(f"l2 must be one or several numbers, finite and >= 0; got {self.l2!r}.")
         return strengths
 
-    def _choose(
-        self, problems: list[SoftmaxProblem], held: list[tuple[Any, NDArray[Any]]], strengths: list[float]
-    ) -> PathPoint:
-        """Follow the path of all problems in step; return the first one's solution for the best strength."""
+    def _choose(self, problems: list[SoftmaxProblem], held: list[tuple[Any, Any]], strengths: list[float]) -> PathPoint:
+        """Follow the path of all problems in step; return the best strength, with the first one's weights."""
         weights = [problem.constant_model() for problem in problems]
-        best, worse = PathPoint(weights[0], strengths[0], 0), 0
+        best, worse = PathPoint(problems[0].complete(weights[0]), strengths[0], 0), 0
         for place, l2 in enumerate(strengths):
             starts = zip(problems, weights, strict=True)
             points = [problem.solve(l2, start, self.max_iter, PATH_TOLERANCE) for problem, start in starts]
@@ -155,7 +170,7 @@ class LogisticClassifier(SharesClassifier):
             worse = worse + 1 if score < max(self.validation_scores_.values(), default=-np.inf) else 0
             self.validation_scores_[l2] = score
             if worse == 0:
-                best = points[0]
+                best = points[0]._replace(weights=problems[0].complete(points[0].weights))
             tell((place + 1) / (len(strengths) + 1))
             if worse == PATIENCE or time_left() <= 0:
                 break
@@ -174,7 +189,7 @@ class LogisticClassifier(SharesClassifier):
         return super()._marginal(log_shares if self.single_label_ else log_softmax(log_shares, axis=1))
 
 
-def _shares(observed: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Share a row's weight among its observed labels; a row without any has zeros."""
-    positive = (observed > 0).astype(np.float64)
-    return np.asarray(positive / np.maximum(positive.sum(axis=1, keepdims=True), 1.0))
+def _some(rows: NDArray[np.intp], n_labels: int, generator: np.random.Generator) -> NDArray[np.intp]:
+    """Rows that choose the strength: a random part if there are very many, as a prior does not depend on them."""
+    most = max(1, _PATH_LOGITS // n_labels)
+    return rows if len(rows) <= most else np.sort(generator.choice(rows, most, replace=False))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onepos._utils import storage
+from onepos._utils.machine import import_named
 from onepos._utils.validation import similar
 
 if TYPE_CHECKING:
@@ -38,20 +39,35 @@ class Method:
 
     def load_class(self) -> type["OnePositiveClassifier"]:
         """Import the estimator class (torch comes with it)."""
-        module, _, name = self.class_name.rpartition(":")
-        if not module:
-            return getattr(import_module("onepos"), name)  # type: ignore[no-any-return]
         from onepos.methods._base import OnePositiveClassifier
 
-        try:
-            made = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"method {self.key!r}: cannot import {self.class_name}: {error}.") from error
+        made = self._named()
         if not (isinstance(made, type) and issubclass(made, OnePositiveClassifier)):
             raise ValueError(
                 f"method {self.key!r}: {self.class_name} must be a class that derives from a onepos classifier."
             )
         return made
+
+    def _named(self) -> Any:
+        if ":" not in self.class_name:
+            return getattr(import_module("onepos"), self.class_name)
+        try:
+            return import_named(self.class_name)
+        except ValueError as error:
+            raise ValueError(f"method {self.key!r}: {error}") from error
+
+    def build(self, **params: Any) -> "OnePositiveClassifier":
+        """Return the estimator; another classifier with ``predict_proba``, a class or an object, is wrapped."""
+        from onepos.methods._base import OnePositiveClassifier
+        from onepos.methods.observed_tag import ObservedTagClassifier
+
+        named = self._named()
+        is_class = isinstance(named, type)
+        if hasattr(named, "predict_proba") and not (is_class and issubclass(named, OnePositiveClassifier)):
+            wrapped = ObservedTagClassifier(estimator=named() if is_class else named)
+            wrapped.set_params(**params)
+            return wrapped
+        return self.load_class()(**{**self.preset, **params})
 
 
 def _read_methods() -> dict[str, Method]:
@@ -167,11 +183,13 @@ def key_of(estimator: "OnePositiveClassifier") -> str | None:
 def make_classifier(key: str, **params: Any) -> "OnePositiveClassifier":
     """Build the estimator of a method by its key; ``params`` override its settings.
 
+    ``package.module:Class`` is a class of one's own: a onepos classifier, or any classifier with ``predict_proba``,
+    which is wrapped in ``ObservedTagClassifier``.
+
     Examples
     --------
     >>> import onepos
     >>> onepos.make_classifier("an-ls", max_epochs=5)
     AssumeNegativeClassifier(label_smoothing=0.1, max_epochs=5)
     """
-    method = get_method(key)
-    return method.load_class()(**{**method.preset, **params})
+    return get_method(key).build(**params)

@@ -37,6 +37,7 @@ class SoftmaxClassifier(NeuralClassifier):
     """
 
     _graph_output: ClassVar[str] = "Softmax"
+    _takes_sparse_labels: ClassVar[bool] = True
 
     def _graph_logits(self, graph: Any) -> str:
         return super()._graph_logits(graph)  # the softmax of what the network gives, as in _from_network
@@ -98,6 +99,8 @@ class CappedSoftmaxClassifier(GraphClassifier):
     """
 
     _stored: ClassVar[storage.Rules] = {"n_positives_": storage.POSITIVE}
+
+    _takes_sparse_labels: ClassVar[bool] = True
 
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:

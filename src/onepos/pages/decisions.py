@@ -1,4 +1,4 @@
-"""Reading what a person decided about suggested labels, from the file that a review page saved."""
+"""Reading what people decided about suggested labels, from the file of a review page, Label Studio or Argilla."""
 
 import csv
 import io
@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from onepos.exceptions import DataFileError
+from onepos.pages.annotation_tools import read_export
 from onepos.table.tags import ABOUT_LABELS, ABOUT_ROWS
 
 __all__ = ["read_decisions"]
@@ -25,13 +26,21 @@ def read_decisions(path: str | PathLike[str]) -> pd.DataFrame:
     taken as they are: text, with every blank and every leading zero. The frame has one row for each id and label; where
     a pair comes more than once, its last row counts. The column annotator is optional in the file, and in the frame a
     text that may be empty. A file that is not of this form raises DataFileError, a ValueError that names the line.
+
+    A file that ends in ``.json`` is an export of Label Studio or Argilla; see ``onepos.pages.annotation_tools``.
     """
     path = Path(path)
+    if path.suffix.lower() == ".json":
+        return _frame(read_export(path))
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataFileError(f"{path}: expected UTF-8; byte {error.start} is not: save the file as CSV UTF-8") from error
-    frame = pd.DataFrame(_records(path, text), columns=list(COLUMNS), dtype=str)
+    return _frame(_records(path, text))
+
+
+def _frame(records: Iterator[list[str]]) -> pd.DataFrame:
+    frame = pd.DataFrame(records, columns=list(COLUMNS), dtype=str)
     return frame.drop_duplicates(["id", "label"], keep="last", ignore_index=True)
 
 

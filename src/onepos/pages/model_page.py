@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from onepos._utils.files import write_durably
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
     from onepos.methods._base import OnePositiveClassifier
     from onepos.table import KnownLabels, TableData, TableModel
 
-#: Rows in the list of the most confident completions, and characters of the text of each.
-_MOST_COMPLETIONS, _LONGEST_TEXT = 20, 160
+#: Rows in the list of the most confident completions, how many of them about one label, and characters of each text.
+_MOST_COMPLETIONS, _PER_LABEL, _LONGEST_TEXT = 20, 3, 160
 #: Mean set size and expectation agree if they differ by no more than this share.
 _AGREE = 0.15
 #: What each measure of complete labels means, in a few words.
 _MEANING = {
-    "average_precision": "how cleanly the true labels come first",
-    "one_error": "rows whose first label is wrong",
-    "ranking_loss": "pairs of a true and a false label in the wrong order",
-    "coverage": "how far down the ranking all true labels are met",
-    "hamming_loss": "entries of the label sets that are wrong",
+    "average_precision": "how well true labels outrank false ones",
+    "one_error": "share of rows whose first suggestion is wrong",
+    "ranking_loss": "share of pairs of a true and a false label in the wrong order",
+    "coverage": "how much of the ranking you read until you have met all true labels",
+    "hamming_loss": "share of labels wrongly suggested or wrongly left out",
 }
 
 
@@ -184,7 +185,12 @@ def summarise_model(
             "without_label": int((~known.any(axis=1)).sum()),
             "calibrated": hasattr(scored.estimator, "calibration_"),
         },
-        "advice": advice(set_size, expected_per_row, known_per_row if scored.complete else None),
+        "advice": advice(
+            set_size,
+            expected_per_row,
+            known_per_row if scored.complete else None,
+            getattr(scored.estimator, "n_positives", None),
+        ),
         "measures": _measures(scored),
         "labels": _label_records(scored),
         "completions": _completions(scored, ids, texts),
@@ -204,15 +210,18 @@ def _method_name(scored: Scored) -> str:
     return name if name.lower() == key else f"{name} ({key})"
 
 
-def advice(set_size: float, expected: float, true: float | None) -> str | None:
-    """Return what to do if labels per row in the sets differ from those expected, or from the true ones if known."""
+def advice(set_size: float, expected: float, true: float | None, asked: float | None) -> str | None:
+    """Return what to do if labels per row in the sets differ from those expected, or from the true ones if known.
+
+    There is nothing to do if the model was ``asked`` for about as many: its sets then differ on purpose.
+    """
     goal = expected if true is None else true
-    if not abs(set_size - goal) > _AGREE * goal:
+    if abs(set_size - goal) <= _AGREE * goal or abs((asked or 0.0) - goal) <= _AGREE * goal:
         return None
     more = "more" if set_size > goal else "fewer"
-    sets = f"Sets hold {set_size:.2f} labels per row, {more} than the {goal:.2f} that"
+    sets = f"The model suggests {set_size:.2f} labels per row, {more} than the {goal:.2f} that"
     if true is not None:
-        return f"{sets} are true. Unless this is intended, fit with n_positives={true:.2f} (--n-positives {true:.2f})."
+        return f"{sets} are true. Unless this is intended, fit with n_positives={true:.2g} (--n-positives {true:.2g})."
     return (
         f"{sets} the probabilities add up to. If you know the mean number of labels per row, fit with n_positives=M "
         "(--n-positives M). If you have rows with complete labels, calibrate on them (--sample)."
@@ -269,13 +278,14 @@ def _label_records(scored: Scored) -> list[dict[str, Any]]:
 
 
 def _completions(scored: Scored, ids: Sequence[Any] | None, texts: Sequence[Any] | None) -> list[dict[str, Any]]:
-    """Of each row the most likely label that is not known to be there; the surest rows first."""
+    """Of each row the most likely label that is not known to be there; the surest rows first, a few per label."""
     # With complete labels these are the model's most confident mistakes.
     open_entries = scored.known <= 0 if scored.complete else scored.known == 0
     scores = np.where(open_entries, scored.probabilities, -np.inf)
     best = scores.argmax(axis=1)
     value = scores[np.arange(len(scores)), best]
-    rows = [int(row) for row in np.argsort(-value, kind="stable")[:_MOST_COMPLETIONS] if np.isfinite(value[row])]
+    order = pd.Series(best, index=np.arange(len(best)))[np.argsort(-value, kind="stable")]
+    rows = order.index[(order.groupby(order).cumcount() < _PER_LABEL) & np.isfinite(value[order.index])]
     return [
         {
             "row": str(ids[row]) if ids is not None else str(row + 1),
@@ -285,7 +295,7 @@ def _completions(scored: Scored, ids: Sequence[Any] | None, texts: Sequence[Any]
             "probability": float(value[row]),
             "in_set": bool(scored.sets[row, best[row]]),
         }
-        for row in rows
+        for row in rows[:_MOST_COMPLETIONS]
     ]
 
 
@@ -296,7 +306,7 @@ def _training_facts(scored: Scored) -> dict[str, str]:
         facts["rows trained on"] = f"{table['training_rows']:,} of {table['rows']:,}"
         facts["rows without a tag"] = f"{table['rows_without_tag']:,}"
         if decided := table.get("decisions"):
-            facts["decisions"] = f"{decided['accepted']:,} accepted, {decided['rejected']:,} rejected"
+            facts["decisions"] = ", ".join(f"{count:,} {name}" for name, count in decided.items())
     history = getattr(scored.estimator, "history_", None)
     if history is not None:
         facts |= {name.replace("_", " "): in_words(value) for name, value in history.facts.items()}
@@ -328,7 +338,6 @@ def _members(estimator: Any) -> list[dict[str, Any]]:
             "method": str(record["method"]),
             "settings": in_words(record.get("settings") or {}),
             "weight": float(record["weight"] / total),
-            "log_likelihood": record.get("log_likelihood"),
             "seconds": record.get("seconds"),
         }
         for record in sorted(records, key=lambda record: -record["weight"])

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from onepos._utils.files import write_durably
 from onepos.exceptions import DataFileError
 from onepos.pages.style import content_hash, render_page
-from onepos.table.kinds import is_suggestion, require_columns
+from onepos.table.kinds import NUMBER, is_suggestion, require_columns
 from onepos.table.tags import JOINED_BY
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def write_review(
     if likely.shape != scores.shape:
         raise ValueError(f"sets must have the shape {scores.shape}; got {likely.shape}")
     given = _number_given(observed, labels)
-    rows = _rows_to_show(ids, only)
+    rows = rows_to_show(ids, only)
     order = np.argsort(-scores, axis=1, kind="stable")  # ties stay in the order of the labels
     thousandths = scale_confidences(scores, thresholds)
     suggestions, suggested_sets = [], []
@@ -155,20 +155,15 @@ def review_page(
 
     Names of pictures begin in ``image_folder``, and may not leave it. ``only`` has ids of rows, in their order.
     """
-    frame, model = completion.data.frame, completion.model
-    require_columns(frame, [image] if image else [], "image")
-    require_columns(frame, [title] if title else [], "title")
-    written = frame if completion.data.as_written is None else completion.data.as_written
-    words = [name for name in model.encoder_.text if name != title]
-    text = max(words, key=lambda name: frame[name].astype(str).str.len().mean(), default=None)
+    model, (written, text, shown) = completion.model, what_to_show(completion, image, title)
     names = (model.id_ or "row number", model.label_ or "tags")
-    kept = [name for name in frame.columns if name not in names and not is_suggestion(name, frame[name])]
+    kept = [name for name in written if name not in names and not is_suggestion(str(name), completion.data.frame[name])]
     sets = [set(tags.split(completion.separator)) for tags in completion.suggested]
     titles, texts, images = (written[name].tolist() if name else None for name in (title, text, image))
     path.parent.mkdir(parents=True, exist_ok=True)
     if images is not None:
         from_page = Path(relpath(Path(image_folder).resolve(), path.parent.resolve()))
-        images = [_seen_from(from_page, name) for name in images]
+        images = [picture_path(from_page, name) for name in images]
     write_review(
         path,
         ids=completion.ids(),
@@ -180,12 +175,28 @@ def review_page(
         texts=texts,
         images=images,
         features=written[kept],
-        shown=[name for name in model.encoder_.kinds_ if name in kept and name not in (text, title, image)][:_SHOWN],
+        shown=shown,
         threshold=model.thresholds_ if threshold is None else threshold,
         only=only,
         names=names,
         separator=completion.separator,
     )
+
+
+def what_to_show(
+    completion: "Completion", image: str | None, title: str | None
+) -> tuple[pd.DataFrame, str | None, list[str]]:
+    """Return the cells as they stand in the file, the column of longest texts, and the other columns for a person."""
+    frame, encoder = completion.data.frame, completion.model.encoder_
+    require_columns(frame, [image] if image else [], "image")
+    require_columns(frame, [title] if title else [], "title")
+    words = [name for name in encoder.text if name != title]
+    text = max(words, key=lambda name: frame[name].astype(str).str.len().mean(), default=None)
+    kinds = {name: kind for name, kind in encoder.kinds_.items() if name not in (text, title, image)}
+    # Many numbers, such as pixels, tell a person nothing.
+    few = sum(kind == NUMBER for kind in kinds.values()) <= _SHOWN
+    shown = [name for name, kind in kinds.items() if few or kind != NUMBER][:_SHOWN]
+    return frame if completion.data.as_written is None else completion.data.as_written, text, shown
 
 
 def _as_lists(*values: Sequence[Any] | None) -> dict[str, list[Any]]:
@@ -194,7 +205,7 @@ def _as_lists(*values: Sequence[Any] | None) -> dict[str, list[Any]]:
     return {name: list(one) for name, one in named if one is not None}
 
 
-def _rows_to_show(ids: list[str], only: Sequence[str] | None) -> list[int]:
+def rows_to_show(ids: list[str], only: Sequence[str] | None) -> list[int]:
     """Return the numbers of the rows to show, in their order."""
     if only is None:
         return list(range(len(ids)))
@@ -206,8 +217,8 @@ def _rows_to_show(ids: list[str], only: Sequence[str] | None) -> list[int]:
     return [places[name] for name in dict.fromkeys(only)]
 
 
-def _seen_from(folder: Path, name: Any) -> Any:
-    """Return the name of a picture as a path from the page; names that leave the folder of pictures are an error."""
+def picture_path(folder: Path, name: Any) -> Any:
+    """Return the name of a picture as a path that begins with its folder; names that leave that folder are an error."""
     if not isinstance(name, str) or not name or name.startswith("data:"):
         return name
     if ".." in Path(name.replace("\\", "/")).parts:

@@ -1,7 +1,8 @@
 """Rows to train on and rows to judge by: a part held out at random, or folds.
 
-All functions draw among ``rows``, by default those with an observed positive, and return pairs (to train on, held out)
-of sorted row numbers. All rows that are not held out are there to train on, those without a label among them.
+Labels are an indicator, dense or CSR. All functions draw among ``rows``, by default those with an observed positive.
+They return pairs (to train on, held out) of sorted row numbers. All rows that are not held out are there to train on,
+those without a label among them.
 
 Rows with the same features describe one thing, as far as a model can tell. With ``alike``, from ``first_alike``, they
 stay together: a model that has seen one of them would know the others.
@@ -13,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from onepos._utils.validation import has_label
+
 RowNumbers = NDArray[np.intp]
 Split = tuple[RowNumbers, RowNumbers]
 
@@ -23,7 +26,7 @@ FEWEST_THINGS, MOST_ROWS_PER_THING = 20, 10
 
 
 def hold_out(
-    observed: NDArray[np.int8],
+    observed: Any,
     fraction: float,
     generator: np.random.Generator,
     *,
@@ -42,15 +45,15 @@ def hold_out(
     spare = _spare(observed, rows, generator, alike)
     most = max(1, round(fraction * len(rows)))
     if alike is None:
-        return _without(len(observed), spare[:most])
+        return _without(observed.shape[0], spare[:most])
     # Things in the order of their first rows; the last one is held out as a whole.
     _, first, thing = np.unique(alike[spare], return_index=True, return_inverse=True)
     place = first[thing]
-    return _without(len(observed), spare[place <= np.sort(place)[most - 1]])
+    return _without(observed.shape[0], spare[place <= np.sort(place)[most - 1]])
 
 
 def folds(
-    observed: NDArray[np.int8],
+    observed: Any,
     n_folds: int,
     generator: np.random.Generator,
     *,
@@ -71,11 +74,11 @@ def folds(
         _, first, thing = np.unique(alike[rows], return_index=True, return_inverse=True)
         _, fold = np.unique(fold[first[thing]], return_inverse=True)  # none is empty
         n_folds = int(fold.max()) + 1
-    return [_without(len(observed), rows[fold == number]) for number in range(n_folds)]
+    return [_without(observed.shape[0], rows[fold == number]) for number in range(n_folds)]
 
 
 def splits(
-    observed: NDArray[np.int8],
+    observed: Any,
     fraction: float,
     generator: np.random.Generator,
     *,
@@ -88,7 +91,7 @@ def splits(
     return folds(observed, N_FOLDS, generator, keep_labels=keep_labels, alike=alike)
 
 
-def can_hold_out(observed: NDArray[np.int8]) -> bool:
+def can_hold_out(observed: Any) -> bool:
     """Whether some label has two rows, so that one of them can be held out."""
     rows = _labelled(observed)
     return len(np.unique(observed[rows].argmax(axis=1))) < len(rows)
@@ -133,12 +136,12 @@ def _mixed(values: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.uint64]:
     return np.asarray(bits ^ (bits >> np.uint64(31)))
 
 
-def _labelled(observed: NDArray[np.int8]) -> RowNumbers:
-    return np.flatnonzero((observed > 0).any(axis=1))
+def _labelled(observed: Any) -> RowNumbers:
+    return np.flatnonzero(has_label(observed))
 
 
 def _spare(
-    observed: NDArray[np.int8], rows: RowNumbers, generator: np.random.Generator, alike: RowNumbers | None = None
+    observed: Any, rows: RowNumbers, generator: np.random.Generator, alike: RowNumbers | None = None
 ) -> RowNumbers:
     """Shuffle rows and leave out the first one of each label, and rows like it; of several labels the first counts."""
     shuffled = generator.permutation(rows)

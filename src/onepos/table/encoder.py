@@ -1,6 +1,6 @@
 """Turn the columns of a table into one numeric matrix."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -122,11 +122,13 @@ class ColumnEncoder:
         self.text, self.categories, self.drop = as_list(text), as_list(categories), as_list(drop)
         self.max_categories, self.max_values, self.max_terms = max_categories, max_values, max_terms
         self.image, self.embed, self.image_folder = image, embed, image_folder
+        self.decimals: Collection[str] = ()
 
     @all_or_nothing
-    def fit(self, frame: pd.DataFrame) -> Self:
-        """Learn from the training rows."""
+    def fit(self, frame: pd.DataFrame, *, decimals: Collection[str] = ()) -> Self:
+        """Learn from the training rows; the columns of ``decimals`` are known to have decimal points."""
         frame = named(frame)
+        self.decimals = decimals
         self._check_names(frame)
         choices = {str(name): judge(column, self) for name, column in frame.items() if name not in self.drop}
         self.kinds_ = {name: choice.kind for name, choice in choices.items() if not choice.reason}

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
-from onepos._utils.context import deadline, progress_to, quiet
+from onepos._utils.context import deadline, progress_to, quiet, time_left
 from onepos._utils.machine import apart
+from onepos._utils.validation import to_dense
 from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.label_sets.pooling import inverse_temperature, standardize_rows
 from onepos.methods._base import OnePositiveClassifier
@@ -31,6 +32,7 @@ SINGLE_POSITIVE_TITLES = {  # of the measures for one known tag per row
     "recall_at_3": "Tag is among the first 3",
     "recall_at_5": "Tag is among the first 5",
 }
+_MOST_COMPARED = 20_000_000  # Rows × labels by which methods are compared
 _LEAST_GAIN = 0.03  # A model that closes less than this share of what frequency leaves open barely beats it
 _MOST_SECONDS = 60.0  # Seconds after which the baseline stops with its current weights
 
@@ -78,14 +80,15 @@ def compare(
         if not estimator.history_.facts.get("converged", True):  # nothing can be said about the columns
             facts["barely_beats_frequency"] = False
         return facts
-    features, observed = rows.some(rows.held)
+    held = rows.held[:: max(1, len(rows.held) * len(labels) // _MOST_COMPARED)]
+    features, observed = rows.features[held], to_dense(rows.observed[held])
     methods = {method: rank_held_out(estimator, features, observed)}
     train, tags = rows.to_fit(labels)
     with apart(), progress_to(None), quiet(LabelWarning), quiet(TrainingWarning):
         if method != FREQUENCY:
-            fitted = make_classifier(FREQUENCY).fit(np.zeros((len(tags), 1)), tags)
+            fitted = make_classifier(FREQUENCY).fit(np.zeros((tags.shape[0], 1)), tags)
             methods[FREQUENCY] = rank_held_out(fitted, np.zeros((len(observed), 1)), observed)
-        if method != BASELINE and rows.most is None:
+        if method != BASELINE and time_left() > 0:
             with deadline(time.monotonic() + _MOST_SECONDS):
                 fitted = make_classifier(BASELINE, random_state=random_state).fit(train, tags)
             methods[BASELINE] = rank_held_out(fitted, features, observed)

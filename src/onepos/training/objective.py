@@ -62,12 +62,13 @@ class Batch:
 class TrainingRows:
     """Features and observed labels of all rows, and the index of those that may be trained on.
 
-    Features are a float32 Tensor, a CSR array too large to expand, or rows on disk or in a Dataset; labels are int8.
+    Features are a float32 Tensor, a CSR array too large to expand, or rows on disk or in a Dataset; labels are int8, a
+    Tensor or a CSR array.
     Rows to train on carry an observed positive and are not held out. Each of the processes has all labels.
     """
 
     features: Any
-    observed: Tensor
+    observed: Any
     trainable: Tensor
     processes: Processes = ALONE
 
@@ -75,14 +76,16 @@ class TrainingRows:
     def from_arrays(
         cls,
         X: Any,
-        observed: NDArray[np.int8],
+        observed: Any,
         trainable: NDArray[np.intp],
         device: str = "cpu",
         processes: Processes = ALONE,
     ) -> "TrainingRows":
         """Build from scaled features (ndarray, CSR, rows on disk or in a Dataset) and int8 labels."""
-        labels, index = torch.from_numpy(observed), torch.from_numpy(np.ascontiguousarray(trainable))
-        return cls(as_features(X, device), labels.to(device), index.to(device), processes)
+        labels = observed if sparse.issparse(observed) else torch.from_numpy(observed).to(device)
+        return cls(
+            as_features(X, device), labels, torch.from_numpy(np.ascontiguousarray(trainable)).to(device), processes
+        )
 
     def gather(self, rows: Tensor) -> Tensor:
         """Features of the given rows as a dense tensor."""
@@ -90,7 +93,7 @@ class TrainingRows:
 
     def batch(self, index: Tensor) -> Batch:
         """Return the given rows as a batch."""
-        return Batch(index, gather(self.features, index), self.observed.index_select(0, index))
+        return Batch(index, gather(self.features, index), gather(self.observed, index))
 
 
 class Objective(nn.Module):

@@ -2,6 +2,8 @@
 
 import hashlib
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -220,6 +222,33 @@ def test_several_at_once_do_not_disturb_each_other(toy, mirrors, tmp_path):
         found = list(pool.map(lambda _: fetch_dataset("toy", data_home=tmp_path), range(4)))
     assert found == [[tmp_path / FILE]] * 4
     assert files_in(tmp_path) == [FILE]
+
+
+FILL = """
+import sys
+from pathlib import Path
+from onepos_studies.datasets import _fetch
+from onepos_studies.datasets._catalogue import RemoteFile
+home, url, digest = sys.argv[1:]
+file = RemoteFile("data.bin", 300_000, digest, mirrors=(url,))
+_fetch._download(file, Path(home) / file.file, "", offline=False, progress=False)
+"""
+
+
+def test_two_processes_fill_one_cache(server, tmp_path):
+    command = [
+        sys.executable,
+        "-c",
+        FILL,
+        tmp_path,
+        server.base("good") + f"/{FILE}",
+        hashlib.sha256(CONTENT).hexdigest(),
+    ]
+    running = [subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE) for _ in range(2)]
+    ended = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [0, 0], ended
+    assert files_in(tmp_path) == ["data.bin"]
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("name", ["CAL500", "rcv1-s1", "mirflickr-tags"])

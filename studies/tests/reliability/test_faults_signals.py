@@ -31,7 +31,7 @@ fixed = { max_epochs = 1000000, patience = 1000000 }
 ENDS = {signal.SIGINT: (130, "interrupted."), signal.SIGTERM: (143, "ended by SIGTERM.")}
 
 
-@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 2)])
+@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_a_stopped_study_keeps_what_is_done_and_nothing_else(start, until, tmp_path, number, jobs):
     """The cell under way must not be stored: its training was cut short, and nobody would ever run it again."""
     (tmp_path / "slow.toml").write_text(SLOW)

@@ -129,7 +129,7 @@ def test_a_cell_whose_worker_lacks_the_data_is_stored_with_the_reason(cluster, t
     assert process.returncode == 1
     frame = load_results(out)
     assert set(frame["status"]) == {"failed"}
-    assert frame["error"].str.contains(f"downloaded into {cluster.folder / 'empty'}", regex=False).all()
+    assert frame["error"].str.contains(f"is not in {cluster.folder / 'empty'}", regex=False).all()
 
 
 @pytest.mark.parametrize(

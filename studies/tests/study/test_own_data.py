@@ -257,3 +257,34 @@ def test_a_registered_method_passes_all_checks_files_included(package):
     check_onepos_estimator(onepos.make_classifier("plain"))
     with pytest.raises(AssertionError, match="check_"):
         check_onepos_estimator(get_method("outsiders.rare:ReversedClassifier").load_class()())
+
+
+def test_a_method_in_the_working_folder_and_its_results_without_it(films, tmp_path, monkeypatch):
+    """The study runs where the method's file is; its finished results can be read anywhere, in words of one's own."""
+    films.to_csv(tmp_path / "films.csv", index=False)
+    (tmp_path / "in_this_folder.py").write_text(METHOD)
+    text = STUDY.replace("trials = 2", 'trials = 2\nrules = ["single-positive"]')
+    write_study(tmp_path, "in_this_folder:ReversedClassifier", text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def bench(*arguments):
+        done = CliRunner().invoke(commands(), ["bench", *map(str, arguments)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    bench("run", "own.toml", "--out", "out", "--jobs", "1")
+    (tmp_path / "in_this_folder.py").unlink()
+    del sys.modules["in_this_folder"]
+    get_method.__globals__["_elsewhere"].cache_clear()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "6 of 6 cells done" in bench("status", "../out")
+    table = bench("table", "../out", "--format", "markdown")
+    assert "rare-first" in table
+    assert "single-positive validation labels" in table
+    assert "paper" not in table.lower()
+    bench("report", "../out", "--out", "page.html")
+    assert (
+        "paper" not in (tmp_path / "elsewhere" / "page.html").read_text(encoding="utf-8").lower().partition("<style")[0]
+    )

@@ -1,7 +1,6 @@
 """Rows belong to revisions of their method and of the protocol, and to their data; a sample of them is run again."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -85,57 +84,36 @@ preset = { height = 2.0 }
 """
 
 
-def _count_valid(root, *packages):
-    """Count the committed rows that are valid under the code of some folders, as "valid of all"."""
-    command = [sys.executable, "-c", COUNT, str(root), str(ROOT / "studies" / "rows")]
-    environment = {"PYTHONPATH": os.pathsep.join(map(str, packages))}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+#: Changes of the library that move no number, each with what it replaces.
+HARMLESS = {
+    "_utils/progress.py": ("_BAR * share", "2 * _BAR * share"),
+    "graph/approximate.py": ("\n_TRAINING_ROWS = ", "\n_TRAINING_ROWS = 1 + "),
+    "training/loop.py": ("_exchange_state", "_exchange_all_state"),
+    "training/checkpoint.py": ("\nFORMAT_VERSION = ", "\nFORMAT_VERSION = 1 + "),
+    "pages/templates/tables.css": ("figcaption {", "figcaption { text-align: center;"),
+    "metrics.py": ('\n    "hamming_loss": ', '\n    "new_measure": "New measure",\n    "hamming_loss": '),
+    "methods/methods.toml": ("\n[method.hill]", f"{NEW_METHOD}\n[method.hill]"),
+}
 
 
-@pytest.fixture(scope="module")
-def rows_valid_now():
-    """All committed rows but those of methods whose revision was raised since."""
-    count = _count_valid(ROOT, ROOT / "src", ROOT / "studies" / "src")
-    valid, total = map(int, count.split(" of "))
+def test_rows_stay_valid_if_no_method_has_another_revision(tmp_path):
+    """The width of the progress bar, a constant of the graph search, a private name, formats, captions, a new measure
+    and a new method leave all committed rows valid, but those of methods whose revision was raised since."""
+    for source in (ROOT / "src" / "onepos", ROOT / "studies" / "src" / "onepos_studies"):
+        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, (before, after) in HARMLESS.items():
+        path = tmp_path / "onepos" / file
+        text = path.read_text(encoding="utf-8")
+        assert before in text
+        path.write_text(text.replace(before, after), encoding="utf-8")
+    command = [sys.executable, "-c", COUNT, str(tmp_path), str(ROOT / "studies" / "rows")]
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     raised = {key for key, method in METHODS.items() if method.revision > 1}
     stale = sum(
         int(load_results(file)["key"].isin(raised).sum()) for file in (ROOT / "studies" / "rows").glob("*.parquet")
     )
-    assert (valid, total) == (2450 - stale, 2450)
-    return count
-
-
-@pytest.mark.parametrize(
-    ("file", "before", "after"),
-    [
-        ("_utils/progress.py", "_BAR * share", "2 * _BAR * share"),
-        ("graph/approximate.py", "\n_TRAINING_ROWS = ", "\n_TRAINING_ROWS = 1 + "),
-        ("training/loop.py", "_exchange_state", "_exchange_all_state"),
-        ("training/checkpoint.py", "\nFORMAT_VERSION = ", "\nFORMAT_VERSION = 1 + "),
-        ("pages/templates/tables.css", "figcaption {", "figcaption { text-align: center;"),
-        ("metrics.py", '\n    "hamming_loss": ', '\n    "new_measure": "New measure",\n    "hamming_loss": '),
-        ("methods/methods.toml", "\n[method.hill]", f"{NEW_METHOD}\n[method.hill]"),
-    ],
-    ids=[
-        "width of the progress bar",
-        "constant of the graph search",
-        "a private name",
-        "format of checkpoints",
-        "a caption",
-        "a measure",
-        "a method",
-    ],
-)
-def test_rows_stay_valid_if_no_method_has_another_revision(file, before, after, rows_valid_now, tmp_path):
-    for source in (ROOT / "src" / "onepos", ROOT / "studies" / "src" / "onepos_studies"):
-        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    path = tmp_path / "onepos" / file
-    text = path.read_text(encoding="utf-8")
-    assert before in text
-    path.write_text(text.replace(before, after), encoding="utf-8")
-    assert _count_valid(tmp_path, tmp_path) == rows_valid_now
+    assert done.stdout.strip() == f"{2450 - stale} of 2450", done.stderr
 
 
 def test_rows_say_what_they_belong_to(results):

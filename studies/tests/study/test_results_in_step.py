@@ -10,6 +10,7 @@ import pytest
 from build import main
 from onepos_studies.study import load_results
 from results_page.builder import METHODS, PAGES, PAPER, RESULTS, make, out_of_step, replace_blocks
+from results_page.label_blocks import NATURAL, SHARES, THRESHOLDS
 from results_page.source import FILES
 from study_frame import result
 
@@ -46,7 +47,7 @@ def test_numbers_are_those_of_the_rows(made):
 
 
 def test_a_changed_number_is_found_and_prose_is_kept(tmp_path, capsys):
-    files = [*PAGES, *FILES.values(), "studies/thresholds/results.csv"]
+    files = [*PAGES, *FILES.values(), THRESHOLDS, NATURAL, SHARES]
     files += [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "figures").glob("*")]
     for file in files:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

@@ -219,7 +219,7 @@ if __name__ == "__main__":
     pd.testing.assert_frame_equal(stable(load_results(out)), stable(load_results(undisturbed)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kills_change_nothing(tmp_path):
     """A study that is killed with SIGKILL at random moments and resumed has the rows of an undisturbed run."""
     text = study_text("frequency", "an", "wan")

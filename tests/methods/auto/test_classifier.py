@@ -40,7 +40,7 @@ def fitted(data):
 
 def test_says_what_it_tried_and_why(fitted):
     history = fitted.history_
-    assert history["method"] == ["frequency", "logistic", "forest", "kernel", "wan"]
+    assert history["method"] == ["frequency", "logistic", "forest", "kernel", "wan", "forest"]
     assert history.facts["stopped"] == "methods"
     assert history.facts["folds"] == 3
     assert "495 rows" in history.facts["judged_by"]  # one row of each of the five labels is never held out
@@ -151,8 +151,8 @@ def test_no_relation_between_features_and_labels_is_said():
 
 def test_few_rows_are_not_held_out_and_members_count_alike(data):
     model = onepos.AutoClassifier(**QUICK).fit(data.X[:30], data.observed[:30])
-    assert model.history_["method"] == ["logistic", "forest"]
-    assert model.history_["weight"] == [0.5, 0.5]
+    assert model.history_["method"] == ["logistic", "forest", "forest"]
+    assert model.history_["weight"] == [1 / 3, 1 / 3, 1 / 3]
     assert "too few rows" in model.history_.facts["judged_by"]
     assert model.comparison_ == {}
 

@@ -10,7 +10,7 @@ from onepos._utils.context import deadline
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
 from onepos.methods.auto import judging, search
-from onepos.methods.auto.candidates import Shape, first_candidates
+from onepos.methods.auto.candidates import Candidate, Shape, first_candidates
 from onepos.methods.auto.search import _has_learnt
 
 ROWS = 2000
@@ -115,10 +115,34 @@ def test_a_candidate_out_of_time_is_dropped_and_not_compared(data, monkeypatch):
 
 def test_without_time_the_features_are_not_blamed(data, monkeypatch):
     monkeypatch.setattr(search, "_has_learnt", lambda m: isinstance(m, onepos.FrequencyClassifier))
-    with pytest.warns(TrainingWarning, match="time was too short: logistic learnt nothing from 2,000 rows") as warned:
+    with pytest.warns(TrainingWarning, match="time was too short for logistic to learn from 2,000 rows") as warned:
         model = fit(data, "frequency", "logistic", time_budget=6000.0)
     assert len(warned) == 1
     assert model.history_.facts["converged"] is False
+
+
+def contender(key, number, right):
+    """A candidate that gives the observed label of each row the probability that ``right`` has for it."""
+    scores = np.log(np.stack([right, *[(1 - right) / 2] * 2], axis=1)).astype(np.float32)
+    one = judging.Contender(Candidate(key, {}), number, scores=[scores])
+    one.models = [onepos.LogisticClassifier()]  # log-shares
+    return one
+
+
+def test_of_many_rows_frequencies_and_slow_members_must_be_worth_their_weight():
+    observed = np.eye(3, dtype=np.int8)[np.zeros(4000, dtype=int)]
+    often, seldom = np.where(np.arange(4000) % 10 > 0, 0.9, 0.001), np.where(np.arange(4000) % 10 > 0, 0.001, 0.9)
+    fixed = np.where(np.arange(4000) % 2, 0.4, 0.3)
+    for key, other, kept in (("frequency", fixed, False), ("forest", often, False), ("forest", seldom, True)):
+        pooled = [contender("logistic", 0, often), contender(key, 1, other)]
+        judging.weigh(pooled, observed, 1)
+        assert pooled[1].weight > 0.05  # of few rows it has some
+        judging.weigh(pooled, observed, 1, many_rows=True)
+        assert (pooled[1].weight > 0) == kept
+        assert sum(one.weight for one in pooled) == pytest.approx(1.0)
+    alone = [contender("frequency", 0, often), contender("logistic", 1, seldom)]
+    judging.weigh(alone, observed, 1, many_rows=True)
+    assert alone[0].weight > 0.8  # nothing is more likely
 
 
 def test_large_tables_have_large_batches_and_few_epochs():

@@ -1,6 +1,5 @@
 """The review page in a real browser: decided by key and by mouse."""
 
-from review_data import LABELS
 from review_window import check_label, choices, choose, given, listed, name, progress, text, wait_for
 
 
@@ -115,9 +114,15 @@ def test_buttons_work_by_keyboard_and_keep_the_focus(opened):
 
 def test_a_label_that_was_not_suggested_can_be_added(opened):
     opened.press("j")
-    options = opened.run("Array.from(document.getElementById('add').options).filter(o => !o.hidden).map(o => o.text)")
-    assert options == ["choose…", "snow"]
-    choose(opened, "add", LABELS.index("snow"))
+    opened.press("o")
+    opened.type("snowy")
+    opened.press("Enter")
+    assert text(opened, "#notice") == "There is no label “snowy”."
+    opened.press("Control+a")
+    opened.type(" Snow")
+    opened.press("Enter")
+    opened.press("9")  # the field no longer takes keys
+    assert text(opened, "#status") == "There is no suggestion 9."
     assert choices(opened) == {"night": "open", "beach": "open", "snow": "accept"}
     opened.press("Shift+3")
     assert choices(opened)["snow"] == "reject"
@@ -163,7 +168,7 @@ def test_x_means_these_and_no_others(opened):
     assert choices(opened) == {"night": "reject", "dog": "accept", "snow": "reject"}
     assert text(opened, "#row-state") == "● complete"
     assert progress(opened) == (1, 1)
-    assert text(opened, ".row[aria-selected=true] .row-outcomes").split("Waves")[0] == "✓ dog ✗ night "
+    assert text(opened, ".row[aria-selected=true] .row-outcomes").split("Waves")[0] == "beach ✓ dog ✗ night "
     # A complete row stays complete: a label is accepted or rejected, and Enter changes nothing.
     opened.press("1")
     assert choices(opened)["night"] == "accept"

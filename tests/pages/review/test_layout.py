@@ -47,7 +47,7 @@ def test_dark_mode_is_dark(browser, small_page):
 
 def test_roles_and_names_for_screen_readers(opened):
     for role, label in (
-        ("option", "open one + night + dog Waves at night"),
+        ("option", "open one beach + night + dog Waves at night"),
         ("listbox", "Rows"),
         ("button", "Accept night, 81 %, suggested"),
         ("group", "night"),

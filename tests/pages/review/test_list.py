@@ -69,7 +69,7 @@ def test_suggested_labels_are_marked(browser, tmp_path):
     marked = "Array.from(document.querySelectorAll('.in-set:not([hidden]) .name'), e => e.textContent)"
     assert browser.run(marked) == ["night", "snow"]
     assert text(browser, "#accept-all-text") == "Accept 2 suggested, next"
-    assert text(browser, ".row[aria-selected=true] .row-outcomes") == "+ night + snow Waves at night"
+    assert text(browser, ".row[aria-selected=true] .row-outcomes") == "beach + night + snow Waves at night"
     choose(browser, "sort", "order")
     browser.press("j")
     assert text(browser, "#accept-all-text") == "Nothing to accept, next"

@@ -1,5 +1,7 @@
 """Whatever the data say, the review page shows text, runs nothing of it and asks for nothing."""
 
+import json
+
 from hostile_texts import INJECTIONS, write_hostile_review
 from onepos.pages.review import write_review
 from review_data import SMALL
@@ -53,6 +55,21 @@ def test_pictures_by_path_and_inside(browser, tmp_path):
     assert browser.open(path) == [(tmp_path / "a #1.png").as_uri()]
     loaded = "document.querySelector('#example img').naturalWidth"
     wait_for(lambda: browser.run(loaded) == 40)
+    # Enlarged, it fills the window, and other keys still work.
+    size = "JSON.stringify(document.querySelector('.picture').getBoundingClientRect())"
+    narrow = json.loads(browser.run(size))["height"]
+    for close in ("z", "Escape"):
+        browser.press("z")
+        box = json.loads(browser.run(size))
+        assert (box["x"], box["y"], box["width"], box["height"]) == (0, 0, 1200, 900)
+        browser.press(close)
+        assert json.loads(browser.run(size))["height"] == narrow
+    browser.click(".picture")
+    browser.press("x")
+    assert json.loads(browser.run(size))["width"] == 1200
+    browser.press("k")
+    browser.press("z")
+    assert text(browser, "#row-state") == "● complete"
     browser.press("j")
     wait_for(lambda: browser.run(loaded) == 1)
     browser.press("j")

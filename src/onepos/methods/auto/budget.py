@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onepos.methods.auto.candidates import Candidate, Shape
+from onepos.methods.logistic import MOST_LOGITS
 from onepos.training import Callback, Objective
 
 #: Share of the time for round one, and share up to which candidates of the second choice are tried in it.
@@ -74,7 +75,9 @@ def products_per_second() -> float:
 
 
 def affordable(candidate: Candidate, shape: Shape, seconds: float, speed: float) -> Candidate | None:
-    """Return the candidate, smaller if necessary; None if it would take too long."""
+    """Return the candidate, smaller if necessary; None if it would take too long, or too much memory."""
+    if candidate.key == "logistic" and shape.n_rows * shape.n_labels > MOST_LOGITS:
+        return None
     if candidate.key == "kernel":
         landmarks = landmarks_for(shape, seconds, speed)
         return Candidate("kernel", {**candidate.settings, "n_landmarks": landmarks}) if landmarks else None

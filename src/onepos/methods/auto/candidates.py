@@ -17,12 +17,14 @@ from onepos.methods.registry import make_classifier
 
 #: Keys of the methods that can be members.
 NETWORKS = ("capped", "wan", "softmax", "smile", "an")
-KINDS = ("frequency", "logistic", "forest", "kernel", *NETWORKS)
+KINDS = ("frequency", "logistic", "forest", "kernel", "centroid", *NETWORKS)
 #: Kinds by how soon they are tried: those that are strong for their cost, then those that are tried if time is ample.
 _DENSE = (("frequency", "logistic", "forest", "kernel", "capped", "wan"), ("smile", "softmax"))
-_BAGS = (("frequency", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
+_BAGS = (("frequency", "centroid", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
 #: Of more rows than this a network needs fewer epochs.
 _ALL_EPOCHS = 36_000
+#: With at most so many rows a second forest, with the best thresholds, is worth its time.
+_FEW_ROWS = 5000
 #: Losses of the variants, in turn.
 _VARIANTS = ("softmax", "capped", "wan", "an")
 
@@ -70,6 +72,8 @@ def first_candidates(
     order = [key for key in (*first, *later) if key in keys]
     candidates = [_candidate(key, place, shape, scale, n_positives) for place, key in enumerate(order)]
     n_first = sum(key in keys for key in first) or len(candidates)
+    if "forest" in keys and not shape.is_bag and shape.n_rows <= _FEW_ROWS:
+        candidates.append(Candidate("forest", {"splitter": "best"}))
     return candidates[:n_first], candidates[n_first:]
 
 
@@ -84,7 +88,7 @@ def more_candidates(keys: tuple[str, ...], shape: Shape, scale: str, n_positives
 
 
 def _candidate(key: str, place: int, shape: Shape, scale: str, n_positives: float | None) -> Candidate:
-    settings: dict[str, Any] = {} if key in ("frequency", "forest") else {"scale": scale}
+    settings: dict[str, Any] = {} if key in ("frequency", "forest", "centroid") else {"scale": scale}
     if key in NETWORKS and scale == "auto" and not shape.is_sparse and place % 2 and not shape.is_bag:
         settings["scale"] = "minmax"
     if key in NETWORKS and key != "smile":  # its soft labels replace dropout, and its graph wants small batches

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onepos._utils import storage
 from onepos._utils.context import remember_work, tell, warn
 from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
-from onepos._utils.validation import all_or_nothing, seed_from
+from onepos._utils.validation import all_or_nothing, seed_from, to_dense
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import pool
 from onepos.label_sets.thresholds import estimate_n_positives
@@ -141,6 +141,8 @@ class AutoClassifier(SharesClassifier):
         "methods": [one_of("auto"), "array-like"],
     }
 
+    _takes_sparse_labels: ClassVar[bool] = True
+
     @classmethod
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
         if abs(fields["weights_"].sum() - 1.0) > 1e-6:
@@ -221,11 +223,13 @@ class AutoClassifier(SharesClassifier):
         self.history_.facts["folds"] = n_folds
         self.history_.facts["judged_by"] = "nothing: too few rows, members count alike"
         if n_folds and len(self.classes_) > 1:
-            self._compare(tried, search.folds, n_folds)
+            hurried = [one for one in [*tried, *search.dropped] if not (one.finished and one.converged)]
+            too_slow = list(dict.fromkeys(one.candidate.key for one in hurried))
+            self._compare(tried, search.folds, n_folds, too_slow)
         else:
             self._cut_at(self._logits(search.folds.features), rows="training rows")
 
-    def _compare(self, tried: list[Contender], folds: Folds, n_folds: int) -> None:
+    def _compare(self, tried: list[Contender], folds: Folds, n_folds: int, too_slow: list[str]) -> None:
         """Compare the pool with its members on held-out rows, warn if it is useless, and choose the cut of sets."""
         kept = [one for one in tried if one.weight > 0]
         pooled = pool(
@@ -242,13 +246,13 @@ class AutoClassifier(SharesClassifier):
             return
         gain = methods["auto"]["log_likelihood"] - methods["frequency"]["log_likelihood"]
         facts |= {"gain_over_frequency": gain, "beats_frequency": gain >= LEAST_GAIN}
-        learnt = any(one.finished and one.candidate.key != "frequency" for one in tried)
-        if not learnt and "not_finished" in facts:
+        learnt = any(one.finished and one.converged and one.candidate.key != "frequency" for one in tried)
+        if gain < LEAST_GAIN and not learnt and too_slow:
             facts["converged"] = False
             warn(
-                f"the time was too short: {', '.join(facts['not_finished'])} learnt nothing from "
-                f"{len(folds.observed):,} rows in that time, and labels are ranked by their frequency. Pass a larger "
-                "time_budget (--budget on the command line), or fewer rows.",
+                f"the time was too short for {', '.join(too_slow)} to learn from {folds.observed.shape[0]:,} rows: the "
+                "model is hardly better than ranking labels by their frequency. Pass a larger time_budget (--budget on "
+                "the command line), or fewer rows.",
                 TrainingWarning,
                 stacklevel=4,
             )
@@ -278,9 +282,9 @@ class AutoClassifier(SharesClassifier):
 
 def _guessed_n_positives(folds: Folds, generator: np.random.Generator) -> float | None:
     """Guess the number of positives for members that train towards it."""
-    n_rows = len(folds.observed)
+    n_rows = folds.observed.shape[0]
     if n_rows < FEWEST_TO_JUDGE:
         return None
     rows = np.sort(generator.choice(n_rows, min(n_rows, _ROWS_TO_GUESS), replace=False))
     features = take(folds.features, rows)
-    return estimate_n_positives(fit_scaler(features, "auto").transform(features), folds.observed[rows])
+    return estimate_n_positives(fit_scaler(features, "auto").transform(features), to_dense(folds.observed[rows]))

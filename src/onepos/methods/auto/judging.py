@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import log_expit, log_softmax, logsumexp
 
 from onepos import metrics
+from onepos._utils.validation import cases, has_label, stacked, to_dense
 from onepos.label_sets.pooling import at_observed, inverse_temperature, pool_weights
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods.auto.candidates import Candidate
@@ -29,8 +29,14 @@ _MOST_JUDGED = 500_000
 #: With more labelled rows candidates are judged by one part, of ``_HELD`` rows, and begin with a sample of the others.
 MANY_ROWS = 36_000
 _HELD, _LEAST_HELD = 5000, 500
+#: Rows that each kind is taken to have explained beforehand, its variants together; all networks are of one kind. With
+#: few rows the most likely weights are luck. Chosen on 14 tables of 80 to 400 rows; average precision on nine others
+#: rose by .003. Ten times as much costs .002.
+_PRIOR_ROWS = 0.5
 #: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
 LEAST_WEIGHT = 0.05
+#: Kinds that predict some thousand rows per second, and the log-likelihood that one must add to a pool of many rows.
+SLOW, _WORTH = ("forest", "kernel"), 0.002
 
 #: How a model's scores become log-scores of the observed label.
 LINKS: dict[str, Callable[[NDArray[Any]], NDArray[np.float64]]] = {
@@ -40,7 +46,7 @@ LINKS: dict[str, Callable[[NDArray[Any]], NDArray[np.float64]]] = {
 }
 
 #: Features and observed labels.
-Labelled = tuple[Any, NDArray[np.int8]]
+Labelled = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Folds:
     """Labelled rows in folds: ``parts`` are those to train on and to judge by; complete ``judges`` judge alone."""
 
     features: Any
-    observed: NDArray[np.int8]
+    observed: Any
     parts: list[Split]
     judges: Labelled | None = None
     #: Of many rows: those to train on, in the order in which candidates get them.
@@ -76,16 +82,16 @@ class Folds:
         _, rows = self.parts[fold]
         return take(self.features, rows), self.observed[rows]
 
-    def labels(self, n_folds: int) -> NDArray[np.int8]:
+    def labels(self, n_folds: int) -> Any:
         """Labels of the held-out rows of the first folds."""
         if self.judges is not None:
             return self.judges[1]
-        return np.concatenate([self.observed[rows] for _, rows in self.parts[:n_folds]])
+        return stacked([self.observed[rows] for _, rows in self.parts[:n_folds]])
 
 
 def deal(
     features: Any,
-    observed: NDArray[np.int8],
+    observed: Any,
     given: Labelled | None,
     generator: np.random.Generator,
     *,
@@ -95,47 +101,39 @@ def deal(
 ) -> Folds:
     """Deal labelled rows into folds, with ``given`` ones that are not ``complete``; one fold holds out ``fraction``."""
     if given is not None and not complete:
-        features, observed = _below(features, given[0]), np.concatenate([observed, given[1]])
-    labelled = np.flatnonzero((observed > 0).any(axis=1))
-    if len(labelled) < len(observed):
+        features, observed = stacked([features, given[0]]), stacked([observed, given[1]])
+    labelled = np.flatnonzero(has_label(observed))
+    n_rows, n_labels = len(labelled), observed.shape[1]
+    if n_rows < observed.shape[0]:
         features, observed = take(features, labelled), observed[labelled]
-    if given is not None and complete and (n_folds is not None or len(observed) <= MANY_ROWS):
+    if given is not None and complete and (n_folds is not None or n_rows <= MANY_ROWS):
         return Folds(features, observed, [], given)
-    if len(observed) < max(FEWEST_TO_JUDGE, 2 * int((observed > 0).any(axis=0).sum())):
+    if n_rows < max(FEWEST_TO_JUDGE, 2 * int(((observed > 0).sum(axis=0) > 0).sum())):
         return Folds(features, observed, [])
-    if n_folds is None and len(observed) > MANY_ROWS:
+    if n_folds is None and n_rows > MANY_ROWS:
         return _deal_many(features, observed, given if complete else None, generator)
     n_folds = FOLDS if n_folds is None else n_folds
-    most = max(200, _MOST_JUDGED // observed.shape[1])
+    most = max(200, _MOST_JUDGED // n_labels)
     alike = first_alike(features)
     if n_folds == 1:
-        parts = [hold_out(observed, min(fraction, most / len(observed)), generator, alike=alike)]
+        parts = [hold_out(observed, min(fraction, most / n_rows), generator, alike=alike)]
     else:
-        parts = folds(observed, max(n_folds, -(-len(observed) // most)), generator, alike=alike)[:n_folds]
+        parts = folds(observed, max(n_folds, -(-n_rows // most)), generator, alike=alike)[:n_folds]
     return Folds(features, observed, parts)
 
 
-def _deal_many(
-    features: Any, observed: NDArray[np.int8], judges: Labelled | None, generator: np.random.Generator
-) -> Folds:
+def _deal_many(features: Any, observed: Any, judges: Labelled | None, generator: np.random.Generator) -> Folds:
     """Hold out some rows, unless there are ``judges``; the order of the others begins with a row of each label."""
-    train, held = np.arange(len(observed)), np.empty(0, dtype=np.intp)
+    n_rows, n_labels = observed.shape
+    train, held = np.arange(n_rows), np.empty(0, dtype=np.intp)
     if judges is None:
-        n_held = min(_HELD, max(_LEAST_HELD, _MOST_JUDGED * FOLDS // observed.shape[1]))
-        train, held = hold_out(observed, n_held / len(observed), generator, alike=first_alike(features))
+        n_held = min(_HELD, max(_LEAST_HELD, _MOST_JUDGED * FOLDS // n_labels))
+        train, held = hold_out(observed, n_held / n_rows, generator, alike=first_alike(features))
     order = generator.permutation(train)
-    rows, labels = np.nonzero(observed[order] > 0)
+    rows, labels, _ = cases(observed[order])
     first = np.unique(rows[np.unique(labels, return_index=True)[1]])
     order = np.concatenate([order[first], np.delete(order, first)])
     return Folds(features, observed, [(train, held)], judges, order=order)
-
-
-def _below(first: Any, second: Any) -> Any:
-    """Rows of ``second`` below those of ``first``; sparse if the first are."""
-    if sparse.issparse(first):
-        return sparse.csr_array(sparse.vstack([first, sparse.csr_array(second)]))
-    dense = second.toarray() if sparse.issparse(second) else second
-    return np.concatenate([first, dense])
 
 
 @dataclass
@@ -149,6 +147,8 @@ class Contender:
     scores: list[NDArray[np.float32]] = field(default_factory=list)
     #: Whether time was enough to learn something; with many rows only these are judged.
     finished: bool = True
+    #: Whether its last training ended by itself.
+    converged: bool = True
     #: Rows that it was trained on, if these are a sample.
     n_rows: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -187,28 +187,41 @@ def links_of(model: OnePositiveClassifier) -> tuple[str, ...]:
     return ("shares",) if hasattr(model, "_log_shares") else ("probability", "odds")
 
 
-def weigh(contenders: list[Contender], observed: NDArray[np.int8], n_folds: int) -> None:
-    """Judge candidates on their first folds and weigh them: all of it for the best one if the pool is less likely."""
+def weigh(contenders: list[Contender], observed: Any, n_folds: int, *, many_rows: bool = False) -> None:
+    """Judge candidates on their first folds and weigh them.
+
+    Of many rows, only what is more likely than the label frequencies joins the pool, and slow members must be worth it.
+    A share of the frequencies would raise the likelihood of tags that a member is wrong about, and put frequent labels
+    first where it is right.
+    """
     for one in contenders:
         scores = one.held_scores(n_folds)
         ways = [(link, *inverse_temperature(LINKS[link](scores), observed)) for link in links_of(one.models[0])]
         one.link, one.sharpness, one.likelihood = max(ways, key=lambda way: way[2])
     at_tags = np.stack([at_observed(one.log_probabilities(n_folds), observed) for one in contenders])
-    weights, _ = pool_weights(at_tags, observed)
+    kinds = ["network" if one.candidate.is_network else one.candidate.key for one in contenders]
+    prior = np.array([_PRIOR_ROWS / kinds.count(kind) for kind in kinds])
+    weights, _ = pool_weights(at_tags, observed, prior_rows=prior)
+    if many_rows:
+        constant = max((one.likelihood for one in contenders if one.candidate.key == "frequency"), default=-np.inf)
+        better = np.array([one.likelihood > constant for one in contenders])
+        weights = np.where(better, weights, 0.0) if better.any() else weights
     weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
     weights /= weights.sum()
-    pooled = logsumexp(at_tags, axis=0, b=weights[:, None])
-    best = int(np.argmax([one.likelihood for one in contenders]))
-    if mean_likelihood(pooled, observed) < contenders[best].likelihood:
-        weights = np.eye(len(contenders))[best]
+    for place in np.flatnonzero([many_rows and one.candidate.key in SLOW for one in contenders]):
+        others = np.where(np.arange(len(weights)) == place, 0.0, weights)
+        if others.any():
+            others /= others.sum()
+            with_it, without = (logsumexp(at_tags, axis=0, b=part[:, None]) for part in (weights, others))
+            if mean_likelihood(without, observed) > mean_likelihood(with_it, observed) - _WORTH:
+                weights = others
     for one, weight in zip(contenders, weights, strict=True):
         one.weight = float(weight)
 
 
-def mean_likelihood(log_p: NDArray[np.float64], observed: NDArray[np.int8]) -> float:
+def mean_likelihood(log_p: NDArray[np.float64], observed: Any) -> float:
     """Mean over rows of the log-probabilities of observed labels, which share the weight of their row."""
-    counts = (observed > 0).sum(axis=1)
-    share = np.repeat(1.0 / np.maximum(counts, 1), counts)
+    _, _, share = cases(observed)
     return float(log_p @ share / share.sum())
 
 
@@ -217,15 +230,15 @@ def compare(
 ) -> tuple[int, dict[str, dict[str, float]]]:
     """Compare the pool with each method on the rows of the first folds; return their number and measures by key."""
     observed = folds.labels(n_folds)
-    compared = {"auto": _measures(pooled[: len(observed)], observed)}
+    compared = {"auto": _measures(pooled[: observed.shape[0]], observed)}
     for one in sorted(contenders, key=lambda one: -one.likelihood):
         if len(one.scores) >= n_folds and one.candidate.key not in compared:
             compared[one.candidate.key] = _measures(one.log_probabilities(n_folds), observed)
-    return len(observed), compared
+    return observed.shape[0], compared
 
 
-def _measures(log_probabilities: NDArray[np.float64], observed: NDArray[np.int8]) -> dict[str, float]:
+def _measures(log_probabilities: NDArray[np.float64], observed: Any) -> dict[str, float]:
     """Ranks of the observed labels, and their mean log-likelihood."""
-    values = metrics.single_positive_values(observed, log_probabilities)
+    values = metrics.single_positive_values(to_dense(observed), log_probabilities)
     likelihood = mean_likelihood(at_observed(log_probabilities, observed), observed)
     return {name: float(np.nanmean(value)) for name, value in values.items()} | {"log_likelihood": likelihood}

@@ -216,7 +216,7 @@ def _more_rows(one: Contender, all_rows: int, shape: Shape, seconds: float) -> i
 def _further_folds(search: Search) -> None:
     """Train the promising candidates on one fold after the other."""
     for fold in range(1, len(search.folds)):
-        n_rows = len(search.folds.labels(fold))
+        n_rows = search.folds.labels(fold).shape[0]
         going = [
             one
             for one in search.contenders
@@ -272,7 +272,7 @@ def judge(search: Search, n_folds: int) -> None:
     for one in search.contenders:
         one.weight = 0.0
     complete = [one for one in search.contenders if len(one.scores) >= n_folds]
-    weigh(complete, search.folds.labels(n_folds), n_folds)
+    weigh(complete, search.folds.labels(n_folds), n_folds, many_rows=search.grows)
 
 
 def train(search: Search, one: Contender, end: float, *, patient: bool = False) -> bool:
@@ -297,12 +297,13 @@ def train(search: Search, one: Contender, end: float, *, patient: bool = False) 
             tell(0.0)
             model.fit(*rows, **arguments)
             one.finished = _has_learnt(model) or (one.finished and bool(one.models))
+            one.converged = time_left() > 0
             if at_once:
                 scores = [model.left_out_[part] for _, part in folds.parts]
             else:
                 scores = [] if held is None else [raw_scores(model, held[0]).astype(np.float32)]
     except TooSlow:
-        one.finished = False
+        one.finished = one.converged = False
         return False
     history = getattr(model, "history_", None)
     interrupted = history is not None and history.facts.get("stopped") == "interrupted"

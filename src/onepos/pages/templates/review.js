@@ -42,6 +42,7 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
+const oneLine = (text) => text.replace(/\s+/g, " ").trim();
 // A number with more digits than a person reads.
 const shortened = (cell) => (/^-?\d*\.\d{6,}$/.test(cell) ? String(Number(Number(cell).toPrecision(6))) : cell);
 const shownCells = (row) => data.features?.shown.map((column) => shortened(data.features.rows[row][column])) ?? [];
@@ -330,8 +331,7 @@ function fillLabels() {
   const sorted = data.labels.map((name, label) => ({ name, label })).sort((a, b) => order.compare(a.name, b.name));
   for (const { name, label } of sorted) {
     if (uses[label]) byId("label").append(make("option", { value: label, textContent: `${name} (${count(uses[label])})` }));
-    addOptions[label] = make("option", { value: label, textContent: name });
-    byId("add").append(addOptions[label]);
+    byId("add-labels").append(make("option", { value: oneLine(name) }));
   }
 }
 
@@ -355,12 +355,14 @@ function makeRow() {
 
 const nameOfState = (row) => (isComplete(row) ? "complete" : isDecided(row) ? "decided" : stateOf(row).choices.size ? "begun" : "open");
 
-// What became of a row: labels accepted, suggestions still open, labels rejected.
+// What became of a row: its given tag, labels accepted, suggestions still open, labels rejected.
 function outcomesOf(row) {
   if (checked >= 0) return [{ choice: choiceOf(row, checked), text: percent(thousandthsOf(row, checked) ?? 0) }];
   const labels = new Set([...stateOf(row).choices.keys(), ...data.sets[row]]), order = Object.keys(SIGNS);
   const outcomes = Array.from(labels, (label) => ({ choice: choiceOf(row, label), text: data.labels[label] }));
-  return outcomes.sort((a, b) => order.indexOf(a.choice) - order.indexOf(b.choice));
+  outcomes.sort((a, b) => order.indexOf(a.choice) - order.indexOf(b.choice));
+  const given = data.given[row];
+  return given < 0 || labels.has(given) ? outcomes : [{ choice: "given", text: data.labels[given] }, ...outcomes];
 }
 
 function fillRow(element, place) {
@@ -381,7 +383,7 @@ function fillRow(element, place) {
   name.textContent = headingOf(row);
   const words = (textOf(data.texts, row) || shownCells(row).filter(Boolean).slice(0, 8).join(" · ")).slice(0, 200);
   outcomes.replaceChildren(...outcomesOf(row).flatMap(({ choice, text }) => [
-    make("span", { className: choice, textContent: checked >= 0 && choice === "open" ? text : `${SIGNS[choice]} ${text}` }), " "]), words.replace(/\s+/g, " ").trim());
+    make("span", { className: choice, textContent: choice === "given" || (checked >= 0 && choice === "open") ? text : `${SIGNS[choice]} ${text}` }), " "]), oneLine(words));
 }
 
 // Row numbers are shared out by remainder, so that scrolling by one row fills one element.
@@ -448,9 +450,7 @@ function drawCounts() {
 // ---- The row on show, its given tag and its suggestions
 
 const suggestionPool = []; // elements are made once and filled anew: going on stays quick
-const addOptions = []; // by label
 let labelsShown = []; // by the number of their key; 0 is the given tag
-let notOffered = []; // labels that need no adding
 
 function drawRow() {
   const empty = view.length === 0 && !makeFilter()(current);
@@ -502,10 +502,6 @@ function drawSuggestions() {
   });
   byId("no-tag").hidden = given >= 0;
   byId("nothing").hidden = rows.length > 1;
-  const offer = (label, offered) => { addOptions[label].hidden = addOptions[label].disabled = !offered; };
-  for (const label of notOffered) offer(label, true);
-  notOffered = labelsShown.filter((label) => label >= 0);
-  for (const label of notOffered) offer(label, false);
   byId("add").value = "";
   markChoices();
 }
@@ -642,11 +638,15 @@ function toggleByNumber(digit, rejects) {
   else toggle(label, rejects || digit === 0 ? "reject" : "accept");
 }
 
-function addLabel(label) {
+function addLabel() {
+  const typed = oneLine(byId("add").value).toLowerCase();
+  const label = data.labels.findIndex((name) => oneLine(name).toLowerCase() === typed);
+  if (label < 0) return typed && warn(`There is no label “${typed}”.`);
   apply([[current, withChoice(current, stateOf(current), label, "accept")]]);
   drawSuggestions();
   drawChange();
-  announce(`${data.labels[label]}: added and accepted`);
+  byId("pane").focus({ preventScroll: true });
+  return announce(`${data.labels[label]}: added and accepted`);
 }
 
 // Mark the row on show, and go on. A complete row stays complete, unless it is opened again.
@@ -749,7 +749,7 @@ const BY_KEY = {
   k: () => move(-1), ArrowUp: () => move(-1), ArrowLeft: () => move(-1),
   a: acceptSuggested, x: completeRow, Enter: done, u: undo, z: zoom,
   y: () => answer("accept"), n: () => answer("reject"),
-  s: showFiles, l: () => byId("label").focus(), "/": () => byId("search").select(), "?": showHelp,
+  s: showFiles, l: () => byId("label").focus(), o: () => byId("add").focus(), "/": () => byId("search").select(), "?": showHelp,
 };
 const IN_LIST = { Home: () => move(-SIZE), End: () => move(SIZE), PageDown: () => move(10), PageUp: () => move(-10) };
 // Held down, these would decide one row after the other.
@@ -852,7 +852,7 @@ function connect() {
   byId("annotator").addEventListener("change", () => inStorage((storage) => storage.setItem(ANNOTATOR, byId("annotator").value)));
   byId("keys-on").addEventListener("change", () => inStorage((storage) => (
     byId("keys-on").checked ? storage.removeItem(KEYS_OFF) : storage.setItem(KEYS_OFF, "1"))));
-  byId("add").addEventListener("change", () => { if (byId("add").value !== "") addLabel(Number(byId("add").value)); });
+  byId("add").addEventListener("change", addLabel);
   byId("list").addEventListener("scroll", drawList, { passive: true });
   document.addEventListener("keydown", onKey);
   window.addEventListener("resize", () => { measureRows(); drawList(); });

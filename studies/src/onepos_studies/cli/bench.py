@@ -23,7 +23,12 @@ app = typer.Typer(help="Studies: run an evaluation, resume it, make its tables, 
 Results = Annotated[Path, typer.Argument(help="A results folder, or a parquet file of results.", show_default=False)]
 Out = Annotated[Path, typer.Option(help="Results folder; created if needed.")]
 Names = Annotated[str, typer.Option(help="Comma-separated names (default: all).", show_default=False)]
-Rule = Annotated[str, typer.Option(help="Validation labels that chose epochs and settings: clean or single-positive.")]
+Rule = Annotated[
+    str,
+    typer.Option(
+        help="Validation labels that chose epochs and settings: clean (if the study has it) or single-positive."
+    ),
+]
 Format = Annotated[str, typer.Option("--format", help="terminal, markdown, latex or csv.")]
 
 
@@ -93,12 +98,12 @@ def run(
 def status(results: Results, json: JsonOption = False) -> None:
     """Show the progress of a study, the running cells and the failed cells."""
     with input_errors():
-        from onepos_studies.study import ResultsFolder, cells_of, load_results
+        from onepos_studies.study import ResultsFolder, load_results
         from onepos_studies.study.provenance import is_current
 
         frame = load_results(results)
         folder = ResultsFolder(results) if results.is_dir() else None
-        total = len(cells_of(folder.study())) if folder else len(frame)
+        total = len(folder.planned()["cells"]) if folder else len(frame)
         other = int((~is_current(frame)).sum())
     ok = frame[frame["status"] == "ok"] if len(frame) else frame
     failed = frame[frame["status"] == "failed"] if len(frame) else frame
@@ -168,8 +173,10 @@ def table_(
     results: Results,
     metric: Annotated[str, typer.Option(help="One of the five metrics.")] = "average_precision",
     kind: Annotated[str, typer.Option(help="main, ranks, significance or selection (both rules).")] = "main",
-    method: Annotated[str, typer.Option(help="Method whose wins and losses `significance` counts.")] = "smile",
-    selection: Rule = "clean",
+    method: Annotated[
+        str, typer.Option(help="Method whose wins and losses `significance` counts (default: smile, or the first).")
+    ] = "",
+    selection: Rule = "",
     form: Format = "terminal",
     json: JsonOption = False,
 ) -> None:
@@ -177,6 +184,9 @@ def table_(
     with input_errors():
         from onepos_studies.study import tables
 
+        frame = _full_size(results)
+        selection, methods = _selection(frame, selection), list(dict.fromkeys(frame["method"]))
+        method = method or ("smile" if "smile" in methods else methods[0])
         kinds: dict[str, Callable[[pd.DataFrame], Grid]] = {
             "main": lambda frame: tables.main_table(frame, metric, selection=selection).grid(),
             "ranks": lambda frame: tables.rank_table(frame, selection=selection),
@@ -185,14 +195,14 @@ def table_(
         }
         if kind not in kinds:
             raise InputError(f"--kind must be one of {', '.join(kinds)}; got {kind!r}.")
-        _print_table(kinds[kind](_full_size(results)), form, json)
+        _print_table(kinds[kind](frame), form, json)
 
 
 @app.command("compare")
 def compare_(
     results: Results,
     metric: Annotated[str, typer.Option(help="One of the five metrics (default: all).", show_default=False)] = "",
-    selection: Rule = "clean",
+    selection: Rule = "",
     form: Format = "terminal",
     json: JsonOption = False,
 ) -> None:
@@ -201,8 +211,8 @@ def compare_(
         from onepos.metrics import METRICS
         from onepos_studies.study.tables import compare
 
-        metrics = (metric,) if metric else tuple(METRICS)
-        made = compare(_full_size(results), metrics=metrics, selection=selection)
+        metrics, frame = (metric,) if metric else tuple(METRICS), _full_size(results)
+        made = compare(frame, metrics=metrics, selection=_selection(frame, selection))
         if not made.rows and not json:
             print_line(
                 "There is nothing published to compare with: the paper has values of its own methods on its own data "
@@ -210,6 +220,14 @@ def compare_(
             )
         else:
             _print_table(made, form, json)
+
+
+def _selection(frame: "pd.DataFrame", given: str) -> str:
+    """Return the rule that was named, else `clean` if the results have it, else theirs."""
+    if not len(frame):
+        raise InputError("there are no finished cells: `onepos bench run` makes them.")
+    rules = list(dict.fromkeys(frame["selection"]))
+    return given or ("clean" if "clean" in rules else rules[0])
 
 
 def _full_size(results: Path) -> "pd.DataFrame":

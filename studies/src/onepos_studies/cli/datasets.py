@@ -104,7 +104,7 @@ def convert(
     import pandas as pd
 
     from onepos._utils.validation import to_dense
-    from onepos.table.files import TableWriter
+    from onepos.table.writing import TableWriter
     from onepos_studies.datasets import read
 
     with input_errors():

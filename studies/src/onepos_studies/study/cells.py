@@ -16,7 +16,8 @@ from onepos._utils.files import known_suffix, sha256_of
 from onepos.datasets import make_digit_scenes, make_known_posterior, make_single_positive, split
 from onepos.methods.registry import get_method, make_classifier
 from onepos.table.encoder import ColumnEncoder
-from onepos.table.files import PARQUET, SEPARATED, read_table
+from onepos.table.files import read_table
+from onepos.table.formats import READABLE
 from onepos.table.tags import LabelColumns
 from onepos_studies.datasets import list_datasets, load_dataset, read
 from onepos_studies.datasets._load import FORMATS
@@ -108,7 +109,7 @@ def _read_file(source: Source) -> Data:
     path, options = Path(source.file), json.loads(source.read)
     if sha256_of(path) != source.sha256:
         raise StudyError(f"{path} has changed since the study was started: sha256 {source.sha256} expected.")
-    if path.suffix.lower() in (*SEPARATED, *PARQUET):
+    if path.suffix.lower() in READABLE:
         data = _read_columns(path, **options)
     else:
         table = read(path, **options)
@@ -121,7 +122,7 @@ def _read_file(source: Source) -> Data:
 def check_options(file: str, options: Parameters) -> None:
     """Raise ValueError or DataFileError, before anything is read, if a file is not readable with these options."""
     path = Path(file)
-    is_table = path.suffix.lower() in (*SEPARATED, *PARQUET)
+    is_table = path.suffix.lower() in READABLE
     known = set(signature(_read_columns if is_table else FORMATS[known_suffix(path, FORMATS)]).parameters) - {"path"}
     strange = sorted(set(options) - known)
     if strange:

@@ -17,14 +17,15 @@ from onepos_studies.study.cells import Cell, cells_of
 from onepos_studies.study.parse import parse_study
 from onepos_studies.study.spec import Study
 
-_STUDY, _FILES, _ROWS, _RUNNING, _LOCK = "study.toml", "files.json", "rows", "running", ".lock"
+_STUDY, _FILES, _CELLS, _ROWS, _RUNNING, _LOCK = "study.toml", "files.json", "cells.json", "rows", "running", ".lock"
 
 
 class ResultsFolder:
     """Everything a study leaves on disk.
 
-    ``study.toml`` is the study, ``files.json`` says where its data files are and has their sha256, ``rows/`` holds one
-    parquet file per cell, ``running/`` a note for each cell under way.
+    ``study.toml`` is the study, ``files.json`` says where its data files are and has their sha256, ``cells.json`` names
+    its cells, so that finished results are read without its methods. ``rows/`` holds one parquet file per cell,
+    ``running/`` a note for each cell under way.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -50,7 +51,19 @@ class ResultsFolder:
                 )
         places = {group.name: (group.file, group.sha256) for group in study.data if group.file}
         write_durably(self.path / _FILES, json.dumps(places).encode("utf-8"))
+        about = {"study_hash": study.content_hash, "study": study.name, "description": study.description}
+        planned = {**about, "cells": [cell.id for cell in cells_of(study)]}
+        write_durably(self.path / _CELLS, json.dumps(planned).encode("utf-8"))
         write_durably(self.path / _STUDY, text.encode("utf-8"))
+
+    def planned(self) -> dict[str, Any]:
+        """Return name, hash and description of the study, and the ids of its cells; no method is imported."""
+        try:
+            return dict(json.loads((self.path / _CELLS).read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise StudyError(
+                f"{self.path / _CELLS} is damaged ({error}); `onepos bench run` writes it again."
+            ) from error
 
     def study(self) -> Study:
         """Return the study whose results these are."""
@@ -58,12 +71,12 @@ class ResultsFolder:
         known = json.loads(places.read_text(encoding="utf-8")) if places.is_file() else {}
         return parse_study((self.path / _STUDY).read_text(encoding="utf-8"), places=known)
 
-    def frame(self, study: Study | None = None) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Return the rows of the study's cells in the study's order; rows of earlier versions of it are left out."""
-        study = study or self.study()
-        frame = self._read([cell.id for cell in cells_of(study)])
-        frame.insert(0, "study_hash", study.content_hash)
-        frame.insert(0, "study", study.name)
+        facts = self.planned()
+        frame = self._read(facts["cells"])
+        for name in ("study_hash", "study"):
+            frame.insert(0, name, facts[name])
         return frame
 
     def _read(self, cells: list[str]) -> pd.DataFrame:

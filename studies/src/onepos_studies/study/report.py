@@ -72,7 +72,7 @@ def report_study(results: str | Path, out: str | Path | None = None, figures: st
         raise ValueError(f"{results} has no finished cell to report on; run the study first.")
     text, description = "", ""
     if results.is_dir():
-        description = ResultsFolder.open(results).study().description
+        description = ResultsFolder.open(results).planned()["description"]
         text = (results / "study.toml").read_text(encoding="utf-8")
     target = Path(out) if out else (results if results.is_dir() else results.parent) / "report.html"
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -67,7 +67,7 @@ def run_study(
             _take_over(reuse, cells, folder)
         wanted = [cell for cell in cells if cell.dataset in (datasets or study.datasets)]
         wanted = [cell for cell in wanted if not methods or cell.method in methods]
-        frame = folder.frame(study)
+        frame = folder.frame()
         current = is_current(frame)
         state = _State(frame[current] if recompute else frame, wanted)
         _check_data(frame, state.ready(), folder)

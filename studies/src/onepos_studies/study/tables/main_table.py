@@ -101,7 +101,7 @@ class MainTable:
         if self.failed:
             notes.append(f"Trials that failed and are left out: {self.failed}.")
         substitutes = [name for name in self.datasets if self.features.get(name) == "substitute"]
-        if substitutes:
+        if substitutes and "paper" in self.features.values():  # a study of one's own has nothing to do with the paper
             notes.append(f"Not the paper's features: {', '.join(substitutes)}.")
         return notes
 
