@@ -11,7 +11,18 @@ from sklearn.base import clone
 import onepos
 from onepos._utils.context import progress_to
 from onepos.exceptions import DataFileError, ModelFileError
-from onepos.table import Output, TableData, TableModel, Tally, evaluate_table, known_labels, predict_file, read_table
+from onepos.table import (
+    Output,
+    TableData,
+    TableModel,
+    Tally,
+    complete_file,
+    complete_table,
+    evaluate_table,
+    known_labels,
+    predict_file,
+    read_table,
+)
 from photo_table import photo_table
 
 FEATURES = ["caption", "width", "light", "camera", "flash"]
@@ -346,3 +357,70 @@ def test_labels_of_other_rows_are_refused(photos, model):
         copy.deepcopy(model).calibrate(photos.iloc[::-1], known.table)
     with pytest.raises(ValueError, match="must be of the same rows"):
         evaluate_table(model, TableData(photos.iloc[::-1]), known)
+
+
+def test_of_many_labels_the_best_ones_are_written(tmp_path, monkeypatch):
+    words = np.random.default_rng(0).integers(0, 9, (300, 3))
+    frame = pd.DataFrame(
+        {"text": [" ".join(f"w{word}" for word in row) for row in words], "tag": words[:, 0].astype(str)}
+    )
+    model = TableModel(method="centroid", text="text").fit(frame, label="tag")
+    frame.iloc[:7].to_csv(tmp_path / "new.csv", index=False)
+    monkeypatch.setattr("onepos.table.prediction.MANY_LABELS", 5)
+    monkeypatch.setattr("onepos.table.prediction.TOP", 4)
+    monkeypatch.setattr("onepos.table.prediction._CHUNK_NUMBERS", 18)  # two rows at a time
+    done = predict_file(model, tmp_path / "new.csv", tmp_path / "out.csv")
+    assert done.rows == 7
+    assert done.notes[-1].startswith("the 4 best of 9 labels are written")
+    expected = model.predict_proba(frame.iloc[:7])
+    written = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    assert written.columns.tolist() == ["row", "suggested", "p(suggested)"]
+    for (_, row), (_, shares) in zip(written.iterrows(), expected.iterrows(), strict=True):
+        best = shares.sort_values(ascending=False, kind="stable")[:4]
+        assert row["suggested"].split(";") == best.index.tolist()
+        assert np.allclose([float(share) for share in row["p(suggested)"].split(";")], best, rtol=1e-5)
+    predict_file(model, tmp_path / "new.csv", tmp_path / "two.csv", Output(probabilities=False, top=2))
+    assert [len(tags.split(";")) for tags in pd.read_csv(tmp_path / "two.csv")["suggested"]] == [2] * 7
+
+
+def test_sparse_labels_of_a_table_give_the_same_model(monkeypatch):
+    words = np.random.default_rng(1).integers(0, 9, (300, 3))
+    frame = pd.DataFrame(
+        {"text": [" ".join(f"w{word}" for word in row) for row in words], "tag": words[:, 0].astype(str)}
+    )
+    dense = TableModel(method="centroid", text="text").fit(frame, label="tag")
+    for module in ("onepos._utils.validation", "onepos.table.tags"):
+        monkeypatch.setattr(f"{module}.DENSE_LABELS", 10)
+    few = TableModel(method="centroid", text="text").fit(frame, label="tag")
+    assert np.allclose(few.predict_proba(frame), dense.predict_proba(frame))
+    assert few.facts_ == dense.facts_
+    assert few.estimator_.classes_.tolist() == dense.estimator_.classes_.tolist()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_a_folder_is_predicted_and_completed_file_by_file(photos, model, tmp_path, suffix):
+    parts = {"a": photos.iloc[:20], "b": photos.iloc[20:]}
+    (tmp_path / "in").mkdir()
+    for name, part in parts.items():
+        path = tmp_path / "in" / f"{name}{suffix}"
+        if suffix == ".csv":
+            part.to_csv(path, index=False)
+        elif suffix == ".parquet":
+            part.to_parquet(path)
+        else:
+            path.write_text(part.to_json(orient="records", lines=True))
+    ending = suffix if suffix != ".jsonl" else ".jsonl.csv"
+    done = predict_file(model, tmp_path / "in", tmp_path / "out", chunk_rows=7)
+    completed = complete_file(model, tmp_path / "in", tmp_path / "completed", chunk_rows=7)
+    assert done.rows == completed.rows == len(photos)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"a{ending}", f"b{ending}"]
+    for name, part in parts.items():
+        for folder in ("out", "completed"):
+            made = read_table(tmp_path / folder / f"{name}{ending}").frame
+            scores = made[[f"p({label})" for label in model.labels_]].to_numpy()
+            np.testing.assert_allclose(scores, model.predict_proba(part), rtol=1e-5)
+        whole = complete_table(model, TableData(part.reset_index(drop=True))).suggested
+        assert made["suggested"].tolist() == whole
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataFileError, match="so must be the output"):
+        predict_file(model, tmp_path / "in", tmp_path / "file")

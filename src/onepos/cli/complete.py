@@ -18,7 +18,7 @@ from onepos.cli.training_facts import as_json, show_training
 if TYPE_CHECKING:
     import pandas as pd
 
-    from onepos.table import Completion, TableData, TableModel
+    from onepos.table import Completion, TableModel
 
 EXAMPLES = (
     "onepos complete photos.csv --label tag --text caption --id id --out completed.csv --review review.html",
@@ -26,6 +26,8 @@ EXAMPLES = (
 )
 #: Options of ``fit`` that this command does not have: they are about data other than one table with a column of tags.
 WITHOUT = ("labels",)
+#: Bytes from which a file is completed piece by piece.
+_IN_PIECES_FROM = 1 << 28
 #: Options that have an effect with --model, too.
 _WITH_MODEL = ("data", "image", "embed", "allow_empty", "decisions", "separator", "sheet", *WITHOUT)
 
@@ -59,6 +61,7 @@ def complete(
     Train on the table itself, or use a model. The set holds the observed tag, the labels that a reviewer accepted, and
     the labels above their threshold. A review page saves decisions that `onepos fit --decisions` learns from.
     """
+    from onepos.table import read_as_trained
     from onepos.table.writing import check_output, check_place
 
     options = TrainingOptions(**training)
@@ -66,12 +69,12 @@ def complete(
     read = {"the data": options.data, "--decisions": options.decisions, "--sample": options.sample, "--model": model}
     read["--only"] = only
     output.check_apart(read, {"--out": out, "--review": review})
-    if format is None:
+    if options.data.is_dir():
+        _check_plain(options, review, format)
+    elif format is None:
         check_output(out)
     elif check_place(out).suffix.lower() != ".json":
         raise InputError(f"--format {format} writes tasks to a file that ends in .json; got {out.name!r}.")
-    if options.data.is_dir():
-        raise InputError(f"tags are completed in one table; {options.data} is a folder: `onepos fit` trains on it.")
     if review is not None:
         output.check_page("--review", review)
     elif format is None and (title or only):
@@ -83,12 +86,17 @@ def complete(
     with progress_shown(keep=False):
         if model is None:
             trained = train(options, lambda frame: _check_columns(frame, shown))
-            table = trained.data
-            assert table is not None  # it is no folder
-            used = trained.model
+            table, used = trained.data, trained.model
+            in_pieces = options.data.is_dir() or bool(table.notes)
         else:
-            trained = None
-            used, table = _open(options, model)
+            trained, used = None, _open(options, model)
+            in_pieces = options.data.is_dir() or options.data.stat().st_size > _IN_PIECES_FROM
+        if in_pieces:
+            _check_plain(options, review, format)
+            _complete_in_pieces(options, used, trained, out, threshold, top, escape_formulas, verbose, json)
+            return
+        if trained is None:
+            table = read_as_trained(used, options.data, sheet=options.sheet)
         tell(0.95, "completing")
         with output.input_errors():
             from onepos.pages.decisions import read_decisions
@@ -163,16 +171,59 @@ def _check_columns(frame: "pd.DataFrame", shown: Sequence[tuple[str, str | None]
             row_ids(frame, name)
 
 
-def _open(options: TrainingOptions, path: Path) -> "tuple[TableModel, TableData]":
-    """Return a model and the table, read as it needs it; raise for options that only training would use."""
-    from onepos.table import read_as_trained
-
+def _open(options: TrainingOptions, path: Path) -> "TableModel":
+    """Return a model; raise for options that only training would use."""
     for field in fields(TrainingOptions):
         if field.name not in _WITH_MODEL and getattr(options, field.name) != field.default:
             written = field.name.replace("_", "-")
             raise InputError(f"--{written} is for training, and --model trains nothing: leave one of them out.")
-    model = opt.open_model(path, options.data, options.embed)
-    return model, read_as_trained(model, options.data, sheet=options.sheet)
+    return opt.open_model(path, options.data, options.embed)
+
+
+def _check_plain(options: TrainingOptions, review: Path | None, format: Tool | None) -> None:
+    """Raise for options that need all rows in memory."""
+    for name, value in (("review", review), ("format", format), ("decisions", options.decisions)):
+        if value is not None:
+            raise InputError(
+                f"--{name} needs a table that fits into memory; {options.data} is larger, or a folder: leave it out."
+            )
+
+
+def _complete_in_pieces(
+    options: TrainingOptions,
+    model: "TableModel",
+    trained: Trained | None,
+    out: Path,
+    threshold: float | None,
+    top: int | None,
+    escape_formulas: bool,
+    verbose: bool,
+    json: bool,
+) -> None:
+    """Complete the files of a folder, or a file that does not fit into memory."""
+    from onepos.table import complete_file
+
+    with output.input_errors(), opt.workers(options.data):
+        done = complete_file(
+            model,
+            options.data,
+            out,
+            sheet=options.sheet,
+            escape_formulas=escape_formulas,
+            threshold=threshold,
+            top=top,
+            separator=options.separator,
+            at_least_one=False if options.allow_empty else None,
+        )
+    if json:
+        facts = {"rows": done.rows, "suggested": done.added, "out": out, "notes": done.notes}
+        output.print_json(facts | ({} if trained is None else {"training": as_json(trained)}))
+        return
+    if trained is not None:
+        show_training(trained, options.data.name, verbose=verbose)
+    for note in done.notes:
+        output.print_note(note)
+    output.print_line(f"{done.added:,} tags suggested beside the given ones; {done.rows:,} rows in {out}")
 
 
 def _as_json(completion: "Completion", trained: Trained | None, out: Path, review: Path | None) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 import inspect
 import shlex
 from ast import literal_eval
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -171,6 +172,18 @@ def open_model(path: Path, data: Path, embed: list[str] | None) -> "TableModel":
     if path.suffix.lower() in READABLE and not data.is_dir() and data.suffix.lower() not in READABLE:
         raise InputError(f"the model comes first, then the table; {path.name} looks like a table: swap the two.")
     return TableModel.load(path, embed=embed or None, image_folder=data.parent)
+
+
+@contextmanager
+def workers(data: Path) -> Iterator[None]:
+    """Give the files of a folder to as many processes as there are processors; a file needs none."""
+    from joblib import cpu_count, parallel_config
+
+    if not data.is_dir():
+        yield
+        return
+    with parallel_config("loky", n_jobs=cpu_count()):
+        yield
 
 
 def check_limits(threshold: float | None, top: int | None) -> None:

@@ -35,7 +35,8 @@ def predict(
     """Predict the tags of a table's rows: a probability per label, and a set of tags.
 
     Large files are read and written piece by piece, in constant memory. The output appears when it is whole; its rows
-    are those of the input, in the same order, with the id column if the model has one.
+    are those of the input, in the same order, with the id column if the model has one. Of a folder each file is
+    written to a file of the same name in the output folder, several at a time.
     """
     from onepos.table.writing import check_output
 
@@ -43,14 +44,16 @@ def predict(
         raise InputError("--sets and --probabilities each ask for one thing alone: leave both out to get both.")
     options.check_limits(threshold, top)
     output.check_apart({"the model": model, "the data": data}, {"--out": out})
-    check_output(out)
+    if not data.is_dir():
+        check_output(out)
     with progress_shown(keep=False), output.input_errors():
         tell(0.0, "loading")
         from onepos.table import Output, predict_file
 
         with_sets = sets or not probabilities
         wanted = Output(with_sets, probabilities or not sets, threshold, top, separator, allow_empty, escape_formulas)
-        done = predict_file(options.open_model(model, data, embed), data, out, wanted, sheet=sheet)
+        with options.workers(data):
+            done = predict_file(options.open_model(model, data, embed), data, out, wanted, sheet=sheet)
     if json:
         output.print_json({"out": str(out)} | asdict(done))
         return

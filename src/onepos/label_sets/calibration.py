@@ -19,7 +19,7 @@ with ℓ_j the log of the label's mean probability in the sample. It is linear i
   marginal likelihood. A single choice would now and then be a bad one.
 
 Rows without any label say how many labels rows have, but not which label of a row is named. If there are enough other
-rows, they count in the intercept only.
+rows, and these have several labels, they count in the intercept only.
 """
 
 from dataclasses import dataclass, replace
@@ -37,6 +37,8 @@ Numbers = NDArray[np.float64]
 
 #: Smallest sample: rows, and entries that are present and absent.
 ENOUGH_ROWS, ENOUGH_ENTRIES = 10, 10
+#: Fewest labels in the mean of rows that have one, for rows without a label to be left aside.
+SEVERAL = 2
 #: Standard deviations to average over, for scores of standard deviation 1: of labels' offsets, and of the share of the
 #: components, whose sum has variance 1, in a label's logit. The smallest ones leave the ranking as it was.
 OFFSET_WIDTHS, COMPONENT_WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0), (0.03, 0.3, 1.0, 2.0)
@@ -111,7 +113,8 @@ def fit_calibration(scores: ArrayLike, Y: Any) -> Calibration:
             f"{present.size - n_present} absent. Label more rows completely."
         )
     labelled = np.asarray(present.any(axis=1))
-    if labelled.sum() < ENOUGH_ROWS or (~present[labelled]).sum() < ENOUGH_ENTRIES:
+    enough = labelled.sum() >= ENOUGH_ROWS and (~present[labelled]).sum() >= ENOUGH_ENTRIES
+    if not enough or n_present < SEVERAL * labelled.sum():
         labelled[:] = True
     z, Y_labelled = values[labelled], present[labelled]
     centre, spread = float(z.mean()), float(z.std())

@@ -22,7 +22,7 @@ N_STRENGTHS, STEP, STRONGEST = 13, 3.0, 9.0
 #: The path ends after so many strengths in a row that are worse than the best.
 PATIENCE = 2
 #: Most rows × labels of the training, whose logits take some 20 bytes each, and of the path of strengths.
-MOST_LOGITS, _PATH_LOGITS = 100_000_000, 10_000_000
+MOST_LOGITS, _PATH_LOGITS = 100_000_000, 20_000_000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,7 +38,7 @@ class LogisticClassifier(SharesClassifier):
     l2 : "auto", float or sequence of float
         Strengths to try, from strong to weak. A single one is used without validation. "auto": up to 13 strengths from
         9·‖X‖²·max_j f_j(1 − f_j) down, each a third of the one before; f are the observed frequencies.
-        Of more than 10 million rows × labels, a random part chooses. Of more than 100 million, it is all that is learnt
+        Of more than 20 million rows × labels, a random part chooses. Of more than 100 million, it is all that is learnt
         from.
     max_iter : int
         L-BFGS iterations for each strength.

@@ -51,7 +51,7 @@ def write_tasks(
         tags = [tag for tag in completion.suggested[row].split(completion.separator) if tag]
         scores = {tag: round(float(probabilities[tag][row]), 4) for tag in tags}
         picture = None if pictures is None else _picture(tool, pictures[row], Path(image_folder))
-        tasks.append(make(ids[row], words or ids[row], given[row] or "", scores, picture))
+        tasks.append(make(ids[row], words or ids[row], "\n".join(given[row]), scores, picture))
     path.parent.mkdir(parents=True, exist_ok=True)
     if tool == "label-studio":
         beside, content = path.with_suffix(".xml"), _label_studio_interface(labels, with_pictures=image is not None)
@@ -83,20 +83,19 @@ def read_export(path: Path) -> Iterator[list[str]]:
             continue
         name, given, tags, annotator = answer
         yield from ([name, tag, "accept", annotator] for tag in tags)
-        if given and given not in tags:
-            yield [name, given, "reject", annotator]
+        yield from ([name, tag, "reject", annotator] for tag in given.splitlines() if tag not in tags)
         yield [name, "", "complete", annotator]
 
 
 def _label_studio_task(name: str, text: str, given: str, scores: dict[str, float], picture: str | None) -> Any:
     """Return a task; its score is that of the least probable suggestion, by which Label Studio can sort."""
-    about = ", ".join(f"{label} {score:.0%}" for label, score in scores.items() if label != given)
+    about = ", ".join(f"{label} {score:.0%}" for label, score in scores.items() if label not in given.splitlines())
     choices = {"from_name": _QUESTION, "to_name": "row", "type": "choices", "value": {"choices": list(scores)}}
     data = {
         "row_id": name,
         "text": text,
         "given": given,
-        "about": f"Given tag: {given or '–'}. Suggested: {about or '–'}",
+        "about": f"Given tag: {', '.join(given.splitlines()) or '–'}. Suggested: {about or '–'}",
     }
     prediction = {
         "model_version": _AGENT,

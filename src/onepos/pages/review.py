@@ -45,7 +45,7 @@ def write_review(
     path: str | PathLike[str],
     *,
     ids: Sequence[str],
-    observed: Sequence[str | None],
+    observed: Sequence[str | Sequence[str] | None],
     labels: Sequence[str],
     probabilities: "ArrayLike",
     sets: "ArrayLike | None" = None,
@@ -71,8 +71,8 @@ def write_review(
         The HTML file; its folder must exist.
     ids : sequence of str
         A name for each row, by which decisions refer to it.
-    observed : sequence of str or None
-        The one label that each row came with.
+    observed : sequence of str, list of str, or None
+        The label that each row came with, or all of them.
     labels : sequence of str
     probabilities : array of shape (n, c)
         For instance from ``predict_proba``. The page stores the 20 best of each row down to 1 %, in thousandths.
@@ -119,7 +119,7 @@ def write_review(
     thousandths = scale_confidences(scores, thresholds)
     suggestions, suggested_sets = [], []
     for row in rows:
-        best = [j for j in order[row].tolist() if j != given[row]]
+        best = [j for j in order[row].tolist() if j not in given[row]]
         shares = [(j, int(thousandths[row, j])) for j in best[:_MOST] if scores[row, j] >= _LEAST]
         suggestions.append([number for pair in shares for number in pair])
         suggested_sets.append([j for j in best if likely[row, j]])
@@ -127,7 +127,7 @@ def write_review(
         "ids": [ids[row] for row in rows],
         "labels": labels,
         "thresholds": scale_thresholds(thresholds).tolist(),
-        "given": given[rows].tolist(),  # the number of the observed label, or -1
+        "given": [given[row] for row in rows],  # the numbers of the labels that each row came with
         "suggestions": suggestions,  # of each row, best first: label, thousandths, label, …
         "sets": suggested_sets,
         "ordered": only is not None,
@@ -270,13 +270,17 @@ def _check_names(values: Sequence[str], what: str) -> list[str]:
     return list(seen)
 
 
-def _number_given(observed: Sequence[str | None], labels: Sequence[str]) -> NDArray[np.int64]:
-    """Return the number of each example's observed label, -1 where there is none."""
-    numbers: dict[str | None, int] = {label: number for number, label in enumerate(labels)}
-    for place, label in enumerate(observed):
-        if label not in numbers and not (label is None or _is_missing(label)):
-            raise ValueError(f"observed must name one of the labels or be None; got {label!r} at {place}")
-    return np.array([numbers.get(label, -1) for label in observed], dtype=np.int64)
+def _number_given(observed: Sequence[str | Sequence[str] | None], labels: Sequence[str]) -> list[list[int]]:
+    """Return the numbers of the labels that each row came with."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    given = []
+    for place, tags in enumerate(observed):
+        each = [] if _is_missing(tags) else [tags] if isinstance(tags, str) else list(tags)  # type: ignore[arg-type]
+        unknown = [tag for tag in each if tag not in numbers]
+        if unknown:
+            raise ValueError(f"observed must name labels or be None; got {unknown[0]!r} at {place}")
+        given.append([numbers[tag] for tag in each])
+    return given
 
 
 def _plain_texts(texts: Sequence[Any]) -> list[str]:

@@ -7,9 +7,11 @@ from onepos.table.files import TableData, read_chunks, read_table
 from onepos.table.kinds import Tally
 from onepos.table.model import TableModel
 from onepos.table.prediction import (
+    Completed,
     Completion,
     Output,
     Predicted,
+    complete_file,
     complete_table,
     predict_file,
     read_as_trained,
@@ -18,6 +20,7 @@ from onepos.table.prediction import (
 
 __all__ = [
     "ColumnEncoder",
+    "Completed",
     "Completion",
     "Embedder",
     "Evaluation",
@@ -30,6 +33,7 @@ __all__ = [
     "TableData",
     "TableModel",
     "Tally",
+    "complete_file",
     "complete_table",
     "evaluate_table",
     "known_labels",

@@ -186,7 +186,7 @@ class TableModel(BaseEstimator):
                 frame, indicator, thing, note = join_things(frame, indicator, self.group, encoder.drop)
                 notes.append(note)
             observed = indicator.to_numpy(dtype=np.int8)
-        features = frame.drop(columns=[name for name in encoder.drop if name in frame.columns])
+        features = frame.drop(columns=encoder.drop, errors="ignore")
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state, features)
         tell(0.03, "encoding columns")
         tally = Tally()

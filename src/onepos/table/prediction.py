@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from onepos._utils.context import tell
 from onepos._utils.labels import cell_text
 from onepos._utils.validation import shorten
-from onepos.table.files import CHUNK_ROWS, TableData, read_chunks, read_table
+from onepos.exceptions import DataFileError
+from onepos.table.files import CHUNK_ROWS, TableData, files_of, read_chunks, read_table
 from onepos.table.kinds import IMAGE, NUMBER, SUGGESTED, TEXT, Tally, distinct_cells, is_suggestion, named
 from onepos.table.model import TableModel
 from onepos.table.tags import (
@@ -26,7 +27,7 @@ from onepos.table.tags import (
     row_ids,
     split_tags,
 )
-from onepos.table.writing import TableWriter
+from onepos.table.writing import WRITABLE, TableWriter
 
 #: With more labels than this only the best ones are written, by default so many.
 MANY_LABELS, TOP = 200, 20
@@ -76,8 +77,12 @@ def predict_file(
     """Write predictions for the rows of a file, in their order, with ``chunk_rows`` rows in memory at a time.
 
     ``out`` is CSV, TSV or parquet, and appears when it is whole. ``output`` says what to write; default: sets and
-    probabilities.
+    probabilities. If ``data`` is a folder, ``out`` is one, too: each file is a task of joblib.
     """
+    if Path(data).is_dir():
+        done = _each_file(predict_file, model, data, out, output=output, sheet=sheet, chunk_rows=chunk_rows)
+        notes = list(dict.fromkeys(note for one in done for note in one.notes))
+        return Predicted(sum(one.rows for one in done), sum(one.rows_without_suggestion for one in done), notes)
     output, tally, empty = output or Output(), Tally(), 0
     many, step = len(model.labels_) > MANY_LABELS, max(1, _CHUNK_NUMBERS // len(model.labels_))
     threshold = model.thresholds_ if output.threshold is None else output.threshold
@@ -116,6 +121,25 @@ def predict_file(
     if many and output.top is None:
         notes.append(f"the {TOP} best of {len(model.labels_):,} labels are written: --top K writes more or fewer")
     return Predicted(table.rows, empty, [*tally.notes(), *notes])
+
+
+def _each_file(work: Any, model: TableModel, folder: str | Path, out: str | Path, **options: Any) -> list[Any]:
+    """Call ``work(model, file, output file)`` for each file of a folder; names stay, and formats that can be written.
+
+    joblib runs the calls, on as many workers as its ``parallel_config`` says.
+    """
+    from joblib import Parallel, delayed
+
+    files, target = files_of(folder), Path(out)
+    if target.exists() and not target.is_dir():
+        raise DataFileError(f"{folder} is a folder, and so must be the output; {target} is a file.")
+    written = [target / (file.name if file.suffix.lower() in WRITABLE else f"{file.name}.csv") for file in files]
+    calls = (delayed(work)(model, file, to, **options) for file, to in zip(files, written, strict=True))
+    done = []
+    for result in Parallel(return_as="generator")(calls):
+        done.append(result)
+        tell(min(0.99, len(done) / len(files)), "predicting")
+    return done
 
 
 def _notes_on_columns(model: TableModel, chunk: pd.DataFrame) -> list[str]:
@@ -165,6 +189,15 @@ def _as_columns(probabilities: pd.DataFrame, *, rounded: bool) -> pd.DataFrame:
     return shares.mask(shares > 0, np.round(values * 10.0**places) / 10.0**places)
 
 
+@dataclass(frozen=True)
+class Completed:
+    """How many rows were written, how many tags were added, and what the user should know."""
+
+    rows: int
+    added: int
+    notes: list[str]
+
+
 @dataclass(frozen=True, eq=False)
 class Completion:
     """Rows, what is known and what is likely of each.
@@ -188,10 +221,9 @@ class Completion:
         """Return the id of each row, or its number from 1 on."""
         return [str(name) for name in row_ids(self.data.frame, self.model.id_)]
 
-    def observed(self) -> list[str | None]:
-        """Return the one tag that each row came with; None if there is none, or several."""
-        tags = [np.flatnonzero(row > 0) for row in self.observed_only]
-        return [self.model.labels_[row[0]] if len(row) == 1 else None for row in tags]
+    def observed(self) -> list[list[str]]:
+        """Return the tags that each row came with."""
+        return [[self.model.labels_[j] for j in np.flatnonzero(row > 0)] for row in self.observed_only]
 
     def added(self) -> int:
         """Return how many tags are suggested beside those that were known."""
@@ -203,14 +235,18 @@ class Completion:
 
         They replace columns of these names.
         """
+        with TableWriter(path, escape_formulas=escape_formulas) as out:
+            self.write_rows(out)
+
+    def write_rows(self, out: TableWriter) -> None:
+        """Append the rows to a table that is being written."""
         written = named(self.data.frame) if self.data.as_written is None else self.data.as_written.fillna("")
         table, label = written.reset_index(drop=True), self.model.label_
-        with TableWriter(path, escape_formulas=escape_formulas) as out:
-            shares = _as_columns(self.probabilities, rounded=out.is_text).reset_index(drop=True)
-            more = shares.assign(**{SUGGESTED: self.suggested})
-            if out.is_text and label in table.columns and holds_lists(table[label]):
-                table[label] = [self.separator.join(tags) for tags in cells_of_tags(table[label], None)]
-            out.write(pd.concat([table.drop(columns=more.columns, errors="ignore"), more], axis=1))
+        shares = _as_columns(self.probabilities, rounded=out.is_text).reset_index(drop=True)
+        more = shares.assign(**{SUGGESTED: self.suggested})
+        if out.is_text and label in table.columns and holds_lists(table[label]):
+            table[label] = [self.separator.join(tags) for tags in cells_of_tags(table[label], None)]
+        out.write(pd.concat([table.drop(columns=more.columns, errors="ignore"), more], axis=1))
 
 
 def complete_table(
@@ -254,3 +290,34 @@ def complete_table(
     filled = threshold is None and (model.at_least_one_ if at_least_one is None else at_least_one)
     suggested = join_tags(settled, limit, top, separator, at_least_one=filled)
     return Completion(model, data, probabilities, known, observed, suggested, separator, notes, tally.notes())
+
+
+def complete_file(
+    model: TableModel,
+    data: str | Path,
+    out: str | Path,
+    *,
+    sheet: str | None = None,
+    escape_formulas: bool = True,
+    chunk_rows: int = CHUNK_ROWS,
+    **choice: Any,
+) -> Completed:
+    """Complete the tags of a file piece by piece, in constant memory; ``choice`` are options of ``complete_table``.
+
+    If ``data`` is a folder, ``out`` is one, too: each file is a task of joblib.
+    """
+    how: dict[str, Any] = {"sheet": sheet, "escape_formulas": escape_formulas, "chunk_rows": chunk_rows, **choice}
+    if Path(data).is_dir():
+        done = _each_file(complete_file, model, data, out, **how)
+        notes = list(dict.fromkeys(note for one in done for note in one.notes))
+        return Completed(sum(one.rows for one in done), sum(one.added for one in done), notes)
+    added, said = 0, dict[str, None]()
+    options = reading_options(model)
+    with TableWriter(out, escape_formulas=escape_formulas) as table:
+        for piece in read_chunks(data, **options, sheet=sheet, rows=chunk_rows):
+            completion = complete_table(model, piece, **choice)
+            completion.write_rows(table)
+            added += completion.added()
+            said |= dict.fromkeys(completion.notes)
+            tell(min(0.99, piece.share), "completing")
+    return Completed(table.rows, added, list(said))

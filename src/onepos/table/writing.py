@@ -17,6 +17,7 @@ from onepos.exceptions import DataFileError
 from onepos.table.kinds import distinct_cells
 
 SEPARATED, PARQUET = (".csv", ".tsv", ".tab"), (".parquet", ".pq")
+WRITABLE = (*SEPARATED, *PARQUET)
 
 
 class TableWriter:
@@ -116,7 +117,7 @@ def with_escapes(frame: pd.DataFrame) -> pd.DataFrame:
 
 def check_output(path: str | Path) -> Path:
     """Return the path if a table can be written to it; else say why not."""
-    path, suffixes = Path(path), (*SEPARATED, *PARQUET)
+    path, suffixes = Path(path), WRITABLE
     if path.suffix.lower() not in suffixes:
         raise DataFileError(f"a table is written to {', '.join(suffixes[:4])}; got {path.name!r}. Change its suffix.")
     return check_place(path)

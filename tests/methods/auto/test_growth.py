@@ -10,6 +10,7 @@ from onepos._utils.context import deadline
 from onepos.datasets import make_known_posterior
 from onepos.exceptions import TrainingWarning
 from onepos.methods.auto import judging, search
+from onepos.methods.auto.budget import affordable
 from onepos.methods.auto.candidates import Candidate, Shape, first_candidates
 from onepos.methods.auto.search import _has_learnt
 
@@ -121,28 +122,40 @@ def test_without_time_the_features_are_not_blamed(data, monkeypatch):
     assert model.history_.facts["converged"] is False
 
 
-def contender(key, number, right):
-    """A candidate that gives the observed label of each row the probability that ``right`` has for it."""
-    scores = np.log(np.stack([right, *[(1 - right) / 2] * 2], axis=1)).astype(np.float32)
-    one = judging.Contender(Candidate(key, {}), number, scores=[scores])
-    one.models = [onepos.LogisticClassifier()]  # log-shares
-    return one
+def contender(key, number, ranks, weight):
+    """A candidate of some weight that gives the observed label, the first of five, such a rank in each row."""
+    scores = np.zeros((len(ranks), 5), dtype=np.float32)
+    scores[:, 1:] = np.arange(2, 10, 2)[None]
+    scores[:, 0] = 11 - 2 * np.asarray(ranks)
+    return judging.Contender(Candidate(key, {}), number, scores=[scores], weight=weight)
 
 
-def test_of_many_rows_frequencies_and_slow_members_must_be_worth_their_weight():
-    observed = np.eye(3, dtype=np.int8)[np.zeros(4000, dtype=int)]
-    often, seldom = np.where(np.arange(4000) % 10 > 0, 0.9, 0.001), np.where(np.arange(4000) % 10 > 0, 0.001, 0.9)
-    fixed = np.where(np.arange(4000) % 2, 0.4, 0.3)
-    for key, other, kept in (("frequency", fixed, False), ("forest", often, False), ("forest", seldom, True)):
-        pooled = [contender("logistic", 0, often), contender(key, 1, other)]
-        judging.weigh(pooled, observed, 1)
-        assert pooled[1].weight > 0.05  # of few rows it has some
-        judging.weigh(pooled, observed, 1, many_rows=True)
+def test_members_without_which_the_pool_ranks_as_well_have_no_weight():
+    observed = np.eye(5, dtype=np.int8)[np.zeros(4000, dtype=int)]
+    odd = np.arange(4000) % 2
+    good, bad, other = np.where(odd, 1, 4), np.full(4000, 5), np.where(odd, 4, 1)
+    for key, ranks, kept in (("frequency", bad, False), ("forest", good, False), ("softmax", other, True)):
+        pooled = [contender("logistic", 0, good, 0.6), contender(key, 1, ranks, 0.4)]
+        judging.prune(pooled, observed, 1, 2.0)
         assert (pooled[1].weight > 0) == kept
         assert sum(one.weight for one in pooled) == pytest.approx(1.0)
-    alone = [contender("frequency", 0, often), contender("logistic", 1, seldom)]
-    judging.weigh(alone, observed, 1, many_rows=True)
-    assert alone[0].weight > 0.8  # nothing is more likely
+
+
+def test_a_slow_member_must_be_worth_its_time():
+    observed = np.eye(5, dtype=np.int8)[np.zeros(4000, dtype=int)]
+    good = np.where(np.arange(4000) % 1000, 1, 4)
+    for key in ("softmax", "kernel"):
+        pooled = [contender("logistic", 0, good, 0.6), contender(key, 1, np.ones(4000, dtype=int), 0.4)]
+        judging.prune(pooled, observed, 1, 1.0)
+        assert (pooled[1].weight > 0) == (key == "softmax")
+
+
+def test_what_would_not_fit_into_memory_is_left_out():
+    few, many = (Shape(20_000, 9, n_labels, is_sparse=True, is_bag=True) for n_labels in (1000, 10_000))
+    for key in ("logistic", "forest", "smile"):
+        assert affordable(Candidate(key, {}), few, np.inf, 1.0) is not None
+        assert affordable(Candidate(key, {}), many, np.inf, 1.0) is None
+    assert affordable(Candidate("centroid", {}), many, np.inf, 1.0) is not None
 
 
 def test_large_tables_have_large_batches_and_few_epochs():

@@ -1,6 +1,9 @@
 """The review page in a real browser: decided by key and by mouse."""
 
-from review_window import check_label, choices, choose, given, listed, name, progress, text, wait_for
+from onepos.pages.decisions import read_decisions
+from onepos.pages.review import write_review
+from review_data import SMALL
+from review_window import check_label, choices, choose, given, listed, name, progress, save, text, wait_for
 
 
 def test_a_row_is_shown_with_its_given_tag_and_suggestions_most_probable_first(opened):
@@ -205,6 +208,24 @@ def test_the_given_tag_can_be_rejected(opened):
     opened.press("j")
     opened.press("0")
     assert text(opened, "#status") == "This row has no given tag."
+
+
+def test_a_row_may_come_with_several_tags(browser, tmp_path):
+    path = write_review(tmp_path / "page.html", **SMALL | {"observed": [["beach", "snow"], "dog", None]})
+    browser.open(path)
+    names, keys = (f"Array.from(document.querySelectorAll('{one}'), e => e.textContent)" for one in
+                   (".suggestion.given .name", ".suggestion:not([hidden]) kbd"))  # fmt: skip
+    assert browser.run(names) == ["beach", "snow"]
+    assert browser.run(keys) == ["0", "", "1", "2"]
+    browser.press("2")
+    browser.press("0")
+    browser.click(".suggestion:nth-child(2) .reject")
+    browser.press("x")
+    browser.press("k")
+    outcomes = text(browser, ".row[aria-selected=true] .row-outcomes").split("Waves")[0]
+    assert outcomes == "✓ dog ✗ beach ✗ snow ✗ night "
+    assert read_decisions(save(browser, tmp_path))["decision"].tolist() == ["accept", "reject", "reject", "complete"]
+    assert browser.complaints == []
 
 
 def test_one_label_is_checked_in_all_rows(opened):

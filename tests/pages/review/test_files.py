@@ -39,7 +39,7 @@ def test_what_is_saved_is_read_and_loaded(browser, tmp_path):
         browser.press("Enter")
         expected.append((identity, "", "done"))
     # The last label of all rows but one, by mouse.
-    browser.click(f".suggestion:nth-child({n + 1}) .accept")
+    browser.click(f".suggestion:nth-child({n}) .accept")
     expected.insert(-1, (names[-1], names[-1], "accept"))
 
     saved = save(browser, tmp_path)

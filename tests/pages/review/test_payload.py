@@ -48,7 +48,7 @@ def test_the_payload_by_hand():
         "ids": ["one", "two", "three"],
         "labels": LABELS,
         "thresholds": [500] * 4,
-        "given": [0, 1, -1],
+        "given": [[0], [1], []],
         # The given label needs no suggestion; half a percent is too little for one.
         "suggestions": [[2, 810, 1, 620, 3, 400], [2, 700, 0, 450], [1, 200, 3, 100, 2, 50, 0, 20]],
         "sets": [[2, 1], [2], []],
@@ -87,7 +87,7 @@ def test_only_some_rows_in_their_own_order():
     assert (shown["ids"], shown["texts"], shown["given"]) == (
         ["three", "one"],
         ["Nothing much", "Waves at night"],
-        [-1, 0],
+        [[], [0]],
     )
     assert shown["ordered"]
 
@@ -115,7 +115,7 @@ def test_features_and_pictures_become_text():
         ({"ids": ["one", "\ud800", "three"]}, "ids must be non-empty strings of valid Unicode"),
         ({"ids": [], "observed": [], "texts": [], "probabilities": np.zeros((0, 4))}, "nothing to review"),
         ({"labels": ["a", "a", "b", "c"]}, "labels must be unique"),
-        ({"observed": ["beach", "cat", None]}, "observed must name one of the labels or be None; got 'cat' at 1"),
+        ({"observed": ["beach", "cat", None]}, "observed must name labels or be None; got 'cat' at 1"),
         ({"texts": ["a"]}, "texts must have one entry for each of the 3 ids; got 1"),
         ({"probabilities": np.zeros((3, 5))}, r"probabilities must have the shape \(3, 4\); got \(3, 5\)"),
         ({"probabilities": np.full((3, 4), np.nan)}, r"between 0 and 1; got nan at \[0, 0\]"),
@@ -148,7 +148,8 @@ def test_a_title_or_text_that_is_a_column_is_stored_once():
 
 def test_missing_texts_and_broken_unicode_are_shown_as_they_can():
     assert payload(texts=[None, "a\ud800b", np.nan])["texts"] == ["", "a\ufffdb", ""]
-    assert payload(observed=[np.nan, "dog", pd.NA])["given"] == [-1, 1, -1]
+    assert payload(observed=[np.nan, "dog", pd.NA])["given"] == [[], [1], []]
+    assert payload(observed=[["beach", "snow"], [], "dog"])["given"] == [[0, 3], [], [1]]
 
 
 @pytest.mark.parametrize("text", INJECTIONS)

@@ -24,6 +24,8 @@ _CHEAP = 0.03
 #: A network is left alone if the time allows fewer epochs than this.
 _FEWEST_EPOCHS = 3
 _MOST_LANDMARKS = 2000
+#: Most rows × labels of kinds that hold a matrix of this size, or several, in memory.
+_MOST_ENTRIES = {"logistic": MOST_LOGITS, "forest": 50_000_000, "kernel": 50_000_000, "smile": 50_000_000}
 #: Rows of the matrix whose decomposition tells how fast the machine is at the moment.
 _PROBE = 500
 
@@ -76,7 +78,7 @@ def products_per_second() -> float:
 
 def affordable(candidate: Candidate, shape: Shape, seconds: float, speed: float) -> Candidate | None:
     """Return the candidate, smaller if necessary; None if it would take too long, or too much memory."""
-    if candidate.key == "logistic" and shape.n_rows * shape.n_labels > MOST_LOGITS:
+    if shape.n_rows * shape.n_labels > _MOST_ENTRIES.get(candidate.key, np.inf):
         return None
     if candidate.key == "kernel":
         landmarks = landmarks_for(shape, seconds, speed)

@@ -28,6 +28,7 @@ from onepos.methods.auto.judging import (
     deal,
     expected,
     links_of,
+    prune,
     raw_scores,
 )
 from onepos.methods.auto.search import Search, finish, run
@@ -181,6 +182,8 @@ class AutoClassifier(SharesClassifier):
         more = more_candidates(keys, shape, self.scale, n_positives)
         with remember_work(), shared_pretraining():  # graph and hidden layers serve several candidates
             run(search, first, later, more, self.n_members)
+            if search.grows:
+                prune(search.contenders, search.folds.labels(search.n_judged), search.n_judged, self.n_positives_)
             self._keep(search)
         tell(1.0, "pooling")
         self.history_.facts["stopped"] = search.stopped

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, log_softmax, logsumexp
+from scipy.special import log_expit, log_softmax
 
 from onepos import metrics
 from onepos._utils.validation import cases, has_label, stacked, to_dense
@@ -35,7 +35,7 @@ _HELD, _LEAST_HELD = 5000, 500
 _PRIOR_ROWS = 0.5
 #: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
 LEAST_WEIGHT = 0.05
-#: Kinds that predict some thousand rows per second, and the log-likelihood that one must add to a pool of many rows.
+#: Kinds that predict some thousand rows per second, and what one of them must add to the ranking of many rows.
 SLOW, _WORTH = ("forest", "kernel"), 0.002
 
 #: How a model's scores become log-scores of the observed label.
@@ -187,13 +187,8 @@ def links_of(model: OnePositiveClassifier) -> tuple[str, ...]:
     return ("shares",) if hasattr(model, "_log_shares") else ("probability", "odds")
 
 
-def weigh(contenders: list[Contender], observed: Any, n_folds: int, *, many_rows: bool = False) -> None:
-    """Judge candidates on their first folds and weigh them.
-
-    Of many rows, only what is more likely than the label frequencies joins the pool, and slow members must be worth it.
-    A share of the frequencies would raise the likelihood of tags that a member is wrong about, and put frequent labels
-    first where it is right.
-    """
+def weigh(contenders: list[Contender], observed: Any, n_folds: int) -> None:
+    """Judge candidates on their first folds and weigh them."""
     for one in contenders:
         scores = one.held_scores(n_folds)
         ways = [(link, *inverse_temperature(LINKS[link](scores), observed)) for link in links_of(one.models[0])]
@@ -202,21 +197,39 @@ def weigh(contenders: list[Contender], observed: Any, n_folds: int, *, many_rows
     kinds = ["network" if one.candidate.is_network else one.candidate.key for one in contenders]
     prior = np.array([_PRIOR_ROWS / kinds.count(kind) for kind in kinds])
     weights, _ = pool_weights(at_tags, observed, prior_rows=prior)
-    if many_rows:
-        constant = max((one.likelihood for one in contenders if one.candidate.key == "frequency"), default=-np.inf)
-        better = np.array([one.likelihood > constant for one in contenders])
-        weights = np.where(better, weights, 0.0) if better.any() else weights
     weights = np.where(weights < min(LEAST_WEIGHT, weights.max()), 0.0, weights)
     weights /= weights.sum()
-    for place in np.flatnonzero([many_rows and one.candidate.key in SLOW for one in contenders]):
-        others = np.where(np.arange(len(weights)) == place, 0.0, weights)
-        if others.any():
-            others /= others.sum()
-            with_it, without = (logsumexp(at_tags, axis=0, b=part[:, None]) for part in (weights, others))
-            if mean_likelihood(without, observed) > mean_likelihood(with_it, observed) - _WORTH:
-                weights = others
     for one, weight in zip(contenders, weights, strict=True):
         one.weight = float(weight)
+
+
+def prune(contenders: list[Contender], observed: Any, n_folds: int, n_positives: float) -> None:
+    """Take weight from members, the lightest first, without which the pool of the others ranks as well.
+
+    A share of a poor member may raise the likelihood of tags that a good one is wrong about, and spoil the ranking
+    where it is right. What counts here is the mean of min(1, m/rank) over the observed labels: about what average
+    precision counts if a row has m labels. Slow members must raise it by some thousandths.
+    """
+    kept = sorted((one for one in contenders if one.weight > 0), key=lambda one: one.weight)
+    shares = {one.number: one.weight * np.exp(one.log_probabilities(n_folds)) for one in kept}
+    quality = _capped_reciprocal_rank(list(shares.values()), observed, n_positives)
+    for one in kept[:-1]:
+        rest = [share for number, share in shares.items() if number != one.number]
+        without = _capped_reciprocal_rank(rest, observed, n_positives)
+        if quality - without <= (_WORTH if one.candidate.key in SLOW else 0.0):
+            del shares[one.number]
+            one.weight, quality = 0.0, without
+    total = sum(one.weight for one in kept)
+    for one in kept:
+        one.weight /= total
+
+
+def _capped_reciprocal_rank(shares: list[NDArray[np.float64]], observed: Any, n_positives: float) -> float:
+    """Mean of min(1, m/rank) over the observed labels under a sum of shares; labels of a row share its weight."""
+    rows, labels, share = cases(observed)
+    pooled = np.sum(shares, axis=0)
+    ranks = (pooled[rows] >= pooled[rows, labels][:, None]).sum(axis=1)
+    return float(share @ np.minimum(1.0, n_positives / ranks) / share.sum())
 
 
 def mean_likelihood(log_p: NDArray[np.float64], observed: Any) -> float:

@@ -272,7 +272,7 @@ def judge(search: Search, n_folds: int) -> None:
     for one in search.contenders:
         one.weight = 0.0
     complete = [one for one in search.contenders if len(one.scores) >= n_folds]
-    weigh(complete, search.folds.labels(n_folds), n_folds, many_rows=search.grows)
+    weigh(complete, search.folds.labels(n_folds), n_folds)
 
 
 def train(search: Search, one: Contender, end: float, *, patient: bool = False) -> bool:

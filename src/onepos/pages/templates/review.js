@@ -70,7 +70,7 @@ const steps = []; // for undo: what each step changed, and where it was made
 const stateOf = (row) => states.get(row) ?? NOTHING;
 const isComplete = (row) => stateOf(row).mark === "complete";
 // What a label is without a decision of its own.
-const resting = (row, label, mark) => (label === data.given[row] ? "accept" : mark === "complete" ? "reject" : "open");
+const resting = (row, label, mark) => (data.given[row].includes(label) ? "accept" : mark === "complete" ? "reject" : "open");
 const choiceOf = (row, label) => stateOf(row).choices.get(label) ?? resting(row, label, stateOf(row).mark);
 const openSuggested = (row) => data.sets[row].filter((label) => choiceOf(row, label) === "open");
 const acceptedIn = (row) => data.labels.flatMap((_, label) => (choiceOf(row, label) === "accept" ? [label] : []));
@@ -285,7 +285,7 @@ let haystacks = null;
 // Made when it is first needed: lower case of every text takes a moment.
 function haystackOf(row) {
   haystacks ??= data.ids.map((id, each) => [
-    id, data.labels[data.given[each]] ?? "", textOf(data.titles, each), textOf(data.texts, each), ...shownCells(each),
+    id, ...data.given[each].map((label) => data.labels[label]), textOf(data.titles, each), textOf(data.texts, each), ...shownCells(each),
   ].join("\n").toLowerCase());
   return haystacks[row];
 }
@@ -355,14 +355,14 @@ function makeRow() {
 
 const nameOfState = (row) => (isComplete(row) ? "complete" : isDecided(row) ? "decided" : stateOf(row).choices.size ? "begun" : "open");
 
-// What became of a row: its given tag, labels accepted, suggestions still open, labels rejected.
+// What became of a row: its given tags, labels accepted, suggestions still open, labels rejected.
 function outcomesOf(row) {
   if (checked >= 0) return [{ choice: choiceOf(row, checked), text: percent(thousandthsOf(row, checked) ?? 0) }];
   const labels = new Set([...stateOf(row).choices.keys(), ...data.sets[row]]), order = Object.keys(SIGNS);
   const outcomes = Array.from(labels, (label) => ({ choice: choiceOf(row, label), text: data.labels[label] }));
   outcomes.sort((a, b) => order.indexOf(a.choice) - order.indexOf(b.choice));
-  const given = data.given[row];
-  return given < 0 || labels.has(given) ? outcomes : [{ choice: "given", text: data.labels[given] }, ...outcomes];
+  const given = data.given[row].filter((label) => !labels.has(label));
+  return [...given.map((label) => ({ choice: "given", text: data.labels[label] })), ...outcomes];
 }
 
 function fillRow(element, place) {
@@ -450,7 +450,7 @@ function drawCounts() {
 // ---- The row on show, its given tag and its suggestions
 
 const suggestionPool = []; // elements are made once and filled anew: going on stays quick
-let labelsShown = []; // by the number of their key; 0 is the given tag
+let labelsShown = []; // those given come first
 
 function drawRow() {
   const empty = view.length === 0 && !makeFilter()(current);
@@ -490,18 +490,19 @@ function pictureOf(row) {
 }
 
 function drawSuggestions() {
-  const given = data.given[current], rows = [{ label: given, thousandths: null }, ...suggestionsOf(current)];
+  const given = data.given[current].map((label) => ({ label, thousandths: null }));
+  const rows = [...given, ...suggestionsOf(current)];
   const known = new Set(rows.map(({ label }) => label));
   // Labels that were added by hand or came from a file stand below, without a probability.
   for (const label of stateOf(current).choices.keys()) if (!known.has(label)) rows.push({ label, thousandths: null });
   labelsShown = rows.map(({ label }) => label);
   while (suggestionPool.length < rows.length) suggestionPool.push(makeSuggestion(suggestionPool.length));
   suggestionPool.forEach((parts, place) => {
-    parts.row.hidden = place >= rows.length || rows[place].label < 0;
-    if (!parts.row.hidden) fillSuggestion(parts, rows[place]);
+    parts.row.hidden = place >= rows.length;
+    if (!parts.row.hidden) fillSuggestion(parts, rows[place], place < given.length ? -place : place - given.length + 1);
   });
-  byId("no-tag").hidden = given >= 0;
-  byId("nothing").hidden = rows.length > 1;
+  byId("no-tag").hidden = given.length > 0;
+  byId("nothing").hidden = rows.length > given.length;
   byId("add").value = "";
   markChoices();
 }
@@ -518,9 +519,9 @@ function makeSuggestion(place) {
     reject: makeChoice(place, "reject"),
   };
   parts.choices = make("span", { className: "choices", role: "group" }, parts.accept, parts.reject);
-  const number = make("kbd", { "aria-hidden": "true", textContent: place <= 9 ? place : "" });
+  parts.number = make("kbd", { "aria-hidden": "true" });
   const about = make("span", { className: "about" }, parts.bar, parts.percent, parts.mark);
-  parts.row = make("li", { className: "suggestion" }, number, parts.name, about, parts.choices);
+  parts.row = make("li", { className: "suggestion" }, parts.number, parts.name, about, parts.choices);
   byId("suggestions").append(parts.row);
   return parts;
 }
@@ -528,7 +529,6 @@ function makeSuggestion(place) {
 function makeChoice(place, choice) {
   const button = make("button", { type: "button", className: choice },
     make("span", { className: "sign", "aria-hidden": "true", textContent: SIGNS[choice] }));
-  if (place <= 9) button.setAttribute("aria-keyshortcuts", (choice === "reject" ? "Shift+" : "") + place);
   button.addEventListener("click", (event) => {
     toggle(labelsShown[place], choice);
     // After a click with the mouse, Enter means “done”, not this button again.
@@ -537,8 +537,9 @@ function makeChoice(place, choice) {
   return button;
 }
 
-function fillSuggestion(parts, { label, thousandths, suggested }) {
-  const name = data.labels[label], given = label === data.given[current];
+// The key of the first given tag is 0; others have none, and are told by a negative number.
+function fillSuggestion(parts, { label, thousandths, suggested }, key) {
+  const name = data.labels[label], given = key <= 0, hasKey = key >= 0 && key <= 9;
   const mark = given ? "given tag" : suggested ? "suggested" : "", sure = given ? "" : thousandths === null ? "added" : percent(thousandths);
   const about = [name, sure, mark].filter(Boolean).join(", ");
   parts.row.classList.toggle("in-set", suggested === true);
@@ -549,6 +550,9 @@ function fillSuggestion(parts, { label, thousandths, suggested }) {
   parts.name.textContent = name;
   parts.percent.textContent = sure;
   parts.bar.hidden = thousandths === null;
+  parts.number.textContent = hasKey ? key : "";
+  parts.accept.setAttribute("aria-keyshortcuts", hasKey ? key : "");
+  parts.reject.setAttribute("aria-keyshortcuts", hasKey ? `Shift+${key}` : "");
   parts.fill.style.width = `${(thousandths ?? 0) / 10}%`;
   parts.tick.style.left = `${data.thresholds[label] / 10}%`;
   parts.bar.title = `The line is the threshold: ${percent(data.thresholds[label])}`;
@@ -560,7 +564,6 @@ function fillSuggestion(parts, { label, thousandths, suggested }) {
 // What the decisions about the row on show change.
 function markChoices() {
   labelsShown.forEach((label, place) => {
-    if (label < 0) return;
     const choice = choiceOf(current, label), { row, accept, reject } = suggestionPool[place];
     row.dataset.choice = choice;
     accept.setAttribute("aria-pressed", String(choice === "accept"));
@@ -633,8 +636,8 @@ function toggle(label, choice) {
 }
 
 function toggleByNumber(digit, rejects) {
-  const label = labelsShown[digit] ?? -1;
-  if (label < 0) announce(digit ? `There is no suggestion ${digit}.` : "This row has no given tag.");
+  const given = data.given[current], label = digit === 0 ? given[0] : labelsShown[digit - 1 + given.length];
+  if (label === undefined) announce(digit ? `There is no suggestion ${digit}.` : "This row has no given tag.");
   else toggle(label, rejects || digit === 0 ? "reject" : "accept");
 }
 
