@@ -36,7 +36,7 @@ lint: $(VENV)/.ready  ## style, types, import contract, prose
 path: $(VENV)/.ready  ## functions, depth and pairs of files on the way to the first gradient, with their goals
 	$(BIN)/python benchmarks/files_touched.py
 
-check: lint  ## lint, types and the quick tests: for every change, within two minutes
+check: lint path  ## lint, types, the way of a fit and the quick tests: for every change, within two minutes
 	$(PYTEST) -n $(JOBS) --dist loadfile -m 'not slow and not long' tests studies/tests
 
 # Many tests wait for processes that they started, so three workers keep two cores busy.
