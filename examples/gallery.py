@@ -90,7 +90,8 @@ def write_page(example: Example) -> str:
     parts = [f"# {example.title}", example.introduction, f"`python examples/{example.name}.py` runs it."]
     if len(example.cells) == 1:
         (cell,) = example.cells
-        parts += [*_outcome(example, cell), "## The script", f"```py\n{cell.code}\n```"]
+        script = f"<details markdown>\n<summary>Show it</summary>\n\n```py\n{cell.code}\n```\n\n</details>"
+        parts += [*_outcome(example, cell), "## The script", script]
         return "\n\n".join(parts) + "\n"
     for cell in example.cells:
         parts += [cell.text, f"```py\n{cell.code}\n```"] if cell.code else [cell.text]

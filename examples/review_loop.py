@@ -90,7 +90,7 @@ def decide(ids: list[str], file: Path) -> None:
 file = Path(folder.name) / "decisions.csv"
 decide(uncertain(50), file)
 decisions = read_decisions(file)
-print(decisions.head(4).to_string())
+print(decisions.drop(columns="annotator").head(4).to_string())
 print(decisions["decision"].value_counts().to_string())
 
 # %%

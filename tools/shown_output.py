@@ -56,8 +56,8 @@ def readme(page: str) -> str:
 
 
 if __name__ == "__main__":
-    os.environ["COLUMNS"] = "80"
-    for name, path, renew in (("README", "README.md", readme), ("Start", "docs/quickstart.md", start)):
+    for name, path, renew, width in (("README", "README.md", readme, 80), ("Start", "docs/quickstart.md", start, 110)):
+        os.environ["COLUMNS"] = str(width)
         if name in (sys.argv[1:] or ("README", "Start")):
             with tempfile.TemporaryDirectory() as folder, chdir(folder):
                 text = renew((ROOT / path).read_text(encoding="utf-8"))

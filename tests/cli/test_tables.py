@@ -803,7 +803,7 @@ def test_what_is_printed_next_can_be_pasted(run, folder, tmp_path, monkeypatch):
     assert run(*completing)[0] == 0
     assert (tmp_path / "my photos-completed.csv").is_file()
     code, said, _ = run("complete", "my photos.csv", *COLUMNS, *FAST, "--out", "c.csv", "--review", "r.html")
-    (tmp_path / "review-decisions.csv").write_text("id,label,decision\np000,night,accept\n")
+    (tmp_path / "r-decisions.csv").write_text("id,label,decision\np000,night,accept\n")
     again = shlex.split(said.splitlines()[-1].removeprefix("onepos "))
     assert again[:2] == ["fit", "my photos.csv"]
     code, said, _ = run(*again)

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-from onepos.rows.scaling import check_magnitude, choose_kind, fit_scaler
+from onepos.rows.scaling import check_magnitude, fit_scaler
 from sparse_case import random_csr
 
 X = np.random.default_rng(0).normal(3.0, [1.0, 50.0, 0.01], size=(200, 3))
@@ -36,9 +36,9 @@ def test_constant_and_nearly_constant_columns_become_zero_not_noise():
 
 
 def test_auto_leaves_binary_and_sparse_alone():
-    assert choose_kind(np.array([[0.0, 1.0], [1.0, 1.0]])) == "none"
-    assert choose_kind(sparse.csr_array(X)) == "none"
-    assert choose_kind(X) == "standard"
+    assert fit_scaler(np.array([[0.0, 1.0], [1.0, 1.0]]), "auto").kind == "none"
+    assert fit_scaler(sparse.csr_array(X), "auto").kind == "none"
+    assert fit_scaler(X, "auto").kind == "standard"
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])

@@ -161,14 +161,16 @@ def _check(options: TrainingOptions) -> None:
 
 
 def _check_tags(tags: "pd.Series[Any]", separator: str | None) -> None:
-    """Raise if the doctor calls the tags an error: there is nothing sensible to learn from."""
-    from onepos.doctor.labels import check_labels, read_tags
-    from onepos.table.tags import holds_lists, split_tags
+    """Raise if the tags look like ids, which the doctor calls an error; what else is one, fit itself refuses."""
+    from onepos.doctor.diagnosis import counted, finding
+    from onepos.doctor.labels import look_like_ids
+    from onepos.table.tags import distinct_tags
 
-    read = read_tags(split_tags(tags, separator) if separator or holds_lists(tags) else tags, len(tags))
-    errors = [finding for finding in check_labels(read) if finding.code == "tags-look-like-ids"]
-    if errors:  # what else is an error, fit itself refuses
-        raise InputError(f"label column {tags.name!r}: {errors[0].detail} Or train all the same with --force.")
+    n_labels, n_tagged = len(distinct_tags(tags, separator)), int(tags.notna().sum())
+    if look_like_ids(n_labels, n_tagged):
+        facts: dict[str, Any] = {"labels": counted(n_labels, "label"), "rows": counted(n_tagged, "tagged row")}
+        about = finding("tags-look-like-ids", **facts).detail
+        raise InputError(f"label column {tags.name!r}: {about} Or train all the same with --force.")
 
 
 def _check_sample(options: TrainingOptions, sample: Path) -> None:

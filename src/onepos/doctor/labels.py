@@ -105,13 +105,18 @@ def check_labels(tags: Tags) -> Iterator[Finding]:
         yield finding("tag-row-several", rows=counted(several, "row"), most=tags.per_row.max())
 
 
+def look_like_ids(n_labels: int, n_tagged: int) -> bool:
+    """Whether there are nearly as many labels as tagged rows."""
+    return n_tagged >= ID_ROWS and n_labels >= ID_SHARE * n_tagged
+
+
 def _check_counts(tags: Tags, tagged: int) -> Iterator[Finding]:
     observed = tags.counts > 0
     n_observed = int(observed.sum())
     labels = counted(n_observed, "label")
     if n_observed == 1:
         yield finding("tags-one-label", tags.names[observed])
-    if tagged >= ID_ROWS and n_observed >= ID_SHARE * tagged:
+    if look_like_ids(n_observed, tagged):
         yield finding("tags-look-like-ids", labels=labels, rows=counted(tagged, "tagged row"))
         return
     if n_observed < len(observed):

@@ -59,7 +59,13 @@ def neighbor_graph(X: MatrixLike, n_neighbors: int, *, search: SearchKind = "aut
     >>> graph.neighbors.ravel().tolist(), graph.facts["search"], graph.facts["recall"]
     ([1, 0, 1], 'exact', 1.0)
     """
-    n_neighbors = usable_neighbors(n_neighbors, X.shape[0])
+    wanted, n_neighbors = n_neighbors, min(n_neighbors, X.shape[0] - 1)
+    if n_neighbors < wanted:
+        warn(
+            f"n_neighbors={wanted} needs more than {X.shape[0]} rows; {n_neighbors} neighbours are used.",
+            LabelWarning,
+            stacklevel=5,
+        )
     if time_left() <= 0:
         own = np.arange(X.shape[0], dtype=np.int64)
         return NeighborGraph(np.tile(own[:, None], (1, n_neighbors)), {"search": "no time"})
@@ -84,18 +90,6 @@ def neighbor_graph(X: MatrixLike, n_neighbors: int, *, search: SearchKind = "aut
     if neighbors is None:
         neighbors, _ = nearest_neighbors(X[:] if isinstance(X, DiskRows) else X, n_neighbors)
     return NeighborGraph(neighbors, facts | {"seconds": time.perf_counter() - started})
-
-
-def usable_neighbors(n_neighbors: int, n_samples: int) -> int:
-    """Return k, lowered with a warning where there are no k other rows."""
-    k = min(n_neighbors, n_samples - 1)
-    if k < n_neighbors:
-        warn(
-            f"n_neighbors={n_neighbors} needs more than {n_samples} rows; {k} neighbours are used.",
-            LabelWarning,
-            stacklevel=6,
-        )
-    return k
 
 
 def nearest_neighbors(

@@ -74,19 +74,12 @@ def single_precision(scaled: Any) -> Any:
     return values
 
 
-def choose_kind(X: Any) -> str:
-    """Decide "auto": leave sparse and 0/1 features, such as bags of words, alone, and standardise everything else."""
-    for _, values in X.blocks() if isinstance(X, DiskRows) else [(slice(None), X)]:
-        if not sparse.issparse(values) and not np.all((values == 0) | (values == 1)):
-            return "standard"
-    return "none"
-
-
 def fit_scaler(X: Any, kind: str) -> FeatureScaler:
     """Learn the scaling of ``X`` (dense, CSR, or rows on disk, which are read once).
 
-    "standard": zero mean, unit variance. "minmax": the range becomes [0, 1]. Sparse columns are never shifted:
-    "standard" divides them by the root mean square, "minmax" by the largest magnitude. Items of a Dataset stay.
+    "auto" leaves sparse and 0/1 features, such as bags of words, alone, and standardises everything else. "standard":
+    zero mean, unit variance. "minmax": the range becomes [0, 1]. Sparse columns are never shifted: "standard" divides
+    them by the root mean square, "minmax" by the largest magnitude. Items of a Dataset stay.
     """
     if isinstance(X, DatasetRows):
         if kind not in ("auto", "none"):
@@ -96,7 +89,11 @@ def fit_scaler(X: Any, kind: str) -> FeatureScaler:
             )
         return FeatureScaler("none")
     if kind == "auto":
-        kind = choose_kind(X)
+        kind = "none"
+        for _, values in X.blocks() if isinstance(X, DiskRows) else [(slice(None), X)]:
+            if not sparse.issparse(values) and not np.all((values == 0) | (values == 1)):
+                kind = "standard"
+                break
     if kind == "none":
         return FeatureScaler("none")
     if sparse.issparse(X):

@@ -61,7 +61,7 @@ def split_tags(
 def tag_matrix(tags: "pd.Series[Any]", separator: str | None, classes: Sequence[str]) -> Any:
     """Turn sets of tags into an int8 indicator in a CSR array, as ``split_tags`` does."""
     cells, of_row = _distinct_cells_of_tags(tags, separator)
-    sets = [[tag for tag in map(normal_tag, cell) if tag] for cell in [*cells, []]]  # the last one is that of gaps
+    sets = [[*filter(None, map(normal_tag, cell))] for cell in [*cells, []]]  # the last one is that of gaps
     places = np.repeat(np.arange(len(sets)), [len(tags_of_cell) for tags_of_cell in sets])
     codes = label_codes(list(chain.from_iterable(sets)), pd.Index(classes, dtype=object))
     known = codes >= 0
@@ -73,7 +73,7 @@ def tag_matrix(tags: "pd.Series[Any]", separator: str | None, classes: Sequence[
 def distinct_tags(tags: "pd.Series[Any]", separator: str | None) -> list[str]:
     """Return the distinct tags of a column, sorted; warn if several spellings are one tag."""
     cells, _ = _distinct_cells_of_tags(tags, separator)
-    return [tag for tag in distinct_labels(chain.from_iterable(cells), stacklevel=3) if tag]
+    return [*filter(None, distinct_labels(chain.from_iterable(cells), stacklevel=3))]
 
 
 def cells_of_tags(tags: "pd.Series[Any]", separator: str | None) -> list[list[str]]:
@@ -101,7 +101,7 @@ def holds_lists(tags: "pd.Series[Any]") -> bool:
 
 def _split(word: str, separator: str | None) -> list[str]:
     """Return the tags of a cell as they are written, without blanks around them; one tag without ``separator``."""
-    return [tag.strip() for tag in word.split(separator.strip() or separator) if tag.strip()] if separator else [word]
+    return [*filter(None, map(str.strip, word.split(separator.strip() or separator)))] if separator else [word]
 
 
 def joined_tags(tags: Sequence[str]) -> tuple[str, int] | None:

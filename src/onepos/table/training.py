@@ -71,7 +71,7 @@ def make_estimator(
     """Build the estimator and validate its settings, before anything is read or trained."""
     estimator = make_classifier(method, random_state=random_state)
     known = estimator.get_params()
-    unknown = [name for name in params if name not in known]
+    unknown = sorted(params.keys() - known)
     if unknown:
         with_it = [key for key in METHODS if unknown[0] in METHODS[key].load_class()._get_param_names()]
         elsewhere = f" (a setting of {', '.join(with_it)})" if with_it else ""

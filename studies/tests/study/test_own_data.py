@@ -288,3 +288,21 @@ def test_a_method_in_the_working_folder_and_its_results_without_it(films, tmp_pa
     assert (
         "paper" not in (tmp_path / "elsewhere" / "page.html").read_text(encoding="utf-8").lower().partition("<style")[0]
     )
+
+
+def test_the_study_that_the_docs_show(films, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs" / "studies.md").read_text(encoding="utf-8")
+    shown = page.partition("    [study]")[2].partition("\n\n`onepos bench report")[0]
+    text = "\n".join(line.strip() for line in f"[study]{shown}".splitlines())
+    assert "trials = 5" in text
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(text.replace("trials = 5", "trials = 1"))
+    films.to_csv("movies.csv", index=False)
+    for command in (
+        ["run", "mine.toml", "--out", "results/mine", "--jobs", "1", "--methods", "frequency,logistic"],
+        ["report", "results/mine"],
+        ["table", "results/mine", "--selection", "single-positive"],
+    ):
+        done = CliRunner().invoke(commands(), ["bench", *command])
+        assert done.exit_code == 0, done.output
+    assert "frequency" in done.output.lower()
