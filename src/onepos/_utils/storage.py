@@ -339,10 +339,9 @@ class Part(Rule):
     def write(self, value: Any, at: Place) -> Any:
         """Write each attribute."""
         name, kinds = type(value).__name__, self.kinds()
-        if name not in kinds or kinds[name]() is not type(value):
-            why = getattr(value, "not_stored", "")
-            if not why:
-                why = "it may have classes of onepos, and of installed packages that register their methods"
+        why = getattr(value, "not_stored", "")
+        if why or name not in kinds or kinds[name]() is not type(value):
+            why = why or "it may have classes of onepos, and of installed packages that register their methods"
             raise ModelFileError(f"{at.path or 'the model'} is a {name}, which no file can hold: {why}.")
         rules = stored_rules(type(value)) | self._changes
         kept = {name: rule for name, rule in rules.items() if not isinstance(rule, IfSet) or hasattr(value, name)}

@@ -87,6 +87,9 @@ class TrainingOptions:
         float | None, option("F", "Share of rows to hold out for scoring (default: 0.1; 0 with auto).")
     ] = None
     decisions: Annotated[Path | None, option("CSV", "Learn from reviewed labels (id,label,decision).")] = None
+    scores: Annotated[
+        str | None, option("PREFIX", "Columns PREFIX(label) hold scores of another model; auto weighs them.")
+    ] = None
     seed: Annotated[int, typer.Option(metavar="N", min=0, help=_SEED)] = 0
     budget: Annotated[float | None, option("SECONDS", "Time limit (default: 60 for auto, else none).")] = None
     sample: Annotated[
@@ -132,6 +135,7 @@ class TrainingOptions:
             image=self.image,
             embed=self.embed or None,
             image_folder=self.data.parent,
+            scores=self.scores,
             id=self.id,
             group=self.group,
             separator=self.separator,

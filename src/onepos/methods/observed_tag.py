@@ -68,8 +68,8 @@ class ObservedTagClassifier(SharesClassifier):
 
     #: Why there is no file of it.
     not_stored: ClassVar[str] = (
-        "it has a classifier of another package, which only pickle can store, and opening a pickle runs code. Keep the "
-        "script that trains it, or, if you alone open the file, use joblib.dump"
+        "it has a classifier of your own, which only pickle can store, and opening a pickle runs code. Keep the script "
+        "that trains it, or, if you alone open the file, use joblib.dump"
     )
 
     estimator: Any = None

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import sparse
 
 from onepos._utils import storage
@@ -67,6 +68,8 @@ class ColumnEncoder:
         ``package.module:Class``, or an ``Embedder``. Without one for pictures it is "efficientnet-lite0".
     image_folder : path
         The folder of all pictures, where relative names begin; default: the current folder.
+    scores : sequence of str
+        Columns of numbers that stand at the end as they are, with the mean in gaps; those that are missing are zeros.
 
     Attributes
     ----------
@@ -104,6 +107,8 @@ class ColumnEncoder:
         "left_out_": storage.each(storage.TEXT),
         "_columns": storage.List(storage.Part(*COLUMNS)),
         "_embedded": storage.List(storage.Part(Embedded), most=2),
+        "scores": storage.List(storage.TEXT),
+        "score_means_": storage.each(storage.NUMBER),
     }
 
     def __init__(
@@ -118,10 +123,12 @@ class ColumnEncoder:
         image: str | None = None,
         embed: Any = None,
         image_folder: str | Path = "",
+        scores: Sequence[str] = (),
     ) -> None:
         self.text, self.categories, self.drop = as_list(text), as_list(categories), as_list(drop)
         self.max_categories, self.max_values, self.max_terms = max_categories, max_values, max_terms
         self.image, self.embed, self.image_folder = image, embed, image_folder
+        self.scores = list(scores)
         self.decimals: Collection[str] = ()
 
     @all_or_nothing
@@ -130,7 +137,10 @@ class ColumnEncoder:
         frame = named(frame)
         self.decimals = decimals
         self._check_names(frame)
-        choices = {str(name): judge(column, self) for name, column in frame.items() if name not in self.drop}
+        present = [name for name in self.scores if name in frame.columns]
+        self.score_means_ = {name: _mean_score(frame[name]) for name in present}
+        taken = {*self.drop, *self.scores}
+        choices = {str(name): judge(column, self) for name, column in frame.items() if name not in taken}
         self.kinds_ = {name: choice.kind for name, choice in choices.items() if not choice.reason}
         self.left_out_ = {name: choice.reason for name, choice in choices.items() if choice.reason}
         if not self.kinds_:
@@ -190,15 +200,27 @@ class ColumnEncoder:
         in and what was not recognised.
         """
         frame, tally = named(frame), Tally() if tally is None else tally
-        missing = [name for name in self.kinds_ if name not in frame.columns]
+        missing = [name for name in (*self.kinds_, *self.score_means_) if name not in frame.columns]
         if missing:
             what = f"column{'s' if len(missing) > 1 else ''} {shorten(map(repr, missing), 5)}"
             raise DataFileError(f"the model needs the {what}, which the data lack; they have {shorten(frame.columns)}.")
         blocks = [column.weight * column.transform(frame[column.name], tally) for column in self._columns]
         blocks += [one.transform(frame, tally) for one in self._embedded]
+        if self.scores:
+            blocks.append(self._scores_of(frame, tally))
         if any(sparse.issparse(block) for block in blocks):
             return short_indices(sparse.hstack([sparse.csr_array(block) for block in blocks], format="csr"))
         return np.ascontiguousarray(np.hstack(blocks))
+
+    def _scores_of(self, frame: pd.DataFrame, tally: Tally) -> NDArray[np.float32]:
+        """Return the scores of the labels; a gap is the mean of training, and a column that is not there zero."""
+        values = np.zeros((len(frame), len(self.scores)), dtype=np.float32)
+        for place, name in enumerate(self.scores):
+            if name in self.score_means_:
+                scores = _numbers(frame[name])
+                tally.count(name, scores.isna(), "missing, filled with the mean score")
+                values[:, place] = scores.fillna(self.score_means_[name])
+        return values
 
     def describe(self) -> dict[str, str]:
         """Return for each column in one line what it became; those that are left out first, with the reason."""
@@ -211,7 +233,7 @@ class ColumnEncoder:
     def n_features_(self) -> int:
         """Number of columns of the matrix."""
         parts: list[FittedColumn | Embedded] = [*self._columns, *self._embedded]
-        return sum(part.n_features for part in parts)
+        return sum(part.n_features for part in parts) + len(self.scores)
 
     @property
     def words_(self) -> list[str]:
@@ -238,3 +260,14 @@ class ColumnEncoder:
                 raise ValueError(f"an embedder must have the columns {', '.join(names)[:80]}, not {one.columns}")
         made.embed = [one.name for one in made._embedded if not one.own] or None
         return made
+
+
+def _numbers(column: "pd.Series[Any]") -> "pd.Series[float]":
+    """Return the numbers of a column; what is no finite number is missing."""
+    return pd.to_numeric(column, errors="coerce").astype(np.float64).replace([np.inf, -np.inf], np.nan)
+
+
+def _mean_score(column: "pd.Series[Any]") -> float:
+    """Return the mean of a column of scores; 0 if there are none."""
+    scores = _numbers(column)
+    return float(scores.mean()) if scores.notna().any() else 0.0

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from onepos._utils import storage
-from onepos._utils.context import quiet, seconds_not_counted, stage, tell
-from onepos._utils.validation import has_label, to_dense, unchanged_on_error
+from onepos._utils.context import option, quiet, seconds_not_counted, stage, tell
+from onepos._utils.validation import has_label, shorten, to_dense, unchanged_on_error
 from onepos.exceptions import DataFileError, LabelWarning
 from onepos.label_sets.thresholds import label_sets
 from onepos.methods._base import OnePositiveClassifier
@@ -58,6 +58,9 @@ class TableModel(BaseEstimator):
         Share of the tagged rows that training never sees; ``facts_`` says how their tags are ranked. 0: none.
         Default: none with "auto", which predicts every training row out of fold, else 0.1.
     random_state : int, optional
+    scores : str, optional
+        Columns ``SCORES(label)``, such as ``clip(beach)`` for "clip", hold scores of another model. "auto" calibrates
+        and weighs them as one of its members. Cells and columns may be missing.
 
     Attributes
     ----------
@@ -110,12 +113,15 @@ class TableModel(BaseEstimator):
     image: str | None = None
     embed: Any = None
     image_folder: str | Path = ""
+    scores: str | None = None
 
     def check_settings(self, checkpoint: str | Path | None = None) -> OnePositiveClassifier:
         """Return the estimator that ``fit`` will train; ValueError if a setting is wrong. No data are needed."""
         if not 0 <= (self.validation_fraction or 0) < 1:
             raise ValueError(f"validation_fraction must be at least 0 and below 1; got {self.validation_fraction}.")
         assign(self.embed, text=as_list(self.text), image=self.image)
+        if self.scores is not None and self.method != "auto":
+            raise ValueError(f"{option('scores')} is for the method auto; got {self.method!r}. Leave one of them out.")
         params = dict(self.params or {})
         made = make_estimator(self.method, params, self.random_state, self.n_positives, self.at_least_one)
         if checkpoint is not None and "max_epochs" not in made.get_params(deep=False):
@@ -166,6 +172,8 @@ class TableModel(BaseEstimator):
                 table = self.read(table, label)
             data = table if isinstance(table, TableData) else TableData(named(table))
             rows, notes, decided = self._encode(data, columns, decisions)
+            if self.scores is not None:
+                estimator.set_params(n_scores=len(self.labels_))
             started += seconds_not_counted() - before
             return self._train(estimator, rows, notes, decided, started=started, checkpoint=checkpoint)
 
@@ -186,6 +194,11 @@ class TableModel(BaseEstimator):
                 frame, indicator, thing, note = join_things(frame, indicator, self.group, encoder.drop)
                 notes.append(note)
             observed = indicator.to_numpy(dtype=np.int8)
+        if self.scores is not None and not set(encoder.scores) & set(frame.columns):
+            raise DataFileError(
+                f"no column holds scores of a label: expected names such as {encoder.scores[0]!r}; the columns are "
+                f"{shorten(frame.columns)}."
+            )
         features = frame.drop(columns=encoder.drop, errors="ignore")
         train, held = split_rows(observed, self.method, self.validation_fraction, self.random_state, features)
         tell(0.03, "encoding columns")
@@ -208,6 +221,7 @@ class TableModel(BaseEstimator):
             image=self.image,
             embed=self.embed,
             image_folder=self.image_folder,
+            scores=[f"{self.scores}({label})" for label in self.labels_] if self.scores is not None else (),
         )
 
     def _train(

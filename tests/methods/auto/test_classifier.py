@@ -176,7 +176,7 @@ def test_single_validation_labels_are_learnt_from(data):
 
 
 def test_unknown_methods_are_named(data):
-    with pytest.raises(ValueError, match="methods must name some of frequency"):
+    with pytest.raises(ValueError, match="methods must name some of auto, frequency"):
         onepos.AutoClassifier(methods=("lineal",)).fit(data.X, data.observed)
 
 

@@ -10,14 +10,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._network_settings import auto_batch_size
-from onepos.methods.registry import make_classifier
+from onepos.methods.observed_tag import ObservedTagClassifier
+from onepos.methods.registry import key_of, make_classifier
 
 #: Keys of the methods that can be members.
 NETWORKS = ("capped", "wan", "softmax", "smile", "an")
 KINDS = ("frequency", "logistic", "forest", "kernel", "centroid", *NETWORKS)
+#: The key of the logistic regression of features and scores.
+WITH_SCORES = "logistic, scores"
 #: Kinds by how soon they are tried: those that are strong for their cost, then those that are tried if time is ample.
 _DENSE = (("frequency", "logistic", "forest", "kernel", "capped", "wan"), ("smile", "softmax"))
 _BAGS = (("frequency", "centroid", "logistic", "capped", "wan", "softmax"), ("forest", "kernel", "smile"))
@@ -30,19 +34,46 @@ _VARIANTS = ("softmax", "capped", "wan", "an")
 
 
 class Candidate(NamedTuple):
-    """A member to be: the key of its method and its settings."""
+    """A member to be: the key of its method and its settings, or a classifier of the user's own."""
 
     key: str
     settings: dict[str, Any]
+    own: OnePositiveClassifier | None = None
 
     def build(self, seed: int, **learnt: Any) -> OnePositiveClassifier:
         """Return the unfitted estimator; ``learnt`` replaces settings."""
+        if self.own is not None:
+            made: OnePositiveClassifier = clone(self.own)
+            return made.set_params(random_state=seed) if "random_state" in made.get_params(deep=False) else made
         return make_classifier(self.key, **{**self.settings, **learnt, "random_state": seed})
 
     @property
     def is_network(self) -> bool:
         """Whether the models of all folds are kept; of the other kinds one model of all rows replaces them."""
         return self.key in NETWORKS
+
+
+def is_own(method: Any) -> bool:
+    """Whether an entry of ``methods`` is a classifier of the user's own, not a key."""
+    return not isinstance(method, str) or ":" in method
+
+
+def own_candidate(method: Any) -> Candidate:
+    """Return the candidate of ``package.module:Class``, a onepos classifier, or any other classifier."""
+    if isinstance(method, str):
+        return Candidate(method, {}, make_classifier(method))
+    if isinstance(method, OnePositiveClassifier):
+        return Candidate(key_of(method) or type(method).__name__, {}, method)
+    # A member is judged by held-out rows of all members: it needs none to choose its smoothing.
+    return Candidate(type(method).__name__, {}, ObservedTagClassifier(estimator=method, smoothing=0.01))
+
+
+def columns_of(X: Any, n_scores: int, key: str = "") -> Any:
+    """Return the columns that a candidate sees: the last ones, which are scores, all, or the others."""
+    if not n_scores or key == WITH_SCORES:
+        return X
+    part = X[:, -n_scores:] if key == "scores" else X[:, :-n_scores]
+    return part if sparse.issparse(part) else np.ascontiguousarray(part)
 
 
 class Shape(NamedTuple):

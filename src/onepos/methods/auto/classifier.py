@@ -1,8 +1,8 @@
 """Auto: try several methods within a time budget, judge them by the observed labels alone, pool them."""
 
 import time
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onepos._utils import storage
 from onepos._utils.context import remember_work, tell, warn
-from onepos._utils.parameters import COUNT, POSITIVE, Constraints, one_of
+from onepos._utils.parameters import COUNT, COUNT_OR_ZERO, POSITIVE, Constraints, one_of
 from onepos._utils.validation import all_or_nothing, seed_from, to_dense
 from onepos.exceptions import TrainingWarning
 from onepos.label_sets.pooling import pool
@@ -18,7 +18,17 @@ from onepos.label_sets.thresholds import estimate_n_positives
 from onepos.methods._base import OnePositiveClassifier, SharesClassifier
 from onepos.methods._pretraining import shared_pretraining
 from onepos.methods.auto.budget import BASELINES, Budget
-from onepos.methods.auto.candidates import KINDS, Shape, first_candidates, more_candidates
+from onepos.methods.auto.candidates import (
+    KINDS,
+    WITH_SCORES,
+    Candidate,
+    Shape,
+    columns_of,
+    first_candidates,
+    is_own,
+    more_candidates,
+    own_candidate,
+)
 from onepos.methods.auto.judging import (
     FEWEST_TO_JUDGE,
     LINKS,
@@ -32,7 +42,10 @@ from onepos.methods.auto.judging import (
     raw_scores,
 )
 from onepos.methods.auto.search import Search, finish, run
+from onepos.methods.logistic import LogisticClassifier
+from onepos.methods.observed_tag import ObservedTagClassifier
 from onepos.methods.registry import StoredEstimator
+from onepos.methods.scores import ScoresClassifier
 from onepos.rows.scaling import fit_scaler
 from onepos.rows.stored import take
 from onepos.training import History
@@ -48,6 +61,16 @@ _RECORD = {
 }
 #: Most rows from which the number of positives is guessed.
 _ROWS_TO_GUESS = 4000
+
+
+class _StoredMember(StoredEstimator):
+    """The rule of a member: of a method, or of scores. It may see a part of the columns."""
+
+    def kinds(self) -> dict[str, Callable[[], type]]:
+        return super().kinds() | {"ScoresClassifier": lambda: ScoresClassifier}
+
+    def read(self, entry: Any, at: storage.Place) -> Any:
+        return super().read(entry, replace(at, sizes={k: n for k, n in at.sizes.items() if k != "features"}))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,9 +95,15 @@ class AutoClassifier(SharesClassifier):
         Folds; 1 holds out ``validation_fraction`` of the rows once. None: 8, and of more than 36,000 labelled rows one
         held-out part: candidates then begin with a sample, and promising ones get more rows. A completely labelled
         validation set given to ``fit`` judges alone.
-    methods : "auto" or sequence of str
+    methods : "auto" or sequence
         Keys to choose from: frequency, logistic, forest, kernel, capped, wan, softmax, smile, an. "auto": all that
-        suit the data.
+        suit the data. The sequence may have "auto", and classifiers of your own: ``package.module:Class``, or any
+        classifier with ``predict_proba``. Their training cannot be stopped when the time is up, and no file can hold
+        them.
+    n_scores : int
+        Number of labels if the last columns of X are scores of the labels in their order, from another model; 0: X
+        has none. The scores become one more member, ``ScoresClassifier``, and columns of one more ``logistic``. The
+        other members do not see them.
     n_positives, at_least_one
         See ``OnePositiveClassifier``. ``n_positives`` also sets the level of the probabilities; it does not change the
         ranking.
@@ -112,7 +141,7 @@ class AutoClassifier(SharesClassifier):
     """
 
     _stored: ClassVar[storage.Rules] = {
-        "members_": storage.List(StoredEstimator(*KINDS), "members", least=1, most=500),
+        "members_": storage.List(_StoredMember(*KINDS), "members", least=1, most=500),
         "weights_": storage.Array("members", "f8", 0, 1),
         "sharpness_": storage.Array("members", "f8", 0, storage.HUGE),
         "links_": storage.List(storage.one_of(*LINKS), "members"),
@@ -131,6 +160,7 @@ class AutoClassifier(SharesClassifier):
     methods: Any = "auto"
     validation_fraction: float = 0.1
     scale: str = "auto"
+    n_scores: int = 0
     random_state: Any = None
     verbose: int = 0
 
@@ -140,6 +170,7 @@ class AutoClassifier(SharesClassifier):
         "n_members": [COUNT],
         "n_folds": [COUNT, None],
         "methods": [one_of("auto"), "array-like"],
+        "n_scores": [COUNT_OR_ZERO],
     }
 
     _takes_sparse_labels: ClassVar[bool] = True
@@ -148,7 +179,11 @@ class AutoClassifier(SharesClassifier):
     def _from_stored(cls, fields: dict[str, Any]) -> Self:
         if abs(fields["weights_"].sum() - 1.0) > 1e-6:
             raise ValueError(f"weights_ must be shares whose sum is 1, not {fields['weights_'].sum():g}")
+        n_features, n_scores = fields["n_features_in_"], fields["_params"].get("n_scores", 0)
+        widths = {n_features, n_features - n_scores}
         for member, link in zip(fields["members_"], fields["links_"], strict=True):
+            if member.n_features_in_ not in ({n_scores} if isinstance(member, ScoresClassifier) else widths):
+                raise ValueError(f"members_ must have {n_features} features, as the model has, or those without scores")
             if link not in links_of(member):
                 raise ValueError(f"links_ must have one of {', '.join(links_of(member))} for a {type(member).__name__}")
         return super()._from_stored(fields)
@@ -164,18 +199,31 @@ class AutoClassifier(SharesClassifier):
         """
         end = np.inf if self.time_budget is None else time.monotonic() + self.time_budget
         X, labels, given = self._begin(X, y, validation, validation_labels)
-        keys = self._check_methods()
+        keys, own = self._check_methods()
+        if self.n_scores:
+            n_labels = len(labels.classes)
+            if self.n_scores != n_labels or n_labels == 1 or X.shape[1] <= n_labels:
+                raise ValueError(
+                    "n_scores must be 0, or the number of labels if there are two or more and X has other columns, "
+                    f"too; got {self.n_scores} with {n_labels} labels and {X.shape[1]} columns."
+                )
+            own += [Candidate("scores", {}, ScoresClassifier()), Candidate(WITH_SCORES, {}, LogisticClassifier())]
         seed = seed_from(self.random_state)
         generator = np.random.default_rng(seed)
         complete, fraction = validation_labels == "full", self.validation_fraction
         folds = deal(X, labels.observed, given, generator, complete=complete, n_folds=self.n_folds, fraction=fraction)
-        shape = Shape.of(folds.features, len(labels.classes))
+        shape = Shape.of(columns_of(folds.features, self.n_scores), len(labels.classes))
         if not len(folds):  # nothing judges: the methods that need no choice count alike
             keys = tuple(key for key in keys if key in ("logistic", "forest")) or keys[:2]
         guessed = self.n_positives_from_ == "default"
-        n_positives = _guessed_n_positives(folds, generator) if guessed else self.n_positives_
-        candidates = partial(first_candidates, keys, scale=self.scale, n_positives=n_positives)
+        n_positives = _guessed_n_positives(folds, self.n_scores, generator) if guessed else self.n_positives_
+
+        def candidates(shape: Shape) -> tuple[list[Candidate], list[Candidate]]:
+            first, later = first_candidates(keys, shape, self.scale, n_positives)
+            return [*first[:1], *own, *first[1:]], later
+
         search = Search(folds, shape, Budget.until(end, growing=folds.order is not None), seed, candidates)
+        search.n_scores = self.n_scores
         if search.grows:
             search.begin_with_sample()
         first, later = search.candidates()
@@ -191,14 +239,22 @@ class AutoClassifier(SharesClassifier):
             warn("training was interrupted; the members trained so far are used.", TrainingWarning, stacklevel=2)
         return self
 
-    def _check_methods(self) -> tuple[str, ...]:
+    @property
+    def not_stored(self) -> str:
+        """Why there is no file of it; empty if there is."""
+        own = [] if isinstance(self.methods, str) else [one for one in self.methods if is_own(one)]
+        return ObservedTagClassifier.not_stored if own else ""
+
+    def _check_methods(self) -> tuple[tuple[str, ...], list[Candidate]]:
+        """Return the keys, and candidates of the user's own."""
         if isinstance(self.methods, str):
-            return tuple(KINDS)
-        keys = tuple(dict.fromkeys(str(key) for key in self.methods))
-        unknown = [key for key in keys if key not in KINDS]
-        if unknown or not keys:
-            raise ValueError(f"methods must name some of {', '.join(KINDS)}; got {self.methods!r}.")
-        return keys
+            return tuple(KINDS), []
+        plain = [one for one in self.methods if not is_own(one)]
+        own = [own_candidate(one) for one in self.methods if is_own(one)]
+        keys = tuple(dict.fromkeys(key for one in plain for key in (KINDS if one == "auto" else (str(one),))))
+        if set(keys) - set(KINDS) or not (keys or own):
+            raise ValueError(f"methods must name some of auto, {', '.join(KINDS)}; got {self.methods!r}.")
+        return keys, own
 
     def _keep(self, search: Search) -> None:
         """Train the final models, and keep members, weights and what was tried."""
@@ -276,18 +332,25 @@ class AutoClassifier(SharesClassifier):
         return np.asarray(np.average(logits, axis=0, weights=self.weights_))
 
     def _log_shares(self, X: Any) -> NDArray[np.float64]:
+        features, scores = (columns_of(X, self.n_scores, key) for key in ("", "scores"))
+
+        def seen(member: OnePositiveClassifier) -> Any:
+            if isinstance(member, ScoresClassifier):
+                return scores
+            return X if member.n_features_in_ == X.shape[1] else features
+
         log_p = [
-            expected(raw_scores(member, X), link, sharpness)
+            expected(raw_scores(member, seen(member)), link, sharpness)
             for member, sharpness, link in zip(self.members_, self.sharpness_, self.links_, strict=True)
         ]
         return pool(np.stack(log_p), self.weights_)
 
 
-def _guessed_n_positives(folds: Folds, generator: np.random.Generator) -> float | None:
+def _guessed_n_positives(folds: Folds, n_scores: int, generator: np.random.Generator) -> float | None:
     """Guess the number of positives for members that train towards it."""
     n_rows = folds.observed.shape[0]
     if n_rows < FEWEST_TO_JUDGE:
         return None
     rows = np.sort(generator.choice(n_rows, min(n_rows, _ROWS_TO_GUESS), replace=False))
-    features = take(folds.features, rows)
+    features = columns_of(take(folds.features, rows), n_scores)
     return estimate_n_positives(fit_scaler(features, "auto").transform(features), to_dense(folds.observed[rows]))

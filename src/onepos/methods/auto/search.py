@@ -17,7 +17,7 @@ from onepos.exceptions import LabelWarning, TrainingWarning
 from onepos.methods._base import OnePositiveClassifier
 from onepos.methods._neural import NeuralClassifier
 from onepos.methods.auto.budget import Budget, Pace, TooSlow, affordable
-from onepos.methods.auto.candidates import Candidate, Shape
+from onepos.methods.auto.candidates import Candidate, Shape, columns_of
 from onepos.methods.auto.judging import Contender, Folds, raw_scores, weigh
 from onepos.methods.forest import ForestClassifier
 from onepos.methods.frequency import FrequencyClassifier
@@ -60,8 +60,15 @@ class Search:
     dropped: list[Contender] = field(default_factory=list)
     n_judged: int = 0  # folds that all promising candidates have
     stopped: str = "methods"
+    n_scores: int = 0  # last columns that are scores of the labels
     work: int = 1  # fits expected in all, to tell how far the search is without a time limit
     done: int = 0
+
+    def seen(self, one: Contender, rows: Any) -> Any:
+        """Return rows, features and labels, with the columns that are for a candidate; None if there are none."""
+        if rows is None:
+            return None
+        return columns_of(rows[0], self.n_scores, one.candidate.key), rows[1]
 
     @property
     def grows(self) -> bool:
@@ -280,14 +287,14 @@ def train(search: Search, one: Contender, end: float, *, patient: bool = False) 
     folds, fold, key = search.folds, len(one.scores), one.candidate.key
     # Leave-one-out predictions are those of all folds.
     at_once = key == "kernel" and bool(folds.parts) and not search.grows
-    rows, held = folds.train(fold), folds.held(fold)
+    rows, held = search.seen(one, folds.train(fold)), search.seen(one, folds.held(fold))
     started = time.monotonic()
     model: Any = one.candidate.build(_seed(search, one, fold))
     arguments: dict[str, Any] = {}
     if held is not None:
         arguments = {"validation": held, "validation_labels": "single" if folds.judges is None else "full"}
     if at_once:
-        rows, arguments = (folds.features, folds.observed), {}
+        rows, arguments = search.seen(one, (folds.features, folds.observed)), {}
     if isinstance(model, NeuralClassifier):
         model.set_params(early_stopping=False)
         arguments["callbacks"] = [] if one.models or patient else [Pace(end)]
@@ -343,7 +350,7 @@ def finish(search: Search) -> None:
                 learnt["l2"] = float(np.exp(np.mean([np.log(model.l2_) for model in one.members])))
             with _under_limit(search, search.budget.end, f"{key}, all rows"):
                 model = one.candidate.build(_seed(search, one, len(search.folds)), **learnt)
-                one.final = model.fit(search.folds.features, search.folds.observed)
+                one.final = model.fit(*search.seen(one, (search.folds.features, search.folds.observed)))
             search.done += 1
 
 
