@@ -77,6 +77,7 @@ def test_auto_means_the_documented_rules():
     assert model._metric(500, 50, complete=True) == "average_precision"
     smoothed = AssumeNegativeClassifier(label_smoothing=0.1)
     assert smoothed._metric(100, 50, complete=False) == "average_precision"
+    assert [SMILEClassifier()._schedule(n, bags=False).batch_size for n in (400, 2000, 40_000)] == [32, 128, 128]
     smile = SMILEClassifier()  # does not learn the likelihood, which judges it on few rows only
     assert smile._metric(500, 50, complete=False) == "average_precision"
     assert smile._metric(100, 50, complete=False) == "observed_likelihood"

@@ -168,7 +168,7 @@ def _check_tags(tags: "pd.Series[Any]", separator: str | None) -> None:
 
     n_labels, n_tagged = len(distinct_tags(tags, separator)), int(tags.notna().sum())
     if look_like_ids(n_labels, n_tagged):
-        facts = {"labels": counted(n_labels, "label"), "rows": counted(n_tagged, "tagged row")}
+        facts: dict[str, Any] = {"labels": counted(n_labels, "label"), "rows": counted(n_tagged, "tagged row")}
         about = finding("tags-look-like-ids", **facts).detail
         raise InputError(f"label column {tags.name!r}: {about} Or train all the same with --force.")
 

@@ -36,8 +36,8 @@ def are_bags(rows: TrainingRows) -> bool:
     return bool((sample >= 0).all()) and bool((sample != 0).float().mean() < 0.25)
 
 
-def auto_batch_size(n_rows: int) -> int:
-    """Power of 2 nearest to a fiftieth of the rows, from 16 to 128; of many rows to a 250th, up to 4,096.
+def auto_batch_size(n_rows: int, *, share: int = 50) -> int:
+    """Power of 2 nearest to ``1/share`` of the rows, from 16 to 128; of many rows to a 250th, up to 4,096.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def auto_batch_size(n_rows: int) -> int:
     [16, 32, 128, 1024, 4096, 4096]
     """
     exponent = math.log2(max(n_rows, 1))
-    few, many = 2 ** round(exponent - math.log2(50)), 2 ** round(exponent - math.log2(250))
+    few, many = 2 ** round(exponent - math.log2(share)), 2 ** round(exponent - math.log2(250))
     return int(max(16, min(few, 128), min(many, 4096)))
 
 
@@ -100,6 +100,8 @@ class NetworkSettings:
     #: Whether the method learns the likelihood of the observed labels, which then chooses the epoch wherever single
     #: positives do. Of the others, the ranking improves while it falls: it judges them only in folds of few rows.
     _learns_likelihood: ClassVar[bool] = True
+    #: Batches have one in so many of few rows.
+    _batch_share: ClassVar[int] = 50
 
     def _build_network(self, n_features: int, n_labels: int, generator: torch.Generator) -> nn.Module:
         """Build the library's own network."""
@@ -113,7 +115,7 @@ class NetworkSettings:
         """Return the schedule for so many rows; ``bags`` says that features are bags of rare things."""
         batch, rate, pretraining = self.batch_size, self.learning_rate, self.pretraining_epochs
         if isinstance(batch, str):
-            batch = auto_batch_size(n_rows)
+            batch = auto_batch_size(n_rows, share=self._batch_share)
         if isinstance(rate, str):
             rate = (1.5e-3 if bags else 1e-3) * math.sqrt(min(batch, _BATCH_OF_RATE) / 16)
         if isinstance(pretraining, str):

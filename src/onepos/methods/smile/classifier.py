@@ -155,7 +155,8 @@ class SMILEClassifier(GraphClassifier):
     warm_up_epochs : int or "auto"
         Epochs of assume-negative training of f before its soft labels are used; counted in ``max_epochs``. "auto":
         until the score of held-out rows has not been better for two epochs, at most half of ``max_epochs``; training
-        then goes on from the best epoch so far. Without held-out rows: 3. Other parameters: ``NeuralClassifier``.
+        then goes on from the best epoch so far. Without held-out rows: 3. Other parameters: ``NeuralClassifier``;
+        ``batch_size="auto"`` is the power of 2 nearest to a twelfth of few rows, from 16 to 128.
 
     Attributes
     ----------
@@ -204,6 +205,8 @@ class SMILEClassifier(GraphClassifier):
 
     # Soft labels pull away from the observed ones: held-out likelihood falls while the ranking improves.
     _learns_likelihood: ClassVar[bool] = False
+    # T_LE has many small operations, and rows of one batch share neighbours. Ranking is as good or better.
+    _batch_share: ClassVar[int] = 12
 
     def _make_objective(self, context: Context) -> Objective:
         n_labels, number, weight = context.n_labels, self._set_n_positives(context), 1.0

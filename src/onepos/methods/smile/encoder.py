@@ -42,7 +42,7 @@ class GraphEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.aggregated, self.neighbors = sparse_if_it_pays(aggregated), neighbors
-        self._last: tuple[Tensor, Any] | None = None
+        self._last: tuple[Tensor, Any, Tensor] | None = None
         first = linear(aggregated.shape[1], _HIDDEN, generator)
         self.first_weight = nn.Parameter(first.weight.detach().T.contiguous())  # as the sparse product needs it
         self.first_bias = first.bias
@@ -50,15 +50,15 @@ class GraphEncoder(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return log α and log β of the given rows beside each other, shape (batch, 2 · n_labels)."""
-        inputs = self._inputs(rows)
+        inputs, places = self._inputs(rows)
         if isinstance(inputs, Tensor):
             hidden = torch.addmm(self.first_bias, inputs, self.first_weight)
         else:
             hidden = sparse_product(inputs, self.first_weight) + self.first_bias
-        hidden = torch.relu(hidden).view(len(rows), -1, _HIDDEN)  # (batch, k+1, hidden)
-        shares = torch.full((hidden.shape[1], 1), (1.0 - SELF_WEIGHT) / (hidden.shape[1] - 1)).to(hidden)
-        shares[0] = SELF_WEIGHT
-        log_parameters: Tensor = self.second((hidden * shares).sum(dim=1))
+        shares = torch.full(places.shape, (1.0 - SELF_WEIGHT) / (places.shape[1] - 1)).to(hidden)
+        shares[:, 0] = SELF_WEIGHT
+        around = functional.embedding_bag(places, torch.relu(hidden), per_sample_weights=shares, mode="sum")
+        log_parameters: Tensor = self.second(around)
         return log_parameters.clamp(-self.log_bound, self.log_bound)
 
     def linked(self, rows: Tensor) -> Tensor:
@@ -72,18 +72,18 @@ class GraphEncoder(nn.Module):
         linked[position[owner, nth], owner] = 1.0
         return torch.from_numpy(linked)
 
-    def _inputs(self, rows: Tensor) -> Any:
-        """(ÂX) of every row followed by that of its neighbours, (batch · (k+1), n_features), dense or CSR."""
+    def _inputs(self, rows: Tensor) -> tuple[Any, Tensor]:
+        """(ÂX) of the rows and their neighbours, once each, dense or CSR; places in it, (batch, k+1), own row first."""
         # A step asks several times for the same batch: for the loss, and with new weights for the soft labels.
         if self._last is None or self._last[0] is not rows:
-            places = rows.cpu().numpy()
-            places = np.column_stack([places, self.neighbors[places]]).ravel()
+            own = rows.cpu().numpy()
+            needed, places = np.unique(np.column_stack([own, self.neighbors[own]]), return_inverse=True)
             if sparse.issparse(self.aggregated) and rows.device.type == "cpu":
-                inputs = self.aggregated[places]
+                inputs = self.aggregated[needed]
             else:
-                inputs = gather(self.aggregated, torch.from_numpy(places).to(rows.device))
-            self._last = rows, inputs
-        return self._last[1]
+                inputs = gather(self.aggregated, torch.from_numpy(needed).to(rows.device))
+            self._last = rows, inputs, torch.from_numpy(places.reshape(len(own), -1)).to(rows.device)
+        return self._last[1:]
 
 
 def sparse_if_it_pays(aggregated: Any) -> Any:

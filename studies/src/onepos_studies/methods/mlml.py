@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onepos._utils import storage
+from onepos._utils.context import warn
 from onepos._utils.parameters import COUNT, POSITIVE, POSITIVE_OR_ZERO, Constraints, one_of
-from onepos.graph.neighbors import Metric, usable_neighbors
+from onepos.exceptions import LabelWarning
+from onepos.graph.neighbors import Metric
 from onepos.training import History
 from onepos_studies.methods import _mlml_solver as solver
 from onepos_studies.methods._classical import ClassicalClassifier, Matrix, StoredMatrix
@@ -103,7 +105,11 @@ class MLMLClassifier(ClassicalClassifier):
         """Build the graph of rows, once for all strengths that are tried on the same features."""
         graph: _RowGraph | None = getattr(self, "_graph", None)
         if graph is None or graph.source is not features:
-            n_neighbors = usable_neighbors(self.n_neighbors, features.shape[0])
+            n_rows = features.shape[0]
+            n_neighbors = min(self.n_neighbors, n_rows - 1)
+            if n_neighbors < self.n_neighbors:
+                text = f"n_neighbors={self.n_neighbors} needs more than {n_rows} rows; {n_neighbors} are used."
+                warn(text, LabelWarning, stacklevel=6)
             metric = solver.chosen_metric(self.graph_metric, features.shape[1])
             placed = solver.on_sphere(features, metric)
             weights, scales = solver.instance_weights(placed, n_neighbors, self.scale_neighbor, metric)

@@ -59,7 +59,8 @@ def order_methods(keys: Iterable[str]) -> list[str]:
 
 
 _DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.6), (8.0, 2.0), (1.0, 1.4), (6.0, 1.5, 1.0, 1.5))
-_MARKERS = "os^vD<>PXphdH*8"
+#: The last one is a star of four points.
+_MARKERS: tuple[Any, ...] = (*"os^vD<>PXphdH*8", (4, 1, 0))
 
 
 def looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
