@@ -176,7 +176,7 @@ class TestByName:
         code, _, err = run("fit", tmp_path / "photos.csv", *columns, "--out", tmp_path / "m.onepos")
         assert code == 2
         assert "only pickle can store" in err.splitlines()[-1]
-        assert "training" not in err  # it is said before
+        assert "training" not in err  # the message comes before the training
         small = ("--set", "estimator__n_estimators=5")
         code, _, err = run("complete", tmp_path / "photos.csv", *columns, *small, "--out", tmp_path / "c.csv")
         assert code == 0, err

@@ -30,7 +30,7 @@ _MOST_JUDGED = 500_000
 MANY_ROWS = 36_000
 _HELD, _LEAST_HELD = 5000, 500
 #: Rows that each kind is taken to have explained beforehand, its variants together; all networks are of one kind. With
-#: few rows the most likely weights are luck. Chosen on 14 tables of 80 to 400 rows; average precision on nine others
+#: few rows the most likely weights are luck. Chosen on 14 tables of 100 to 400 rows; average precision on nine others
 #: rose by .002. Ten times as much costs .002.
 _PRIOR_ROWS = 0.5
 #: Candidates with less of the pool hardly change a ranking, and would cost time and room with every prediction.
